@@ -10,12 +10,13 @@ from msgspec import Struct
 from rich.cells import chop_cells
 
 from ipc.commands import AnswerQuestion, Approve, Decide, RunCommand
-from ipc.events import ApprovalRequestEvent, QuestionEvent
+from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from planner.plan.status import paused_text
 from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
 from vibe.front.event_text import TITLE_LENGTH, counted, one_line
 from vibe.front.request_text import (
     DIGITS,
+    Choosing,
     choosing_of,
     choosing_of_question,
     meant,
@@ -62,14 +63,18 @@ def group_of(row: Row) -> str:
     return WAITING if row.get("requests") else RUNNING if row.get("live") else EARLIER
 
 
-def grouped(rows: Mapping[str, Row], query: str = "") -> dict[str, list[str]]:
-    """The keys of runs by heading, in their order; only of those that the words of ``query`` are found in."""
+def grouped(rows: Mapping[str, Row], query: str = "", most: int | None = MOST_EARLIER) -> dict[str, list[str]]:
+    """The keys of runs by heading, in their order: of earlier ones at most so many, the newest; None: all.
+
+    With a ``query`` all those that its words are found in.
+    """
     words = query.casefold().split()
     groups: dict[str, list[str]] = {WAITING: [], RUNNING: [], EARLIER: []}
     for key, row in rows.items():
         text = f"{row['title']} {row.get('folder', '')} {key}".casefold()
         if all(word in text for word in words):
             groups[group_of(row)].append(key)
+    groups[EARLIER] = groups[EARLIER][: None if query else most]
     return {name: keys for name, keys in groups.items() if keys}
 
 
@@ -80,19 +85,9 @@ class ListPlace(Struct, frozen=True):
     request: str = ""
 
 
-def places(rows: Mapping[str, Row], requests: Mapping[str, Row], query: str = "") -> list[ListPlace]:
-    """All that can be chosen, in the order of the list: runs, and in place of one that asks what it asks.
-
-    Of earlier runs the newest; a ``query`` is looked for in all of them.
-    """
-    groups = grouped(rows, query)
-    if not query and EARLIER in groups:
-        del groups[EARLIER][MOST_EARLIER:]
-    asked: dict[str, list[ListPlace]] = {}
-    for request_id, row in requests.items():
-        asked.setdefault(row["run"], []).append(ListPlace(row["run"], request_id))
-    runs = (key for keys in groups.values() for key in keys)
-    return [place for key in runs for place in asked.get(key) or [ListPlace(key)]]
+def asked_by(key: str, requests: Mapping[str, Row]) -> list[ListPlace]:
+    """All that a run asks, in its order."""
+    return [ListPlace(key, request_id) for request_id, row in requests.items() if row["run"] == key]
 
 
 def head_line(rows: Iterable[Row], requests: int, now: float, cols: int) -> Line:
@@ -135,21 +130,20 @@ def request_line(row: Row, cols: int) -> Line:
 def list_body(
     rows: Mapping[str, Row], requests: Mapping[str, Row], chosen: ListPlace | None, query: str, now: float, cols: int
 ) -> list[tuple[Line, ListPlace | None]]:
-    """The lines of the list in exactly so many cells, each with the place it stands for."""
+    """The lines of the list in exactly so many cells, each with the place it stands for.
+
+    A run that asks is no place itself: its line stands for the first thing that it asks.
+    """
     body: list[tuple[Line, ListPlace | None]] = []
-    heading = run = ""
-    for place in places(rows, requests, query):
-        row = rows[place.run]
-        if group_of(row) != heading:
-            heading = group_of(row)
-            body.append((fit([(f" {heading}", "bold muted")], cols), None))
-        if place.run != run:
-            run = place.run
-            is_chosen = chosen is not None and chosen.run == run
-            body.append((run_line(row, now, cols, "▸" if is_chosen else " "), place))
-        if place.request:
-            line = request_line(requests[place.request], cols)
-            body.append(([(text, "chosen") for text, _ in line] if place == chosen else line, place))
+    for heading, keys in grouped(rows, query).items():
+        body.append((fit([(f" {heading}", "bold muted")], cols), None))
+        for key in keys:
+            asked = asked_by(key, requests)
+            mark = "▸" if chosen is not None and chosen.run == key else " "
+            body.append((run_line(rows[key], now, cols, mark), asked[0] if asked else ListPlace(key)))
+            for place in asked:
+                line = request_line(requests[place.request], cols)
+                body.append(([(text, "chosen") for text, _ in line] if place == chosen else line, place))
     return body
 
 
@@ -158,11 +152,8 @@ def request_detail(request: RequestView, cols: int) -> list[Line]:
     event = request.event
     if isinstance(event, ApprovalRequestEvent):
         text = "\n".join(question_text(event).split("\n")[2:])
-    elif isinstance(event, QuestionEvent):
-        parts = (f"{visible(each['question'])}\n{options_text(choosing_of_question(each))}" for each in event.questions)
-        text = "".join(parts)
     else:
-        text = f"{visible(event.question)}\n{options_text(choosing_of(event))}"
+        text = "".join(f"{visible(question)}\n{options_text(choosing)}" for question, choosing in _questions(event))
     pieces = (piece for line in text.rstrip("\n").split("\n") for piece in chop_cells(line, max(8, cols - 6)) or [""])
     return [fit([("     ", ""), (piece, "")], cols) for piece in pieces]
 
@@ -180,13 +171,13 @@ def options_of(row: Row) -> list[AnswerKey]:
         digits = {key: digit for digit, key in DIGITS.items()}
         words = offered(covers=bool(row.get("covers")), edits=False)
         return [AnswerKey(digits.get(each.key, each.key), "once" if each.key == "y" else each.word) for each in words]
-    if row["kind"] == "decision":
-        labels: list[str] = [] if row.get("multi_select") else row.get("labels") or row.get("options", [])
-        return [AnswerKey(str(number), label) for number, label in enumerate(labels[:9], start=1)]
-    questions = row.get("questions", [])
-    if len(questions) != 1 or questions[0].get("multi_select"):
-        return []
-    return [AnswerKey(str(number), each["label"]) for number, each in enumerate(questions[0]["options"][:9], start=1)]
+    labels: list[str] = row.get("labels") or row.get("options", [])
+    if row["kind"] == "question":
+        questions: list[Row] = row.get("questions", [])
+        row = questions[0] if len(questions) == 1 else {}
+        labels = [each["label"] for each in row.get("options", ())]
+    shown = [] if row.get("multi_select") else labels[:9]
+    return [AnswerKey(str(number), label) for number, label in enumerate(shown, start=1)]
 
 
 def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
@@ -197,18 +188,20 @@ def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
         if word is None or word not in offered(covers=bool(event.covers), edits=False):
             return None
         return Approve(request_id=request.id, allow=word.scope is not None, scope=word.scope or "once", by=by)
+    (_, choosing), *others = _questions(event)
     place = int(key) - 1 if key.isdecimal() else -1
-    if isinstance(event, QuestionEvent):
-        is_simple = len(event.questions) == 1 and not event.questions[0].get("multi_select")
-        labels = [each["label"] for each in event.questions[0]["options"]] if is_simple else []
-        return (
-            AnswerQuestion(request_id=request.id, answers=((labels[place],),), by=by)
-            if 0 <= place < len(labels)
-            else None
-        )
-    if event.multi_select or not 0 <= place < len(event.options):
+    if others or choosing.several or not 0 <= place < len(choosing.options):
         return None
+    if isinstance(event, QuestionEvent):
+        return AnswerQuestion(request_id=request.id, answers=((choosing.options[place].label,),), by=by)
     return Decide(decision_id=event.decision_id, selections=(event.options[place],), by=by)
+
+
+def _questions(event: QuestionEvent | PlanDecisionEvent) -> list[tuple[str, Choosing]]:
+    """What is asked, with the answers to choose from; one at least."""
+    if isinstance(event, QuestionEvent):
+        return [(each["question"], choosing_of_question(each)) for each in event.questions]
+    return [(event.question, choosing_of(event))]
 
 
 def list_lines(rows: Mapping[str, Row], requests: Mapping[str, Row], now: float, cols: int, most: int) -> list[str]:
@@ -217,24 +210,22 @@ def list_lines(rows: Mapping[str, Row], requests: Mapping[str, Row], now: float,
         return ["nothing runs, and nothing has run"]
     head = text_of(head_line(rows.values(), len(requests), now, cols)).removeprefix(" vibe").strip(" ·")
     lines = [head or "nothing runs"]
-    for name, keys in grouped(rows).items():
+    for name, keys in grouped(rows, most=most).items():
         lines.append(name)
-        shown = keys[:most] if name == EARLIER else keys
-        for key in shown:
+        for key in keys:
             known_as = visible(key)
-            lines.append(
-                f"  {known_as}  {text_of(run_line(rows[key], now, max(40, cols - len(known_as) - 4))).strip()}"
-            )
-            asked = ((request_id, each) for request_id, each in requests.items() if each["run"] == key)
-            lines += [line for request_id, each in asked for line in _asked_lines(key, request_id, each)]
-        lines += [f"  … {counted(len(keys) - len(shown), 'earlier run')}"] if len(shown) < len(keys) else []
-    return lines
+            line = text_of(run_line(rows[key], now, max(40, cols - len(known_as) - 4))).strip()
+            lines.append(f"  {known_as}  {line}")
+            for place in asked_by(key, requests):
+                lines += _asked_lines(place, requests[place.request])
+    hidden = sum(group_of(row) == EARLIER for row in rows.values()) - most
+    return [*lines, *([f"  … {counted(hidden, 'earlier run')}"] if hidden > 0 else [])]
 
 
-def _asked_lines(key: str, request_id: str, row: Row) -> list[str]:
+def _asked_lines(place: ListPlace, row: Row) -> list[str]:
     step = f"{visible(one_line(str(row['step'])))}  " if row.get("step") else ""
     options = "  ".join(f"{option.key} {visible(one_line(option.label))}" for option in options_of(row))
-    named = (key, request_id.removeprefix(f"{row.get('plan')}:"))
+    named = (place.run, place.request.removeprefix(f"{row.get('plan')}:"))
     return [
         f"    ? {step}{asked_text(row)}  {options}".rstrip(),
         f"      vibe events answer {' '.join(quote(visible(each)) for each in named)} ANSWER",

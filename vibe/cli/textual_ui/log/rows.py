@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
@@ -98,6 +98,20 @@ def drawn(line: Line) -> Content:
     return Content.assemble(
         *((text, " ".join(LOOKS.get(word, word) for word in style.split())) for text, style in line)
     )
+
+
+class LinesPage(Widget):
+    """Draws the lines that ``lines`` returns for its columns and rows."""
+
+    DEFAULT_CSS = "LinesPage { width: 100%; height: 100%; }"
+
+    def __init__(self, lines: Callable[[int, int], Iterable[Line]]) -> None:
+        super().__init__()
+        self._of_size = lines
+
+    def render(self) -> Content:
+        """The lines."""
+        return Content("\n").join(map(drawn, self._of_size(*self.size)))
 
 
 def drawn_row(widget: Widget, line: Line, cols: int) -> Row:

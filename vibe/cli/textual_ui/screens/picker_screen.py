@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
@@ -10,12 +11,10 @@ from anyio import to_thread
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widget import Widget
 
 from vibe.cli.textual_ui.input.prompt_input import CommandRow
-from vibe.cli.textual_ui.log.rows import drawn
+from vibe.cli.textual_ui.log.rows import LinesPage
 from vibe.front.picker import FRAME, Picker, PickRow, PickState, first_shown, fitting, picker_lines
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import plain_line
@@ -38,28 +37,16 @@ LONGEST_PASTE: Final = 200
 """Characters of a paste that filter."""
 
 
-class PickerPage(Widget):
-    """Draws the picker of its screen."""
-
-    DEFAULT_CSS = "PickerPage { background: $surface; }"
-
-    def __init__(self, picker: Picker, state: PickState) -> None:
-        super().__init__()
-        self._picker = picker
-        self._state = state
-
-    def render(self) -> Content:
-        """The lines."""
-        return Content("\n").join(map(drawn, picker_lines(self._picker, self._state, *self.size)))
-
-
 class PickerScreen(ModalScreen[str]):
     """Has the person choose a row; the result is its line, blank: none.
 
     What is typed filters: so keys that do something else are no letters.
     """
 
-    CSS = "PickerScreen { align: center middle; background: $background 80%; }"
+    CSS = """
+    PickerScreen { align: center middle; background: $background 80%; }
+    PickerScreen LinesPage { background: $surface; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "Up"),
         Binding("down", "move(1)", "Down"),
@@ -77,7 +64,7 @@ class PickerScreen(ModalScreen[str]):
         super().__init__()
         self._picker = picker
         self._state = PickState(mode=picker.mode)
-        self._page = PickerPage(picker, self._state)
+        self._page = LinesPage(partial(picker_lines, picker, self._state))
         self._found: Collection[str] = ()
         self._previews: dict[tuple[PickRow, int], Sequence[Line]] = {}
 

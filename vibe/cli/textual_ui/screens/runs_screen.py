@@ -10,14 +10,12 @@ from msgspec import Struct
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.screen import Screen
-from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet
-from vibe.cli.textual_ui.log.rows import drawn
+from vibe.cli.textual_ui.log.rows import LinesPage
 from vibe.front.cells import Line, fit, spread
-from vibe.front.run_list import ListPlace, answer_of, head_line, list_body, places, request_detail
+from vibe.front.run_list import ListPlace, answer_of, head_line, list_body, request_detail
 from vibe.system.errors import EnvironmentFailure
 
 if TYPE_CHECKING:
@@ -71,20 +69,6 @@ class RunsDesk(Struct, kw_only=True):
     seconds: Callable[[], float] = time.monotonic
 
 
-class RunsPage(Widget):
-    """Draws the lines of its screen."""
-
-    DEFAULT_CSS = "RunsPage { width: 100%; height: 100%; }"
-
-    def __init__(self, lines: Callable[[int, int], Sequence[Line]]) -> None:
-        super().__init__()
-        self._of_size = lines
-
-    def render(self) -> Content:
-        """The lines."""
-        return Content("\n").join(map(drawn, self._of_size(*self.size)))
-
-
 class RunsScreen(Screen[str]):
     """The list; the result is the run to attach to, blank: none, the person leaves."""
 
@@ -105,10 +89,11 @@ class RunsScreen(Screen[str]):
         super().__init__()
         self._desk = desk
         self._finding = False
-        self._page = RunsPage(self._picture)
+        self._page = LinesPage(self._picture)
         self._steady: tuple[object, float] = (None, 0.0)
         """The chosen place with its row on the screen, and since when it is there."""
         self._shown: list[ListPlace | None] = []
+        self._places: list[ListPlace] = []
         self._answering: set[str] = set()
         self._open: dict[str, Waiting] = {}
         self._in_full = True
@@ -132,44 +117,38 @@ class RunsScreen(Screen[str]):
     def on_key(self, event: events.Key) -> None:
         """Take what is typed to find a run, or the answer to the chosen request."""
         if self._finding:
-            if event.key == "backspace":
-                self._desk.query = (self._desk.query or "")[:-1]
-            elif event.key == "enter":
+            query = self._desk.query or ""
+            if event.key == "enter":
                 self._finding = False
+            elif event.key == "backspace":
+                self._desk.query = query[:-1]
             elif event.is_printable and event.character:
-                self._desk.query = (self._desk.query or "") + event.character
+                self._desk.query = query + event.character
             else:
                 return
             event.stop()
-            event.prevent_default()
             self._page.refresh()
         elif event.character and event.character in "123456789ysan":
             event.stop()
             self._answer(event.character)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Tell whether a key counts: those that are letters, or Enter, not while one types."""
-        if self._finding and action in {"attach", "next_waiting", "find", "open_page", "leave"}:
-            return False
-        if self._finding and action == "move":
-            return None
-        return super().check_action(action, parameters)
-
     def action_move(self, by: int) -> None:
-        """Choose another place."""
-        known = self._places()
-        if known and self._desk.chosen is not None:
-            at = known.index(self._desk.chosen) if self._desk.chosen in known else 0
-            self._desk.chosen = known[max(0, min(at + by, len(known) - 1))]
-            self._page.refresh()
+        """Choose another place, unless one types."""
+        known = self._places
+        if self._desk.chosen in known and not self._finding:
+            at = known.index(self._desk.chosen)
+            self._choose(known[max(0, min(at + by, len(known) - 1))])
 
     def action_next_waiting(self) -> None:
         """Choose the next request, after the last the first."""
-        waiting = [place for place in self._places() if place.request]
+        waiting = [place for place in self._places if place.request]
         if waiting:
             at = waiting.index(self._desk.chosen) + 1 if self._desk.chosen in waiting else 0
-            self._desk.chosen = waiting[at % len(waiting)]
-            self._page.refresh()
+            self._choose(waiting[at % len(waiting)])
+
+    def _choose(self, place: ListPlace) -> None:
+        self._desk.chosen = place
+        self._page.refresh()
 
     def action_find(self) -> None:
         """Have what is typed find runs."""
@@ -216,8 +195,7 @@ class RunsScreen(Screen[str]):
         if place is not None and place == self._desk.chosen:
             self.action_attach()
         elif place is not None:
-            self._desk.chosen = place
-            self._page.refresh()
+            self._choose(place)
 
     # --- answers
 
@@ -256,26 +234,21 @@ class RunsScreen(Screen[str]):
 
     # --- the picture
 
-    def _places(self) -> list[ListPlace]:
-        board = self._desk.board
-        return [] if board is None else places(board.rows(), board.requests(), self._desk.query or "")
-
     def _picture(self, cols: int, rows: int) -> Sequence[Line]:
         board, cols = self._desk.board, min(cols, MOST_COLUMNS)
         if board is None or not board.ready.is_set():
             return [fit([(" vibe", "bold")], cols), fit([], cols), fit([(f" {LOOKING}", "muted")], cols)]
         runs, requests, now = board.rows(), board.requests(), self._desk.clock()
         self._tell_settled(board)
-        known = places(runs, requests, self._desk.query or "")
-        if self._desk.chosen not in known:
-            self._desk.chosen = self._nearest(known)
+        body = list_body(runs, requests, self._desk.chosen, self._desk.query or "", now, cols)
+        self._places = list(dict.fromkeys(place for _, place in body if place is not None))
+        if self._desk.chosen not in self._places:
+            self._desk.chosen = self._nearest()
+            body = list_body(runs, requests, self._desk.chosen, self._desk.query or "", now, cols)
         room = max(1, rows - FRAME)
-        body = self._in_sight(
-            list_body(runs, requests, self._desk.chosen, self._desk.query or "", now, cols), cols, room
-        )
+        body = self._in_sight(body, cols, room)
         self._shown = [place for _, place in body]
-        nothing = [] if body else [fit([(f" {NOT_FOUND if runs else NONE}", "muted")], cols)]
-        lines = [line for line, _ in body] or nothing
+        lines = [line for line, _ in body] or [fit([(f" {NOT_FOUND if runs else NONE}", "muted")], cols)]
         blank = [fit([], cols)] * (room - len(lines))
         return [head_line(runs.values(), len(requests), now, cols), fit([], cols), *lines, *blank, self._foot(cols)]
 
@@ -298,11 +271,11 @@ class RunsScreen(Screen[str]):
             self._steady = (steady, self._desk.seconds())
         return body[first : first + room]
 
-    def _nearest(self, known: Sequence[ListPlace]) -> ListPlace | None:
+    def _nearest(self) -> ListPlace | None:
         """The place in the row of one that is gone: what it was of, else the first."""
         chosen = self._desk.chosen
-        same = [place for place in known if chosen is not None and place.run == chosen.run]
-        return next(iter(same or known), None)
+        same = [place for place in self._places if chosen is not None and place.run == chosen.run]
+        return next(iter(same or self._places), None)
 
     def _foot(self, cols: int) -> Line:
         if self._desk.query is not None:

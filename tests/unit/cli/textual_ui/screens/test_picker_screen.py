@@ -17,10 +17,10 @@ from textual.pilot import Pilot
 from tests.unit.cli.textual_ui import scenes
 from tests.unit.cli.textual_ui.scenes import Scene, Stage, made_app, played
 from vibe.cli.textual_ui.log.chat_log import ChatLog
+from vibe.cli.textual_ui.log.rows import LinesPage
 from vibe.cli.textual_ui.screens import picker_screen
 from vibe.cli.textual_ui.screens.picker_screen import (
     COMMANDS,
-    PickerPage,
     PickerScreen,
     overview_of,
     shown_keys,
@@ -46,7 +46,7 @@ class Picking(App[None]):
         self.push_screen(self.picker, lambda chosen: setattr(self, "chosen", chosen))
 
     def text(self) -> str:
-        page = self.picker.query_one(PickerPage)
+        page = self.picker.query_one(LinesPage)
         return page.render().plain
 
 
@@ -158,7 +158,7 @@ async def test_a_paste_filters_and_a_click_marks_then_chooses() -> None:
     async with picking(of_rows()) as (app, pilot):
         app.screen.post_message(Paste("o\n"))
         await pilot.pause()
-        page = app.picker.query_one(PickerPage)
+        page = app.picker.query_one(LinesPage)
         await pilot.click(page, offset=(5, 3))
         assert app.chosen == "nothing yet"
         await pilot.click(page, offset=(5, 3))
@@ -183,7 +183,7 @@ async def test_of_a_paste_of_megabytes_only_the_beginning_filters() -> None:
 @pytest.mark.parametrize("size", [(20, 5), (40, 10), (80, 24), (200, 60)])
 async def test_it_is_within_the_window(size: tuple[int, int]) -> None:
     async with picking(of_rows(preview=nothing), size) as (app, _):
-        page = app.picker.query_one(PickerPage).region
+        page = app.picker.query_one(LinesPage).region
         assert app.screen.region.contains_region(page)
         assert "north" in app.text()
 

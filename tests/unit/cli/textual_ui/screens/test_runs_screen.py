@@ -18,7 +18,8 @@ from vibe.app.watch.board import Board
 from vibe.app.watch.commands import CommandOutcome
 from vibe.app.watch.runs import KnownRun
 from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet
-from vibe.cli.textual_ui.screens.runs_screen import IN_FULL, RunsDesk, RunsPage, RunsScreen
+from vibe.cli.textual_ui.log.rows import LinesPage
+from vibe.cli.textual_ui.screens.runs_screen import IN_FULL, RunsDesk, RunsScreen
 from vibe.system.errors import EnvironmentFailure
 from vibe.view.view import apply
 
@@ -67,7 +68,7 @@ class Watching(App[None]):
 
     @property
     def text(self) -> str:
-        return self.screen.query_one(RunsPage).render().plain
+        return self.screen.query_one(LinesPage).render().plain
 
     @property
     def chosen(self) -> str:
@@ -194,10 +195,10 @@ async def test_o_opens_the_page_at_the_run_or_says_why_not(tmp_path: Path) -> No
 async def test_a_click_chooses_and_a_second_one_attaches(tmp_path: Path) -> None:
     async with shown(asking_board(tmp_path, NOW)) as (app, pilot):
         row = next(at for at, line in enumerate(app.text.splitlines()) if "Move the API" in line)
-        await pilot.click(RunsPage, offset=(5, row))
+        await pilot.click(LinesPage, offset=(5, row))
         assert (app.chosen, app.left_for) == ("c0ffee-20261128", "still there")
         row = next(at for at, line in enumerate(app.text.splitlines()) if "Move the API" in line)
-        await pilot.click(RunsPage, offset=(5, row))
+        await pilot.click(LinesPage, offset=(5, row))
         assert app.left_for == "c0ffee-20261128"
 
 
