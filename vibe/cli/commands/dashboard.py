@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 import anyio
 from anyio import create_task_group
-from msgspec import Struct
 
 from vibe.cli.commands.prompt import draws
 from vibe.cli.environment import Arguments, CliEnvironment
@@ -139,14 +138,6 @@ def _steady(row: Row) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in FLICKERING}
 
 
-class Links(Struct, frozen=True, kw_only=True):
-    """Addresses of the page; by ``view_url`` one may only look."""
-
-    url: str
-    view_url: str
-    token: str
-
-
 def _web(args: Arguments, env: CliEnvironment) -> int:
     """Serve the page; where it is and by which token is said first. An end by Ctrl-C or SIGTERM is a good one."""
     from vibe.dashboard.acting import BY  # noqa: PLC0415  as below
@@ -158,7 +149,8 @@ def _web(args: Arguments, env: CliEnvironment) -> int:
     with listening(HOST, args.port, "--port") as listener:
         at = f"?run={quote(args.run, safe='')}" if args.run else ""
         address = f"http://{HOST}:{listener.getsockname()[1]}/{at}"
-        links = Links(url=f"{address}#{token}", view_url=f"{address}#{tokens.view}", token=token)
+        view_url = f"{address}#{tokens.view}"
+        links = {"url": f"{address}#{token}", "token": token, "pid": os.getpid(), "view_url": view_url}
         return anyio.run(_serve, listener, served, partial(_tell, links, args, env), env)
 
 
@@ -174,14 +166,11 @@ async def _serve(listener: socket, served: Served, began: Callable[[], object], 
     return end.code
 
 
-def _tell(links: Links, args: Arguments, env: CliEnvironment) -> None:
-    """Say where the page is, and open it if that is wanted."""
-    if args.output == "json":
-        said = {"url": links.url, "token": links.token, "pid": os.getpid(), "view_url": links.view_url}
-        env.write_lines([json.dumps(said)])
-    else:
-        look = [f"only to look: {links.view_url}"] if args.control else []
-        env.write_lines([links.url, *look, "Ctrl-C ends it"])
+def _tell(links: Mapping[str, Any], args: Arguments, env: CliEnvironment) -> None:
+    """Say where the page is (by ``view_url`` one may only look), and open it if that is wanted."""
+    look = [f"only to look: {links['view_url']}"] if args.control else []
+    lines = [links["url"], *look, "Ctrl-C ends it"]
+    env.write_lines([json.dumps(links)] if args.output == "json" else lines)
     env.stdout.flush()
     if args.open:
-        Thread(target=open_browser, args=(links.url, env.environ), daemon=True).start()
+        Thread(target=open_browser, args=(links["url"], env.environ), daemon=True).start()
