@@ -51,13 +51,6 @@ ENDS: Final = {"completed": "done", "failed": "failed", "lost": "failed", "cance
 """Styles of how a run ended."""
 
 
-class AnswerKey(Struct, frozen=True):
-    """An answer that one key gives."""
-
-    key: str
-    label: str
-
-
 def group_of(row: Row) -> str:
     """Return the heading that a run stands under."""
     return WAITING if row.get("requests") else RUNNING if row.get("live") else EARLIER
@@ -119,8 +112,8 @@ def request_line(row: Row, cols: int) -> Line:
     step = visible(one_line(str(row.get("step") or "")))
     asked: Line = [("   ? ", "bold warn"), (f"{step}  " if step else "", "muted"), (asked_text(row), "")]
     keys: Line = []
-    for option in options_of(row):
-        more: Line = [("  ", ""), (option.key, "bold accent"), (f" {visible(one_line(option.label, 24))}", "muted")]
+    for key, label in options_of(row):
+        more: Line = [("  ", ""), (key, "bold accent"), (f" {visible(one_line(label, 24))}", "muted")]
         if cells_of([*keys, *more]) > cols - LEAST_ASKED:
             break
         keys += more
@@ -165,19 +158,19 @@ def asked_text(row: Row) -> str:
     return visible(row.get("summary", ""))
 
 
-def options_of(row: Row) -> list[AnswerKey]:
-    """The answers to a request that one key gives; none: it wants words, or several answers."""
+def options_of(row: Row) -> list[tuple[str, str]]:
+    """The keys that answer a request, with what they say; none: it wants words, or several answers."""
     if row["kind"] == "approval":
         digits = {key: digit for digit, key in DIGITS.items()}
         words = offered(covers=bool(row.get("covers")), edits=False)
-        return [AnswerKey(digits.get(each.key, each.key), "once" if each.key == "y" else each.word) for each in words]
+        return [(digits.get(each.key, each.key), "once" if each.key == "y" else each.word) for each in words]
     labels: list[str] = row.get("labels") or row.get("options", [])
     if row["kind"] == "question":
         questions: list[Row] = row.get("questions", [])
         row = questions[0] if len(questions) == 1 else {}
         labels = [each["label"] for each in row.get("options", ())]
     shown = [] if row.get("multi_select") else labels[:9]
-    return [AnswerKey(str(number), label) for number, label in enumerate(shown, start=1)]
+    return [(str(number), label) for number, label in enumerate(shown, start=1)]
 
 
 def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
@@ -198,7 +191,7 @@ def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
 
 
 def _questions(event: QuestionEvent | PlanDecisionEvent) -> list[tuple[str, Choosing]]:
-    """What is asked, with the answers to choose from; one at least."""
+    """All questions asked, one at least, with the answers to choose from."""
     if isinstance(event, QuestionEvent):
         return [(each["question"], choosing_of_question(each)) for each in event.questions]
     return [(event.question, choosing_of(event))]
@@ -224,7 +217,7 @@ def list_lines(rows: Mapping[str, Row], requests: Mapping[str, Row], now: float,
 
 def _asked_lines(place: ListPlace, row: Row) -> list[str]:
     step = f"{visible(one_line(str(row['step'])))}  " if row.get("step") else ""
-    options = "  ".join(f"{option.key} {visible(one_line(option.label))}" for option in options_of(row))
+    options = "  ".join(f"{key} {visible(one_line(label))}" for key, label in options_of(row))
     named = (place.run, place.request.removeprefix(f"{row.get('plan')}:"))
     return [
         f"    ? {step}{asked_text(row)}  {options}".rstrip(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,8 @@ class Board:
         self._home = home
         self._runtime_dir = runtime_dir
         self._runs = Runs(home, runtime_dir)
-        self._followers: dict[str, Follower] = {}
+        self.followers: dict[str, Follower] = {}
+        """Those of the runs that were seen alive or opened, by key."""
         self._listed: dict[str, dict[str, Any]] = {}
         """The rows of all runs as they are where these are not followed."""
         self._tasks: TaskGroup | None = None
@@ -69,17 +69,12 @@ class Board:
     def take_changed(self) -> bool:
         """Return whether anything changed since the last call; for who asks no follower itself."""
         seen, self._seen = self._seen, (self.runs, self.ready.is_set())
-        changed = [follower.take_changed() for follower in self._followers.values() if follower.ready.is_set()]
+        changed = [follower.take_changed() for follower in self.followers.values() if follower.ready.is_set()]
         return any(changed) or seen != self._seen
-
-    @property
-    def followers(self) -> Mapping[str, Follower]:
-        """Those of the runs that were seen alive or opened, by key."""
-        return self._followers
 
     def view_of(self, key: str) -> View | None:
         """The view of a run; None: it was not seen alive, or has not told all that was there yet."""
-        follower = self._followers.get(key)
+        follower = self.followers.get(key)
         return follower.view if follower is not None and follower.ready.is_set() else None
 
     @property
@@ -105,29 +100,29 @@ class Board:
     async def _catch_up(self) -> None:
         """Wait until every run that lives has told all that was there."""
         with anyio.move_on_after(READY_S):
-            for follower in list(self._followers.values()):
+            for follower in list(self.followers.values()):
                 await follower.ready.wait()
         self.ready.set()
 
     def know(self, runs: tuple[KnownRun, ...]) -> None:
-        """Take in which runs there are, and follow those that live."""
+        """Take in the runs there are, and follow those that live."""
         self.runs = runs
         self._listed = {run.key: run_row(run) for run in runs}
         for run in runs:
-            follower = self._followers.get(run.key)
+            follower = self.followers.get(run.key)
             if run.live if follower is None else follower.run != run:
                 self.open(run)
 
     def open(self, run: KnownRun) -> Follower:
         """Follow a run, be it one that has ended, of which some are kept in memory, and return how far that is."""
-        known = self._followers.pop(run.key, None)
+        known = self.followers.pop(run.key, None)
         follower = known or Follower(run, home=self._home, runtime_dir=self._runtime_dir)
-        self._followers[run.key] = follower  # the latest comes last
+        self.followers[run.key] = follower  # the latest comes last
         if self._tasks is not None and (known is None or follower.run != run):
             follower.run = run
             self._tasks.start_soon(follower.follow)
         live = {each.key for each in self.runs if each.live}
-        ended = [key for key, each in self._followers.items() if key not in live and each.ready.is_set()]
+        ended = [key for key, each in self.followers.items() if key not in live and each.ready.is_set()]
         for key in ended[:-MOST_ENDED]:
-            del self._followers[key]
+            del self.followers[key]
         return follower

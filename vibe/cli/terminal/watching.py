@@ -231,28 +231,24 @@ async def _follow(subscription: Subscription, tree: LiveTree, watcher: RunWatche
     Raises:
         IpcError: as ``watch``.
     """
-    problems: list[IpcError] = []
-
-    async def take_in() -> None:
-        try:
-            async with subscription as records:
-                await _hand_on(records, tree)
-        except IpcError as error:
-            problems.append(error)  # which a task group would wrap
-        tasks.cancel_scope.cancel()
-
+    problem: IpcError | None = None
     async with cancelled_by_signals(env) as signals, create_task_group() as tasks:
         tasks.start_soon(_heed_keys, env, tree, watcher, tasks.cancel_scope)
-        tasks.start_soon(take_in)
-    if problems:
-        raise problems[0]
+        try:
+            await _hand_on(subscription, tree)
+        except IpcError as error:
+            problem = error  # which the task group would wrap
+        tasks.cancel_scope.cancel()
+    if problem is not None:
+        raise problem
     return signals.exit_code
 
 
-async def _hand_on(records: Subscription, tree: LiveTree) -> None:
-    async for record in records:
-        if record.event is not None:  # else of a later version
-            tree.publish(record.event)
+async def _hand_on(subscription: Subscription, tree: LiveTree) -> None:
+    async with subscription as records:
+        async for record in records:
+            if record.event is not None:  # else of a later version
+                tree.publish(record.event)
 
 
 async def _heed_keys(env: CliEnvironment, tree: LiveTree, watcher: RunWatcher, scope: CancelScope) -> None:
