@@ -1,6 +1,6 @@
 // Diffs, and comments on their lines, which are kept here until they are sent.
-import { $, READ_ONLY, clockTime, count, h } from "./words.js";
-import { ask, entries, isLive, step, stepPath, ui } from "./rows.js";
+import { $, clockTime, count, h } from "./words.js";
+import { ask, entries, isLive, may, step, stepPath, ui } from "./rows.js";
 
 const KIND = { "+": "add", "-": "del", " ": "ctx" }, loaded = new Map();
 let anchor = null;
@@ -71,14 +71,14 @@ function paint(box, version, reply) {
     if (said.ok) keep(comments().map((one) => (open.some(({ id }) => id === one.id) ? { ...one,
       sent: Date.now() / 1000 } : one)));
     again();
-    $(".sends .told, .told", box).textContent = said.ok ? "" : said.message;
+    $(".told", box).textContent = said.ok ? "" : said.message;
   };
   box.replaceChildren(h("p.note", reply.ok ? reply.note : reply.message),
     ...(reply.files ?? []).map((file) => fileOf(file, again)), h("p.told", { role: "status" }));
   if (reply.ok && !reply.files?.length) box.append(h("p.empty", "It changed no file."));
   if (open.length) box.append(h("div.sends", isOver && h("p.note",
     "The step has ended: with them it begins again, and what depends on it runs again."),
-    h("button.go", { disabled: !ui.control || !isLive(), title: ui.control ? "" : READ_ONLY, onclick: send },
+    h("button.go", { ...may(), ...(!isLive() && { disabled: true }), onclick: send },
       isOver ? `Run it again with ${count(open.length, "comment")}`
         : `Send ${count(open.length, "comment")} to its agent`)));
 }

@@ -1,6 +1,6 @@
 // What waits for a person, in every run: a card each, answered by a click or a key.
-import { $, $$, READ_ONLY, age, cut, given, h, seconds } from "./words.js";
-import { ask, changed, clock, requests, tables, ui } from "./rows.js";
+import { $, $$, age, cut, given, h, seconds } from "./words.js";
+import { READ_ONLY, ask, changed, clock, isPast, requests, tables, ui } from "./rows.js";
 import { small } from "./diff.js";
 
 const GUARD_MS = 500, SETTLED_MS = 2000, KIND = { approval: "Permission", question: "Question", decision: "Decision" };
@@ -8,7 +8,7 @@ const away = new Set();
 
 /** Every open request: those of the open run at the time looked at, and of the others as they are. */
 export function waiting() {
-  const others = ui.at != null ? [] : [...ui.others].filter(([id]) => !tables.run.has("request:" + id));
+  const others = isPast() ? [] : [...ui.others].filter(([id]) => !tables.run.has("request:" + id));
   return [...requests(), ...others].filter(([id]) => !away.has(id)).sort((a, b) => a[1].asked_at - b[1].asked_at);
 }
 
@@ -22,12 +22,12 @@ export function showInbox(openStep) {
   const cards = new Map($$(".card", box).map((card) => [card.dataset.request, card]));
   let before = null;
   list.forEach(([id, row], place) => {
-    const card = cards.get(id) ?? cardOf(id, row, openStep), isOff = !ui.control || ui.at != null;
+    const card = cards.get(id) ?? cardOf(id, row, openStep), isOff = !ui.control || isPast();
     if (card.place !== place) [card.place, card.since] = [place, performance.now()];
     if (!card.isConnected) before ? before.after(card) : box.prepend(card);
     before = card;
     for (const one of $$(".acts button, input", card)) one.disabled = isOff;
-    $(".readonly", card).textContent = isOff && ui.at == null ? READ_ONLY : "";
+    $(".readonly", card).textContent = isOff && !isPast() ? READ_ONLY : "";
   });
   showBulk(box, list.filter(([, row]) => row.kind === "approval"));
   box.hidden = !box.childElementCount;
@@ -37,7 +37,7 @@ export function showInbox(openStep) {
 /** A card goes at once if it was answered here; else a line says for a moment by whom. */
 function settle(card) {
   const row = tables.run.get("answered:" + card.dataset.request);
-  if (card.isOurs || ui.at != null) return card.remove();
+  if (card.isOurs || isPast()) return card.remove();
   const note = h("p.settled", { role: "status" },
     `${card.told}: ${card.by ?? (row ? given(row) : "answered elsewhere")}`);
   card.replaceWith(note);
@@ -45,7 +45,7 @@ function settle(card) {
 }
 
 function showBulk(box, approvals) {
-  const isMany = approvals.length > 1 && ui.control && ui.at == null, chosen = () => $$(".card",
+  const isMany = approvals.length > 1 && ui.control && !isPast(), chosen = () => $$(".card",
     box).filter((card) => $(".pick:checked", card));
   const label = () => ($(".bulk", box).textContent = `Allow ${chosen().length}`);
   for (const pick of $$(".pick", box)) Object.assign(pick, { hidden: !isMany, onchange: label });
@@ -76,7 +76,7 @@ function cardOf(id, row, openStep) {
 }
 
 async function send(card, id, body, note) {
-  if (card.isOurs || performance.now() - card.since < GUARD_MS || !ui.control || ui.at != null) return;
+  if (card.isOurs || performance.now() - card.since < GUARD_MS || !ui.control || isPast()) return;
   card.isOurs = true;
   const reply = await ask("/api/requests/" + encodeURIComponent(id), body);
   if (reply.ok || reply.error === "answered") {
@@ -105,43 +105,42 @@ function approval(card, row) {
       row.edits && key("e", "All edits", yes("edits")), key("n", "No", no, { class: "no" }), reason)];
 }
 
-function question(card, { questions = [] }) {
-  const isOne = questions.length === 1 && !questions[0].multi_select, picks = questions.map(() => new Set()),
-    texts = [];
+/** Questions with their options; where there is but one and it takes one answer, a click on that sends it. */
+function choices(card, questions, send, done, isOpen) {
+  const isOne = questions.length === 1 && !questions[0].multi_select, texts = [];
+  const picks = questions.map(() => new Set());
   const answer = () => {
-    const answers = picks.map((set, at) => (texts[at].value.trim() ? [texts[at].value.trim()] : [...set])),
+    const answers = picks.map((set, at) => (texts[at]?.value.trim() ? [texts[at].value.trim()] : [...set])),
       missing = answers.findIndex((one) => !one.length);
-    if (missing < 0) card.send({ answers });
-    else texts[missing].focus();
+    if (missing < 0) send(answers);
+    else texts[missing]?.focus();
   };
-  const pick = (at, label) => ({ currentTarget: { parentNode } }) => {
-    const had = picks[at].has(label);
+  const pick = (at, value) => ({ currentTarget: { parentNode } }) => {
+    const had = picks[at].has(value);
     if (!questions[at].multi_select) picks[at].clear();
-    if (!had || isOne) picks[at].add(label);
-    else picks[at].delete(label);
-    for (const one of $$("button", parentNode)) one.setAttribute("aria-pressed", String(picks[at].has(one.value)));
+    if (!had || isOne) picks[at].add(value);
+    else picks[at].delete(value);
+    for (const one of $$("button", parentNode)) one.ariaPressed = picks[at].has(one.value);
     if (isOne) answer();
   };
   let number = 0;
-  return [...questions.map((one, at) => [h("h3", one.question),
-    h("div.acts", (one.options ?? []).map(({ label, description }) => key(String(++number), label, pick(at, label),
-    { value: label, "aria-pressed": "false" }, description && h("small", description))),
-      (texts[at] = own("or your own words", answer)))]), !isOne && h("div.acts", key("s", "Send", answer,
-      { class: "go" }))];
+  const button = (at, { label, value = label, description, isUsual }) => key(String(++number), label, pick(at, value),
+    { value, class: isUsual ? "go" : "", "aria-pressed": false }, description && h("small", description));
+  return [...questions.map((one, at) => [h("h3", one.question), h("div.acts", (one.options ?? []).map((option) =>
+    button(at, option)), isOpen && (texts[at] = own("or your own words", answer)))]),
+  !isOne && h("div.acts", key("s", done, answer, { class: "go" }))];
 }
 
+const question = (card, { questions = [] }) => choices(card, questions, (answers) => card.send({ answers }), "Send",
+  true);
+
 function decision(card, row, id) {
-  const chosen = new Set(), isMany = row.multi_select;
-  const options = (row.options ?? []).map((option, at) => key(String(at + 1), row.labels?.[at] || option,
-    ({ currentTarget }) => {
-    if (!isMany) return card.send({ selections: [option] });
-    if (!chosen.delete(option)) chosen.add(option);
-    currentTarget.setAttribute("aria-pressed", String(chosen.has(option)));
-  }, { value: option, class: (row.default?.length ? row.default.includes(option) : !at) && !isMany ? "go" : "",
-    "aria-pressed": isMany ? "false" : null }, row.descriptions?.[at] && h("small", row.descriptions[at])));
-  return [h("h3", row.question ?? row.summary), h("form.acts", { "data-request": id,
-    onsubmit: (event) => event.preventDefault() }, options,
-    isMany && key("s", "Decide", () => chosen.size && card.send({ selections: [...chosen] }), { class: "go" }))];
+  const isUsual = (id, at) => !row.multi_select && (row.default?.length ? row.default.includes(id) : !at);
+  const options = (row.options ?? []).map((value, at) => ({ value, label: row.labels?.[at] || value,
+    description: row.descriptions?.[at], isUsual: isUsual(value, at) }));
+  const asked = { question: row.question ?? row.summary, multi_select: row.multi_select, options };
+  return [h("form", { "data-request": id, onsubmit: (event) => event.preventDefault() },
+    choices(card, [asked], ([selections]) => card.send({ selections }), "Decide"))];
 }
 
 /** Ages, and the time that is left for a decision; each second. */

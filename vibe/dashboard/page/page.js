@@ -1,16 +1,16 @@
 // The page: the list of runs, the head of one, what is open, keys, and notes of the browser.
-import { $, READ_ONLY, TONE, age, bar, count, draw, figure, h, money, pill, plain, s, seconds,
-  sure } from "./words.js";
-import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isLive, onRows, rowsOf, stats, step,
-  stepIds, tables, ui } from "./rows.js";
+import { $, TONE, age, bar, count, draw, figure, h, money, pill, plain, s, seconds, sure, tabs } from "./words.js";
+import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isLive, isPast, may, onRows, rowsOf,
+  step, stepIds, tables, ui } from "./rows.js";
 import { dim, fit, isNarrow, reveal, showGraph, showLegend } from "./graph.js";
 import { showChanges, showLog, showTimeline } from "./timeline.js";
 import { showStep, showTalk } from "./step.js";
 import { focusNext, showClocks, showInbox, waiting } from "./inbox.js";
-import { byChange, play, seek, showReplay, stop, toLive } from "./replay.js";
+import { byChange, play, showReplay, stop, toLive } from "./replay.js";
 
 const EARLIER = 50, MOST_HITS = 30, REST_MS = 10_000, STUCK = 600, SLOW = 120, RATE_OVER = 180, TABS = { g: "graph",
-  t: "timeline", c: "changes", l: "log" };
+  t: "timeline", c: "changes", l: "log" }, LABELS = { graph: "Graph", timeline: "Timeline", changes: "Changes",
+  log: "Log" };
 const PANES = { runs: "Runs", run: "Plan", inbox: "Inbox", step: "Step" }, body = document.body;
 const KEYS = { "j k": "next, previous step", Enter: "open it", "g t c l": "graph, timeline, changes, log",
   w: "next thing that waits", "1 2 3 n": "answer it", "/": "find",
@@ -63,7 +63,7 @@ function showRuns() {
 function runOf([id, row]) {
   const status = isAsking(row) ? pill("ask", `${row.requests} waiting`) : h("span." + (TONE[row.status] === "bad"
     ? "bad" : ""), row.live && row.total ? `${row.done ?? 0}/${row.total}` : row.status);
-  return h("button.run", { "data-run": id, "data-key": id, "aria-current": String(id === ui.run),
+  return h("button.run", { "data-run": id, "data-key": id, "aria-current": id === ui.run,
     onclick: () => openRun(id) }, h("b", row.title || id), row.total && bar("segs", row.counts ?? {}, row.total),
     row.status === "lost" && h("span.why", row.reason), h("span.meta", status, h("span", { title: row.folder },
       row.folder?.split("/").pop()), h("span", row.started_at && age(clock() - (row.ended_at ?? row.started_at)))));
@@ -93,19 +93,18 @@ function find({ target: { value } }) {
 // --- head
 
 function showHead(row) {
-  const box = $("#head"), isThen = ui.at != null,
-    asks = waiting().filter(([, one]) => (one.run ?? ui.run) === ui.run).length, isPlan = row?.kind !== "conversation",
-    props = { disabled: !ui.control, title: ui.control ? null : READ_ONLY };
+  const box = $("#head"), asks = waiting().filter(([, one]) => (one.run ?? ui.run) === ui.run).length,
+    isPlan = row?.kind !== "conversation";
   if (!row) return draw(box, h("h1", tables.board.size ? "Reading the run" : "No run yet"));
-  const all = counts(), still = row.progress_at ? clock() - row.progress_at : 0, status = isThen ? "replay" : asks
-    ? `${asks} waiting for you` : [row.status === "active" ? "running" : row.status, row.reason
-    && `(${row.reason})`].filter(Boolean).join(" ");
+  const all = counts(), still = row.progress_at ? clock() - row.progress_at : 0, isActive = row.status === "active";
+  const status = isPast() ? "replay" : asks ? `${asks} waiting for you`
+    : (isActive ? "running" : row.status) + (row.reason ? ` (${row.reason})` : "");
   draw(box, h("div.top", h("button.menu", { onclick: () => drawer(!body.dataset.drawer) }, "Runs"),
     h("h1", row.title || row.id), isPlan && isLive() && h("div.acts",
-    h("button", { ...props, onclick: () => command("pause") }, "Pause"),
-    sure("Stop", "Stop it?", { ...props, class: "no" }, () => command("cancel")))),
-      h("div.sub", pill(isThen ? "" : asks ? "ask" : TONE[row.status], status),
-    isLive() && !asks && row.status === "active" && still > SLOW && h("span." + (still > STUCK ? "amber" : ""),
+    h("button", { ...may(), onclick: () => command("pause") }, "Pause"),
+    sure("Stop", "Stop it?", { ...may(), class: "no" }, () => command("cancel")))),
+      h("div.sub", pill(isPast() ? "" : asks ? "ask" : TONE[row.status], status),
+    isLive() && !asks && isActive && still > SLOW && h("span." + (still > STUCK ? "amber" : ""),
       `last progress ${age(still)} ago`), isLive() && row.same_failure > 1 && h("span.bad",
       `the same failure ${row.same_failure} times`),
     h("span.mono", row.folder), h("span", row.id)), row.total && bar("progress", all, row.total),
@@ -113,7 +112,7 @@ function showHead(row) {
 }
 
 function tiles(row, all, isPlan) {
-  const isThen = ui.at != null, until = isThen ? ui.at : row.ended_at ?? clock(),
+  const isThen = isPast(), until = isThen ? ui.at : row.ended_at ?? clock(),
     samples = (row.samples ?? []).filter(([time]) => time <= until + 1), [, spent, paid] = isThen
     ? samples.at(-1) ?? [0, 0] : [0, row.tokens, row.cost_usd];
   const then = isThen && stepIds().flatMap((id) => step(id).checks),
@@ -185,16 +184,14 @@ function drawer(isOpen) {
 
 function showDock(asks = waiting().length) {
   draw($("#dock"), Object.entries(PANES).map(([name, label]) => h("button", { "data-pane": name,
-    "aria-current": String(body.dataset.pane === name), onclick: () => pane(name) }, label, name === "inbox" && asks > 0
+    "aria-current": body.dataset.pane === name, onclick: () => pane(name) }, label, name === "inbox" && asks > 0
     && h("span.badge", asks))));
 }
 
 function openTab(name) {
   ui.tab = name;
-  draw($("#tabs"), Object.values(TABS).map((one) => h("button", { role: "tab", "data-tab": one,
-    "aria-selected": String(one === name), "aria-controls": one, onclick: () => openTab(one) },
-    one[0].toUpperCase() + one.slice(1))));
-  for (const one of Object.values(TABS)) $("#" + one).hidden = one !== name;
+  draw($("#tabs"), tabs(LABELS, name, openTab, true));
+  for (const one in LABELS) $("#" + one).hidden = one !== name;
   remember();
   changed("all");
   fit();
@@ -244,7 +241,7 @@ function notify() {
 async function ring() {
   const isOn = !ui.release && (await Notification.requestPermission()) === "granted";
   ui.release = ui.release?.();
-  $("#bell").setAttribute("aria-pressed", String(isOn));
+  $("#bell").ariaPressed = isOn;
   $("#sound").hidden = !isOn;
   if (isOn) navigator.locks.request("vibe-notify", () => new Promise((release) => (ui.release = release)));
 }
@@ -256,9 +253,9 @@ function key(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || $("#keys").open) return;
   if (target.matches("input:not([type=range], [type=checkbox]), textarea, select")) return pressed === "Escape"
     && target.blur();
-  const onButton = target.closest("button, summary, [role=button], a, input, .card"),
-    close = () => (body.hasAttribute("data-drawer") ? drawer(false) : ui.at != null ? toLive() : isNarrow()
-    ? pane("run") : target.blur());
+  const onButton = target.closest("button, summary, [role=button], a, input, .card");
+  const close = () => (body.hasAttribute("data-drawer") ? drawer(false) : isPast() ? toLive()
+    : isNarrow() ? pane("run") : target.blur());
   const act = TABS[pressed] ? () => openTab(TABS[pressed]) : { j: () => byStep(1), k: () => byStep(-1),
     "[": () => byRun(-1), "]": () => byRun(1), ",": () => byChange(-1), ".": () => byChange(1), "?": showKeys,
     Escape: close,
@@ -293,12 +290,11 @@ function begin() {
   Object.assign(ui, { run: asked ?? "", step: query.get("step") ?? "" });
   onRows(show, (state, text) => Object.assign($("#conn"), { className: state, textContent: text }));
   pane(ui.step ? "step" : "run");
-  openTab(Object.values(TABS).find((one) => one === query.get("tab")) ?? "graph");
-  Object.assign($("#find"), { oninput: find });
+  openTab(Object.hasOwn(LABELS, query.get("tab")) ? query.get("tab") : "graph");
+  $("#find").oninput = find;
   $("#keysbutton").onclick = showKeys;
   $("#bell").onclick = ring;
-  $("#sound").onclick = ({ currentTarget }) => currentTarget.setAttribute("aria-pressed",
-    String((ui.sound = !ui.sound)));
+  $("#sound").onclick = ({ currentTarget }) => (currentTarget.ariaPressed = ui.sound = !ui.sound);
   addEventListener("keydown", key);
   addEventListener("resize", () => (fit(), changed("all")));
   document.addEventListener("visibilitychange", () => {
@@ -314,4 +310,3 @@ function begin() {
   connect();
 }
 begin();
-export { stats, ui, seek };

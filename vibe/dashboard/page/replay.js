@@ -1,9 +1,9 @@
 // What happened, once more: the slider, and one change after the other.
 import { $, TONE, draw, h, s, seconds } from "./words.js";
-import { changed, clock, head, historyOf, rowsOf, stepIds, ui } from "./rows.js";
+import { changed, clock, changes, head, rowsOf, stepIds, ui } from "./rows.js";
 import { scale } from "./timeline.js";
 
-const SHORTEST = 6, LONGEST = 20, PLACES = 1000, MOST_STEPS = 300;
+const SHORTEST = 6, LONGEST = 20, PLACES = 1000, MOST_STEPS = 300, TICKED = ["completed", "failed", "needs_decision"];
 let playing = 0;
 
 export function showReplay(withTicks) {
@@ -30,10 +30,9 @@ function build(box) {
 }
 
 function showTicks(svg, map) {
-  const ends = stepIds().flatMap((id) => historyOf(id).filter(([, status]) => ["completed", "failed",
-    "needs_decision"].includes(status)));
-  const all = [...ends, ...rowsOf("answered:").map(([, row]) => [row.answered_at, "needs_decision"])];
-  draw(svg, all.map(([time, status]) => s("rect." + TONE[status], { x: (map.place(time) * PLACES).toFixed(1), y: 19,
+  const ends = changes().filter(({ status }) => TICKED.includes(status));
+  const all = [...ends, ...rowsOf("answered:").map(([, row]) => ({ ts: row.answered_at, status: "needs_decision" }))];
+  draw(svg, all.map(({ ts, status }) => s("rect." + TONE[status], { x: (map.place(ts) * PLACES).toFixed(1), y: 19,
     width: 2.4, height: 6 })));
 }
 
@@ -59,8 +58,7 @@ export function play() {
 
 /** Go one change back (-1) or on (1). */
 export function byChange(way) {
-  const times = stepIds().flatMap((id) => historyOf(id).map(([time]) => time)).sort((a, b) => a - b),
-    at = ui.at ?? clock();
+  const times = changes().map(({ ts }) => ts).sort((a, b) => a - b), at = ui.at ?? clock();
   const next = way < 0 ? times.findLast((time) => time < at) : times.find((time) => time > at);
   stop();
   if (next != null || way > 0) seek(next ?? null);

@@ -1,14 +1,17 @@
 // The rows as the server tells them, the stream that brings them, and what they were at an earlier time.
 export const tables = { board: new Map(), run: new Map(), step: new Map() };
 export const ui = { run: "", step: "", tab: "graph", of: "transcript", find: "", at: null, control: false,
-  fresh: new Set(),
-  others: new Map() };
-export const stats = { patches: 0, characters: 0, frames: 0 };
+  fresh: new Set(), others: new Map() };
 let dirty = new Set(), isQueued = false, last = "", open = null, skew = 0, sorted = null, show = null, said = null;
+
+export const READ_ONLY = "this page only looks: start it with --control";
+/** Attributes of what a page that only looks may not do. */
+export const may = () => ({ disabled: !ui.control, title: ui.control ? null : READ_ONLY });
 
 export const clock = () => Date.now() / 1000 + skew;
 export const head = () => tables.run.get("head");
-export const isLive = () => ui.at == null && !!head()?.live;
+export const isPast = () => ui.at != null;
+export const isLive = () => !isPast() && !!head()?.live;
 export const onRows = (rows, state) => ([show, said] = [rows, state]);
 
 export function changed(...keys) {
@@ -18,7 +21,6 @@ export function changed(...keys) {
   const now = () => {
     const keys = dirty;
     [dirty, isQueued] = [new Set(), false];
-    stats.frames++;
     show(keys);
   };
   if (document.hidden) setTimeout(now, 500);
@@ -52,16 +54,12 @@ function frame(text) {
     const [, name, value] = line.match(/^(\w+): (.*)$/) ?? [];
     if (name) event[name] = value;
   }
-  const told = event.data && JSON.parse(event.data);
+  const told = event.data ? JSON.parse(event.data) : null;
   if (event.event === "now") {
     skew = told.now - Date.now() / 1000;
     if (ui.control !== told.control) dirty.add("all");
     ui.control = told.control;
-  } else if (told) {
-    stats.patches++;
-    stats.characters += event.data.length;
-    told.forEach(merge);
-  }
+  } else told?.forEach(merge);
   last = event.id ?? last;
   changed();
 }
@@ -121,33 +119,33 @@ export const rowsOf = (prefix, table = tables.run) => [...table].filter(([key]) 
 export const stepIds = () => (sorted ??= rowsOf("step:").sort((a, b) => (a[1].n ?? 0) - (b[1].n ?? 0)).map(([id]) =>
   id));
 export const steps = () => stepIds().map((id) => [id, step(id)]);
-export const historyOf = (id) => tables.run.get("step:" + id)?.history ?? [];
-const ENDED = ["completed", "failed", "skipped", "cancelled"];
+/** Every change of a step's status, as it is, whatever time is looked at: each with the one that came after it. */
+export const changes = () => stepIds().flatMap((id) => (tables.run.get("step:" + id)?.history ?? []).map(
+  ([ts, status], at, all) => ({ ts, status, next: all[at + 1]?.[0] })));
+const ENDED = ["completed", "failed", "skipped", "cancelled"], PLANNED = ["n", "title", "mode", "depends_on", "order",
+  "max_tokens"], FINAL = ["reason", "tolerated", "tokens", "cost_usd", "files", "worktree", "summary", "duration_s"];
+const BEGUN = ["n", "kind", "ts", "tool", "words", "command", "purpose"];
+const only = (row, names) => Object.fromEntries(names.map((name) => [name, row[name]]));
 export const hasEnded = (row) => ENDED.includes(row?.status);
 
 /** A step as it stood at the time looked at: nothing that came later is in it. */
 export function step(id) {
   const row = tables.run.get("step:" + id), all = row?.history ?? [];
-  if (!row || ui.at == null) return row;
+  if (!row || !isPast()) return row;
   const history = all.filter(([time]) => time <= ui.at), [, status = "pending", attempt] = history.at(-1) ?? [];
   const checks = (row.checks ?? []).map((one) => (one[5] != null && one[5] <= ui.at ? one : [one[0], "none", 0, 0, 0]));
-  const asks = requests().some(([, one]) => one.step === id), { reason, tolerated, tokens, cost_usd, files, worktree,
-    summary, duration_s } = row;
-  const { n, title, mode, depends_on, order, max_tokens } = row, then = { n, title, mode, depends_on, order,
-    max_tokens };
-  const final = history.length === all.length && hasEnded(row) && { reason, tolerated, tokens, cost_usd, files,
-    worktree, summary, duration_s };
-  return { ...then, ...final, history, checks, status, attempt, asks };
+  const asks = requests().some(([, one]) => one.step === id), isOver = history.length === all.length && hasEnded(row);
+  return { ...only(row, PLANNED), ...(isOver && only(row, FINAL)), history, checks, status, attempt, asks };
 }
 
 /** The requests that were open at the time looked at, oldest first. */
 export function requests() {
-  const then = ui.at == null ? [] : rowsOf("answered:").filter(([, row]) => ui.at < row.answered_at);
-  return [...rowsOf("request:"), ...then].filter(([, row]) => ui.at == null || row.asked_at <= ui.at).sort((a,
+  const then = !isPast() ? [] : rowsOf("answered:").filter(([, row]) => ui.at < row.answered_at);
+  return [...rowsOf("request:"), ...then].filter(([, row]) => !isPast() || row.asked_at <= ui.at).sort((a,
     b) => a[1].asked_at - b[1].asked_at);
 }
 
-export function counts(list = ui.at != null && steps()) {
+export function counts(list = isPast() && steps()) {
   const all = list ? {} : { ...head()?.counts };
   for (const [, row] of list || []) all[row.status] = (all[row.status] ?? 0) + 1;
   all.pending = (all.pending ?? 0) + (all.blocked ?? 0);
@@ -156,12 +154,10 @@ export function counts(list = ui.at != null && steps()) {
 
 /** The entries of the open step up to the time looked at; a call that ran then has no outcome yet. */
 export function entries() {
-  const list = rowsOf("entry:", tables.step).filter(([, row]) => ui.at == null || row.ts <= ui.at);
-  return list.map(([key, row]) => {
-    const { n, kind, ts, tool, words, command, purpose } = row, isLater = ui.at != null && kind === "call"
-      && ts + (row.duration_s ?? 0) > ui.at;
-    return [key, isLater ? { n, kind, ts, tool, words, command, purpose, status: "running" } : row];
-  }).sort((a, b) => a[1].ts - b[1].ts || a[1].n - b[1].n);
+  const at = ui.at ?? Infinity, isLater = (row) => row.kind === "call" && row.ts + (row.duration_s ?? 0) > at;
+  return rowsOf("entry:", tables.step).filter(([, row]) => row.ts <= at)
+    .map(([key, row]) => [key, isLater(row) ? { ...only(row, BEGUN), status: "running" } : row])
+    .sort((a, b) => a[1].ts - b[1].ts || a[1].n - b[1].n);
 }
 
 export function forget() {

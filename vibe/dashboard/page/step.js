@@ -1,7 +1,8 @@
 // The open step: how it stands, its transcript, its changes, its details; and the transcript of a conversation.
-import { $, $$, READ_ONLY, TONE, WORD, clockTime, count, cut, draw, figure, h, money, pill, seconds, sure, tick,
+import { $, $$, TONE, WORD, clockTime, count, cut, draw, figure, h, money, pill, seconds, sure, tabs, tick,
   words } from "./words.js";
-import { ask, changed, command, entries, hasEnded, head, isLive, rowsOf, step, stepPath, tables, ui } from "./rows.js";
+import { ask, changed, command, entries, hasEnded, head, isLive, isPast, may, rowsOf, step, stepPath, tables,
+  ui } from "./rows.js";
 import { showDiff, small } from "./diff.js";
 import { statusWords } from "./graph.js";
 
@@ -25,20 +26,20 @@ export function showStep(keys) {
   if (ui.of === "transcript") showTranscript(body, keys, isOther, row.order?.command ? "A command; it has not run yet."
     : "Its agent has not begun.");
   else if (ui.of === "details") showDetails(body, row);
-  else if (ui.at == null) showDiff(body, row);
+  else if (!isPast()) showDiff(body, row);
   else draw(body, h("p.empty", "Changes are those of now: leave the replay to see them."));
 }
 
 function permit(box, isShown) {
   box.hidden = !isShown;
-  for (const one of $$("button, textarea", box)) Object.assign(one, { disabled: !ui.control, title: ui.control ? ""
-    : READ_ONLY });
+  const { disabled, title } = may();
+  for (const one of $$("button, textarea", box)) Object.assign(one, { disabled, title: title ?? "" });
 }
 
 function showHead(box, row, list) {
   const output = new Map(list.filter(([, one]) => one.purpose === "verify").map(([, one]) => [one.command, one.text]));
-  const act = (action) => () => command("step_act", { step_id: ui.step, action }), props = { disabled: !ui.control,
-    title: ui.control ? null : READ_ONLY }, over = hasEnded(row);
+  const act = (action) => () => command("step_act", { step_id: ui.step, action }), props = may(),
+    over = hasEnded(row);
   const acts = isLive() && h("span.acts", over && row.status !== "completed" && h("button",
     { ...props, onclick: act("retry") }, "Retry"), (!over || row.status === "failed") && sure("Skip", "Skip it?", props,
     act("skip")),
@@ -56,10 +57,10 @@ function showHead(box, row, list) {
 
 function showTabs(box, row, list) {
   const calls = list.filter(([, one]) => one.kind === "call" && one.purpose !== "verify").length;
-  draw(box, [["transcript", "Transcript", calls && count(calls, "call")], ["changes", "Changes", row.files?.length],
-    ["details", "Details"]].map(([name, label, number]) =>
-    h("button", { role: "tab", "aria-selected": String(ui.of === name), onclick: () => ((ui.of = name),
-      changed("tab")) }, label, number ? h("span.n", number) : "")));
+  const number = (text) => text && h("span.n", text);
+  draw(box, tabs({ transcript: ["Transcript", calls > 0 && number(count(calls, "call"))],
+    changes: ["Changes", number(row.files?.length)], details: "Details" }, ui.of, (name) => ((ui.of = name),
+    changed("tab"))));
 }
 
 /** A box that says something to an agent; `say` tells whether it was taken. */
@@ -75,34 +76,20 @@ function sayForm(say) {
 
 /** Show a transcript: only entries that changed are made anew; who was at its end stays there. */
 function showTranscript(box, keys, isNew, none) {
-  const isAtEnd = isNew || box.scrollHeight - box.scrollTop - box.clientHeight < 60, all = isNew || keys.has("all")
-    || keys.has("entries");
-  const of = `${ui.run} ${ui.step}`, known = new Map($$(":scope > .e", box).map((one) => [one.dataset.entry, one]));
+  const isAtEnd = isNew || box.scrollHeight - box.scrollTop - box.clientHeight < 60;
+  const of = `${ui.run} ${ui.step}`, all = isNew || keys.has("all") || keys.has("entries");
+  const known = new Map(all ? [] : $$(":scope > .e", box).map((one) => [one.dataset.entry, one]));
   if (older.of !== of) older = { of, rows: [] };
-  let before = null;
-  const list = [...older.rows.filter(([key]) => ui.at == null && !tables.step.has("entry:" + key)), ...entries()];
-  for (const [key, row] of list) {
-    let node = known.get(key);
-    known.delete(key);
-    if (!node || all || keys.has("entry:" + key)) {
-      const fresh = entryOf(key, row), isSame = node?.dataset.key === fresh.dataset.key;
-      if (isSame) draw(node, ...fresh.childNodes), (node.className = fresh.className);
-      else node?.replaceWith(fresh);
-      node = isSame ? node : fresh;
-    }
-    const place = before ? before.nextSibling : box.firstChild;
-    if (node !== place) box.insertBefore(node, place);
-    before = node;
-  }
-  for (const node of [...known.values(), ...$$(".empty, .older", box)]) node.remove();
-  if (!list.length) box.append(h("p.empty", none));
-  const [agent, { first = 1 } = {}] = rowsOf("agent:", tables.step).find(([, row]) => row.first > 1) ?? [],
-    from = older.rows[0]?.[1].n ?? first;
-  if (from > 1 && ui.at == null) box.prepend(h("button.older", { onclick: async () => {
+  const list = [...older.rows.filter(([key]) => !isPast() && !tables.step.has("entry:" + key)), ...entries()];
+  const [agent, { first = 1 } = {}] = rowsOf("agent:", tables.step).find(([, row]) => row.first > 1) ?? [];
+  const from = older.rows[0]?.[1].n ?? first, fetchOlder = async () => {
     const { entries: rows = [] } = await ask(stepPath() + `?before=${from}&limit=200`);
     older.rows.unshift(...rows.map((row) => [`${row.agent ?? agent}:${row.n}`, row]));
     changed("entries");
-  } }, "Earlier entries"));
+  };
+  draw(box, from > 1 && !isPast() && h("button.older", { onclick: fetchOlder }, "Earlier entries"),
+    list.map(([key, row]) => (!keys.has("entry:" + key) && known.get(key)) || entryOf(key, row)),
+    !list.length && h("p.empty", none));
   if (isAtEnd) box.scrollTop = box.scrollHeight;
 }
 
@@ -115,7 +102,7 @@ function entryOf(key, row) {
   const inside = row.kind === "call" ? callOf(row) : row.kind === "note" ? row.text : row.kind !== "user" ? text
     : h("details", { open: isYou }, h("summary", `${who}: `, !isYou && cut(first, 100)), text);
   return h(`div.e.${row.kind}.${isBusy ? "streaming" : ""}`, { "data-entry": key,
-    "data-key": row.kind + (row.kind === "call" ? row.status : "") }, inside);
+    "data-key": `${key} ${row.kind === "call" ? row.status : ""}` }, inside);
 }
 
 function callOf(row) {

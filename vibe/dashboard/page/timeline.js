@@ -1,6 +1,6 @@
 // Steps over time, with idle time folded; the log of what was said; and which files were changed.
 import { $, WORD, clockTime, cut, draw, given, h, seconds, tick } from "./words.js";
-import { changed, clock, entries, head, historyOf, rowsOf, step, stepIds, steps, ui } from "./rows.js";
+import { changed, clock, changes, entries, head, rowsOf, step, steps, ui } from "./rows.js";
 
 const ROW = 30, SPARE = 6, IDLE = 0.1, FOLDED = 0.02;
 const chosen = { kind: "", step: "" };
@@ -8,8 +8,7 @@ let known = { key: "", map: null };
 
 /** The stretches of time in which no step ran, of a tenth of the whole and more. */
 function gapsOf(from, to) {
-  const busy = stepIds().flatMap((id) => historyOf(id).flatMap(([time, status], at, all) => (status === "in_progress"
-    ? [[time, all[at + 1]?.[0] ?? to]] : [])));
+  const busy = changes().filter(({ status }) => status === "in_progress").map(({ ts, next = to }) => [ts, next]);
   const gaps = [];
   let at = from;
   for (const [start, stop] of [...busy.sort((a, b) => a[0] - b[0]), [to, to]]) {

@@ -17,6 +17,7 @@ const make = (create) => (name, ...parts) => {
   if (tag === "button") element.type = "button";
   for (const [key, value] of parts[0]?.constructor === Object ? Object.entries(parts.shift()) : []) {
     if (key.startsWith("on")) element[key] = value;
+    else if (key.startsWith("aria-") && value != null) element.setAttribute(key, plain(value));
     else if (value != null && value !== false) element.setAttribute(key, value === true ? "" : plain(value));
   }
   element.append(...nodes(parts));
@@ -27,26 +28,30 @@ export const h = make((tag) => document.createElement(tag));
 export const s = make((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
 
 const KEPT = new Set(["open", "style"]), HANDLERS = ["onclick", "onkeydown", "oninput", "onchange", "onsubmit"];
-const isSame = (a, b) => a.nodeName === b.nodeName && a.dataset?.key === b.dataset?.key;
+const nameOf = (node) => node.dataset?.key && node.nodeName + node.dataset.key;
 
-/** Have these be what is in an element; what stays keeps its focus, and stays open. */
+/** Have these be what is in an element; what stays, by data-key or place, keeps its focus, and stays open. */
 export function draw(parent, ...parts) {
-  const wanted = nodes(parts);
+  const wanted = nodes(parts), names = new Set(wanted.map(nameOf)), named = new Map();
+  for (const old of [...parent.childNodes]) {
+    if (names.has(nameOf(old))) named.set(nameOf(old), old);
+    else old.remove();
+  }
   wanted.forEach((fresh, at) => {
-    const old = parent.childNodes[at];
-    if (old && isSame(old, fresh)) return become(old, fresh);
-    const moved = fresh.dataset?.key && [...parent.childNodes].slice(at).find((one) => isSame(one, fresh));
-    if (moved) become(moved, fresh);
-    parent.insertBefore(moved || fresh, old ?? null);
+    const there = parent.childNodes[at], name = nameOf(fresh);
+    const old = name ? named.get(name) : there?.nodeName === fresh.nodeName && !nameOf(there) && there;
+    if (old) become(old, fresh);
+    if (!old || old !== there) parent.insertBefore(old || fresh, there ?? null);
   });
   while (parent.childNodes.length > wanted.length) parent.lastChild.remove();
 }
 
 function become(old, fresh) {
   if (old.nodeType === Node.TEXT_NODE) return old.data !== fresh.data && (old.data = fresh.data);
-  if (old.dataset.keep) return;
-  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)
-    && !KEPT.has(name)) old.removeAttribute(name);
+  if (old === fresh || old.dataset.keep) return;
+  for (const { name } of [...old.attributes]) {
+    if (!KEPT.has(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  }
   for (const { name, value } of fresh.attributes) {
     if (!KEPT.has(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
@@ -79,7 +84,6 @@ export const TONE = { completed: "done", passed: "done", ok: "done", failed: "ba
   lost: "bad", in_progress: "now", running: "now", writing: "now", active: "now", needs_decision: "ask",
     paused: "ask" };
 export const ORDER = Object.keys(WORD).slice(0, 7);
-export const READ_ONLY = "this page only looks: start it with --control";
 
 export const tick = (status) => h("span.tick." + (TONE[status] ?? ""), { "aria-hidden": "true" }, MARK[status]);
 export const pill = (tone, text) => h("span.pill." + (tone ?? ""), text);
@@ -92,6 +96,11 @@ export function bar(kind, counts, total) {
     return part;
   }));
 }
+
+/** Tabs by name and label, one of which is chosen; `ofIds`: a name is the id of what its tab shows. */
+export const tabs = (all, chosen, choose, ofIds) => Object.entries(all).map(([name, label]) => h("button",
+  { role: "tab", "data-tab": name, "aria-selected": name === chosen, "aria-controls": ofIds && name,
+    onclick: () => choose(name) }, label));
 
 /** An answer as a row has it, in words. */
 export const given = ({ answer, by }) => [answer === true ? "yes" : answer === false ? "no"
