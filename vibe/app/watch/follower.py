@@ -78,23 +78,15 @@ class Follower:
         for entry in self.run.entries:
             if not ends:
                 break
-            end = ends.pop(entry.source, None)
-            await self._read_again(entry, take, None if ends else end)
+            end = ends.pop(entry.source, 0)
+            async with self._subscription(entry) as records:
+                await _hand_on(records, take, 0 if ends else end)
         return found
 
-    async def _read_again(self, entry: Entry, take: Callable[[Event], None], end: int | None) -> None:
-        """Hand on the events of a source, up to that number if one is given."""
+    def _subscription(self, entry: Entry) -> Subscription:
         from ipc.subscriber import subscribe
 
-        journal = Path(entry.journal)
-        async with subscribe(journal, home=self._home, after=0, runtime_dir=self._runtime_dir) as records:
-            async for record in records:
-                if record.event is not None:
-                    take(record.event)
-                if record.seq % EVENTS_AT_ONCE == 0:
-                    await lowlevel.checkpoint()
-                if end is not None and record.seq >= end:
-                    return
+        return subscribe(Path(entry.journal), home=self._home, after=0, runtime_dir=self._runtime_dir)
 
     async def _recall(self) -> None:
         """Take in what only the plan's own folder knows: the facts of sources whose events are gone."""
@@ -117,33 +109,32 @@ class Follower:
 
     async def _hear(self, entry: Entry, caught_up: anyio.Event) -> None:
         """Take in the events of a source until it ends; ``caught_up`` is set once all that was there is in the view."""
-        from ipc.subscriber import subscribe
-
-        journal = Path(entry.journal)
-        subscription = subscribe(journal, home=self._home, after=0, runtime_dir=self._runtime_dir)
+        subscription = self._subscription(entry)
         try:
-            await self._take_in(subscription, caught_up)
+            async with subscription as records:
+                if records.head or not records.is_live:
+                    await _hand_on(records, self._take, records.head)
+                caught_up.set()
+                await _hand_on(records, self._take)
         except IpcError as error:
             self.problem = str(error)
         if subscription.ended != "finished":
             self._changed.update(lose(self.view, entry.source))
         caught_up.set()
 
-    async def _take_in(self, subscription: Subscription, caught_up: anyio.Event) -> None:
-        async with subscription as records:
-            there = subscription.head
-            if not there and subscription.is_live:
-                caught_up.set()
-            async for record in records:
-                if record.event is not None:  # else of a later version
-                    self._take(record.event)
-                if record.seq == there:
-                    caught_up.set()
-                if record.seq % EVENTS_AT_ONCE == 0:
-                    await lowlevel.checkpoint()
-
     def _take(self, event: Event) -> None:
         self._changed.update(apply(self.view, event))
+
+
+async def _hand_on(records: Subscription, take: Callable[[Event], None], last: int = 0) -> None:
+    """Hand on the events of a source, up to that number; 0: to its end."""
+    async for record in records:
+        if record.event is not None:  # else of a later version
+            take(record.event)
+        if record.seq % EVENTS_AT_ONCE == 0:
+            await lowlevel.checkpoint()
+        if 0 < last <= record.seq:
+            return
 
 
 def _take_older(view: View, wanted: tuple[str, range], found: dict[int, EntryView], event: Event) -> None:
