@@ -10,7 +10,7 @@ import anyio
 import msgspec
 from msgspec.structs import replace
 
-from ipc.commands import Act, Command, Ping, RunCommand, Steer, StepAction, decode_command
+from ipc.commands import Command, Ping, RunCommand, decode_command
 from ipc.errors import RequestInvalidError
 from ipc.events import PlanDecisionEvent
 from vibe.app.watch.commands import CommandOutcome, send, settled
@@ -26,12 +26,7 @@ COMMANDS: Final = frozenset({"pause", "cancel", "step_act", "steer", "prompt", "
 """What a page may ask a run for besides answers."""
 MOST_REMEMBERED = 256
 """Answers to commands that may come again."""
-STATUS: Final[Mapping[str, tuple[int, str]]] = {
-    "answered": (409, "answered"),
-    "refused": (409, "refused"),
-    "ended": (410, "ended"),
-    "late": (504, "late"),
-}
+STATUS: Final[Mapping[str, int]] = {"refused": 409, "ended": 410, "late": 504}
 
 
 class Actor:
@@ -74,25 +69,20 @@ class Actor:
             if step is None:
                 raise RefusedError(404, "unknown", f"run {key[:100]!r} has no step {step_id[:100]!r}")
             text = comments_text(given.comments)
-            command: RunCommand = Steer(text=text, step_id=step_id, by=self._by, command_id=given.command_id)
+            said = {"type": "steer", "text": text}
             if given.retry and step.status != RUNNING:
-                command = Act(
-                    step_id=step_id,
-                    action=StepAction.RETRY,
-                    message=text,
-                    by=self._by,
-                    command_id=given.command_id,
-                )
+                said = {"type": "step_act", "action": "retry", "message": text}
+            command = self._checked(said, step_id=step_id, command_id=given.command_id)
             return _told(await send(tables.follower.run, command))
 
         return await self._once(body, act)
 
     async def _answer(self, request_id: str, body: dict[str, Any]) -> WebAnswer:
         await self._desk.listed()
-        open_now = self._desk.request(request_id)
+        open_now = next((one for one in self._desk.board.waiting if one.request.id == request_id), None)
         if open_now is None:
             return self._gone(request_id)
-        run, request = open_now
+        run, request = open_now.run, open_now.request
         if self._given.get(request_id, (None, None))[0] is request.event:  # the run has yet to say so
             return self._given[request_id][1]
         outcome = await send(run, self._checked(body, **_answering(request)))
@@ -162,8 +152,7 @@ def _told(outcome: CommandOutcome) -> WebAnswer:
         return found({"message": outcome.message})
     if outcome.state == "answered":
         return _answered(outcome.message, outcome.by, outcome.answer)
-    status, error = STATUS[outcome.state]
-    return refusal(status, error, outcome.message)
+    return refusal(STATUS[outcome.state], outcome.state, outcome.message)
 
 
 def _answered(message: str, by: str, answer: Any) -> WebAnswer:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import to_builtins
 
 from ipc.events import DiffDisplay
 from vibe.app.watch.commands import given
 from vibe.app.watch.follower import Follower
-from vibe.app.watch.rows import moment, request_row, run_row, told
+from vibe.app.watch.rows import command_in, dollars, fields, moment, request_row, run_row, told
 from vibe.app.watch.runs import KnownRun
 from vibe.dashboard.drawing import drawn
 from vibe.dashboard.table import Row, RowTable
@@ -30,6 +30,13 @@ TEXT_CHARACTERS = 4_000
 WRITTEN_CHARACTERS = 2_000
 """Of a call that is being written: the end of it."""
 TOKENS, COST = "tokens", "cost_usd"
+STEP: Final = (
+    *("title", "mode", "depends_on", "status", "attempt", "max_tokens", "turns", "added", "removed"),
+    *("reused", "merges"),
+)
+WORKTREE: Final = ("status", "branch", "folder", "round", "detail", "base", "commit")
+AGENT: Final = ("title", "model", "folder", "pid", "context_tokens", "context_limit", "turns", "outcome", "first")
+"""Fields that rows have as the views have them."""
 
 
 def head_row(listed: Mapping[str, Any], run: KnownRun, view: View, plan: PlanView | None) -> dict[str, Any]:
@@ -59,15 +66,11 @@ def samples_of(samples: list[SampleView]) -> list[list[float | int | None]]:
 def step_row(plan: PlanView, step: StepView, number: int) -> dict[str, Any]:
     """The row of a step; ``number`` is its place in the plan."""
     order = step.state.outline.order
-    row: dict[str, Any] = {
+    row = {
         "n": number,
-        "title": step.title,
-        "mode": step.mode,
-        "depends_on": list(step.depends_on),
-        "status": step.status,
+        **fields(step, *STEP),
         "tolerated": step.state.tolerated,
         "reason": step.reason[:REASON_CHARACTERS],
-        "attempt": step.attempt,
         "doing": step.doing()[:LINE_CHARACTERS] if step.status == RUNNING else "",
         "asks": step.is_asking or any(each.step_id == step.id for each in plan.decisions.values()),
         "checks": _checks(step),
@@ -76,19 +79,13 @@ def step_row(plan: PlanView, step: StepView, number: int) -> dict[str, Any]:
         TOKENS: step.spent.tokens,
         COST: dollars(step.spent.cost_usd),
         "used": step.budget_used,
-        "max_tokens": step.max_tokens,
-        "turns": step.turns,
         "files": list(step.files)[:MOST_FILES],
-        "added": step.added,
-        "removed": step.removed,
         "worktree": _worktree(step),
         "summary": step.summary[:TEXT_CHARACTERS],
-        "reused": step.reused,
-        "merges": step.merges,
         "order": {} if order is None else to_builtins(order),
         "agents": list(step.agents),
         "started_at": moment(step.started_at),
-        "duration_s": rounded(step.duration_s),
+        "duration_s": moment(step.duration_s, 2),
     }
     return told(row, "n")
 
@@ -113,10 +110,8 @@ def _worktree(step: StepView) -> dict[str, Any]:
     tree = step.worktree
     if tree is None:
         return {}
-    said = {name: getattr(tree, name) for name in ("status", "branch", "folder", "round", "detail", "base", "commit")}
-    return told(
-        {**said, "files": list(tree.files)[:MOST_FILES], "left_out": list(tree.left_out)[:MOST_FILES]}, "status"
-    )
+    named = {name: names[:MOST_FILES] for name, names in fields(tree, "files", "left_out").items()}
+    return told(fields(tree, *WORKTREE) | named, "status")
 
 
 def answered_row(answered: AnsweredView) -> dict[str, Any]:
@@ -136,48 +131,28 @@ def answered_row(answered: AnsweredView) -> dict[str, Any]:
 
 def note_row(notice: NoticeView) -> dict[str, Any]:
     """The row of something that was said once."""
-    row = {
-        "kind": notice.kind,
-        "text": notice.message[:TEXT_CHARACTERS],
-        "ts": moment(notice.ts),
-        "step": notice.step_id,
-        "code": notice.code,
-    }
-    return told(row, "kind")
+    text = notice.message[:TEXT_CHARACTERS]
+    return told(
+        {"text": text, "ts": moment(notice.ts), "step": notice.step_id, **fields(notice, "kind", "code")}, "kind"
+    )
 
 
 def agent_row(agent: AgentView) -> dict[str, Any]:
     """The row of an agent at an open step."""
     row = {
-        "title": agent.title,
-        "model": agent.model,
-        "folder": agent.folder,
-        "pid": agent.pid,
-        "context_tokens": agent.context_tokens,
-        "context_limit": agent.context_limit,
-        "turns": agent.turns,
+        **fields(agent, *AGENT),
         TOKENS: agent.spent.tokens,
         COST: dollars(agent.spent.cost_usd),
-        "outcome": agent.outcome,
         "doing": agent.doing()[:LINE_CHARACTERS],
         "parent": agent.parent_id,
-        "first": agent.first,
     }
     return told(row, "title")
 
 
 def entry_row(entry: EntryView) -> dict[str, Any]:
     """The row of an entry of a transcript."""
-    row: dict[str, Any] = {
-        "n": entry.number,
-        "kind": entry.kind,
-        "ts": moment(entry.ts),
-        "text": entry.text,
-        "name": entry.name,
-        "status": entry.status,
-        "cut": entry.cut,
-        "by": entry.by,
-    }
+    names = ("kind", "text", "name", "status", "cut", "by")
+    row = {"n": entry.number, "ts": moment(entry.ts), **fields(entry, *names)}
     if isinstance(entry, CallView):
         row |= _call(entry)
     return told(row, "n")
@@ -186,31 +161,14 @@ def entry_row(entry: EntryView) -> dict[str, Any]:
 def _call(call: CallView) -> dict[str, Any]:
     written = call.display.files if isinstance(call.display, DiffDisplay) else ()
     return {
-        "tool": call.tool,
-        "words": call.words,
-        "command": _text(call.arguments.get("command")),
-        "purpose": _text(call.arguments.get("purpose")),
+        **fields(call, "tool", "words", "diff", "exit_code"),
+        "command": command_in(call.arguments),
+        "purpose": command_in(call.arguments, "purpose"),
         "written": call.written[-WRITTEN_CHARACTERS:],
-        "diff": call.diff,
         "files": [[one.path, one.added, one.removed, one.created] for one in written],
-        "exit_code": call.exit_code,
-        "duration_s": rounded(call.duration_s),
+        "duration_s": moment(call.duration_s, 2),
         "output_files": list(getattr(call.display, "output_files", ())),
     }
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def rounded(seconds: float | None) -> float | None:
-    """Seconds as rows have them."""
-    return None if seconds is None else round(seconds, 2)
-
-
-def dollars(amount: float | None) -> float | None:
-    """Dollars as rows have them."""
-    return None if amount is None else round(amount, 6)
 
 
 MOST_BUSY = 60
@@ -260,9 +218,9 @@ class RunTables:
         self._put_steps(self._named(keys, is_new=is_new), now, is_new=is_new)
         self._put_requests(keys, is_new=is_new)
         if is_new or ("notices",) in keys:
-            self._replace("note:", {str(number): note_row(one) for number, one in view.notices.items()})
+            self.table.replace("note:", {str(number): note_row(one) for number, one in view.notices.items()})
         if is_new or ("answered",) in keys:
-            self._replace("answered:", {one.id: answered_row(one) for one in view.answered})
+            self.table.replace("answered:", {one.id: answered_row(one) for one in view.answered})
         for step_id, table in self.steps.items() if is_new else ():
             self._fill(table, step_id)
         self._put_open(keys)
@@ -333,17 +291,12 @@ class RunTables:
     def _put_requests(self, keys: set[Key], *, is_new: bool) -> None:
         view, run = self.follower.view, self.follower.run
         if is_new:
-            self._replace("request:", {name: request_row(run, view, one) for name, one in view.requests.items()})
+            self.table.replace("request:", {name: request_row(run, view, one) for name, one in view.requests.items()})
             return
         for key in keys:
             if key[0] == "requests":
                 request = view.requests.get(key[1])
                 self.table.put(f"request:{key[1]}", None if request is None else request_row(run, view, request))
-
-    def _replace(self, beginning: str, rows: dict[str, dict[str, Any]]) -> None:
-        for name, row in rows.items():
-            self.table.put(beginning + name, row)
-        self.table.keep((beginning + name for name in rows), beginning)
 
     # --- steps that are open ------------------------------------------------------------------------------------
 
@@ -351,7 +304,7 @@ class RunTables:
         """Have a table say all there is about the agents at a step."""
         agents = [agent for agent in self.follower.view.agents.values() if self._step_of(agent) == step_id]
         for agent in agents:
-            self._put_agent(table, agent)
+            table.put(f"agent:{agent.id}", agent_row(agent))
             self._put_entries(table, agent)
         names = {f"agent:{agent.id}" for agent in agents}
         names |= {f"entry:{agent.id}:{number}" for agent in agents for number in agent.entries}
@@ -373,28 +326,18 @@ class RunTables:
             table = None if at is None else self.steps.get(at)
             if agent is None or table is None:
                 continue
-            self._put_agent(table, agent)
+            table.put(f"agent:{agent.id}", agent_row(agent))
             if len(key) == 3:
                 self._put_entries(table, agent)
             elif len(key) == 4:
                 entry = agent.entries.get(key[3])
                 table.put(f"entry:{agent.id}:{key[3]}", None if entry is None else entry_row(entry))
-            self._drop_first(table, agent)
-
-    def _put_agent(self, table: RowTable, agent: AgentView) -> None:
-        table.put(f"agent:{agent.id}", agent_row(agent))
+            for number in range(self._firsts.get(agent.id, agent.first), agent.first):  # the view no longer keeps them
+                table.put(f"entry:{agent.id}:{number}", None)
+            self._firsts[agent.id] = agent.first
 
     def _put_entries(self, table: RowTable, agent: AgentView) -> None:
-        beginning = f"entry:{agent.id}:"
-        for number, entry in agent.entries.items():
-            table.put(beginning + number, entry_row(entry))
-        table.keep((beginning + number for number in agent.entries), beginning)
-        self._firsts[agent.id] = agent.first
-
-    def _drop_first(self, table: RowTable, agent: AgentView) -> None:
-        """Drop the entries that the view no longer keeps."""
-        for number in range(self._firsts.get(agent.id, agent.first), agent.first):
-            table.put(f"entry:{agent.id}:{number}", None)
+        table.replace(f"entry:{agent.id}:", {number: entry_row(entry) for number, entry in agent.entries.items()})
         self._firsts[agent.id] = agent.first
 
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources import files
+from pathlib import PurePath
 from socket import socket
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote
@@ -20,7 +21,6 @@ from planner.store.folder import find_plan
 from vibe.app.engine.host import Host
 from vibe.app.plan.report import ReportFormat, read_report, written
 from vibe.app.watch.board import Board
-from vibe.app.watch.rows import request_row
 from vibe.dashboard.acting import BY, Actor
 from vibe.dashboard.answers import RefusedError, WebAnswer, found, read_json, refusal
 from vibe.dashboard.changes import net_changes
@@ -65,12 +65,8 @@ class Served(Struct, frozen=True, kw_only=True):
 def page_files() -> dict[str, WebAnswer]:
     """Return the files of the page, by name. Blocks."""
     folder = files("vibe.dashboard").joinpath("page")
-    kept = [file for file in folder.iterdir() if _suffix(file.name) in KINDS]
-    return {file.name: WebAnswer(body=file.read_bytes(), kind=KINDS[_suffix(file.name)]) for file in kept}
-
-
-def _suffix(name: str) -> str:
-    return name[name.rfind(".") :]
+    kept = [(file, kind) for file in folder.iterdir() if (kind := KINDS.get(PurePath(file.name).suffix))]
+    return {file.name: WebAnswer(body=file.read_bytes(), kind=kind) for file, kind in kept}
 
 
 class Application:
@@ -137,13 +133,8 @@ class Application:
 
     async def _runs(self) -> WebAnswer:
         await self._desk.listed()
-        requests = {
-            request.id: request_row(run, view, request)
-            for run, view in self._desk.live()
-            for request in view.requests.values()
-        }
-        listed = self._desk.table
-        return found({"version": VERSION, "control": self._desk.may_act, "runs": listed.rows, "requests": requests})
+        rows, requests = self._desk.table.rows, self._desk.board.requests()
+        return found({"version": VERSION, "control": self._desk.may_act, "runs": rows, "requests": requests})
 
     async def _report(self, key: str) -> WebAnswer:
         """The report of a plan, as a page that may nothing."""

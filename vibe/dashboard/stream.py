@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import anyio
 from anyio import CancelScope, create_memory_object_stream, create_task_group, move_on_after
@@ -15,7 +15,6 @@ from vibe.app.watch.runs import KnownRun
 from vibe.dashboard.answers import RefusedError, encoded
 from vibe.dashboard.rows import TALK, RunTables
 from vibe.dashboard.table import Patch, RowTable
-from vibe.view.agent_view import RequestView
 from vibe.view.view import View
 
 TICK_SECONDS = 0.1
@@ -160,23 +159,10 @@ class PageDesk:
         self.pages.add(page)
         return page
 
-    def live(self) -> Iterator[tuple[KnownRun, View]]:
-        """Every run that lives and is followed, with its view."""
-        for key, tables in self._runs.items():
-            run = self._known.get(key)
-            if run is not None and run.live:
-                yield run, tables.follower.view
-
     @property
     def views(self) -> dict[str, View]:
         """The views of all runs that are followed, or were, by key."""
-        ready = ((key, tables.follower) for key, tables in self._runs.items())
-        return {key: follower.view for key, follower in ready if follower.ready.is_set()}
-
-    def request(self, request_id: str) -> tuple[KnownRun, RequestView] | None:
-        """Return a request that is open, and its run."""
-        known = ((run, view.requests.get(request_id)) for run, view in self.live())
-        return next(((run, request) for run, request in known if request is not None), None)
+        return {key: one.view for key, one in self.board.followers.items() if one.ready.is_set()}
 
     def leave(self, page: WebPage) -> None:
         """Let a page go."""

@@ -68,10 +68,6 @@ class RowTable:
         kept = self._rows.get(key)
         return None if kept is None else kept.row
 
-    def keys(self, beginning: str) -> list[str]:
-        """Return the keys that begin so."""
-        return [key for key in self._rows if key.startswith(beginning)]
-
     def put(self, key: str, row: Row | None) -> None:
         """Have a row be so from now on; None: there is none any more."""
         kept = self._rows.get(key)
@@ -93,9 +89,14 @@ class RowTable:
     def keep(self, keys: Iterable[str], beginning: str) -> None:
         """Remove the rows whose keys begin so and are not among those."""
         wanted = set(keys)
-        for key in self.keys(beginning):
-            if key not in wanted:
-                self.put(key, None)
+        for key in [key for key in self._rows if key.startswith(beginning) and key not in wanted]:
+            self.put(key, None)
+
+    def replace(self, beginning: str, rows: Mapping[str, Row]) -> None:
+        """Have the rows whose keys begin so be these, by what follows in their keys."""
+        for name, row in rows.items():
+            self.put(beginning + name, row)
+        self.keep((beginning + name for name in rows), beginning)
 
     def commit(self, revision: int) -> Patch | None:
         """Let all that was put since the last time be one change, of that revision; None: it comes to nothing."""
@@ -104,7 +105,8 @@ class RowTable:
         for key, old in before.items():
             kept = self._rows.get(key)
             if kept is None:
-                self._remember(key, revision)
+                _, names = self._gone.pop(key, (0, set[str]()))
+                self._gone[key] = revision, names
                 if old is not None:
                     patch.gone.append(key)
             elif kept.row != old:
@@ -124,10 +126,6 @@ class RowTable:
         said = {key: {name: kept.row.get(name) for name in kept.names} for key, kept in new.items()}
         gone = [key for key, (when, _) in self._gone.items() if when > revision]
         return Patch(table=self.name, gone=gone, set=said) if said or gone else None
-
-    def _remember(self, key: str, revision: int) -> None:
-        _, names = self._gone.pop(key, (0, set[str]()))
-        self._gone[key] = revision, names
 
 
 def _tell(patch: Patch, key: str, old: Row | None, row: Row) -> None:

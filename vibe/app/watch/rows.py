@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from planner.plan.status import PlanStatus
@@ -16,6 +16,14 @@ TITLE_CHARACTERS = 2_000
 """Of a goal."""
 LINE_CHARACTERS = 160
 """Of what goes on, or why something ended."""
+ASKED: Final[dict[type, tuple[str, ...]]] = {
+    ApprovalRequestEvent: ("tool", "diff", "reason", "rule", "covers", "edits", "cwd", "confined"),
+    QuestionEvent: ("questions",),
+    PlanDecisionEvent: (
+        *("question", "options", "labels", "descriptions", "multi_select", "default", "timeout_seconds"),
+    ),
+}
+"""Fields of the events that ask, as their rows have them."""
 DIED = "its process died: `vibe plan resume {}` continues it"
 
 
@@ -41,7 +49,7 @@ def request_row(run: KnownRun, view: View, request: RequestView) -> dict[str, An
     event = request.event
     agent = view.agents.get(request.agent_id or "")
     step = event.step_id if isinstance(event, PlanDecisionEvent) else None if agent is None else agent.step_id
-    row: dict[str, Any] = {
+    row = {
         "kind": request.kind,
         "run": run.key,
         "plan": request.plan_id,
@@ -49,13 +57,9 @@ def request_row(run: KnownRun, view: View, request: RequestView) -> dict[str, An
         "agent": request.agent_id,
         "asked_at": moment(event.ts),
         "summary": request.asked,
+        "command": command_in(event.arguments) if isinstance(event, ApprovalRequestEvent) else "",
+        **fields(event, *ASKED[type(event)]),
     }
-    if isinstance(event, ApprovalRequestEvent):
-        row |= _approval(event)
-    elif isinstance(event, QuestionEvent):
-        row |= {"questions": list(event.questions)}
-    else:
-        row |= _decision(event)
     return told(row, "kind")
 
 
@@ -68,9 +72,26 @@ UNCONFINED = ("confined", False)
 """A command without a sandbox says so; of one that is no command nothing is said."""
 
 
-def moment(seconds: float | None) -> float | None:
-    """Unix seconds as rows have them."""
-    return None if seconds is None else round(seconds, 3)
+def fields(part: object, *names: str) -> dict[str, Any]:
+    """Those fields of a part, as rows have them."""
+    values = {name: getattr(part, name) for name in names}
+    return {name: list(cast("tuple[Any]", one)) if isinstance(one, tuple) else one for name, one in values.items()}
+
+
+def command_in(arguments: Mapping[str, Any], name: str = "command") -> str:
+    """The text of that name among the arguments of a tool; blank: there is none."""
+    value = arguments.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def moment(amount: float | None, digits: int = 3) -> float | None:
+    """Unix seconds as rows have them; with other digits, other amounts."""
+    return None if amount is None else round(amount, digits)
+
+
+def dollars(amount: float | None) -> float | None:
+    """Dollars as rows have them."""
+    return moment(amount, 6)
 
 
 def _listed(run: KnownRun) -> dict[str, Any]:
@@ -99,11 +120,9 @@ def _plan(run: KnownRun, view: View, plan: PlanView) -> dict[str, Any]:
         "title": plan.goal[:TITLE_CHARACTERS] or run.title,
         "status": "lost" if lost else plan.status,
         "reason": DIED.format(plan.id) if lost else plan.reason[:LINE_CHARACTERS],
-        "outcome": plan.outcome,
         **_steps(plan),
-        "tokens": plan.tokens,
-        "max_tokens": plan.max_tokens,
-        "cost_usd": _dollars(plan.spent.cost_usd),
+        **fields(plan, "outcome", "tokens", "max_tokens"),
+        "cost_usd": dollars(plan.spent.cost_usd),
         "doing": _doing(view, plan),
         "started_at": moment(plan.started_at),
         "ended_at": moment(plan.ended_at),
@@ -113,12 +132,10 @@ def _plan(run: KnownRun, view: View, plan: PlanView) -> dict[str, Any]:
 
 
 def _steps(plan: PlanView) -> dict[str, Any]:
-    counts = {name: count for name, count in plan.counts.items() if count}
     checks = plan.checks
     return {
-        "counts": counts,
-        "total": plan.total,
-        "done": plan.done,
+        "counts": {name: count for name, count in plan.counts.items() if count},
+        **fields(plan, "total", "done"),
         "checks": [checks.passed, checks.failed, checks.all] if checks.all else [],
         "same_failure": checks.same_failure,
     }
@@ -144,7 +161,7 @@ def _conversation(run: KnownRun, view: View) -> dict[str, Any]:
         "outcome": None if source is None else source.outcome,
         "tokens": view.spent.tokens,
         "max_tokens": None if main is None else main.max_tokens,
-        "cost_usd": _dollars(view.spent.cost_usd),
+        "cost_usd": dollars(view.spent.cost_usd),
         "doing": "" if main is None else main.doing()[:LINE_CHARACTERS],
         "ended_at": moment(ended),
         **({} if view.plan is None else _steps(view.plan)),
@@ -155,34 +172,3 @@ def _last_prompt(view: View) -> str:
     """The last words of the person to the agent of a conversation, as far as its transcript goes back."""
     entries: Iterable[Any] = () if view.main is None else reversed(view.main.entries.values())
     return next((entry.text for entry in entries if entry.kind == "user" and entry.name == "prompt"), "")
-
-
-def _dollars(amount: float | None) -> float | None:
-    return None if amount is None else round(amount, 6)
-
-
-def _approval(event: ApprovalRequestEvent) -> dict[str, Any]:
-    command = event.arguments.get("command")
-    return {
-        "tool": event.tool,
-        "command": command if isinstance(command, str) else "",
-        "diff": event.diff,
-        "reason": event.reason,
-        "rule": event.rule,
-        "covers": list(event.covers),
-        "edits": event.edits,
-        "cwd": event.cwd,
-        "confined": event.confined,
-    }
-
-
-def _decision(event: PlanDecisionEvent) -> dict[str, Any]:
-    return {
-        "question": event.question,
-        "options": list(event.options),
-        "labels": list(event.labels),
-        "descriptions": list(event.descriptions),
-        "multi_select": event.multi_select,
-        "default": list(event.default),
-        "timeout_seconds": event.timeout_seconds,
-    }
