@@ -79,7 +79,8 @@ class Actor:
 
     async def _answer(self, request_id: str, body: dict[str, Any]) -> WebAnswer:
         await self._desk.listed()
-        open_now = next((one for one in self._desk.board.waiting if one.request.id == request_id), None)
+        board = self._desk.board
+        open_now = next((one for one in board.waiting if one.request.id == request_id), None)
         if open_now is None:
             return self._gone(request_id)
         run, request = open_now.run, open_now.request

@@ -133,8 +133,9 @@ class Application:
 
     async def _runs(self) -> WebAnswer:
         await self._desk.listed()
-        rows, requests = self._desk.table.rows, self._desk.board.requests()
-        return found({"version": VERSION, "control": self._desk.may_act, "runs": rows, "requests": requests})
+        desk = self._desk
+        rows, requests = desk.table.rows, desk.board.requests()
+        return found({"version": VERSION, "control": desk.may_act, "runs": rows, "requests": requests})
 
     async def _report(self, key: str) -> WebAnswer:
         """The report of a plan, as a page that may nothing."""
