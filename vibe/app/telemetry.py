@@ -25,7 +25,7 @@ try:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -134,29 +134,6 @@ class _Watched(SpanExporter):
         self._inner.shutdown()
 
 
-class _Meters:
-    """Counts tokens and times what took long, as of now; without a reader nothing is sent."""
-
-    def __init__(self, readers: Sequence[MetricReader], resource: Resource) -> None:
-        self._provider = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
-        self._meter = self._provider.get_meter("vibe", schema_url=SCHEMA)
-        self._seconds = {name: self._meter.create_histogram(name, unit="s") for name in SECONDS}
-        self._tokens = [self._meter.create_counter(name, unit="{token}") for name in TOKENS]
-
-    def count(self, tokens: Sequence[int], told: Mapping[str, Any]) -> None:
-        """Count the tokens of a model call: input, output, input that was cached."""
-        for counter, count in zip(self._tokens, tokens, strict=True):
-            counter.add(count, _told(told))
-
-    def time(self, name: str, seconds: float, told: Mapping[str, Any]) -> None:
-        """Note how long something took."""
-        self._seconds[name].record(max(seconds, 0.0), _told(told))
-
-    def close(self) -> None:
-        """Send what was counted."""
-        self._provider.shutdown(timeout_millis=SEND_SECONDS * 1000)
-
-
 class _Open(Struct, kw_only=True):
     """A span that has not ended.
 
@@ -211,7 +188,11 @@ class Telemetry:
         )
         self._tracer = self._provider.get_tracer("vibe", schema_url=SCHEMA)
         sent = OTLPMetricExporter(f"{endpoint}/v1/metrics", headers=dict(headers), timeout=SEND_SECONDS)
-        self._meters = _Meters([PeriodicExportingMetricReader(sent)] if metrics else [], resource)
+        readers = [PeriodicExportingMetricReader(sent)] if metrics else []
+        self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+        meter = self._meters.get_meter("vibe", schema_url=SCHEMA)
+        self._seconds = {name: meter.create_histogram(name, unit="s") for name in SECONDS}
+        self._tokens = [meter.create_counter(name, unit="{token}") for name in TOKENS]
 
     def publish(self, event: e.Event) -> None:
         """Take an event in.
@@ -235,7 +216,7 @@ class Telemetry:
             self._end(key, self._open[key].ended or self._last)
         self._provider.shutdown()
         if not self._exporter.lost:
-            self._meters.close()
+            self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
         self._check()
 
     def flush(self) -> None:
@@ -288,12 +269,10 @@ class Telemetry:
             opened.span.set_status(Status(StatusCode.ERROR))
         opened.span.end(_nanoseconds(ts))
         if key[0] in TIMED:
-            self._meters.time(TIMED[key[0]], ts - opened.began, {"error.type": error or None})
+            self._time(TIMED[key[0]], ts - opened.began, {"error.type": error or None})
 
-    def _end_within(self, root: _Key, ts: float) -> None:
-        """End all that is open below a root, innermost first."""
-        for key in reversed([key for key, each in self._open.items() if each.within == root and key != root]):
-            self._end(key, self._open[key].ended or ts)
+    def _time(self, name: str, seconds: float, told: Mapping[str, Any]) -> None:
+        self._seconds[name].record(max(seconds, 0.0), _told(told))
 
     def _place(self, event: e.Event) -> _Key | None:
         """The open span that an event happened in: its agent's, its step's or its plan's."""
@@ -321,7 +300,8 @@ class Telemetry:
 
     def _plan_ended(self, event: e.PlanCompletedEvent | e.PlanPausedEvent) -> None:
         root = (PLAN, event.plan_id or "")
-        self._end_within(root, event.ts)
+        for key in reversed([key for key, each in self._open.items() if each.within == root and key != root]):
+            self._end(key, self._open[key].ended or event.ts)
         status = event.status if isinstance(event, e.PlanCompletedEvent) else "paused"
         error = (event.reason or status) if status in {"failed", "cancelled"} else ""
         self._end(root, event.ts, error, {"vibe.plan.outcome": status})
@@ -357,28 +337,24 @@ class Telemetry:
         place = above if above in self._open else self._place(event)
         self._begin(key, f"plan {event.model}" if plans else f"invoke_agent {name}", event, told, above=place)
 
-    def _agent_finished(self, event: e.SubAgentFinishedEvent) -> None:
-        key = _agent(event)
-        self._end_agent(key, event.ts, "" if event.outcome == "completed" else event.reason or event.outcome)
-
     def _prompt(self, event: e.PromptStartedEvent) -> None:
         key = _agent(event)
         told = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "vibe"}
         self._prompts[event.prompt_id] = key
         self._begin(key, "invoke_agent vibe", event, told | {"gen_ai.conversation.id": event.conversation_id})
 
-    def _prompt_ended(self, event: e.PromptEndedEvent) -> None:
-        key = self._prompts.pop(event.prompt_id, _agent(event))
-        self._end_agent(key, event.ts, "" if event.outcome == "completed" else event.reason or event.outcome)
-
-    def _end_agent(self, key: _Key, ts: float, error: str) -> None:
+    def _agent_ended(self, event: e.SubAgentFinishedEvent | e.PromptEndedEvent) -> None:
+        key = _agent(event)
+        if isinstance(event, e.PromptEndedEvent):
+            key = self._prompts.pop(event.prompt_id, key)
         self._settle(key)
         opened = self._open.get(key)
         if opened is not None:
             for each in [each for each in self._open if each[1:2] == key[1:2] and each[0] in {CHAT, TOOL}]:
-                self._end(each, ts, "cancelled")
+                self._end(each, event.ts, "cancelled")
+            error = "" if event.outcome == "completed" else event.reason or event.outcome
             names = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
-            self._end(key, ts, error, dict(zip(names, opened.tokens, strict=True)))
+            self._end(key, event.ts, error, dict(zip(names, opened.tokens, strict=True)))
 
     def _said(self, event: e.UserMessageEvent) -> None:
         self._hear(event, "user", event.text)
@@ -431,7 +407,9 @@ class Telemetry:
             told |= {"gen_ai.usage.output_tokens": event.completion_tokens}
             chat.told |= told | {"gen_ai.usage.cache_read.input_tokens": event.cached_tokens}
         told = {"gen_ai.request.model": event.model, "gen_ai.operation.name": "chat"}
-        self._meters.count((event.prompt_tokens, event.completion_tokens, event.cached_tokens), told)
+        counts = (event.prompt_tokens, event.completion_tokens, event.cached_tokens)
+        for counter, count in zip(self._tokens, counts, strict=True):
+            counter.add(count, _told(told))
         self._settle(agent)
 
     def _settle(self, agent: _Key) -> None:
@@ -479,7 +457,7 @@ class Telemetry:
     def _settled(self, event: e.Event, asked_at: float, kind: str, by: str, said: str) -> None:
         told = {"vibe.request.kind": kind, "vibe.request.by": by, "vibe.request.answer": said}
         self._note(event, f"vibe.{kind}", told)
-        self._meters.time("vibe.request.wait", event.ts - asked_at, {"vibe.request.kind": kind})
+        self._time("vibe.request.wait", event.ts - asked_at, {"vibe.request.kind": kind})
 
     def _warning(self, event: e.WarningEvent) -> None:
         self._note(event, "vibe.warning", {"vibe.warning.code": event.code})
@@ -493,9 +471,9 @@ class Telemetry:
         e.PlanRevisedEvent: _revised,
         e.WorktreeEvent: _worktree,
         e.SubAgentStartedEvent: _agent_started,
-        e.SubAgentFinishedEvent: _agent_finished,
+        e.SubAgentFinishedEvent: _agent_ended,
         e.PromptStartedEvent: _prompt,
-        e.PromptEndedEvent: _prompt_ended,
+        e.PromptEndedEvent: _agent_ended,
         e.UserMessageEvent: _said,
         e.ModelStartedEvent: _model,
         e.ModelEndedEvent: _model_ended,
