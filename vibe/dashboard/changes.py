@@ -74,19 +74,16 @@ def _git(repository: Repository, *words: str) -> bytes:
 
 def _new_file(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
+    text = ""
     try:
-        data = b"" if path.is_symlink() or not path.is_file() else _beginning(path)
-        text = data.decode()
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                text = file.read(MOST_NEW_BYTES).decode()
     except (OSError, UnicodeDecodeError):
-        return _file(name, "added", []) | {"binary": True}
+        text = "\0"
     if "\0" in text:
         return _file(name, "added", []) | {"binary": True}
     return _file(name, "added", hunks_of(file_diff(name, None, text, whole=True).text.split("\n")))
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(MOST_NEW_BYTES)
 
 
 def parsed(diff: str) -> Iterator[dict[str, Any]]:

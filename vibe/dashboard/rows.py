@@ -216,7 +216,8 @@ class RunTables:
         self._late = set()
         self._plan, self._run, self._is_new = plan, run, False
         self._put_steps(self._named(keys, is_new=is_new), now, is_new=is_new)
-        self._put_requests(keys, is_new=is_new)
+        if is_new or any(key[0] == "requests" for key in keys):
+            self.table.replace("request:", {name: request_row(run, view, one) for name, one in view.requests.items()})
         if is_new or ("notices",) in keys:
             self.table.replace("note:", {str(number): note_row(one) for number, one in view.notices.items()})
         if is_new or ("answered",) in keys:
@@ -287,16 +288,6 @@ class RunTables:
             if busy > MOST_BUSY:
                 self._told_at[step.id] = now
             self.table.put(key, row)
-
-    def _put_requests(self, keys: set[Key], *, is_new: bool) -> None:
-        view, run = self.follower.view, self.follower.run
-        if is_new:
-            self.table.replace("request:", {name: request_row(run, view, one) for name, one in view.requests.items()})
-            return
-        for key in keys:
-            if key[0] == "requests":
-                request = view.requests.get(key[1])
-                self.table.put(f"request:{key[1]}", None if request is None else request_row(run, view, request))
 
     # --- steps that are open ------------------------------------------------------------------------------------
 
