@@ -545,7 +545,7 @@ def test_a_port_that_is_taken_is_said(vibe: VibeCommand) -> None:
         ended = vibe("mcp", "serve", "--http", str(port))
 
     assert (ended.code, ended.out, ended.err.count("\n")) == (3, "", 1)
-    assert f"127.0.0.1:{port} can't be listened on (Address already in use): give another port" in ended.err
+    assert f"127.0.0.1:{port} can't be listened on (Address already in use by " in ended.err
 
 
 def test_only_this_machine_is_listened_to(vibe: VibeCommand) -> None:

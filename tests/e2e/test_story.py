@@ -70,6 +70,7 @@ def normal(screen: list[str]) -> str:
     text = re.sub(r"\b[0-9a-f]{6}-\d{8}\b", "PLAN", text)
     text = re.sub(r" *[━╍╸┄]+[━╍╸┄✗ ]*", " BAR ", text)
     text = re.sub(r"(?m)^ +0( +[\d:]+( s)?)*(?=  |$)", " SCALE", text)
+    text = re.sub(r" side by side; \S+( s)? in a row", "", text)
     text = re.sub(r"\b(\d+:\d\d|[\d.]+ ?m?s)\b", "TIME", text)
     return re.sub(r"(?<=\S) {2,}", "  ", text) + "\n"
 

@@ -72,8 +72,8 @@ def test_an_age_is_said_in_the_largest_unit_and_after_a_week_as_a_date() -> None
     assert said == ["now", "1 min", "2 h", "2 d", date.isoformat()]
 
 
-def test_a_command_whose_name_begins_so_comes_before_what_only_has_the_word_somewhere() -> None:
+def test_commands_whose_names_begin_so_come_by_name_before_what_only_has_the_word_somewhere() -> None:
     rows = [PickRow("/attach", "Attach"), PickRow("/theme", "Colours"), PickRow("/tell", "Tell")]
 
-    assert [row.line for row in fitting(rows, "t")] == ["/theme", "/tell", "/attach"]
+    assert [row.line for row in fitting(rows, "t")] == ["/tell", "/theme", "/attach"]
     assert [row.line for row in fitting(rows, "")] == ["/attach", "/theme", "/tell"]
