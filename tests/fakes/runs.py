@@ -24,6 +24,7 @@ class Run:
     """A publisher of a plan; the commands it takes are in ``taken``."""
 
     def __init__(self, bus: EventBus, plan_id: str) -> None:
+        self.bus = bus
         self.entry = bus.entry
         self.taken: list[RunCommand] = []
         self.reply = Reply(ok=True, message="done")

@@ -15,7 +15,7 @@ from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, SNAPSHOT_FILE, PlanSummary, plan_folders
 
 ENDED_EVERY_S = 5.0
-"""Folders of what ended are looked at that often at most, and read only if something changed in them."""
+"""Folders of what ended are looked at when a run ends, else that often at most, and read only if something changed."""
 
 
 class KnownRun(Struct, frozen=True, kw_only=True):
@@ -72,10 +72,9 @@ class Runs:
     def look(self) -> tuple[KnownRun, ...]:
         """Return every run, the newest first."""
         running = {entry.source: entry for entry in self._registry.running()}
-        gone = {source: entry for source, entry in self._running.items() if source not in running}
+        has_ended = not running.keys() >= self._running.keys()
         self._running = running
-        self._ended |= gone
-        if time.monotonic() - self._looked >= ENDED_EVERY_S:
+        if has_ended or time.monotonic() - self._looked >= ENDED_EVERY_S:
             self._look_at_ended(running)
             self._looked = time.monotonic()
         return tuple(sorted(self._grouped(), key=lambda run: run.started_at, reverse=True))

@@ -114,6 +114,14 @@ async def test_what_ended_is_known_before_the_folders_are_looked_at_again(vibe_h
     assert (ended.key, ended.live) == ("plan-1", False)
 
 
+async def test_a_run_that_said_its_plan_since_and_ended_is_listed_once(vibe_home: Path) -> None:
+    runs = Runs(vibe_home)
+    async with running(vibe_home, plan_id="") as run:
+        assert [found.key for found in await to_thread.run_sync(runs.look)] == ["one"]
+        await to_thread.run_sync(run.bus.announce, structs.replace(run.entry.info, plan_id="plan-1"))
+    assert [found.key for found in await to_thread.run_sync(runs.look)] == ["plan-1"]
+
+
 async def test_a_resumed_plan_is_one_run_over_its_sources(vibe_home: Path) -> None:
     async with running(vibe_home) as run:
         run.begins()
