@@ -90,15 +90,15 @@ class Application:
                 await self._stream(scope, receive, send)
                 return
             else:
-                answer = await self._get(way, _query(scope))
+                answer = await self._get(way, _query(scope), may_act=scope.get(MAY_ACT, False))
         except RefusedError as error:
             answer = error.answer
         await answer.send(send)
 
-    async def _get(self, way: tuple[str, ...], query: Mapping[str, str]) -> WebAnswer:
+    async def _get(self, way: tuple[str, ...], query: Mapping[str, str], *, may_act: bool) -> WebAnswer:
         match way:
             case ("api", "runs"):
-                return await self._runs()
+                return await self._runs(may_act=may_act)
             case ("api", "search"):
                 return await self._search(query.get("q", ""), query.get("run", ""))
             case ("api", "runs", key):
@@ -128,14 +128,15 @@ class Application:
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         query = _query(scope)
         last = dict(scope["headers"]).get(b"last-event-id", b"").decode("latin-1")
-        page = await self._desk.page(query.get("run", ""), query.get("step", ""), last or query.get("after", ""))
+        after = last or query.get("after", "")
+        page = await self._desk.page(query.get("run", ""), query.get("step", ""), after, may_act=scope[MAY_ACT])
         await stream(self._desk, page, receive, send)
 
-    async def _runs(self) -> WebAnswer:
+    async def _runs(self, *, may_act: bool) -> WebAnswer:
         await self._desk.listed()
         desk = self._desk
         rows, requests = desk.table.rows, desk.board.requests()
-        return found({"version": VERSION, "control": desk.may_act, "runs": rows, "requests": requests})
+        return found({"version": VERSION, "control": may_act, "runs": rows, "requests": requests})
 
     async def _report(self, key: str) -> WebAnswer:
         """The report of a plan, as a page that may nothing."""
@@ -254,7 +255,7 @@ async def serve(listener: socket, host: Host, served: Served, began: Callable[[]
     """Serve the dashboard until this is cancelled; ``began`` is called once it answers."""
     import uvicorn  # noqa: PLC0415  only for those who listen
 
-    desk = PageDesk(Board(host.home, host.runtime_dir), may_act=bool(served.tokens.control))
+    desk = PageDesk(Board(host.home, host.runtime_dir))
     application = Application(host, desk, Actor(desk, served.by), await to_thread.run_sync(page_files))
     config = uvicorn.Config(
         PageGuard(application, served.tokens, served.hosts),

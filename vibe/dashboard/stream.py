@@ -70,9 +70,8 @@ class WebPage:
 class PageDesk:
     """All runs of a board as tables, and the pages that listen to them. Everything happens on one loop."""
 
-    def __init__(self, board: Board, *, may_act: bool) -> None:
+    def __init__(self, board: Board) -> None:
         self.board = board
-        self.may_act = may_act
         self.table = RowTable("board")
         self.pages: set[WebPage] = set()
         self._runs: dict[str, RunTables] = {}
@@ -137,10 +136,10 @@ class PageDesk:
             raise RefusedError(404, "unknown", f"run {key[:100]!r} is gone")
         return tables
 
-    async def page(self, key: str, step_id: str, after: str) -> WebPage:
+    async def page(self, key: str, step_id: str, after: str, *, may_act: bool) -> WebPage:
         """Return a page of the list and, if they are named, of a run and a step; it listens from now on.
 
-        It has heard all up to the event ``after``; blank, or of other tables: nothing.
+        It has heard all up to the event ``after``; blank, or of other tables: nothing. It is told if it ``may_act``.
 
         Raises:
             RefusedError: there is no such run, or there are too many pages.
@@ -155,7 +154,7 @@ class PageDesk:
                 tables.append(run.open_step(step_id or TALK))
                 self._commit()
         page = WebPage(tuple(tables))
-        page.hears(self._first_event(page, after))
+        page.hears(self._first_event(page, after, may_act=may_act))
         self.pages.add(page)
         return page
 
@@ -177,12 +176,12 @@ class PageDesk:
         for page in self.pages:
             page.drop()
 
-    def _first_event(self, page: WebPage, after: str) -> bytes:
+    def _first_event(self, page: WebPage, after: str, *, may_act: bool) -> bytes:
         epoch, _, revision = after.rpartition(".")
         heard = int(revision) if revision.isdecimal() and len(revision) < 16 else 0
         epochs = set(epoch.split("-")) if heard <= self._revision else set[str]()
         patches = [table.since(heard if table.epoch in epochs else 0) for table in page.tables]
-        now = {"now": round(time.time(), 3), "control": self.may_act}
+        now = {"now": round(time.time(), 3), "control": may_act}
         first = self._event(page, [patch for patch in patches if patch is not None])
         return b"retry: %d\n\n%sevent: now\ndata: %s\n\n" % (AGAIN_MS, first, encoded(now))
 

@@ -257,6 +257,11 @@ async def test_who_may_only_look_changes_nothing(vibe_home: Path, *, control: bo
             reply = await client.post(address, json={"type": "cancel"})
             assert (reply.status_code, reply.json()["error"]) == (403, "control")
         assert run.taken == []
+        assert (await client.get("/api/runs")).json()["control"] is False
+        async with listening_to(client) as page:
+            await page.read()
+            await page.read()
+            assert page.now["control"] is False
 
 
 async def test_a_run_that_died_between_click_and_answer_has_ended(vibe_home: Path) -> None:
