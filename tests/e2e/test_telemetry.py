@@ -151,3 +151,18 @@ def test_export_says_where_nothing_listens(vibe: VibeCommand, tmp_path: Path) ->
     ended = vibe("events", "export", str(journal), "--otlp", f"http://127.0.0.1:{port}")
     assert ended.code == 3
     assert ended.err.startswith(f"vibe: http://127.0.0.1:{port} takes no spans: ")
+
+
+def test_a_missing_extra_is_told_before_anything_runs(vibe: VibeCommand, tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden" / "opentelemetry" / "sdk"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text('raise ImportError("no module", name="opentelemetry.sdk")\n')
+    vibe.environ["PYTHONPATH"] = str(tmp_path / "hidden")
+    _configure(vibe, "http://127.0.0.1:9")
+    ended = vibe.process("plan", "run", "--demo")
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err == (
+        "vibe: OpenTelemetry is not installed (opentelemetry.sdk): `pip install 'vibe-orchestrator[telemetry]'`, "
+        "or leave [telemetry] out\n"
+    )
+    assert vibe.plan_ids() == []

@@ -43,7 +43,8 @@ try:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ImportError as error:
     raise EnvironmentFailure(
-        f"OpenTelemetry is not installed ({error.name}): install vibe with its extra, `pip install 'vibe[telemetry]'`"
+        f"OpenTelemetry is not installed ({error.name}): "
+        "`pip install 'vibe-orchestrator[telemetry]'`, or leave [telemetry] out"
     ) from None
 
 ENDPOINT, HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
