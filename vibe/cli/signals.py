@@ -10,12 +10,17 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
+import anyio.lowlevel
 from msgspec import Struct
 
 from vibe.app.engine.host import Host
 
 EXIT_OF = {which: 128 + which for which in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
 """As shells have it."""
+
+
+TURNS = 5
+"""Turns of the loop in which a signal that has come is heard; else one that comes with the end would be lost."""
 
 
 class SignalLog(Struct):
@@ -56,9 +61,16 @@ async def handled_signals(host: Host, on_signal: Callable[[signal.Signals, int],
         except Exception as error:  # noqa: BLE001  handed on below, once the group can no longer wrap it
             raised = error
         finally:
+            await _hear_what_came()
             group.cancel_scope.cancel()
     if raised is not None:
         raise raised
+
+
+async def _hear_what_came() -> None:
+    with anyio.CancelScope(shield=True):
+        for _ in range(TURNS):
+            await anyio.lowlevel.checkpoint()
 
 
 @asynccontextmanager

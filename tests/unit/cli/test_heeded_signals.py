@@ -10,6 +10,7 @@ from ipc.events import Event, SessionStartedEvent
 from vibe.app.conversation.opening import NO_LIMITS, Opening, Seat
 from vibe.app.engine.host import Host
 from vibe.cli.commands.one_prompt import PipedPrompt, answered
+from vibe.cli.signals import cancelled_by_signals
 from vibe.core.messages import Outcome
 
 
@@ -40,3 +41,12 @@ async def test_whoever_has_read_that_a_run_started_can_stop_it_and_gets_its_reco
     record = await answered(host, opening, Seat(listeners=[Impatient()]), NO_LIMITS, PipedPrompt("go"))
 
     assert (record.outcome, record.exit_code) == (Outcome.INTERRUPTED, 143)
+
+
+async def test_a_signal_that_comes_with_the_end_of_the_block_is_heard(vibe_home: Path) -> None:
+    host = Host(home=vibe_home, environ={}, owns_process=True)
+
+    async with cancelled_by_signals(host) as signals:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert signals.exit_code == 143
