@@ -14,7 +14,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-"""None: there is none on this machine."""
+"""None where Chromium is not installed."""
 FLAGS = (
     "--headless=new",
     "--no-sandbox",

@@ -23,7 +23,7 @@ from tests.e2e.conftest import REPOSITORY, VibeCommand, command_step
 from tests.fakes.runs import ASKED, running
 
 WritePlan = Callable[..., str]
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on this machine")
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed")
 
 STEPS_A_LAYER = 417
 MOST_DRAWN_MS = 2_000
@@ -150,19 +150,23 @@ def by_key(page: Page, kind: str, key: str) -> None:
     page.wait(f"!({card(kind)})", 5)
 
 
-def test_all_that_a_run_asks_is_answered_with_the_mouse(
-    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
-) -> None:
-    run = started(vibe, write_plan)
-    page = browser.page()
+def asked_and_answered(page: Page, url: str) -> None:
+    """Open a page of the usual width, and answer all that the run asks with the mouse."""
     page.look(1200, 860)
-    page.open(links["url"])
-
+    page.open(url)
     by_mouse(page, "Question", "ASCII only")
     by_mouse(page, "Permission", "Once")
     page.wait("document.querySelector('form[data-request]')")
     by_mouse(page, "Decision", "Staging first")
     page.wait(status("notes", "completed"))
+
+
+def test_all_that_a_run_asks_is_answered_with_the_mouse(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    run = started(vibe, write_plan)
+    page = browser.page()
+    asked_and_answered(page, links["url"])
 
     assert run.wait(60) == 0
     assert (vibe.workdir / "published").exists()
@@ -262,12 +266,7 @@ def test_at_an_earlier_time_steps_figures_and_requests_are_those_of_then(
 ) -> None:
     run = started(vibe, write_plan)
     page = browser.page()
-    page.look(1200, 860)
-    page.open(links["url"])
-    by_mouse(page, "Question", "ASCII only")
-    by_mouse(page, "Permission", "Once")
-    by_mouse(page, "Decision", "Staging first")
-    page.wait(status("notes", "completed"))
+    asked_and_answered(page, links["url"])
     run.communicate(timeout=60)
     events = vibe("events", "tail", *vibe.plan_ids(), "--from", "1", "--output", "json").lines
     first, last = events[0]["ts"], events[-1]["ts"]

@@ -8,6 +8,7 @@ events' own. Ids follow from the record, so what is sent twice, such as by an ex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
@@ -85,15 +86,16 @@ def listen(environ: Mapping[str, str]) -> Telemetry:
     endpoint = environ.get(ENDPOINT, "")
     if not endpoint:
         raise UsageError("telemetry has no endpoint: set otlp_endpoint in the [telemetry] table of config.toml")
-    registry = Registry(Path(environ["VIBE_HOME"]))
-
-    def before(plan_id: str, source: str) -> str:
-        ran = [run for run in registry.ended() if run.info.plan_id == plan_id and run.source != source]
-        return max(ran, key=lambda run: run.started).source if ran else ""
-
+    before = partial(run_before, Registry(Path(environ["VIBE_HOME"])))
     content = bool(environ.get(CONTENT))
     parent = environ.get("TRACEPARENT", "")
     return Telemetry(endpoint, headers_in(environ), parent=parent, content=content, before=before)
+
+
+def run_before(registry: Registry, event: e.PlanResumedEvent) -> str:
+    """Return the source of the last run of a plan that had ended when it was resumed; blank: it is not known."""
+    ended = (run for run in registry.ended() if run.started < event.ts)  # the newest first
+    return next((run.source for run in ended if run.info.plan_id == event.plan_id and run.source != event.source), "")
 
 
 def headers_in(environ: Mapping[str, str]) -> dict[str, str]:
@@ -154,7 +156,10 @@ class _Open(Struct, kw_only=True):
 class Telemetry:
     """Hears events and has spans sent from a thread; only ``flush`` and ``close`` wait.
 
-    ``parent`` is a W3C ``traceparent``; ``before`` returns the source of the run of a plan before this one, or nothing.
+    ``parent`` is a W3C ``traceparent``; ``before`` returns the source of the run before that which resumes a plan.
+
+    Raises:
+        UsageError: the endpoint is no address.
     """
 
     def __init__(
@@ -165,8 +170,10 @@ class Telemetry:
         parent: str = "",
         content: bool = False,
         metrics: bool = True,
-        before: Callable[[str, str], str] = lambda _plan_id, _source: "",
+        before: Callable[[e.PlanResumedEvent], str] = lambda _event: "",
     ) -> None:
+        if not endpoint.startswith(("http://", "https://")):
+            raise UsageError(f"{endpoint!r} is no address of a receiver: give one such as http://localhost:4318")
         self._endpoint = endpoint = endpoint.rstrip("/")
         self._content = content
         self._before = before
@@ -290,7 +297,7 @@ class Telemetry:
 
     def _plan(self, event: e.PlanStartedEvent | e.PlanResumedEvent) -> None:
         plan_id = event.plan_id or ""
-        before = self._before(plan_id, event.source) if isinstance(event, e.PlanResumedEvent) else ""
+        before = self._before(event) if isinstance(event, e.PlanResumedEvent) else ""
         self._after |= {(STEP, plan_id, step.id): step.depends_on for step in event.steps}
         self._modes |= {(STEP, plan_id, step.id): step.mode for step in event.steps}
         told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.agent.name": event.goal[:GOAL_LENGTH]}

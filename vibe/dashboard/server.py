@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from importlib.resources import files
 from pathlib import PurePath
 from socket import socket
@@ -28,6 +29,7 @@ from vibe.dashboard.guard import MAY_ACT, PageGuard, Tokens
 from vibe.dashboard.rows import RunTables, entry_row
 from vibe.dashboard.search import MOST_HITS, found_in_journals, found_in_rows, found_in_view
 from vibe.dashboard.stream import PageDesk, stream
+from vibe.system import loopback
 from vibe.system.errors import VibeError
 from vibe.view.agent_view import EntryView
 
@@ -35,7 +37,7 @@ T = TypeVar("T")
 
 VERSION = 1
 """Of the API: what is there stays."""
-LAST_SECONDS = 1
+SETTINGS: Final = {"lifespan": "off", "ws": "none", "server_header": False, "proxy_headers": False}
 OLDER_SECONDS = 10.0
 ENDLESS = 1 << 53
 MOST_WANTED = 200
@@ -253,36 +255,14 @@ def _number(given: str, default: int) -> int:
 
 async def serve(listener: socket, host: Host, served: Served, began: Callable[[], object]) -> None:
     """Serve the dashboard until this is cancelled; ``began`` is called once it answers."""
-    import uvicorn  # noqa: PLC0415  only for those who listen
-
     desk = PageDesk(Board(host.home, host.runtime_dir))
     application = Application(host, desk, Actor(desk, served.by), await to_thread.run_sync(page_files))
-    config = uvicorn.Config(
-        PageGuard(application, served.tokens, served.hosts),
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=LAST_SECONDS,
-    )
-
-    class OwnSignals(uvicorn.Server):
-        """Leaves the signals to the command."""
-
-        @contextmanager
-        def capture_signals(self) -> Generator[None]:
-            yield
-
-    serving = OwnSignals(config)
+    guard = PageGuard(application, served.tokens, served.hosts)
     async with create_task_group() as group:
         group.start_soon(desk.keep)
-        group.start_soon(serving.serve, [listener])
+        group.start_soon(partial(loopback.serve, guard, listener, **SETTINGS))
         began()
         try:
             await sleep_forever()
         finally:
             desk.close()
-            serving.should_exit = True
-            serving.force_exit = True

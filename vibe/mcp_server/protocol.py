@@ -11,8 +11,8 @@ import json
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -26,7 +26,6 @@ from anyio import (
     create_task_group,
     current_time,
     sleep,
-    sleep_forever,
     to_thread,
 )
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -40,7 +39,7 @@ from vibe.core.tools.schema import describe_problems
 from vibe.mcp_server.tools import GONE, SESSION_HEADER, TOOLS, CallArguments, Caller, ToolAnswer
 from vibe.system.errors import VibeError, closest, did_you_mean, unexpected
 from vibe.system.line_wire import LONGEST_MESSAGE, Wire
-from vibe.system.loopback import bearer, is_token
+from vibe.system.loopback import bearer, is_token, serve
 from vibe.system.racing import unless
 
 if TYPE_CHECKING:
@@ -353,7 +352,6 @@ def _line(request_id: str | int | None, **said: Mapping[str, Any]) -> bytes:
 
 PATH = "/mcp"
 LARGEST_BODY = 32 * 1024 * 1024
-LAST_SECONDS = 1
 IDLE_SECONDS = 1800.0
 """After so long without a request the library ends a session, too."""
 CHECKS = 20
@@ -440,32 +438,10 @@ class TokenGuard:
 
 async def serve_http(server: Server[Any], listener: socket.socket, token: str, ended: Callable[[str], object]) -> None:
     """Serve clients until this is cancelled; ``ended`` as for ``TokenGuard``."""
-    import uvicorn  # noqa: PLC0415  only for those who listen
-
     guard = TokenGuard(_application(server, listener), token, ended)
-    config = uvicorn.Config(
-        guard,
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=LAST_SECONDS,
-    )
-
-    class OwnSignals(uvicorn.Server):
-        """Leaves the signals to the command."""
-
-        @contextmanager
-        def capture_signals(self) -> Generator[None]:
-            yield
-
-    serving = OwnSignals(config)
     async with create_task_group() as group:
-        group.start_soon(serving.serve, [listener])
+        group.start_soon(serve, guard, listener)
         group.start_soon(guard.watch)
-        try:
-            await sleep_forever()
-        finally:
-            serving.should_exit = True
-            serving.force_exit = True
 
 
 def _application(server: Server[Any], listener: socket.socket) -> ASGIApp:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import hmac
 import os
 import socket
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from anyio import create_task_group, sleep_forever
 
 from vibe.system.errors import EnvironmentFailure
 
 WAITING_CONNECTIONS = 64
+LAST_SECONDS = 1
+"""The time that requests have to end in, once serving ends."""
 _LISTENS, _ADDRESS, _STATE, _INODE = "0A", 1, 3, 9
 """In a line of the kernel's table of sockets."""
 
@@ -30,6 +35,26 @@ def listening(host: str, port: int, flag: str) -> socket.socket:
         why = f"{os.strerror(error.errno or 0)}{f' by {holder}' if holder else ''}"
         problem = f"can't be listened on ({why}): give another port to {flag}, or 0 for any"
         raise EnvironmentFailure(f"{host}:{port} {problem}") from error
+
+
+async def serve(application: Any, listener: socket.socket, **settings: Any) -> None:
+    """Serve an ASGI application until this is cancelled; ``settings`` are uvicorn's. Signals are the command's."""
+    import uvicorn  # noqa: PLC0415  only for those who listen
+
+    class OwnSignals(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Generator[None]:
+            yield
+
+    known: dict[str, Any] = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": LAST_SECONDS}
+    serving = OwnSignals(uvicorn.Config(application, **known, **settings))
+    async with create_task_group() as group:
+        group.start_soon(serving.serve, [listener])
+        try:
+            await sleep_forever()
+        finally:
+            serving.should_exit = True
+            serving.force_exit = True
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import pytest
+from anyio import to_thread
+from msgspec import structs
 
 from ipc import events as e
+from ipc.registry import Registry
 from tests.fakes.otlp_receiver import Received, otlp_receiver
+from tests.fakes.runs import running
 from tests.fakes.stories import mixed, numbered, story, strays
-from vibe.app.telemetry import Telemetry
+from vibe.app.telemetry import Telemetry, run_before
+from vibe.system.errors import EnvironmentFailure
 
 ROOTS = ("invoke_workflow ", "plan ", "invoke_agent ", "step ", "chat ", "execute_tool ")
 
@@ -47,8 +54,27 @@ def test_a_run_that_goes_on_with_a_plan_is_linked_to_the_one_before() -> None:
     assert before.trace_id != after.trace_id
 
 
+async def test_the_run_before_is_the_last_that_had_ended(vibe_home: Path) -> None:
+    for source, plan_id in (("old", "plan-1"), ("one", "plan-1"), ("other", "plan-2")):
+        async with running(vibe_home, source, plan_id):
+            pass
+    registry = Registry(vibe_home)
+    resumed = e.PlanResumedEvent(goal="g", steps=(), done=0, plan_id="plan-1", source="two", ts=time.time())
+
+    assert await to_thread.run_sync(run_before, registry, resumed) == "one"
+    assert await to_thread.run_sync(run_before, registry, structs.replace(resumed, ts=1.0)) == ""
+
+
+def test_what_can_not_be_sent_at_all_is_told_as_well() -> None:
+    told = Telemetry("http://[no-address", {}, metrics=False)
+    told.publish(e.PlanStartedEvent(goal="g", steps=(), plan_id="p", source="one", event_id="1", ts=1.0))
+
+    with pytest.raises(EnvironmentFailure, match="takes no spans"):
+        told.close()
+
+
 def _tell(received: Received, events: Sequence[e.Event]) -> None:
-    told = Telemetry(received.address, {}, metrics=False, before=lambda _plan_id, _source: "one")
+    told = Telemetry(received.address, {}, metrics=False, before=lambda _resumed: "one")
     for event in events:
         told.publish(event)
     told.close()

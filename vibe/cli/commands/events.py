@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import anyio
@@ -146,9 +147,10 @@ async def _write_all(subscription: Subscription, words: Callable[[EventRecord], 
 
 
 def _export(args: Arguments, env: CliEnvironment) -> None:
-    from vibe.app.telemetry import Telemetry, headers_in  # noqa: PLC0415  not for those that follow a run
+    from vibe.app.telemetry import Telemetry, headers_in, run_before  # noqa: PLC0415  not for those that follow a run
 
-    told = Telemetry(args.otlp, headers_in(env.environ), content=args.content, metrics=False)
+    before = partial(run_before, Registry(env.home, env.runtime_dir))
+    told = Telemetry(args.otlp, headers_in(env.environ), content=args.content, metrics=False, before=before)
     sent = anyio.run(_publish_all, _subscription(_source(args, env), 0, (), env), told)
     told.close()
     env.answer(args, {"events": sent, "otlp": args.otlp}, [f"{sent} events sent to {args.otlp}"])

@@ -10,7 +10,7 @@ from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
 
-from anyio import EndOfStream, create_task_group, move_on_after, open_process
+from anyio import EndOfStream, Lock, create_task_group, move_on_after, open_process
 from anyio.abc import Process
 
 from ipc.errors import IpcError
@@ -70,6 +70,7 @@ class PageServer:
         self._env = env
         self._process: Process | None = None
         self._url = ""
+        self._beginning = Lock()
 
     async def address(self, key: str) -> str:
         """Return the address at which the page shows a run.
@@ -77,8 +78,10 @@ class PageServer:
         Raises:
             EnvironmentFailure: it can't be served.
         """
-        if self._process is None or self._process.returncode is not None:
-            await self._begin()
+        async with self._beginning:
+            if not self._url or self._process is None or self._process.returncode is not None:
+                self.end()  # one whose address nobody waited for
+                await self._begin()
         place, _, token = self._url.partition("#")
         return f"{place.partition('?')[0]}?run={quote(key, safe='')}#{token}"
 
@@ -90,6 +93,7 @@ class PageServer:
     async def _begin(self) -> None:
         env = self._env
         variables = {**env.environ, HOME_VARIABLE: str(env.home)}
+        self._url = ""
         self._process = process = await open_process(SERVING, stdin=DEVNULL, stderr=DEVNULL, cwd=env.cwd, env=variables)
         said = b""
         with move_on_after(BEGIN_S), suppress(EndOfStream):
