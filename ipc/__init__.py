@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> object:
     if name == "subscribe":
-        from ipc.subscriber import subscribe
+        from ipc.subscriber import subscribe  # noqa: PLC0415  as said above
 
         return subscribe
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

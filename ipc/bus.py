@@ -62,13 +62,7 @@ class EventBus:
     """
 
     def __init__(
-        self,
-        home: Path,
-        *,
-        source: str,
-        info: RunInfo,
-        address: str | None = None,
-        runtime_dir: Path | None = None,
+        self, home: Path, *, source: str, info: RunInfo, address: str | None = None, runtime_dir: Path | None = None
     ) -> None:
         """Make the run's folder, open its journal, bind its addresses and register it.
 

@@ -138,10 +138,16 @@ class AnswerQuestion(BaseCommand, frozen=True, kw_only=True, tag="answer"):
 
 
 class GivePrompt(BaseCommand, frozen=True, kw_only=True, tag="prompt"):
-    """Give a conversation its next prompt; ``session_id`` names it, if the run has several."""
+    """Give a conversation its next prompt; ``session_id`` names it, if the run has several.
+
+    A run with ``--input json`` tells the ``prompt_id``, and takes more: paths of ``images``, from its folder, and
+    ``output_schema``, a JSON Schema or the path of one, for a value as the answer.
+    """
 
     text: Text
     session_id: str = ""
+    images: Annotated[tuple[Text, ...], Meta(max_length=100)] = ()
+    output_schema: dict[str, Any] | Text | None = None
     by: By = "user"
 
 
@@ -149,7 +155,8 @@ class Steer(BaseCommand, frozen=True, kw_only=True, tag="steer"):
     """Send a message to an agent, which reads it before its next turn.
 
     ``agent_id`` or ``step_id`` names the agent; without either it is that of the run's conversation. For a step that
-    does not run the message is kept.
+    does not run the message is kept. While a proposed plan waits for an answer it is a change of that; so is a
+    ``prompt``.
     """
 
     text: Text

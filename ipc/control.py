@@ -14,30 +14,13 @@ from anyio import CancelScope, to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
+from ipc import commands
 from ipc._nng import ConnectionLostError, ReceivedRequest, RepSocket, ReqSocket
-from ipc.commands import (
-    COMMAND_VERSION,
-    KINDS,
-    MAX_REQUEST_BYTES,
-    Cancel,
-    Command,
-    Pause,
-    Ping,
-    Reply,
-    Requests,
-    RunCommand,
-    decode_command,
-    decode_envelope,
-    decode_reply,
-    encode_command,
-    encode_reply,
-    tag_of,
-)
 from ipc.errors import IpcError, RequestInvalidError
 from ipc.registry import Entry
 from vibe.system.racing import unless
 
-TRANSPORT_LIMIT_BYTES = 4 * MAX_REQUEST_BYTES
+TRANSPORT_LIMIT_BYTES = 4 * commands.MAX_REQUEST_BYTES
 """A message larger than this is not even read: NNG cuts the connection."""
 
 MOST_WAITING = 256
@@ -55,7 +38,7 @@ LINGER_S = 0.05
 LOOK_S = 0.1
 """A caller that waits for an answer checks that often whether the run still lives."""
 
-Serve: TypeAlias = Callable[[RunCommand], Awaitable[Reply]]
+Serve: TypeAlias = Callable[[commands.RunCommand], Awaitable[commands.Reply]]
 """Carries out a command or refuses it; several may be under way side by side."""
 
 _logger = logging.getLogger(__name__)
@@ -64,19 +47,76 @@ _logger = logging.getLogger(__name__)
 class _Asked(Struct):
     """A command with an id, and its reply once there is one."""
 
-    command: RunCommand
+    command: commands.RunCommand
     over: anyio.Event = field(default_factory=anyio.Event)
-    reply: Reply | None = None
+    reply: commands.Reply | None = None
+
+
+class CommandDesk:
+    """Judges the commands for one run that come by one way, and has ``serve`` carry out each once."""
+
+    def __init__(self, entry: Entry, serve: Serve) -> None:
+        self._entry = entry
+        self._carry_out = serve
+        self._asked: dict[str, _Asked] = {}
+
+    def taken(self, data: bytes, *, is_owner: bool = False) -> commands.RunCommand | commands.Reply:
+        """Return the command in a request, or the reply to one that asks for nothing to be carried out.
+
+        ``is_owner``: it comes from who started the run, who needs no token.
+        """
+        try:
+            envelope = commands.decode_envelope(data)
+            if not (is_owner or self._entry.allows(envelope.token)):
+                return refusal("token", "wrong token: use the one in the run's file in $VIBE_HOME/run")
+            if envelope.version != commands.COMMAND_VERSION:
+                speaks = f"the request has version {envelope.version}, this run needs {commands.COMMAND_VERSION}"
+                return refusal("version", speaks)
+            if envelope.type not in _TAGS:
+                return refusal("unknown", f"unknown request {envelope.type[:60]!r}: known are {', '.join(_TAGS)}")
+            command = commands.decode_command(data)
+        except RequestInvalidError as error:
+            return refusal("invalid", str(error))
+        if isinstance(command, commands.Ping):
+            known = {"source": self._entry.source, "pid": self._entry.pid, "requests": list(_TAGS)}
+            return commands.Reply(ok=True, message=f"run {self._entry.source} is running", data=known)
+        return msgspec.structs.replace(command, token="")
+
+    async def reply(self, command: commands.RunCommand) -> commands.Reply:
+        """Carry a command out, but one whose id is known only once; a list of requests is always a new one."""
+        if not command.command_id or isinstance(command, commands.Requests):
+            return await self._reply(command)
+        known = self._asked.get(command.command_id)
+        if known is None:
+            known = self._asked[command.command_id] = _Asked(command)
+            if len(self._asked) > MOST_REMEMBERED:
+                del self._asked[next(iter(self._asked))]
+            try:
+                known.reply = await self._reply(command)
+            finally:
+                known.over.set()
+        elif known.command != command:
+            return refusal(
+                "invalid", f"the command_id {command.command_id!r} was used by another command: give each a unique one"
+            )
+        await known.over.wait()
+        return known.reply or _UNTOLD
+
+    async def _reply(self, command: commands.RunCommand) -> commands.Reply:
+        try:
+            return await self._carry_out(command)
+        except Exception as error:  # the door of a front end's request: the run goes on, the asker is told
+            _logger.exception("a command could not be served")
+            what = type(error).__name__
+            return refusal("defect", f"the run could not serve this ({what}): this is a bug in vibe, please report it")
 
 
 class _ControlServer:
     """Takes the requests of one socket; each command is a task, so that none holds another up."""
 
-    def __init__(self, entry: Entry, serve: Serve, socket: RepSocket) -> None:
-        self._entry = entry
-        self._carry_out = serve
+    def __init__(self, desk: CommandDesk, socket: RepSocket) -> None:
+        self._desk = desk
         self._socket = socket
-        self._asked: dict[str, _Asked] = {}
         self._waiting: dict[ReceivedRequest, CancelScope] = {}
         self._answered = -LINGER_S
         self._listening = CancelScope()
@@ -128,86 +168,38 @@ class _ControlServer:
     def _take_all(self, tasks: TaskGroup | None) -> None:
         """Answer every request that has come, or start a task that does (None: the run is over)."""
         while (request := self._socket.receive()) is not None:
-            taken = self._taken(request.data)
-            if isinstance(taken, Reply):
+            taken = self._desk.taken(request.data)
+            if isinstance(taken, commands.Reply):
                 self._answer(request, taken)
             elif tasks is None:
                 self._answer(request, _ENDED)
-            elif len(self._waiting) >= MOST_WAITING and not isinstance(taken, Pause | Cancel):
-                self._answer(
-                    request, refusal("refused", f"{MOST_WAITING} commands are already waiting: try again later")
-                )
+            elif len(self._waiting) >= MOST_WAITING and not isinstance(taken, commands.Pause | commands.Cancel):
+                problem = f"{MOST_WAITING} commands are already waiting: try again later"
+                self._answer(request, refusal("refused", problem))
             else:
                 self._waiting[request] = CancelScope()
                 tasks.start_soon(self._serve, request, taken)
 
-    def _taken(self, data: bytes) -> RunCommand | Reply:
-        """Return the command in a request, or the reply to an invalid request."""
-        try:
-            envelope = decode_envelope(data)
-            if not self._entry.allows(envelope.token):
-                return refusal("token", "wrong token: use the one in the run's file in $VIBE_HOME/run")
-            if envelope.version != COMMAND_VERSION:
-                speaks = f"the request has version {envelope.version}, this run needs {COMMAND_VERSION}"
-                return refusal("version", speaks)
-            if envelope.type not in _TAGS:
-                return refusal("unknown", f"unknown request {envelope.type[:60]!r}: known are {', '.join(_TAGS)}")
-            command = decode_command(data)
-        except RequestInvalidError as error:
-            return refusal("invalid", str(error))
-        if isinstance(command, Ping):
-            known = {"source": self._entry.source, "pid": self._entry.pid, "requests": list(_TAGS)}
-            return Reply(ok=True, message=f"run {self._entry.source} is running", data=known)
-        return msgspec.structs.replace(command, token="")
-
-    async def _serve(self, request: ReceivedRequest, command: RunCommand) -> None:
+    async def _serve(self, request: ReceivedRequest, command: commands.RunCommand) -> None:
         reply = _UNTOLD
         try:
             with self._waiting[request]:
-                reply = await self._reply_once(command)
+                reply = await self._desk.reply(command)
         finally:
             del self._waiting[request]
             self._answer(request, reply)
 
-    async def _reply_once(self, command: RunCommand) -> Reply:
-        """Carry a command out, but one whose id is known only once; a list of requests is always a new one."""
-        if not command.command_id or isinstance(command, Requests):
-            return await self._reply(command)
-        known = self._asked.get(command.command_id)
-        if known is None:
-            known = self._asked[command.command_id] = _Asked(command)
-            if len(self._asked) > MOST_REMEMBERED:
-                del self._asked[next(iter(self._asked))]
-            try:
-                known.reply = await self._reply(command)
-            finally:
-                known.over.set()
-        elif known.command != command:
-            return refusal(
-                "invalid", f"the command_id {command.command_id!r} was used by another command: give each a unique one"
-            )
-        await known.over.wait()
-        return known.reply or _UNTOLD
-
-    async def _reply(self, command: RunCommand) -> Reply:
-        try:
-            return await self._carry_out(command)
-        except Exception as error:  # the door of a front end's request: the run goes on, the asker is told
-            _logger.exception("a command could not be served")
-            what = type(error).__name__
-            return refusal("defect", f"the run could not serve this ({what}): this is a bug in vibe, please report it")
-
-    def _answer(self, request: ReceivedRequest, reply: Reply) -> None:
-        request.answer(encode_reply(reply))
+    def _answer(self, request: ReceivedRequest, reply: commands.Reply) -> None:
+        request.answer(commands.encode_reply(reply))
         self._answered = anyio.current_time()
 
 
-_TAGS = tuple(tag_of(kind) for kind in KINDS)
+_TAGS = tuple(commands.tag_of(kind) for kind in commands.KINDS)
 
 
-def refusal(reason: str, message: str) -> Reply:
+def refusal(reason: str, message: str) -> commands.Reply:
     """The reply to a request that changed nothing; ``reason`` as in ``Reply``."""
-    return Reply(ok=False, message=message, reason=reason)
+    return commands.Reply(ok=False, message=message, reason=reason)
 
 
 _ENDED = refusal("ended", "the run has ended: nothing was changed")
@@ -227,14 +219,14 @@ async def control_server(entry: Entry, serve: Serve) -> AsyncGenerator[None]:
     """
     socket = await to_thread.run_sync(lambda: RepSocket(entry.control, limit=TRANSPORT_LIMIT_BYTES))
     try:
-        async with _ControlServer(entry, serve, socket).at_work():
+        async with _ControlServer(CommandDesk(entry, serve), socket).at_work():
             yield
     finally:
         with CancelScope(shield=True):
             await to_thread.run_sync(socket.close)
 
 
-async def send_command(entry: Entry, command: Command) -> Reply:
+async def send_command(entry: Entry, command: commands.Command) -> commands.Reply:
     """Ask a run and wait for what it says; the deadline is the caller's.
 
     The token is put in here.
@@ -245,7 +237,7 @@ async def send_command(entry: Entry, command: Command) -> Reply:
         CodecError: The answer is invalid.
         BusUnavailableError: pynng can't be loaded, or the address is invalid.
     """
-    question = encode_command(msgspec.structs.replace(command, token=entry.token))
+    question = commands.encode_command(msgspec.structs.replace(command, token=entry.token))
     socket = await to_thread.run_sync(lambda: ReqSocket(entry.control, once=True))
     try:
         answers = await unless(partial(_ended, entry), partial(socket.ask, question))
@@ -256,7 +248,7 @@ async def send_command(entry: Entry, command: Command) -> Reply:
     if not answers:
         gone = f"run {entry.source} (process {entry.pid}) ended before it answered"
         raise IpcError(f"{gone}: check its status, then try again")
-    return decode_reply(answers[0])
+    return commands.decode_reply(answers[0])
 
 
 async def _ended(entry: Entry) -> None:

@@ -86,8 +86,10 @@ class EventsLostError(IpcError):
         )
 
 
-def decoded(decoder: msgspec.json.Decoder[T], data: bytes, error: Callable[[str], Exception]) -> T:
-    """Return what ``decoder`` makes of JSON; what it can't read is the ``error`` that says why."""
+def decoded(
+    decoder: msgspec.json.Decoder[T] | msgspec.msgpack.Decoder[T], data: bytes, error: Callable[[str], Exception]
+) -> T:
+    """Return what ``decoder`` makes of data; what it can't read is the ``error`` that says why."""
     try:
         return decoder.decode(data)
     except INVALID_JSON as reason:

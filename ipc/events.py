@@ -487,14 +487,28 @@ class PlanWaitingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.waiting")
     """A step that could start waits for something.
 
     ``waits_for``: ``files`` (``step_ids`` write there), ``retry`` (for ``seconds``), ``revision`` (the plan is being
-    replanned) or ``slot`` (the maximum number of steps is running; a pending step without this event waits for that
-    too). Its next ``plan.step`` ends the wait. Where many wait for files, only some are announced.
+    replanned), ``worker`` (no machine of the cluster has room; ``step.place`` ends it) or ``slot`` (the maximum number
+    of steps is running; a pending step without this event waits for that too). Its next ``plan.step`` ends the wait.
+    Where many wait for files, only some are announced.
     """
 
     step_id: str
     waits_for: str
     step_ids: tuple[str, ...] = ()
     seconds: float | None = None
+
+
+class PlacementEvent(BaseEvent, frozen=True, kw_only=True, tag="step.place"):
+    """An attempt is done on another machine; ``subagent_step_id`` names the step.
+
+    ``status``: ``placed`` on a ``worker`` (its host and port), or ``lost`` with it, as ``detail`` says: unless the step
+    fails, the same attempt goes on with another.
+    """
+
+    status: str
+    worker: str
+    attempt: int = 1
+    detail: str = ""
 
 
 class WorktreeEvent(BaseEvent, frozen=True, kw_only=True, tag="worktree.state"):
@@ -533,7 +547,9 @@ class WorkOrder(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     ``prompt`` is what its agent is told, its first characters if that is long; a step with a ``command`` has no agent.
     ``verify`` are its checks. ``on`` names the dependencies whose required end is not completion: ``finished`` or
     ``failed``. ``when`` are decisions and their required options. ``writes`` None: it may write anything;
-    ``allowed_tools`` None: those of its mode. A limit of None is the one that is configured.
+    ``allowed_tools`` None: those of its mode. A limit of None is the one that is configured. ``pattern`` is the step of
+    whose list it does one item (blank: none). ``models`` are those of its attempts, first to last, if it has several;
+    then ``model`` is the first.
     """
 
     prompt: str = ""
@@ -557,6 +573,8 @@ class WorkOrder(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     side_effects: bool = False
     priority: int = 0
     tags: tuple[str, ...] = ()
+    pattern: str = ""
+    models: tuple[str, ...] = ()
 
 
 class WorkDone(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -564,7 +582,8 @@ class WorkDone(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     ``summary`` is the agent's own, its first characters if that is long. ``usage`` and ``cost_usd`` (None: unknown)
     count the subagents that its agent started, too. ``folder`` is where it worked if not in the workspace itself,
-    ``branch`` the one that holds its work there, ``pid`` the process it ran in if not the plan's own.
+    ``branch`` the one that holds its work there, ``pid`` the process it ran in and ``worker`` the machine, by host and
+    port, if not the plan's own. ``lost`` says how often it was lost with a worker.
     """
 
     summary: str = ""
@@ -575,6 +594,8 @@ class WorkDone(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     folder: str = ""
     branch: str = ""
     pid: int = 0
+    worker: str = ""
+    lost: int = 0
 
 
 class StepOutline(Struct, frozen=True, kw_only=True, gc=False):
@@ -621,7 +642,7 @@ class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step")
 
     ``attempt`` is the one that runs, has ended or comes next. ``tolerated``: it failed, or was cancelled, and the plan
     continues as if it had not. ``work`` is the result of the attempt that ended; the plan's journal has it in
-    ``plan.attempt``.
+    ``plan.attempt``, or here if the step had no attempt and ended after those for its items.
     """
 
     step_id: str
@@ -643,7 +664,8 @@ class PlanAttemptEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.attempt")
 
     ``result`` is the whole result, one JSON object. ``left`` says how the attempt was left if the step is not final by
     it: ``retrying`` (another one follows), ``asking`` (the user is asked), ``revising`` (the plan is being replanned),
-    ``stopped`` (at a turn's end) or ``cut`` (in the middle of something). ``tolerated`` as in ``plan.step``.
+    ``stopped`` (at a turn's end) or ``cut`` (in the middle of something). ``tolerated`` as in ``plan.step``. ``model``
+    is the one that the plan names for the attempt (blank: none).
     """
 
     step_id: str
@@ -651,6 +673,7 @@ class PlanAttemptEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.attempt")
     result: Raw
     left: str | None = None
     tolerated: bool = False
+    model: str = ""
 
 
 class PlanActEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.act"):
@@ -723,6 +746,11 @@ class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision
     step_id: str | None = None
     attempt: int = 0
 
+    @property
+    def request_id(self) -> str:
+        """The id by which the decision is made, as others are answered by theirs."""
+        return self.decision_id
+
 
 class PlanRevisedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.revised"):
     """The plan's steps or edges changed; each operation is one entry of the diff.
@@ -785,6 +813,25 @@ class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.complet
     duration_s: float
     reason: str | None = None
     outcome: str | None = None
+
+
+class ItemOutline(Struct, frozen=True, kw_only=True, gc=False):
+    """A step that is made for an item of a list; ``key`` names the item."""
+
+    id: str
+    key: str
+    title: str
+
+
+class PlanUnfoldedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.unfolded"):
+    """The list of a step with ``for_each`` was read: there is a step for each item from now on, in the items' order.
+
+    They are as that step is, and it ends after them. ``items`` is the digest of the list, which is kept in its folder.
+    """
+
+    step_id: str
+    children: tuple[ItemOutline, ...]
+    items: str
 
 
 class PlanEditedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.edited"):
@@ -953,6 +1000,7 @@ Fact: TypeAlias = (
     | PlanResetEvent
     | PlanReusedEvent
     | PlanLeftEvent
+    | PlanUnfoldedEvent
 )
 """Everything that changes how a plan stands; the plan's journal holds these and nothing else."""
 
@@ -996,5 +1044,6 @@ Event: TypeAlias = (
     | UsageEvent
     | WarningEvent
     | ErrorEvent
+    | PlacementEvent
 )
 """Every event class; a renderer that matches on it ends in ``assert_never``."""

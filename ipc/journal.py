@@ -156,6 +156,7 @@ class JournalReader:
     """Reads a journal from event ``first`` on, without touching it; stops before a torn or damaged line."""
 
     def __init__(self, path: Path, first: int = 1) -> None:
+        self.path = path
         self._first = first
         self._seq = 0
         try:

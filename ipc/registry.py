@@ -127,10 +127,9 @@ class Registry(Struct, eq=False):
         """Every publisher that is gone and whose journal is still there, the newest first."""
         folders = run_folders(self.home, self.runtime_dir)
         entries = filter(None, (kept_in(path / PUBLISHER_NAME, Entry) for path in folders))
-        gone = [
-            entry for entry in entries if (entry.ended is not None or not entry.alive) and Path(entry.journal).is_file()
-        ]
-        return sorted(gone, key=lambda entry: entry.started, reverse=True)
+        gone = (entry for entry in entries if entry.ended is not None or not entry.alive)
+        kept = (entry for entry in gone if Path(entry.journal).is_file())
+        return sorted(kept, key=lambda entry: entry.started, reverse=True)
 
     def sweep(self, now: float | None = None) -> None:
         """Forget publishers that died and their sockets; each hour, delete what ended more than 7 days ago."""
@@ -214,8 +213,7 @@ class Registry(Struct, eq=False):
         entry = kept_in(path.with_name(PUBLISHER_NAME), Entry)
         if entry is None or Path(entry.journal).name != path.name:
             return Origin(source=None, events=None, replay=None, journal=path)
-        running = next((other for other in self.running() if other.source == entry.source), None)
-        known = entry if running is None else running
+        known = next((other for other in self.running() if other.source == entry.source), entry)
         return _origin(msgspec.structs.replace(known, journal=str(path)), alive=entry.alive)
 
     def _by_name(self, name: str) -> Origin:
@@ -230,7 +228,8 @@ class Registry(Struct, eq=False):
         folder = self.home / "run"
         if not folder.is_dir():
             return []
-        entries = filter(None, (kept_in(path, Entry) for path in folder.glob("*.json")))
+        found = [(path, kept_in(path, Entry)) for path in folder.glob("*.json")]
+        entries = [entry for path, entry in found if entry is not None and path.name == f"{entry.source}.json"]
         return sorted(entries, key=lambda entry: entry.started)
 
     def _file(self, source: str) -> Path:

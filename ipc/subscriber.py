@@ -75,6 +75,8 @@ class Subscription:
 
     buffered = BUFFERED_MESSAGES
     """So many live messages wait for a slow consumer before they are dropped."""
+    rest = 0.0
+    """Seconds in which live events gather once one has come: fewer wake-ups, for who need not know at once."""
 
     def __init__(
         self,
@@ -197,6 +199,8 @@ class Subscription:
             return
         with anyio.move_on_after(SILENCE_S):
             await live.wait()
+            if self.rest:
+                await anyio.sleep(self.rest)
             return
         if await self._is_gone():
             await self._turn_to_journal()
@@ -300,10 +304,14 @@ class Subscription:
     async def _read_journal(self, reader: JournalReader) -> None:
         batch = await to_thread.run_sync(reader.read_batch)
         for seq, body in batch:
-            if self.source is None:
-                self.source = decode_head(body).source
+            try:
+                head = decode_head(body)
+            except CodecError as error:
+                what_to_give = "give the path of a journal.jsonl of a run"
+                raise JournalError(reader.path, f"its line {seq} is no event", what_to_give) from error
+            self.source = self.source or head.source
             if seq == self._next:
-                self._deliver(seq, body)
+                self._deliver(seq, body, head.topic)
                 self.replayed += 1
         if not batch:
             await self._settle()

@@ -15,6 +15,7 @@ from ipc.events import Fact, PlanStepUpdateEvent
 from ipc.sink import EventSink, MemorySink
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import IllegalTransitionError, UnknownStepError
+from planner.plan.for_each import items_of
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, PlanStatus, Step, StepStatus
 from planner.state import commands as c
@@ -95,8 +96,8 @@ class PlanState:
 
     @property
     def steps(self) -> list[PlanStep]:
-        """Every step, in the plan's order."""
-        return [self._shown(step) for step in self.plan.steps]
+        """Every step, in the plan's order; those for items of a list once that was read."""
+        return [self._shown(step) for step in schedule_of(self._state).plan.steps]
 
     @property
     def decisions(self) -> dict[str, PlanDecision]:
@@ -139,6 +140,12 @@ class PlanState:
             match effect:
                 case c.StartAttempt(step_id=step_id):
                     self._offered.setdefault(step_id)
+                case c.ReadItems(step_id=step_id):
+                    items = items_of(self._steps[step_id], None, self.plan.values())
+                    self._take(c.Unfold(step_id=step_id, items=items))
+                    self._steps |= schedule_of(self._state).steps
+                case c.KeepItems(step_id=step_id):
+                    self._take(c.AttemptSaved(step_id))
                 case c.WaitForRetry(step_id=step_id):
                     self._take(c.RetryDue(step_id))
                 case c.AskReviser(step_id=step_id):

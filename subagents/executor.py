@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -45,6 +45,17 @@ class StepInput(Struct, frozen=True, kw_only=True):
     result_file: str | None = None
 
 
+class GivenItem(Struct, frozen=True, kw_only=True):
+    """The item of a list that a step does its work for.
+
+    ``file`` holds the whole of it where its prompt does not. ``writes``: what the step of the list names, by which a
+    person accepted what this one writes (None: nothing).
+    """
+
+    file: str | None = None
+    writes: tuple[str, ...] | None = None
+
+
 class StepTask(Struct, frozen=True, kw_only=True):
     """One attempt at a step of a plan: the step, as the plan has it, and what is this attempt's."""
 
@@ -60,12 +71,23 @@ class StepTask(Struct, frozen=True, kw_only=True):
     attempt: int = 1
     """Counts from 1."""
     inputs: tuple[StepInput, ...] = ()
+    item: GivenItem | None = None
+    """None: it is not one of a list's."""
     workdir: str | None = None
     """The root to work in; None: the run's own workspace."""
     conversation: str = ""
     """The name of one that the attempt has besides its own (blank), as for resolving a conflict."""
     only_checks: bool = False
     """Nothing is done but the step's checks."""
+    variables: Mapping[str, str] = {}
+    """Further variables of its commands and checks, secret or not by their names."""
+    setup: tuple[str, ...] = ()
+    """The user's commands for its worktree, to be run first: that is new, or is made anew where the step is done.
+
+    An executor for which the latter is so has a true ``works_elsewhere``.
+    """
+    before: str = ""
+    """The end of the attempt before, by another model; blank: there was none."""
     told: tuple[str, ...] = ()
     """Words of people to the step's agent, which may have read some of them."""
 
@@ -78,6 +100,19 @@ class StepTask(Struct, frozen=True, kw_only=True):
     def has_agent(self) -> bool:
         """True if an agent does it, not only commands."""
         return self.step.command is None and not self.only_checks
+
+    def setup_jobs(self, commands: Iterable[str]) -> Iterator[StepTask]:
+        """Yield the user's commands for its worktree as tasks."""
+        own = self.with_step(title=f"Set up: {self.step.title}", verify=[], output_schema=None)
+        for number, command in enumerate(commands, start=1):
+            job = own.with_step(command=command)
+            yield structs.replace(job, inputs=(), setup=(), conversation=f"setup{number}")
+
+    def setup_failed(self, done: StepResult) -> StepResult:
+        """Return the result of a step of whose ``setup_jobs`` this is one, and did not complete."""
+        said = done.detail or done.reason or done.outcome.value
+        detail = f"the command {self.step.command!r} of [worktree] setup failed: {said}"
+        return structs.replace(done, reason="setup", detail=detail)
 
     def with_step(self, **changes: Any) -> StepTask:
         """Return the task with some fields of its step changed."""

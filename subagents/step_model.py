@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
-from vibe.core.modes import ExecutionMode
+from vibe.core.modes import ExecutionMode, ModeName
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 NonBlank = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -20,20 +21,40 @@ PositiveInt = Annotated[int, Field(ge=1, le=MAX_NUMBER)]
 PositiveNumber = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
 
 
+def _need(value: object) -> object:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_NUMBER
+    if not is_number and not (isinstance(value, str) and value.strip()):
+        raise PydanticCustomError("need", "must be an amount above 0, or the text of a label")
+    return value
+
+
+Need = Annotated[float | OneLine, BeforeValidator(_need)]
+Pointer = Annotated[str, StringConstraints(pattern=r"^(/.*)?$")]
+
+
 def _with_one_line_descriptions(schema: dict[str, Any]) -> None:
     for field in schema.get("properties", {}).values():
         if "description" in field:
             field["description"] = " ".join(field["description"].split())
 
 
+if TYPE_CHECKING:
+
+    class GivenMode:
+        """A mode that may be given by its name: pydantic takes both, and a type checker is told so here."""
+
+        def __get__(self, instance: object, owner: object) -> ExecutionMode: ...
+        def __set__(self, instance: object, value: ExecutionMode | ModeName) -> None: ...
+
+else:
+    GivenMode = ExecutionMode
+
+
 class PlanModel(BaseModel):
     """The base of every part of a plan document: immutable, no unknown fields, and the words of the schema."""
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        use_attribute_docstrings=True,
-        json_schema_extra=_with_one_line_descriptions,
+        frozen=True, extra="forbid", use_attribute_docstrings=True, json_schema_extra=_with_one_line_descriptions
     )
 
 
@@ -44,6 +65,44 @@ class Dependency(PlanModel):
     """The other step."""
     on: Literal["completed", "finished", "failed"] = "completed"
     """The end it must have had: finished is any end."""
+
+
+MAX_WRITTEN_ITEMS = 256
+MAX_ITEMS = 2_000
+
+
+class ForEach(PlanModel):
+    """The list of whose items a step is done, once for each. Pointers are JSON pointers (RFC 6901)."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    source: Slug | None = Field(default=None, alias="in")
+    """The step in whose output the list is: one that this step depends on, with an `output_schema`."""
+    items: Annotated[list[Any], Field(max_length=MAX_WRITTEN_ITEMS)] | None = None
+    """The list itself, in place of `in`; a bare list in place of the object is that."""
+    input: Slug | None = None
+    """The input of the plan that is the list, in place of `in`; `"in": {"input": NAME}` is that."""
+    at: Pointer = ""
+    """Pointer to the list in that output, as /files; blank: the whole of it."""
+    key: Pointer = ""
+    """Pointer to what names an item in it, a text or a number of at most 200 characters; blank: the whole item."""
+    width: PositiveInt | None = None
+    """The most of them that run side by side; null: as the plan's `max_parallel_steps` says."""
+    at_most: Annotated[int, Field(ge=1, le=MAX_ITEMS)] = MAX_WRITTEN_ITEMS
+    """The most items; a longer list fails the step."""
+    enough: Literal["all"] | Count = "all"
+    """The number that must complete for the step to be completed; 0: it is completed however they end."""
+
+
+def spelled_out(value: Any) -> Any:
+    """Return ``for_each`` as an object with ``items`` or ``input`` for what may stand for these in short."""
+    if isinstance(value, list):
+        return {"items": cast("list[Any]", value)}
+    match value:
+        case {"in": {"input": name}, **rest} if len(value["in"]) == 1:
+            return {**rest, "input": name}
+        case _:
+            return value
 
 
 class StepSettings(PlanModel):
@@ -66,6 +125,9 @@ class StepSettings(PlanModel):
     """Globs below the workspace's root that this step may write; null: unknown, so it writes alone."""
     workspace: Literal["shared", "worktree"] = "shared"
     """The place the step works in: in the user's own files, or in a git worktree of its own that is merged back."""
+    needs: dict[Slug, Need] = {}
+    """Resources, at least so much of each, and labels of the machine that does it, such as
+    `{"gpu": 1, "os": "linux"}`."""
     network: Literal["loopback", "on"] | None = None
     """Reach of its confined commands: servers of their own on localhost, or everything; null: as the settings
     say."""
@@ -75,8 +137,8 @@ class StepSettings(PlanModel):
     """Tools it may not use: names, globs or re: patterns."""
     agent: NonBlank | None = None
     """The agent profile."""
-    model: NonBlank | None = None
-    """The model."""
+    model: NonBlank | Annotated[list[NonBlank], Field(min_length=1, max_length=4)] | None = None
+    """The model; of a list, the first makes the first attempt, and each other the next once one failed."""
     max_tokens: PositiveInt | None = None
     """Budget of the step, prompt and completion tokens together; not set: what is configured for its mode."""
     max_turns: PositiveInt | None = None
@@ -114,17 +176,36 @@ class Step(StepSettings):
     """Unique in the plan."""
     title: OneLine
     """One line for people."""
-    mode: ExecutionMode
+    mode: GivenMode
     """The kind of work: picks guidance, tools and icon."""
     prompt: NonBlank | None = None
     """The task as the subagent reads it; the title if left out."""
     depends_on: list[Slug | Dependency] = []
     """Steps that come first; `on` says how they must have ended, completed if left out."""
+    for_each: Annotated[ForEach, BeforeValidator(spelled_out, json_schema_input_type=ForEach | list[Any])] | None = None
+    """Do it once for each item of a list."""
 
     @property
     def instructions(self) -> str:
         """The task of its agent."""
         return self.prompt or self.title
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models of its attempts, first to last; empty: the usual one, or none as a command has."""
+        if self.command is not None:
+            return ()
+        return tuple(self.model) if isinstance(self.model, list) else (self.model,) if self.model else ()
+
+    @property
+    def rungs(self) -> list[Self]:
+        """The step with each of its models; itself, if it has no more than one."""
+        return [self.rung(number) for number in range(1, max(1, len(self.models)) + 1)]
+
+    def rung(self, attempt: int) -> Self:
+        """Return the step as that attempt does it: with the one model whose turn it is."""
+        models = self.models
+        return self.model_copy(update={"model": models[min(attempt, len(models)) - 1]}) if len(models) > 1 else self
 
     @cached_property
     def dependencies(self) -> tuple[Dependency, ...]:

@@ -12,6 +12,9 @@ from vibe.core.messages import Denial, Outcome, Usage
 ENVIRONMENT_REASON = "environment"
 """The reason of an attempt that the system could not serve: it goes on once it can, and the plan pauses until then."""
 
+LOST_REASON = "lost"
+"""The reason of an attempt whose worker is lost; if it is interrupted, whether to begin it again is for a person."""
+
 
 class AgentUsage(Struct, frozen=True, kw_only=True, gc=False):
     """The usage of one agent by itself. ``agent`` is its profile; ``cost_usd`` None: unknown."""

@@ -23,9 +23,9 @@ from planner.author.structured_output import Offer, PlanOffer, RevisionOffer, sm
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step, StepStatus
 from planner.plan.operations import Operation, RevisionInvalidError
-from planner.plan.revision import Proposal, ProviderRefused, RevisionRequest, already_tried, revise
+from planner.plan.revision import Proposal, ProviderRefused, RevisionRequest, revise
 from planner.plan_state import PlanState, PlanStep
-from planner.state.changes import FIXED_STATUSES, fixed_steps
+from planner.state.changes import fixed_steps
 from planner.state.state import State
 from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import ReaderLimits, ReadOnlyAgent
@@ -177,10 +177,7 @@ SHOWN_CHARACTERS = 300
 
 
 async def planned(
-    reader: ReadOnlyAgent,
-    orders: Literal["plan", "revise", "change"],
-    prompt: str,
-    offer: Offer,
+    reader: ReadOnlyAgent, orders: Literal["plan", "revise", "change"], prompt: str, offer: Offer
 ) -> ActResult:
     """Have an offer made, by the standing ``orders`` of that name. What goes wrong is in the result."""
     text = await to_thread.run_sync(planner_prompt, orders)
@@ -289,7 +286,7 @@ class PlannerAgent:
             UsageError: no change is named, the plan is too long to be told, or the model can't be had.
         """
         sentence = _stated(sentence)
-        document = proposal.model_dump(mode="json", exclude_unset=True)
+        document = proposal.escaped().model_dump(mode="json", exclude_unset=True)
         text = json.dumps(document, indent=1, ensure_ascii=False)
         if len(text) > MAX_PLAN:
             problem = f"the plan has {len(text):,} characters; the planner reads at most {MAX_PLAN:,}: edit it by hand"
@@ -440,19 +437,11 @@ class PlannerAgent:
             RevisionInvalidError: they can't be, or are not for a model to decide.
         """
         failed = next(step for step in request.plan.steps if step.id == request.failed_step_id)
-        fixed = {
-            step_id for step_id, status in request.statuses.items() if status in FIXED_STATUSES and step_id != failed.id
-        }
         bound = with_inheritance(operations, failed)
         if not bound:
             return ()
-        revised = revise(request.plan, bound, fixed=fixed).plan
-        problems = [
-            *policy_problems(
-                request.plan, revised, bound, failed.id, in_place=in_place, new_commands=self._new_commands
-            ),
-            *already_tried(request.plan, revised, bound, request.earlier),
-        ]
+        revised, lines = request.check(bound).plan, self._new_commands
+        problems = policy_problems(request.plan, revised, bound, failed.id, in_place=in_place, new_commands=lines)
         if problems:
             raise RevisionInvalidError(problems)
         return bound

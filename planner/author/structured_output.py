@@ -21,8 +21,8 @@ MAX_REFUSALS = 3
 
 _PLAN_FIELDS = ("context", "steps", "decisions", "max_parallel_steps")
 _STEP_FIELDS = (
-    *("id", "title", "mode", "prompt", "command", "depends_on", "decision", "when", "verify", "output_schema"),
-    *("writes", "workspace", "max_tokens", "max_turns", "retries", "on_failure", "side_effects"),
+    *("id", "title", "mode", "prompt", "command", "depends_on", "for_each", "decision", "when", "verify"),
+    *("output_schema", "writes", "workspace", "max_tokens", "max_turns", "retries", "on_failure", "side_effects"),
 )
 ADDED_STEP_FIELDS = (
     *("id", "title", "mode", "prompt", "command", "depends_on", "verify", "output_schema"),
@@ -200,6 +200,7 @@ def plan_schema(*, with_goal: bool = False) -> dict[str, Any]:
                 model.__name__: _object(definitions[model.__name__], tuple(model.model_fields))
                 for model in (Dependency, Decision, Option)
             },
+            "ForEach": _object(definitions["ForEach"], ("in", "at", "key", "enough")),
             "ExecutionMode": _plain(definitions["ExecutionMode"]),
         },
     }
@@ -254,10 +255,7 @@ def revision_schema() -> dict[str, Any]:
         _operation("add_edge", {"step": text, "depends_on": {"$ref": "#/$defs/Dependency"}}),
         _operation("remove_edge", {"step": text, "depends_on": text}),
     ]
-    reason = {
-        "type": "string",
-        "description": "What was wrong, or is asked for, and what the operations do about it.",
-    }
+    reason = {"type": "string", "description": "What was wrong, or is asked for, and what the operations do about it."}
     return {
         **closed_object({"operations": {"type": "array", "items": {"anyOf": operations}}, "reason": reason}),
         "$defs": {

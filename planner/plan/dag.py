@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from planner.plan.diagnostics import GraphError
-from planner.plan.model import Step
+from planner.plan.model import Child, Step
 
 _SHOWN_IN_CYCLE = 12
 
@@ -21,7 +21,8 @@ class Dag(Struct, frozen=True, kw_only=True):
     """The graph of one plan; every mapping has every step id as a key. Building it takes O(steps + edges).
 
     ``order`` is topological; ``remaining`` counts the steps on the longest path from a step to a sink, itself
-    included; ``depth`` those on the longest path from a source to it, itself not included.
+    included; ``depth`` those on the longest path from a source to it, itself not included. Of the steps for items
+    ``remaining`` counts as many as must follow one another.
     """
 
     order: tuple[str, ...]
@@ -40,11 +41,13 @@ class Dag(Struct, frozen=True, kw_only=True):
         dependencies = {step.id: tuple(dict.fromkeys(d.step for d in step.dependencies)) for step in steps}
         if len(dependencies) != len(steps):
             raise GraphError("two steps have the same id: give each step a unique id")
-        return cls.of(dependencies)
+        children = [step for step in steps if isinstance(step, Child)]
+        lengths = {child.pattern: 0 for child in children} | {child.id: child.waves for child in children}
+        return cls.of(dependencies, lengths)
 
     @classmethod
-    def of(cls, dependencies: Mapping[str, tuple[str, ...]]) -> Dag:
-        """The graph of steps, by what each depends on.
+    def of(cls, dependencies: Mapping[str, tuple[str, ...]], lengths: Mapping[str, int] | None = None) -> Dag:
+        """The graph of steps, by what each depends on; ``lengths`` of those that don't count as one in ``remaining``.
 
         Raises:
             GraphError: a dependency is unknown, or there is a cycle.
@@ -61,7 +64,8 @@ class Dag(Struct, frozen=True, kw_only=True):
             depth[step_id] = max((depth[d] + 1 for d in dependencies[step_id]), default=0)
         remaining: dict[str, int] = {}
         for step_id in reversed(order):
-            remaining[step_id] = max((remaining[d] for d in dependants[step_id]), default=0) + 1
+            own = lengths.get(step_id, 1) if lengths else 1
+            remaining[step_id] = max((remaining[d] for d in dependants[step_id]), default=0) + own
         return cls(
             order=order,
             dependencies=dependencies,

@@ -3,6 +3,8 @@
 VibeError
 ├── UsageError
 │   ├── PlanInvalidError         a plan document breaks the format; carries every problem at once
+│   ├── InputsInvalidError       inputs of a plan that are missing, unknown or of another type
+│   ├── UnfilledError            a placeholder that names what is not there
 │   ├── GraphError               steps that form no DAG
 │   ├── DecisionInvalidError     an answer that the decision does not offer
 │   └── TooLargeToDrawError      more steps than a drawing can show
@@ -20,8 +22,7 @@ from vibe.system.errors import UsageError, VibeError, closest, did_you_mean
 from vibe.system.plain_text import some_of
 
 SHOWN_PROBLEMS = 50
-_COMPARISONS = 6_000
-_CANDIDATES = 600
+_CANDIDATES = 120
 _LONGEST_NAME = 200
 
 
@@ -69,6 +70,21 @@ class PlanInvalidError(UsageError):
         super().__init__(message)
         self.where = where
         self.problems = tuple(problems)
+
+
+class InputsInvalidError(UsageError):
+    """Inputs of a plan that are missing, unknown or of another type.
+
+    ``missing`` names those without a value if nothing else is wrong: they can be asked for.
+    """
+
+    def __init__(self, name: str, problems: Sequence[str], missing: Sequence[str]) -> None:
+        super().__init__(f"plan {name}: {'; '.join(problems)}")
+        self.missing = tuple(missing)
+
+
+class UnfilledError(UsageError):
+    """A placeholder names what is not there, or what it stands for is too long."""
 
 
 class GraphError(UsageError):
@@ -121,7 +137,6 @@ class Suggester:
 
     def __init__(self) -> None:
         self._lookups = SHOWN_PROBLEMS
-        self._comparisons = _COMPARISONS
 
     def fix(self, name: str, known: Iterable[str], otherwise: str) -> str:
         """``did you mean 'x'?`` if something known is close enough, else ``otherwise``."""
@@ -132,9 +147,6 @@ class Suggester:
         candidates = [text for text in known if abs(len(text) - len(name)) <= slack]
         if len(candidates) > _CANDIDATES:
             candidates = [text for text in candidates if text[:3] == name[:3] or text[-3:] == name[-3:]][:_CANDIDATES]
-        if len(candidates) > self._comparisons:
-            return otherwise
-        self._comparisons -= len(candidates)
         return did_you_mean(closest(name, candidates), otherwise)
 
 

@@ -80,15 +80,15 @@ def estimate(
     total = len(plan.steps)
     at_once = min(dag.width, max_parallel or plan.max_parallel_steps or dag.width)
     overlaps, overlaps_cut = _overlaps(plan, dag)
-    tokens = {step.id: limits[step.id].max_tokens * (1 + step.retries) for step in models}
-    turns = {step.id: limits[step.id].max_turns * (1 + step.retries) for step in models}
+    tokens = {step.id: limits[step.id].max_tokens * _attempts(step) for step in models}
+    turns = {step.id: limits[step.id].max_turns * _attempts(step) for step in models}
     most = plan.budget or PlanBudget()
     max_tokens = sum(tokens.values())
     if most.max_tokens is not None:
         max_tokens = min(max_tokens, most.max_tokens)
     return Estimate(
         steps=total,
-        model_steps=len(models),
+        model_steps=sum(map(_items, models)),
         width=dag.width,
         critical_path=path,
         speed_up=min(total / len(path), float(at_once)),
@@ -96,7 +96,7 @@ def estimate(
         max_turns=sum(turns.values()),
         critical_turns=_longest(dag, turns),
         max_tokens=max_tokens,
-        max_price=_least(_sum([_max_price(step) for step in models]), most.max_price),
+        max_price=_least(_of_all([_max_price(step) for step in models], sum), most.max_price),
         worst_price=_worst_price(most, models, tokens, rate_of),
         writes_unknown=tuple(step.id for step in plan.steps if step.writes is None and claim_of(step) == ANYTHING),
         overlaps=overlaps,
@@ -112,8 +112,9 @@ def notes(found: Estimate, *, bounds: bool = True) -> tuple[str, ...]:
     if found.model_steps and bounds:
         price = "no price limit" if found.worst_price is None else f"${found.worst_price:,.2f}"
         said.append(
-            f"at most {found.max_tokens:,} tokens and {found.max_turns:,} model calls in {found.model_steps} "
-            f"model-driven steps ({found.critical_turns:,} calls in the longest chain); {price}"
+            f"at most {found.max_tokens:,} tokens and {found.max_turns:,} model calls in "
+            f"{'up to ' if found.model_steps > total else ''}{found.model_steps} model-driven steps "
+            f"({found.critical_turns:,} calls in the longest chain); {price}"
         )
     if found.is_chain and found.model_steps:
         said.append(f"the plan is a chain: {path} of {total} steps run one after another; {SEQUENTIAL_FIGURES}")
@@ -194,18 +195,29 @@ def _least(*bounds: float | None) -> float | None:
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _sum(bounds: Sequence[float | None]) -> float | None:
-    """The sum, if each is known."""
-    known = [bound for bound in bounds if bound is not None]
-    return sum(known) if len(known) == len(bounds) else None
+def _of_all(numbers: Sequence[float | None], what: Callable[[list[float]], float]) -> float | None:
+    """Their sum or their maximum, if each is known."""
+    known = [number for number in numbers if number is not None]
+    return what(known) if len(known) == len(numbers) else None
 
 
 def _max_price(step: Step) -> float | None:
-    return None if step.max_price is None else step.max_price * (1 + step.retries)
+    return None if step.max_price is None else step.max_price * _attempts(step)
+
+
+def _attempts(step: Step) -> int:
+    """The most attempts that are made by themselves at a step, and at those for its items."""
+    return _items(step) * (step.retries + max(1, len(step.models)))
+
+
+def _items(step: Step) -> int:
+    """The most steps that are made of one: for a list, those for its items."""
+    each = step.for_each
+    return 1 if each is None else each.at_most if each.items is None else len(each.items)
 
 
 def _worst_price(most: PlanBudget, models: Sequence[Step], tokens: Mapping[str, int], rate_of: RateOf) -> float | None:
-    rates = [rate_of(step) for step in models]
+    rates = [_of_all([*map(rate_of, step.rungs)], max) for step in models]
     spent = [
         _least(_max_price(step), None if rate is None else tokens[step.id] * rate)
         for step, rate in zip(models, rates, strict=True)
@@ -213,4 +225,4 @@ def _worst_price(most: PlanBudget, models: Sequence[Step], tokens: Mapping[str, 
     dearest = None
     if most.max_tokens is not None and None not in rates:
         dearest = most.max_tokens * max(filter(None, rates), default=0.0)
-    return _least(_sum(spent), dearest, most.max_price)
+    return _least(_of_all(spent, sum), dearest, most.max_price)

@@ -6,8 +6,9 @@ import json
 import re
 import stat
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, cast
 
@@ -16,8 +17,19 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from planner.plan.dag import Dag, find_cycles, shown_cycle
-from planner.plan.diagnostics import PlanInvalidError, Problem, Suggester, listed, quoted
-from planner.plan.model import FORMAT_VERSION, MAX_STEPS, Plan
+from planner.plan.diagnostics import PlanInvalidError, Problem, Suggester, UnfilledError, listed, quoted
+from planner.plan.for_each import (
+    LONGEST_ID,
+    ItemsInvalidError,
+    children_of,
+    folded,
+    no_list_at,
+    pattern_named,
+    with_children,
+)
+from planner.plan.inputs import check_inputs, input_values
+from planner.plan.model import FORMAT_VERSION, MAX_STEPS, Child, Plan, Step
+from planner.plan.placeholders import problems_in_text
 from planner.plan.positions import Token, json_tokens, positions_in
 from planner.plan.strict_json import (
     MAX_BYTES,
@@ -32,10 +44,12 @@ from planner.plan.strict_json import (
 )
 from planner.plan.validation_errors import field_problems
 from planner.plan.write_claims import is_barred
+from subagents.step_model import spelled_out
 from vibe.core.config.paths import in_utf8
 from vibe.core.config.patterns import compile_linear, linear_engine
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.json_schema import SchemaProblem, schema_problems
+from vibe.system.files import put_new_file
 
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
 _MODES = [mode.value for mode in ExecutionMode]
@@ -52,6 +66,16 @@ class LoadedPlan(Struct, frozen=True, kw_only=True):
     source_bytes: bytes
     where: str
 
+    def unfolded(self, children: Iterable[Child]) -> LoadedPlan:
+        """The plan with steps for the items of a list."""
+        plan = with_children(self.plan, children)
+        return replace(self, plan=plan, dag=Dag.build(plan.steps))
+
+    def folded(self, statuses: Mapping[str, str]) -> LoadedPlan:
+        """The plan for drawings, each list one step with how its items stand."""
+        plan = folded(self.plan, statuses)
+        return self if plan is self.plan else replace(self, plan=plan, dag=Dag.build(plan.steps))
+
     def barred_writes(self) -> dict[str, list[str]]:
         """Return by step what of its ``writes`` no mode lets it write by itself.
 
@@ -59,6 +83,14 @@ class LoadedPlan(Struct, frozen=True, kw_only=True):
         """
         found = {step.id: [text for text in step.writes or () if is_barred(text)] for step in self.plan.steps}
         return {step_id: barred for step_id, barred in found.items() if barred}
+
+    def save(self, path: Path) -> None:
+        """Write the document to a new file, whole or not at all. Blocks.
+
+        Raises:
+            OSError: there is one, or it can't be written.
+        """
+        put_new_file(path, self.source_bytes)
 
 
 class Form(Struct, frozen=True):
@@ -102,12 +134,33 @@ def load_plan(source: bytes | str, *, where: str, form: Form | None = None) -> L
 
 def checked(text: str, document: dict[str, object]) -> tuple[Plan | None, list[Problem]]:
     """Return the plan in a JSON text, which is that document, with its defaults filled in; and all that is wrong."""
-    plan, problems = None, list[Problem]()
+    plan, problems, others = None, list[Problem](), check_document(document)
     try:
         plan = Plan.model_validate_json(text, strict=True).resolved()
+        plan = plan if others else plan.filled()
     except ValidationError as error:
         problems += field_problems(error, document)
-    return plan, [*problems, *check_document(document)]
+    except UnfilledError as error:
+        problems.append(Problem("inputs", str(error)))
+    return plan, [*problems, *others]
+
+
+def bound(loaded: LoadedPlan, given: Mapping[str, object]) -> LoadedPlan:
+    """Return the plan with values for its inputs in its texts; they become the defaults of its document.
+
+    A value for another type than text may be given as text.
+
+    Raises:
+        InputsInvalidError: one is missing or unknown, or can't have its value; all are told at once.
+        PlanInvalidError: the texts get too long.
+    """
+    if not loaded.plan.inputs and not given:
+        return loaded
+    values = input_values(loaded.plan.inputs, given, loaded.where)
+    document = object_in(json.loads(loaded.source_bytes))
+    for _, declared in numbered_objects(document.get("inputs")):
+        declared["default"] = values[declared["name"]]
+    return load_plan(json.dumps(document, ensure_ascii=False), where=loaded.where)
 
 
 def read_plan_file(path: Path) -> LoadedPlan:
@@ -125,7 +178,7 @@ def _placed(problems: Sequence[Problem], text: str, form: Form | None) -> list[P
     if form is None:
         return list(problems)
     wanted = [problem.path for problem in problems if problem.path and problem.at is None]
-    found = positions_in(form.tokens(text), wanted, text) if wanted else {}
+    found = positions_in(form.tokens(text), wanted) if wanted else {}
     placed = [problem if problem.at else replace(problem, at=found.get(problem.path)) for problem in problems]
     return sorted(placed, key=lambda problem: problem.at or (0, 0))
 
@@ -191,6 +244,11 @@ class _Document(Struct):
     schemas: dict[str, tuple[SchemaProblem, ...]] = field(default_factory=dict[str, "tuple[SchemaProblem, ...]"])
     suggester: Suggester = field(default_factory=Suggester)
 
+    def step(self, step_id: object) -> Raw:
+        """A step with the plan's ``defaults``; empty: there is none of that id."""
+        place = self.positions.get(step_id) if isinstance(step_id, str) else None
+        return {} if place is None else {**self.defaults, **object_in(list_in(self.raw.get("steps"))[place])}
+
 
 def check_document(raw: Raw) -> list[Problem]:
     """Everything wrong with how the parts of a plan fit together. A plan with too many steps is not looked into.
@@ -209,7 +267,9 @@ def check_document(raw: Raw) -> list[Problem]:
         *_check_settings(document),
         *_check_commands(document),
         *_check_side_effects(document),
+        *_check_lists(document),
         *_check_sample(object_in(raw.get("sample"))),
+        *check_inputs(raw),
     ]
 
 
@@ -270,11 +330,19 @@ def _check_edges(document: _Document) -> Iterator[Problem]:
             if name == step.get("id"):
                 yield Problem(path, "a step can't depend on itself", "remove this entry")
             elif name not in document.positions:
-                fix = document.suggester.fix(name, document.positions, "name the id of a step in this plan")
-                yield Problem(path, f"unknown step {quoted(name)}", fix)
+                yield _unknown_step(document, path, name)
             elif name in seen:
                 yield Problem(path, f"{quoted(name)} is listed twice", "list each dependency once")
             seen.add(name)
+
+
+def _unknown_step(document: _Document, path: str, name: str) -> Problem:
+    pattern = pattern_named(name)
+    if pattern in document.positions and document.step(pattern).get("for_each") is not None:
+        message = f"{quoted(name)} is made for an item of step {quoted(pattern)} while the plan runs"
+        return Problem(path, message, f"name {quoted(pattern)}: it ends after all of them")
+    fix = document.suggester.fix(name, document.positions, "name the id of a step in this plan")
+    return Problem(path, f"unknown step {quoted(name)}", fix)
 
 
 def _check_cycles(document: _Document) -> Iterator[Problem]:
@@ -377,9 +445,76 @@ def _check_side_effects(document: _Document) -> Iterator[Problem]:
         if isinstance(retries, int) and retries > 0:
             message = "a step with side effects is never retried automatically"
             yield Problem(f"{path}.retries", message, 'use 0, and "on_failure": "ask" to be asked')
+        if isinstance(settings.get("model"), list) and settings.get("command") is None:
+            message = "a step with side effects is never retried automatically, so no other model can take over"
+            yield Problem(f"{path}.model", message, "name one model")
         if settings.get("on_failure") == "replan":
             message = "a step with side effects is never retried automatically, so no revision can fix it"
             yield Problem(f"{path}.on_failure", message, 'use "ask"')
+
+
+def _check_lists(document: _Document) -> Iterator[Problem]:
+    """Check the lists of steps that are done for each item, and that items stand in what no other step writes."""
+    for index, step in document.steps:
+        path, each = f"steps[{index}]", step.get("for_each")
+        for number, glob in enumerate(list_in(step.get("writes"))):
+            yield from problems_in_text(f"{path}.writes[{number}]", glob, inputs=(), items=each is not None)
+        if isinstance(each, dict | list):  # what is neither is told elsewhere
+            yield from _check_list(document, path, step, object_in(spelled_out(each)))
+
+
+def _check_list(document: _Document, path: str, step: Raw, each: Raw) -> Iterator[Problem]:
+    step_id, source, items = step.get("id"), each.get("in"), each.get("items")
+    if isinstance(step_id, str) and len(step_id) > LONGEST_ID:
+        message = f"is {len(step_id)} characters long, and a step with for_each has at most {LONGEST_ID}"
+        yield Problem(f"{path}.id", message, "those of its items get longer ids: choose a shorter one")
+    given = [name for name in ("in", "items", "input") if each.get(name) is not None]
+    if not given:
+        yield Problem(f"{path}.for_each", "names no list", 'add "in", the step that hands it in, or "items"')
+    elif len(given) > 1:
+        yield Problem(f"{path}.for_each", f"has both `{given[0]}` and `{given[1]}`", "keep one of them")
+    elif isinstance(source, str):
+        yield from _check_source(document, f"{path}.for_each", step, source, each.get("at"))
+    elif isinstance(items, list):
+        yield from _check_items(path, step, each)
+    elif given == ["input"]:
+        declared = numbered_objects(document.raw.get("inputs"))
+        lists = [one.get("name") for _, one in declared if one.get("type") == "list"]
+        if each.get("input") not in lists:
+            fix = f"those that are: {listed(filter(None, lists))}"
+            yield Problem(f"{path}.for_each.input", f"{quoted(each.get('input'))} is no input of type list", fix)
+
+
+def _check_items(path: str, step: Raw, each: Raw) -> Iterator[Problem]:
+    """Yield what keeps steps from being made for items that the plan itself has."""
+    with suppress(ValidationError):  # told elsewhere
+        pattern = Step.model_validate({**step, "for_each": each})
+        enough, count = each.get("enough"), len(each["items"])
+        if isinstance(enough, int) and enough > count:
+            yield Problem(f"{path}.for_each.enough", f"{enough} can't complete of {count}", f"use {count} at most")
+        try:
+            children_of(pattern, each["items"], defaultdict(str))
+        except ItemsInvalidError as error:
+            yield Problem(f"{path}.for_each", str(error))
+
+
+def _check_source(document: _Document, path: str, step: Raw, source: str, at: object) -> Iterator[Problem]:
+    edges = [object_in(entry) or {"step": entry} for entry in list_in(step.get("depends_on"))]
+    edge = next((entry for entry in edges if entry.get("step") == source), None)
+    schema = document.step(source).get("output_schema")
+    if edge is None:
+        yield Problem(f"{path}.in", f"the step does not depend on {quoted(source)}", "add that to its `depends_on`")
+    elif edge.get("on", "completed") != "completed":
+        yield Problem(f"{path}.in", f"{quoted(source)} need not complete", 'depend on it with "on": "completed"')
+    elif document.step(source).get("for_each") is not None:
+        return  # what its items came to is a list
+    elif source in document.positions and not isinstance(schema, dict):
+        fix = "give it one, so that it hands in the list"
+        yield Problem(f"{path}.in", f"step {quoted(source)} has no `output_schema`", fix)
+    elif isinstance(schema, dict) and isinstance(at, str | None):
+        problem = no_list_at(cast("Raw", schema), at or "")
+        if problem:
+            yield Problem(f"{path}.{'at' if at else 'in'}", f"the `output_schema` of {quoted(source)} {problem}")
 
 
 def _check_sample(sample: Raw) -> Iterator[Problem]:

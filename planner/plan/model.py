@@ -1,11 +1,14 @@
-"""The plan as data: Plan and Decision; the steps come from below, the statuses from beside."""
+"""The plan as data: Plan, its inputs and Decision; the steps come from below, the statuses from beside."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
+from planner.plan.diagnostics import UnfilledError
+from planner.plan.placeholders import INPUT_VARIABLE, INPUTS, MAX_FILLED, as_text, escape, fill, variable_of
 from planner.plan.status import PlanStatus, StepStatus
 from subagents.step_model import (
     MAX_NUMBER,
@@ -20,8 +23,10 @@ from subagents.step_model import (
 )
 
 __all__ = [
+    "Child",
     "Decision",
     "Dependency",
+    "Input",
     "Option",
     "Plan",
     "PlanBudget",
@@ -34,8 +39,43 @@ __all__ = [
     "StepStatus",
 ]
 
+StepT = TypeVar("StepT", bound=Step)
+
 MAX_STEPS = 10_000
+MAX_INPUTS = 64
 FORMAT_VERSION = 1
+MAX_TITLE_VALUE = 80
+"""The most characters of a value in a title; a goal and a question hold more."""
+MAX_GOAL_VALUE = 4_000
+MAX_TEXTS = 16 * 1024 * 1024
+"""The most characters of a plan's prompts with their values."""
+
+
+LONGEST_IN_PROMPT = 4_000
+"""The most characters of an item in a prompt."""
+
+
+class Child(Step):
+    """The step for one item of a list, with the settings of its ``pattern``; ``number`` counts from 0.
+
+    ``waves``: so many times over, at least, the steps of this list are begun.
+    """
+
+    pattern: Slug = Field(exclude=True)
+    key: str = Field(exclude=True)
+    number: int = Field(exclude=True)
+    item: Any = Field(exclude=True)
+    waves: int = Field(default=1, exclude=True)
+
+    @property
+    def is_long(self) -> bool:
+        """True if its prompt can't hold the whole item."""
+        return len(as_text(self.item)) > LONGEST_IN_PROMPT
+
+
+def own_ids(step: Step) -> frozenset[str]:
+    """The ids by which a step may be meant: its own, and that of the step of whose list it does an item."""
+    return frozenset({step.id, step.pattern} if isinstance(step, Child) else {step.id})
 
 
 class Option(PlanModel):
@@ -47,6 +87,21 @@ class Option(PlanModel):
     """The words a person reads."""
     description: str = ""
     """More about it."""
+
+
+class Input(PlanModel):
+    """A value that is given when the plan is run: ``--with NAME=VALUE``."""
+
+    name: Slug
+    """Unique among the inputs; `${inputs.NAME}` in a text, `$VIBE_INPUT_NAME` in a command."""
+    type: Literal["string", "integer", "number", "boolean", "list"] = "string"
+    """The kind of value."""
+    choices: Annotated[list[Any], Field(min_length=1, max_length=256)] | None = None
+    """The values it may have (a list: its members); null: any."""
+    default: Any = None
+    """The value if none is given; null: one must be given."""
+    description: str = ""
+    """Words for the person who is asked for it."""
 
 
 class Decision(PlanModel):
@@ -103,6 +158,8 @@ class Plan(PlanModel):
     """The work, as a directed acyclic graph."""
     decisions: list[Decision] = Field(default=[])
     """Choices a person or a flag must make."""
+    inputs: Annotated[list[Input], Field(max_length=MAX_INPUTS)] = Field(default=[])
+    """Values that are given when it is run."""
     max_parallel_steps: PositiveInt | None = None
     """The most steps that may run side by side."""
     budget: PlanBudget | None = None
@@ -120,3 +177,56 @@ class Plan(PlanModel):
             return self
         common = {name: getattr(self.defaults, name) for name in self.defaults.model_fields_set}
         return self.model_copy(update={"steps": [step.filled(common) for step in self.steps]})
+
+    def values(self) -> dict[str, Any]:
+        """The values of its inputs that are known: those it was begun with, else the defaults."""
+        return {given.name: given.default for given in self.inputs if given.default is not None}
+
+    def variables(self) -> dict[str, str]:
+        """The values of its inputs as its commands find them in their environment."""
+        return {variable_of(INPUT_VARIABLE, name): as_text(value) for name, value in self.values().items()}
+
+    def filled(self) -> Plan:
+        """Return the plan with the values of its inputs in its texts; as it is while one of them is not known.
+
+        Once for each plan that was read: what was filled in is text like any other.
+
+        Raises:
+            UnfilledError: a placeholder names no input, or the texts get too long.
+        """
+        values = self.values()
+        if not values or len(values) < len(self.inputs):
+            return self
+        plan = self._with_texts({INPUTS: values})
+        if sum(len(step.instructions) for step in plan.steps) > MAX_TEXTS:
+            raise UnfilledError(f"the prompts take more than {MAX_TEXTS:,} characters with the values of the inputs")
+        return plan
+
+    def escaped(self) -> Plan:
+        """Return the plan that ``filled`` makes this one of."""
+        return self._with_texts(None) if self.inputs and len(self.values()) == len(self.inputs) else self
+
+    def _with_texts(self, values: Mapping[str, object] | None) -> Plan:
+        """Return the plan with its texts filled in; None: escaped."""
+
+        def asked(decision: Decision) -> Decision:
+            return decision.model_copy(update={"question": _filled(decision.question, values, MAX_GOAL_VALUE)})
+
+        return self.model_copy(
+            update={
+                "goal": _filled(self.goal, values, MAX_GOAL_VALUE),
+                "context": _filled(self.context, values),
+                "steps": [step if step.for_each else with_texts(step, values) for step in self.steps],  # of each item
+                "decisions": [asked(decision) for decision in self.decisions],
+            }
+        )
+
+
+def with_texts(step: StepT, values: Mapping[str, object] | None) -> StepT:
+    """Return the step with its texts filled in; None: escaped."""
+    title = " ".join(_filled(step.title, values, MAX_TITLE_VALUE).splitlines()) or step.id
+    return step.model_copy(update={"title": title, "prompt": step.prompt and _filled(step.prompt, values)})
+
+
+def _filled(text: str, values: Mapping[str, object] | None, longest: int = MAX_FILLED) -> str:
+    return escape(text) if values is None else fill(text, values, longest=longest)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import TypeAlias
 
@@ -24,9 +23,8 @@ class Kind(Enum):
     VALUE = 4
 
 
-Token: TypeAlias = tuple[Kind, str, int | Position]
-"""A part of a text: its kind, its words as they are written, and where it begins: characters from the start, or a
-place."""
+Token: TypeAlias = tuple[Kind, str, Position]
+"""A part of a text: its kind, its words as they are written, and where it begins."""
 
 _Parts: TypeAlias = tuple[str, ...]
 
@@ -41,35 +39,38 @@ class _Open(Struct):
     path: _Parts | None
     is_list: bool
     entries: int = 0
-    key: tuple[str, int | Position] | None = None
+    key: tuple[str, Position] | None = None
 
 
 def json_tokens(text: str) -> Iterator[Token]:
     """The tokens of a text that is known to be JSON."""
+    line, begins, seen = 1, 0, 0
     for match in _TOKEN.finditer(text):
-        word = match.group()
-        yield _KINDS.get(word, Kind.VALUE), word, match.start()
+        word, at = match.group(), match.start()
+        if breaks := text.count("\n", seen, at):
+            line, begins = line + breaks, text.rindex("\n", seen, at) + 1
+        seen = at
+        yield _KINDS.get(word, Kind.VALUE), word, Position(line, at - begins + 1)
 
 
-def positions_in(tokens: Iterable[Token], paths: Iterable[str], text: str) -> dict[str, Position]:
-    """Return where each of the paths (``steps[2].mode``) begins in ``text``: its key, or its entry of a list.
+def positions_in(tokens: Iterable[Token], paths: Iterable[str]) -> dict[str, Position]:
+    """Return where each of the paths (``steps[2].mode``) begins in a text: its key, or its entry of a list.
 
     What is not there (a field that is missing) is placed at the nearest thing around it.
     """
     wanted = {path: _parts_of(path) for path in paths}
     prefixes = {parts[:end] for parts in wanted.values() for end in range(len(parts) + 1)}
     found = _found(tokens, prefixes)
-    breaks = [match.start() for match in re.finditer("\n", text)]
     places: dict[str, Position] = {}
     for path, parts in wanted.items():
         nearest = next((parts[:end] for end in range(len(parts), -1, -1) if parts[:end] in found), None)
         if nearest is not None:
-            places[path] = _position(found[nearest], breaks)
+            places[path] = found[nearest]
     return places
 
 
-def _found(tokens: Iterable[Token], prefixes: set[_Parts]) -> dict[_Parts, int | Position]:
-    found: dict[_Parts, int | Position] = {}
+def _found(tokens: Iterable[Token], prefixes: set[_Parts]) -> dict[_Parts, Position]:
+    found: dict[_Parts, Position] = {}
     stack: list[_Open] = []
     for kind, word, begins in tokens:
         if kind is Kind.END:
@@ -88,7 +89,7 @@ def _found(tokens: Iterable[Token], prefixes: set[_Parts]) -> dict[_Parts, int |
     return found
 
 
-def _here(around: _Open | None, begins: int | Position) -> tuple[_Parts | None, int | Position]:
+def _here(around: _Open | None, begins: Position) -> tuple[_Parts | None, Position]:
     """Return what begins now, by its path, and where it is to be looked for."""
     if around is None:
         return (), begins
@@ -113,10 +114,3 @@ def _parts_of(path: str) -> _Parts:
         parts.append(match.group(1))
         end = match.end()
     return tuple(parts)
-
-
-def _position(place: int | Position, breaks: Sequence[int]) -> Position:
-    if isinstance(place, Position):
-        return place
-    line = bisect_right(breaks, place - 1)
-    return Position(line + 1, place - (breaks[line - 1] if line else -1))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import Problem, listed, quoted
+from planner.plan.for_each import remade, without_children
 from planner.plan.loader import LoadedPlan, checked
-from planner.plan.model import Plan, PlanBudget, Step
+from planner.plan.model import Child, Plan, PlanBudget, Step, with_texts
 from planner.plan.operations import (
     AddEdge,
     AddStep,
@@ -56,7 +57,7 @@ class RevisionRequest(Struct, frozen=True, kw_only=True):
     """Request to a Reviser: the present plan, the failed step and its result.
 
     ``statuses`` are those of all steps. ``problems`` are the reasons why the answer before could not be applied.
-    ``earlier`` are the earlier revisions after failures of this step, as plain operations. ``kept`` is the step's
+    ``check`` returns the plan after operations, or raises a RevisionInvalidError; it blocks. ``kept`` is the step's
     unmerged work in its own worktree.
     """
 
@@ -65,7 +66,7 @@ class RevisionRequest(Struct, frozen=True, kw_only=True):
     result: StepResult
     statuses: Mapping[str, str]
     problems: tuple[str, ...] = ()
-    earlier: tuple[tuple[dict[str, Any], ...], ...] = ()
+    check: Callable[[Sequence[Operation]], LoadedPlan]
     kept: KeptWork | None = None
 
 
@@ -99,7 +100,13 @@ def revise(
     Raises:
         RevisionInvalidError: an operation is impossible or the result is invalid as a plan; nothing is changed.
     """
-    draft = _Draft(plan.resolved(), frozenset(fixed))
+    whole, children = without_children(plan.resolved())
+    bare = whole.escaped()
+    named = {operation.id for operation in operations if isinstance(operation, UpdateStep | RemoveStep)}
+    touched = {step_id: child for step_id, child in children.items() if step_id in named}
+    texts = [with_texts(child, None) for child in touched.values()]
+    lists = {child.pattern for child in children.values()}
+    draft = _Draft(bare.model_copy(update={"steps": [*bare.steps, *texts]}), frozenset(fixed), lists)
     draft.apply(operations)
     document = draft.document()
     text = json.dumps(document, ensure_ascii=False)
@@ -107,14 +114,26 @@ def revise(
     problems = [*draft.problems, *map(draft.located, found)]
     if problems or revised is None:
         raise RevisionInvalidError(problems)
-    return LoadedPlan(plan=revised, dag=Dag.build(revised.steps), source_bytes=text.encode(), where=where)
+    made = {step.id: with_texts(step, {}) if bare is whole and step.id in touched else step for step in revised.steps}
+    left = [
+        remade(child, made[step_id]) if step_id in touched else child
+        for step_id, child in children.items()
+        if step_id in made or step_id not in touched
+    ]
+    revised = revised.model_copy(update={"steps": [step for step in revised.steps if step.id not in children]})
+    if touched:
+        draft.steps = {step_id: step for step_id, step in draft.steps.items() if step_id not in touched}
+        text = json.dumps(draft.document(), ensure_ascii=False)
+    loaded = LoadedPlan(plan=revised, dag=Dag.build(revised.steps), source_bytes=text.encode(), where=where)
+    return loaded.unfolded(left) if left else loaded
 
 
 class _Draft(Struct):
-    """A plan while operations are applied: raw steps by id, and the problems."""
+    """A plan while operations are applied: raw steps by id, and the problems; of ``lists`` the items were read."""
 
     plan: Plan
     fixed: frozenset[str]
+    lists: Collection[str]
     problems: list[Problem] = field(default_factory=list[Problem])
     steps: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
     removed: set[str] = field(default_factory=set[str])
@@ -178,7 +197,11 @@ class _Draft(Struct):
             raise JsonRefused(Problem(path, f"unknown step {quoted(step_id)}", known))
         if step_id in self.fixed:
             message = f"step {step_id!r} is running or completed and can't be changed"
-            raise JsonRefused(Problem(path, message, "add a step after it instead"))
+            fix = "add a step after it instead"
+            if step_id in self.lists:
+                message = f"the list of step {step_id!r} was read, so it can't be changed any more"
+                fix = "change or remove the steps for its items, or run the edited plan file with --reuse"
+            raise JsonRefused(Problem(path, message, fix))
         return self.steps[step_id]
 
     def _add_step(self, path: str, operation: AddStep) -> None:
@@ -229,6 +252,16 @@ class _Draft(Struct):
             step["depends_on"] = [edge for edge in step["depends_on"] if edge["step"] not in self.removed]
 
 
+def about_one_item(plan: Plan, step_id: str, operations: Sequence[Operation]) -> list[Problem]:
+    """Return the problem of a revision after the failure of a step for an item that changes more than that step."""
+    failed = next((step for step in plan.steps if step.id == step_id), None)
+    own = all(isinstance(operation, UpdateStep) and operation.id == step_id for operation in operations)
+    if own or not isinstance(failed, Child):
+        return []
+    message = f"change more than {step_id!r}, which is done for one item of a list"
+    return [Problem("operations", message, "change that step alone, or hand in no operations and why")]
+
+
 def already_tried(
     plan: Plan, revised: Plan, operations: Sequence[Operation], earlier: Sequence[Sequence[Mapping[str, Any]]]
 ) -> list[Problem]:
@@ -252,7 +285,7 @@ def operations_between(old: Plan, new: Plan) -> tuple[Operation, ...]:
     Raises:
         RevisionInvalidError: they differ in more than steps, edges and the budget.
     """
-    old, new = old.resolved(), new.resolved()
+    old, new = without_children(old.resolved())[0].escaped(), new.resolved().escaped()
     names = [name for name in Plan.model_fields if name not in {"steps", "defaults", "budget"}]
     differing = [name for name in names if getattr(old, name) != getattr(new, name)]
     if differing:

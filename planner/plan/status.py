@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -41,8 +42,8 @@ FINAL_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.
 
 _OPEN = frozenset(StepStatus) - {StepStatus.COMPLETED, StepStatus.FAILED}
 STEP_TRANSITIONS: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
-    # failed: no better plan found, or an answer given before a sudden end says so
-    StepStatus.PENDING: _OPEN - {StepStatus.PENDING} | {StepStatus.FAILED},
+    # failed: no better plan found, or an answer given before a sudden end says so; both: its items have ended
+    StepStatus.PENDING: _OPEN - {StepStatus.PENDING} | {StepStatus.FAILED, StepStatus.COMPLETED},
     StepStatus.BLOCKED: _OPEN - {StepStatus.BLOCKED},
     # failed: it had failed before, and that is how it was to stay
     StepStatus.NEEDS_DECISION: _OPEN - {StepStatus.NEEDS_DECISION} | {StepStatus.FAILED},
@@ -74,6 +75,14 @@ _READY = frozenset({"reset", "decided", "revised", "rewound", "changed"})
 LEFT = "left"
 """Reason of a pause as the person left."""
 _WORDS = {"SIGINT": "Ctrl-C", "decision": "waits for a decision", LEFT: "when you left"}
+
+
+def items_text(statuses: Iterable[str]) -> str:
+    """Return how the steps for the items of a list stand: ``34/120  2 failed  8 running``."""
+    counts = Counter(statuses)
+    failed, running = counts[StepStatus.FAILED], counts[StepStatus.IN_PROGRESS]
+    said = f"{counts[StepStatus.COMPLETED]}/{counts.total()}"
+    return said + f"  {failed} failed" * bool(failed) + f"  {running} running" * bool(running)
 
 
 def paused_text(reason: str | None) -> str:

@@ -8,14 +8,17 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from planner.plan.diagnostics import Problem, Suggester, listed, quoted
-from planner.plan.model import Decision, Dependency, Option, Plan, PlanBudget, Sample, Step, StepSettings
+from planner.plan.model import Decision, Dependency, Input, Option, Plan, PlanBudget, Sample, Step, StepSettings
 from planner.plan.strict_json import JsonPath, shown_path
+from subagents.step_model import ForEach
 
 _MODELS: dict[str, type[BaseModel]] = {
     "": Plan,
     "steps": Step,
     "depends_on": Dependency,
+    "for_each": ForEach,
     "decisions": Decision,
+    "inputs": Input,
     "options": Option,
     "budget": PlanBudget,
     "defaults": StepSettings,
@@ -118,6 +121,8 @@ def _message_and_fix(detail: ErrorDetails, path: JsonPath, value: object, sugges
             return "must not be blank", ""
         case "string_pattern_mismatch" if path[-1] == "title":
             return "must be one line", "put the rest into `prompt`"
+        case "string_pattern_mismatch" if path[-1] in {"at", "key"}:
+            return f"{quoted(value)} is no JSON pointer", "begin it with /, as in /files"
         case "string_pattern_mismatch":
             return f"{quoted(value if isinstance(value, str) else path[-1])} is not an id", _ID_FIX
         case "enum" | "literal_error":
@@ -133,7 +138,8 @@ def _kind_of(value: object) -> str:
 
 def _known_fields(path: JsonPath, suggester: Suggester) -> str:
     containers = [part for part in path[:-1] if isinstance(part, str)]
-    fields = list(_MODELS.get(containers[-1] if containers else "", Step).model_fields)
+    known = _MODELS.get(containers[-1] if containers else "", Step).model_fields
+    fields = [about.alias or name for name, about in known.items()]
     return suggester.fix(str(path[-1]), fields, f"the fields here are {listed(fields)}")
 
 

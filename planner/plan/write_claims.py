@@ -44,9 +44,7 @@ def claim_of(step: Step) -> Claim:
     if step.writes is not None:
         globs = {parse_glob(text) for text in step.writes}
         return ANYTHING if ANYWHERE in globs else tuple(sorted(globs))
-    if step.command is not None or not may_write(step):
-        return NOTHING
-    return ANYTHING
+    return NOTHING if step.command is not None or not may_write(step) else ANYTHING
 
 
 def is_barred(text: str) -> bool:
@@ -125,9 +123,8 @@ def _names_meet(a: str, b: str) -> bool:
         return fnmatchcase(b, a)
     head_a, head_b = a[: a_is_wild.start()], b[: b_is_wild.start()]
     tail_a, tail_b = _tail(a), _tail(b)
-    return (head_a.startswith(head_b) or head_b.startswith(head_a)) and (
-        tail_a.endswith(tail_b) or tail_b.endswith(tail_a)
-    )
+    heads_meet = head_a.startswith(head_b) or head_b.startswith(head_a)
+    return heads_meet and (tail_a.endswith(tail_b) or tail_b.endswith(tail_a))
 
 
 def _endings_meet(a: str, b: str) -> bool:

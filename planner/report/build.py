@@ -10,24 +10,14 @@ from functools import cached_property
 from msgspec import structs
 
 from ipc.events import Fact, PlanDecisionEvent
-from planner.plan.model import Plan, PlanStatus, Step, StepStatus
+from planner.plan.for_each import own_edges
+from planner.plan.model import Child, Plan, PlanStatus, Step, StepStatus
 from planner.plan.operations import operation_text, read_operations
-from planner.report.model import (
-    AttemptReport,
-    CheckReport,
-    DecisionReport,
-    DeniedReport,
-    LimitReport,
-    OtherSpending,
-    PlanReport,
-    RemovedStepReport,
-    ReportedUsage,
-    RevisionReport,
-    StepReportLine,
-)
+from planner.plan.status import items_text
+from planner.report import model
 from planner.state.decisions import plan_decision
 from planner.state.outcome import outcome_of, warnings_of
-from planner.state.state import CUT, AttemptKey, Left, RemovedStep, Span, State, StepState
+from planner.state.state import CUT, AttemptKey, AttemptState, Left, RemovedStep, Span, State, StepState
 from planner.store.folder import RunSettings
 from subagents.step_result import StepResult
 from vibe.core.messages import Outcome, Spent, total_of
@@ -35,9 +25,11 @@ from vibe.core.messages import Outcome, Spent, total_of
 INTERRUPTED = "interrupted"
 CUT_OFF = "its process died while it was running; resume to continue"
 OPEN = "open"
-NOTHING_SPENT = ReportedUsage()
+_OF_ATTEMPT = ("reason", "detail", "turns", "worker", "lost")
+_OF_RESULT = ("summary", "printed", "output")
+NOTHING_SPENT = model.ReportedUsage()
 _OF_SETTINGS = {"created", "workspace", "origin", "model", "max_parallel", "reused_from", "base_commit"}
-_OF_STEP = {"id", "title", "command", "model", "agent"}
+_OF_STEP = {"id", "title", "command", "agent"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +60,13 @@ class ReportSources:
             by_step.setdefault(step_id, {})[attempt] = spending
         return by_step
 
-    def report(self) -> PlanReport:
+    def report(self) -> model.PlanReport:
         """The report of a plan that ended, was left, or runs."""
         state, settings = self.state, self.settings
         steps = tuple(self._step(step) for step in self.plan.steps)
         interrupted = state.status is PlanStatus.ACTIVE and self.pid is None
         spent = _spent(total_of([*self.spent.values(), *(spending for _, spending in self.revisions)]))
-        return PlanReport(
+        return model.PlanReport(
             plan_id=self.plan_id,
             goal=self.plan.goal,
             status=INTERRUPTED if interrupted else state.status.value,
@@ -95,6 +87,7 @@ class ReportSources:
             other_spending=tuple(self._other_spending()),
             denied=tuple(self._denied()),
             warnings=warnings_of((state.steps[step.id] for step in self.plan.steps), self.dropped),
+            models=tuple(self._models()),
             files_changed=tuple(
                 sorted({file for step in steps if not step.reused_from for file in step.files_changed})
             ),
@@ -102,33 +95,54 @@ class ReportSources:
 
     # --- steps ------------------------------------------------------------------------------------------------
 
-    def _step(self, step: Step) -> StepReportLine:
+    def _step(self, step: Step) -> model.StepReportLine:
         was = self.state.steps[step.id]
         status, result = was.status, was.said
         is_cut = self._is_cut(was)
         attempts = tuple(self._attempts(was))
         spans = tuple(self._spans(was))
-        return StepReportLine(
+        return model.StepReportLine(
             **step.model_dump(include=_OF_STEP),
+            model=", then ".join(_models_of(step, was)) or None,
             mode=step.mode.value,
             status=status.value,
             reason=INTERRUPTED if is_cut else was.reason,
             detail=CUT_OFF if is_cut else was.detail,
             tolerated=was.tolerated and status in (StepStatus.FAILED, StepStatus.CANCELLED),
             reused_from=was.reused_from,
-            depends_on=tuple(edge.step for edge in step.dependencies),
+            depends_on=tuple(edge.step for edge in own_edges(step)),
+            pattern=step.pattern if isinstance(step, Child) else "",
+            items=self._items(step.id),
             attempts=attempts,
             spans=spans,
             duration_s=round(sum(span.end - span.start for span in spans), 3) if spans else None,
             spent=_spent(total_of(self._spent.get(step.id, {}).values())),
             budget_tokens=None if step.command else step.max_tokens,
             budget_used=attempts[-1].spent.total_tokens if attempts and not step.command else None,
-            summary=result.summary,
-            printed=result.printed,
-            output=result.output,
+            **{name: getattr(result, name) for name in _OF_RESULT},
             files_changed=_files_changed(was),
             checks=tuple(_checks(step, status, result)),
         )
+
+    def _items(self, step_id: str) -> str:
+        made = self.state.items_of(step_id)
+        return items_text(each.status for each in made) if made else ""
+
+    def _models(self) -> Iterator[model.ModelReport]:
+        """Yield what came of each model of steps that name several."""
+        taken: dict[str, list[AttemptState]] = {}
+        spent: dict[str, list[Spent]] = {}
+        for step in self.plan.steps:
+            was = self.state.steps[step.id]
+            models = _models_of(step, was)
+            for attempt in was.attempts if len(models) > 1 else ():
+                name = models[min(attempt.number, len(models)) - 1]
+                taken.setdefault(name, []).append(attempt)
+                spent.setdefault(name, []).append(self._spent.get(step.id, {}).get(attempt.number, attempt.result))
+        for name, attempts in taken.items():
+            completed = sum(attempt.result.outcome is Outcome.COMPLETED for attempt in attempts)
+            used = _spent(total_of(spent[name]))
+            yield model.ModelReport(model=name, attempts=len(attempts), completed=completed, spent=used)
 
     def _is_cut(self, step: StepState) -> bool:
         """Return whether its process ended while it ran."""
@@ -143,24 +157,22 @@ class ReportSources:
             start, end = round(running[1], 3), round(self.state.active_seconds, 3)
             yield Span(start, end, step.attempt, OPEN)
 
-    def _attempts(self, step: StepState) -> Iterator[AttemptReport]:
+    def _attempts(self, step: StepState) -> Iterator[model.AttemptReport]:
         spent = self._spent.get(step.outline.id, {})
         known = {attempt.number: attempt for attempt in step.attempts}
         for number in sorted({*known, *range(1, step.begun + 1)}):
             spending = _spent(spent[number]) if number in spent else NOTHING_SPENT
             ended = known.get(number)
             if ended is None:
-                yield AttemptReport(number=number, outcome=None, spent=spending)
+                yield model.AttemptReport(number=number, outcome=None, spent=spending)
                 continue
             result = ended.result
-            yield AttemptReport(
+            yield model.AttemptReport(
                 number=number,
                 outcome=result.outcome.value,
-                reason=result.reason,
-                detail=result.detail,
+                **{name: getattr(result, name) for name in _OF_ATTEMPT},
                 duration_s=round(ended.seconds, 3),
                 ended_at=ended.ended_at,
-                turns=result.turns,
                 spent=spending,
             )
 
@@ -174,7 +186,7 @@ class ReportSources:
             return None
         return (state.outcome or outcome_of(state, state.status, state.reason)).value
 
-    def _limits(self, spent: ReportedUsage) -> Iterator[LimitReport]:
+    def _limits(self, spent: model.ReportedUsage) -> Iterator[model.LimitReport]:
         budget = self.plan.budget
         if budget is None:
             return
@@ -184,9 +196,9 @@ class ReportSources:
             ("seconds", budget.max_seconds, round(self.state.active_seconds, 3)),
         ):
             if most is not None:
-                yield LimitReport(unit=unit, most=most, used=used)
+                yield model.LimitReport(unit=unit, most=most, used=used)
 
-    def _decisions(self) -> Iterator[DecisionReport]:
+    def _decisions(self) -> Iterator[model.DecisionReport]:
         opened: dict[str, PlanDecisionEvent] = {}
         taken: dict[str, PlanDecisionEvent] = {}
         order: dict[str, None] = {decision.id: None for decision in self.plan.decisions}
@@ -199,7 +211,7 @@ class ReportSources:
             decision = own.get(decision_id) or taken.get(decision_id) or opened[decision_id]
             labels = dict(zip(decision.options, decision.labels, strict=True))
             answer, put = taken.get(decision_id), opened.get(decision_id)
-            yield DecisionReport(
+            yield model.DecisionReport(
                 id=decision_id,
                 question=decision.question,
                 options=decision.labels,
@@ -209,13 +221,13 @@ class ReportSources:
                 opened_at=put.ts if put else None,
             )
 
-    def _revisions(self) -> Iterator[RevisionReport]:
+    def _revisions(self) -> Iterator[model.RevisionReport]:
         for revision in self.state.revisions:
             operations = read_operations(list(revision.operations))
             texts = tuple(operation_text(operation) for operation in operations)
-            yield RevisionReport(at=revision.ts, by=revision.by, reason=revision.reason, operations=texts)
+            yield model.RevisionReport(at=revision.ts, by=revision.by, reason=revision.reason, operations=texts)
 
-    def _other_spending(self) -> Iterator[OtherSpending]:
+    def _other_spending(self) -> Iterator[model.OtherSpending]:
         removed: dict[str, list[Spent]] = {}
         for step_id, attempts in self._spent.items():
             calling = [spending for spending in attempts.values() if spending.usage.calls]
@@ -226,18 +238,24 @@ class ReportSources:
             revisions.setdefault(step_id, []).append(spending)
         for what, spent in (("removed", removed), ("mending", revisions)):
             for step_id, each in spent.items():
-                yield OtherSpending(what=what, step_id=step_id, attempts=len(each), spent=_spent(total_of(each)))
+                yield model.OtherSpending(what=what, step_id=step_id, attempts=len(each), spent=_spent(total_of(each)))
 
-    def _denied(self) -> Iterator[DeniedReport]:
+    def _denied(self) -> Iterator[model.DeniedReport]:
         every = [*(gone.step for gone in self.state.removed), *self.state.steps.values()]
         for step in every:
             for attempt in step.attempts:
                 for denial in attempt.result.denied:
-                    yield DeniedReport(step_id=step.outline.id, **structs.asdict(denial))
+                    yield model.DeniedReport(step_id=step.outline.id, **structs.asdict(denial))
 
 
-def _removed(gone: RemovedStep) -> RemovedStepReport:
-    return RemovedStepReport(
+def _models_of(step: Step, was: StepState) -> tuple[str, ...]:
+    """Return the models of a step, also those of its agent's file if these are several."""
+    order = was.outline.order
+    return step.models or (() if order is None else tuple(order.models))
+
+
+def _removed(gone: RemovedStep) -> model.RemovedStepReport:
+    return model.RemovedStepReport(
         id=gone.id,
         title=gone.step.outline.title,
         status=gone.status.value,
@@ -253,11 +271,11 @@ def _files_changed(step: StepState) -> tuple[str, ...]:
     return tuple(sorted(files))
 
 
-def _spent(spent: Spent) -> ReportedUsage:
-    return ReportedUsage(**structs.asdict(spent.usage.told()), cost_usd=spent.cost_usd)
+def _spent(spent: Spent) -> model.ReportedUsage:
+    return model.ReportedUsage(**structs.asdict(spent.usage.told()), cost_usd=spent.cost_usd)
 
 
-def _checks(step: Step, status: StepStatus, result: StepResult) -> Iterator[CheckReport]:
+def _checks(step: Step, status: StepStatus, result: StepResult) -> Iterator[model.CheckReport]:
     """Yield what is known of the ``verify`` lines: all of a completed step passed.
 
     Else the one that failed is named.
@@ -267,9 +285,9 @@ def _checks(step: Step, status: StepStatus, result: StepResult) -> Iterator[Chec
     before = named is not None  # checks run in order, up to the first that fails
     for line in step.verify:
         if status is StepStatus.COMPLETED:
-            yield CheckReport(command=line, result="passed")
+            yield model.CheckReport(command=line, result="passed")
         elif line == named:
             before = False
-            yield CheckReport(command=line, result="failed")
+            yield model.CheckReport(command=line, result="failed")
         else:
-            yield CheckReport(command=line, result="passed" if before else "unknown")
+            yield model.CheckReport(command=line, result="passed" if before else "unknown")

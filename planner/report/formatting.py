@@ -5,14 +5,13 @@ from __future__ import annotations
 import html
 import json
 import re
-import time
 from collections.abc import Iterator
 
 from rich.cells import cell_len, set_cell_size
 
 from planner.plan.status import paused_text
 from planner.report.model import DeniedReport, LimitReport, PlanReport, ReportedUsage, StepReportLine
-from vibe.system.plain_text import plain, plain_line
+from vibe.system.plain_text import date_text, plain, plain_line
 
 OUTPUT_CHARACTERS = 20_000
 """Of a step's output or summary: what a person reads; the plan's folder has it all."""
@@ -35,7 +34,7 @@ def took(seconds: float | None) -> str:
 
 def when(at: float | None) -> str:
     """A moment in unix seconds, as date and time in UTC; blank: unknown."""
-    return "" if not at else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
+    return "" if not at else date_text(at, "%Y-%m-%d %H:%M:%S UTC", utc=True)
 
 
 def money(cost_usd: float | None) -> str:
@@ -111,6 +110,13 @@ def other_spending(report: PlanReport) -> Iterator[tuple[str, str]]:
         yield f"{each.step_id}: {what} {times}{removed}", spending(each.spent) or "no model calls"
 
 
+def models(report: PlanReport) -> Iterator[tuple[str, str]]:
+    """Yield each model of steps that name several, and how often it did one, and for what."""
+    for each in report.models:
+        tries = f"{each.completed} of {each.attempts} attempt{'s'[: each.attempts != 1]} completed"
+        yield each.model, ", ".join(filter(None, (tries, spending(each.spent))))
+
+
 def call_text(denied: DeniedReport) -> str:
     """A call that was not let through, with its tool's name once."""
     return denied.summary if denied.summary.startswith(denied.tool) else f"{denied.tool} {denied.summary}"
@@ -135,6 +141,8 @@ def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
         ("Agent", step.agent or ""),
         ("Model", step.model or ""),
         ("After", ", ".join(step.depends_on)),
+        ("Machine", ", ".join(dict.fromkeys(each.worker for each in step.attempts if each.worker))),
+        ("Times lost", str(sum(each.lost for each in step.attempts) or "")),
         ("Command", step.command or ""),
         ("Why", ": ".join(filter(None, (step.reason, step.detail)))),
         ("Reused from", f"plan {step.reused_from}" if step.reused_from else ""),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import TooLargeToDrawError
+from planner.plan.for_each import folded
 from planner.plan.model import Plan, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
 from planner.report.formatting import (
@@ -17,6 +18,7 @@ from planner.report.formatting import (
     escaped,
     escaped_line,
     facts,
+    models,
     money,
     other_spending,
     output_text,
@@ -52,7 +54,6 @@ _HEAD = """<!doctype html>
 def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
     """The whole page."""
     title = f"{escaped_line(report.goal, 80)} – {escaped_line(report.plan_id)}"  # noqa: RUF001  a dash is meant
-    head = _HEAD.format(title=title, style=f"{style_sheet('page')}\n{style_sheet('graph')}")
     parts = [
         *_header(report),
         *_limits(report),
@@ -62,12 +63,18 @@ def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
         *_list("Decisions", "", map(_decision, report.decisions)),
         *_revisions(report),
         *_pairs("No longer part of the plan", removed_steps(report)),
+        *_pairs("Models", models(report)),
         *_pairs("Other spending", other_spending(report)),
         *_denied(report),
         *_list("Files changed", "files", (f"<code>{escaped_line(file)}</code>" for file in report.files_changed)),
         *_steps(report),
     ]
-    return "\n".join([head, *parts, "</main>", "</body>", "</html>"]) + "\n"
+    return page(title, f"{style_sheet('page')}\n{style_sheet('graph')}", parts)
+
+
+def page(title: str, style: str, parts: Iterable[str]) -> str:
+    """Return a page of parts in HTML that loads nothing; the title is HTML, too."""
+    return "\n".join([_HEAD.format(title=title, style=style), *parts, "</main>", "</body>", "</html>"]) + "\n"
 
 
 # --- the plan -------------------------------------------------------------------------------------------------
@@ -98,6 +105,8 @@ def _bar(share: float) -> str:
 
 def _graph(report: PlanReport, plan: Plan, dag: Dag) -> Iterator[str]:
     statuses = {step.id: StepStatus(step.status) for step in report.steps}
+    plan = folded(plan, statuses)
+    dag = Dag.build(plan.steps) if any(step.items for step in report.steps) else dag
     reused = frozenset(step.id for step in report.steps if step.reused_from)
     yield "<section><h2>Graph</h2>"
     try:
@@ -181,8 +190,21 @@ def _denied(report: PlanReport) -> Iterator[str]:
 def _steps(report: PlanReport) -> Iterator[str]:
     yield '<section class="steps"><h2>Steps</h2>'
     for step in report.steps:
-        yield from _step(step)
+        if not step.pattern:
+            yield from _step(step)
+            yield from _items(report, step) if step.items else ()
     yield "</section>"
+
+
+def _items(report: PlanReport, pattern: StepReportLine) -> Iterator[str]:
+    """Yield the steps for the items of a list: those that failed, those at work, then the rest, in pages."""
+    pages = report.items_of(pattern.id)
+    for number, page in enumerate(pages, 1):
+        of = f", page {number} of {len(pages)}" if len(pages) > 1 else ""
+        yield f'<details class="items"><summary>{escaped_line(pattern.id)}  {pattern.items}{of}</summary>'
+        for step in page:
+            yield from _step(step)
+        yield "</details>"
 
 
 def _step(step: StepReportLine) -> Iterator[str]:
@@ -193,12 +215,13 @@ def _step(step: StepReportLine) -> Iterator[str]:
     name = escaped_line(step.id)
     yield (
         f'<details id="step-{name}" class="is-{step.status}"{is_open}><summary><span class="mark">{mark}</span>'
-        f'<span class="id">{name}</span><span class="title">{escaped_line(step.title)}</span>'
+        f'<span class="id">{name}</span><span class="title">{escaped_line(f"{step.title}  {step.items}")}</span>'
         f'<span class="figures">{escaped(step.status.replace("_", " "))}{_dot(took(step.duration_s))}{escaped(tokens)}'
         "</span></summary>"
     )
     if step.tolerated:
-        because = "<code>on_failure</code> is <code>continue</code>"
+        of_list = f"enough items of {escaped_line(step.pattern)} may do"
+        because = of_list if step.pattern else "<code>on_failure</code> is <code>continue</code>"
         ended = "failed" if step.status == "failed" else "was cancelled"
         yield f'<p class="note">It {ended}; the plan continued because {because}.</p>'
     yield _definitions(step_facts(step))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from planner.plan.for_each import folded
 from planner.plan.model import Plan, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
 from planner.report.formatting import (
@@ -14,6 +15,7 @@ from planner.report.formatting import (
     ending,
     facts,
     markdown_line,
+    models,
     other_spending,
     output_text,
     removed_steps,
@@ -42,9 +44,10 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     yield from _titled("Budget", _table(("of", "used", "at most"), used))
     yield from _titled("Warnings", (f"- {markdown_line(warning)}" for warning in report.warnings))
     yield "\n## Steps\n"
-    yield from _table(("", "step", "status", "time", "tokens", "attempts", "what"), map(_row, report.steps))
+    yield from _table(("", "step", "status", "time", "tokens", "attempts", "what"), map(_row, report.listed()))
+    statuses = {step.id: StepStatus(step.status) for step in report.steps}
+    plan = folded(plan, statuses)
     if len(plan.steps) <= MERMAID_STEPS:
-        statuses = {step.id: StepStatus(step.status) for step in report.steps}
         yield from ("\n## Graph\n", "```mermaid", plain(mermaid(plan, statuses)), "```")
     taken = (
         (each.question, ", ".join(each.selections) or "undecided", each.by, when(each.at)) for each in report.decisions
@@ -52,6 +55,7 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     yield from _titled("Decisions", _table(("question", "answer", "by", "when"), taken))
     yield from _titled("Revisions", _revisions(report))
     yield from _titled("No longer part of the plan", _table(("step", "was"), removed_steps(report)))
+    yield from _titled("Models", _table(("model", "what it came to"), models(report)))
     yield from _titled("Other spending", _table(("on", "took"), other_spending(report)))
     denied = (
         f"- {markdown_line(each.step_id)}: {markdown_line(call_text(each), 300)}: {markdown_line(each.reason)}"
@@ -59,7 +63,7 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     )
     yield from _titled("Denied calls", denied)
     yield from _titled("Files changed", (f"- {markdown_line(file)}" for file in report.files_changed))
-    for step in report.steps:
+    for step in report.listed():
         if step.attempts or step.summary or step.reason or step.reused_from:
             yield from _step(step)
 
@@ -72,7 +76,7 @@ def _row(step: StepReportLine) -> tuple[str, ...]:
         took(step.duration_s),
         f"{step.spent.total_tokens:,}" if step.spent.calls else "",
         str(len(step.attempts) or ""),
-        step.title,
+        f"{step.title}  {step.items}".rstrip(),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ipc.events import UsageSum
+from planner.state.lists import in_pages
 from planner.state.state import Span
 from vibe.core.messages import Denial
 
@@ -29,6 +30,10 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     duration_s: float | None = None
     ended_at: float | None = None
     turns: int = 0
+    worker: str = ""
+    """Host and port of the machine that did it, if not the plan's own."""
+    lost: int = 0
+    """The number of times it was lost with a worker, and made again on another."""
     spent: ReportedUsage
 
 
@@ -52,7 +57,8 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
     ``spent`` counts all attempts, also those cut off; ``budget_tokens`` is what the last one may use, and
     ``budget_used`` what it did. ``spans`` are the times it ran, in seconds of the plan's own time (see
     ``PlanReport.active_seconds``); one that runs has ``open`` as its end. ``printed`` is the telling part of what a
-    command or check that failed printed.
+    command or check that failed printed. ``pattern`` is the step of whose list it does one item; ``items`` says of such
+    a step how those for its items stand. ``model`` names all its models.
     """
 
     id: str
@@ -75,9 +81,20 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
     budget_used: int | None = None
     summary: str = ""
     printed: str = ""
+    pattern: str = ""
+    items: str = ""
     output: Any = None
     files_changed: tuple[str, ...] = ()
     checks: tuple[CheckReport, ...] = ()
+
+
+class ModelReport(Struct, frozen=True, kw_only=True):
+    """One model of steps that name several: its attempts at them, those that completed, and what all of them took."""
+
+    model: str
+    attempts: int
+    completed: int
+    spent: ReportedUsage
 
 
 class DecisionReport(Struct, frozen=True, kw_only=True):
@@ -141,7 +158,8 @@ class PlanReport(Struct, frozen=True, kw_only=True, tag="plan_report", tag_field
     ``status`` is the plan's, or ``interrupted`` if its process ended without ending it; ``outcome`` is the result
     record's, None while a process runs it (``pid``). ``created`` and ``updated`` are in unix seconds;
     ``active_seconds`` is the time processes had the plan, and ``breaks`` the points of it where another took over.
-    ``spent`` is the sum of what ``steps`` and ``other_spending`` list.
+    ``spent`` is the sum of what ``steps`` and ``other_spending`` list; ``models`` tells apart the models of steps that
+    name several.
     """
 
     schema_version: int = REPORT_VERSION
@@ -172,3 +190,12 @@ class PlanReport(Struct, frozen=True, kw_only=True, tag="plan_report", tag_field
     denied: tuple[DeniedReport, ...]
     warnings: tuple[str, ...]
     files_changed: tuple[str, ...]
+    models: tuple[ModelReport, ...] = ()
+
+    def listed(self) -> list[StepReportLine]:
+        """Return the steps for a list of them: of those for items, the ones that failed."""
+        return [step for step in self.steps if not step.pattern or step.status == "failed"]
+
+    def items_of(self, pattern: str) -> list[list[StepReportLine]]:
+        """Return the steps for the items of a list in pages: those that failed, those at work, then the rest."""
+        return in_pages([step for step in self.steps if step.pattern == pattern], lambda step: step.status)

@@ -2,25 +2,29 @@
 
 A key is what a step's result hangs on, as a digest; equal keys mean that the result would stand. It covers the step's
 definition (with ``defaults`` written in, and the goal and context that its agent is told), the keys of what it depends
-on, how the decisions it names fell, and the commit the plan began at. What only says how long or how hard a step may
-try (``LIMITS``) is no part of it: a completed step has stayed within them.
+on, how the decisions it names fell, and the commit the plan began at. A step for an item of a list has that of the step
+it is made of, with the item in place of the list and of what hands it in. What only says how long or how hard a step
+may try (``LIMITS``) is no part of it: a completed step has stayed within them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import Suggester, UnknownStepError, listed, quoted
-from planner.plan.model import Plan, Step, StepStatus
+from planner.plan.for_each import items_as_bytes, list_of, own_edges
+from planner.plan.inputs import inputs_used
+from planner.plan.model import Child, Dependency, Plan, Step, StepStatus
+from planner.state.lists import output_of
 from planner.state.state import ONLY_REASON, WAIVED_REASON, State
 from subagents.step_model import LIMITS
 from subagents.step_result import StepResult
@@ -53,19 +57,29 @@ class KeyedPlan:
             step = self.steps[step_id]
             works[step_id] = _digest({
                 "definition": self.definition(step_id),
-                "dependencies": {edge.step: works[edge.step] for edge in step.dependencies},
+                "dependencies": {edge.step: works[edge.step] for edge in self.edges(step)},
                 "decisions": self.reached(step_id),
             })
         return works
 
     def definition(self, step_id: str) -> dict[str, Any]:
         """Return the step as JSON: its fields but for LIMITS, and the plan's goal and context if an agent does it."""
-        step = self.steps[step_id]
+        child = self.steps[step_id]
+        step = self.steps[child.pattern] if isinstance(child, Child) else child
         fields = step.model_dump(mode="json", exclude={*LIMITS, _EDGES})
-        fields[_EDGES] = sorted([edge.step, edge.on] for edge in step.dependencies)
+        fields[_EDGES] = sorted([edge.step, edge.on] for edge in self.edges(child))
+        if isinstance(child, Child):
+            fields |= {"id": child.id, "for_each": items_as_bytes(child.item)[1]}
         if step.command is None:
             fields |= {"goal": self.plan.goal, "context": self.plan.context}
+        if used := inputs_used(step, self.plan.values()):
+            fields["inputs"] = used
         return fields
+
+    def edges(self, step: Step) -> list[Dependency]:
+        """The edges that a step's key covers; of a list, what hands it in tells nothing of one item."""
+        source = list_of(self.steps[step.pattern]).source if isinstance(step, Child) else None
+        return [edge for edge in own_edges(step) if edge.step != source]
 
     def limits(self, step_id: str) -> dict[str, Any]:
         """The step's fields that its key leaves out."""
@@ -141,7 +155,7 @@ def diff(old: KeyedPlan, new: KeyedPlan) -> PlanDiff:
         unchanged=tuple(step_id for step_id in common if step_id not in changed),
         changed=changed,
         added=tuple(step_id for step_id in new.steps if step_id not in old.steps),
-        removed=tuple(step_id for step_id in old.steps if step_id not in new.steps),
+        removed=tuple(s for s, step in old.steps.items() if s not in new.steps and not isinstance(step, Child)),
         limits=limits,
     )
 
@@ -151,7 +165,7 @@ def change_of(step_id: str, old: KeyedPlan, new: KeyedPlan) -> StepChange:
     base = old.base_commit != new.base_commit
     if old.works[step_id] == new.works[step_id]:
         return StepChange(base_commit=base)
-    kept = [edge.step for edge in new.steps[step_id].dependencies if edge.step in old.steps]
+    kept = [edge.step for edge in new.edges(new.steps[step_id]) if edge.step in old.steps]
     return StepChange(
         fields=_differing(old.definition(step_id), new.definition(step_id)),
         dependencies=tuple(each for each in dict.fromkeys(kept) if old.works[each] != new.works[each]),
@@ -261,12 +275,26 @@ def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collecti
             settled.add(step_id)
             was = earlier.state.steps[step_id]
             if was.status is StepStatus.COMPLETED and was.result is not None:
-                taken[step_id] = was.result
+                taken[step_id] = replace(was.result, output=output_of(earlier.state, earlier.keyed.steps, step_id))
     return Selection(
         taken={step_id: _bare(taken[step_id]) for step_id in new.steps if step_id in taken},
         runs={step_id: why[step_id] for step_id in selection.runs if step_id not in taken},
         left_out=tuple(step_id for step_id in selection.left_out if step_id not in taken),
     )
+
+
+def items_taken(earlier: Earlier, new: KeyedPlan, pattern_id: str, reused: Container[str]) -> dict[str, StepResult]:
+    """The results that stand for items of a list, by their keys; ``reused``: steps whose results were taken over."""
+    taken: dict[str, StepResult] = {}
+    made = (step for step in new.steps.values() if isinstance(step, Child) and step.pattern == pattern_id)
+    for step in made:
+        was = earlier.state.steps.get(step.id)
+        if was is None or step.id not in earlier.keyed.steps:
+            continue
+        stands = was.status is StepStatus.COMPLETED and all(edge.step in reused for edge in new.edges(step))
+        if stands and was.result is not None and not change_of(step.id, earlier.keyed, new):
+            taken[step.key] = _bare(was.result)
+    return taken
 
 
 def same_base(earlier: Earlier, head: str | None) -> bool:

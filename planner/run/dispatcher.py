@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar, assert_never
@@ -16,20 +16,8 @@ import msgspec
 from anyio import to_thread
 from msgspec import structs
 
+from ipc import events as e
 from ipc.commands import Act, Cancel, Revise, Steer
-from ipc.events import (
-    OWN_ANSWERS,
-    Fact,
-    PlanAttemptEvent,
-    PlanCompletedEvent,
-    PlanPausedEvent,
-    PlanResetEvent,
-    PlanStepUpdateEvent,
-    PlanWaitingEvent,
-    WarningEvent,
-    WorkDone,
-    shortened,
-)
 from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
 from planner.plan.revision import ProviderRefused
@@ -40,6 +28,7 @@ from planner.run.watchdog import Timers, Watchdog
 from planner.state import commands as c
 from planner.state.changes import TOO_LATE
 from planner.state.decide import carry_out, decide
+from planner.state.lists import with_list
 from planner.state.outcome import BUDGET_REASON, RunResult, outcome_of, warnings_of
 from planner.state.schedule import schedule_of
 from planner.state.state import ACTIVE, IN_PROGRESS, State
@@ -85,14 +74,17 @@ class GroupCommit(Generic[AttemptT]):
 
 
 SNAPSHOT_SECONDS = 1.0
+STOPPED_SECONDS = 5.0
+"""A timer that is later than this tells that the run itself was stopped, as by Ctrl-Z."""
+NO_AGENT = "a program does step {!r}, not an agent: it hears nothing"
 NOT_HEARD = "the agent of step {!r} is done: once the step has ended, `vibe plan retry` takes a --message"
 MOST_HELD = 64
 """Of so many steps at once it is said that they wait for others' files."""
 
-_ENDS = frozenset({PlanPausedEvent, PlanCompletedEvent})
+_ENDS = frozenset({e.PlanPausedEvent, e.PlanCompletedEvent})
 """What must be on disk before anybody learns of it."""
 
-_NONE_USED, _NO_USAGE = Usage(), WorkDone().usage
+_NONE_USED, _NO_USAGE = Usage(), e.WorkDone().usage
 
 
 class Dispatcher:
@@ -128,7 +120,9 @@ class Dispatcher:
         self._running: dict[str, StepRun] = {}
         self._is_sorting = False
         self._snapshot_due = -math.inf
-        self._end: Fact | None = None
+        self._end: e.Fact | None = None
+        self._lists = set[str]()
+        """Steps whose lists are being read, or what they came to being kept."""
         self._held: dict[str, tuple[str, ...]] = {}
         """Of which steps it was said that they wait for others' files, and for whose."""
 
@@ -185,7 +179,8 @@ class Dispatcher:
         await to_thread.run_sync(self._store.write_snapshot, state)
         if self._end is not None:
             self._sink.publish(self._end)
-        steps = tuple(state.steps[step.id] for step in schedule_of(state).plan.steps)
+        schedule = schedule_of(state)
+        steps = tuple(with_list(state, schedule.steps, step.id) for step in schedule.plan.steps)
         spending = total_of(state.spent().values())
         return RunResult(
             plan_id=self._store.plan_id,
@@ -203,7 +198,7 @@ class Dispatcher:
 
     def _take(self, command: c.Command) -> None:
         """Carry a command out, with all that follows; raises as ``decide``, if it can't be."""
-        facts: list[Fact] = []
+        facts: list[e.Fact] = []
         effects = carry_out(self._state, command, self._options.now(), facts.append)
         if facts:
             self._store.append(*facts)
@@ -250,9 +245,8 @@ class Dispatcher:
                     self._later(seconds, c.RetryDue(step_id))
                 case c.WaitForAnswer(decision_id, seconds):
                     self._later(seconds, c.DecisionTimedOut(decision_id))
-                case c.AskReviser(step_id):
-                    self._announce_wait(step_id, "revision")
-                    self._tasks.start_soon(self._ask_reviser, step_id)
+                case c.ReadItems() | c.KeepItems() | c.AskReviser():
+                    self._see_to(effect)
                 case c.StopReviser(step_id):
                     self._revisions.stop(step_id)
                 case _:
@@ -261,7 +255,8 @@ class Dispatcher:
     def _start(self, step_id: str, attempt: int) -> None:
         step = schedule_of(self._state).steps[step_id]
         run = self._running[step_id] = StepRun(step=step, attempt=attempt)
-        if self._options.watchdog is not None and step.command is None:
+        tells = step.command is None and not self._options.by_program(step)
+        if self._options.watchdog is not None and tells:
             self._options.watchdog.begin(step_id)
             self._watch(run, self._options.watchdog, step.idle_seconds)
         self._tasks.start_soon(self._do, run, self._stop)
@@ -273,9 +268,20 @@ class Dispatcher:
         for run in self._running.values():
             run.interrupt(reason)
 
+    def _see_to(self, effect: c.ReadItems | c.KeepItems | c.AskReviser) -> None:
+        """Begin what takes a while; what is asked for again meanwhile is under way."""
+        step_id = effect.step_id
+        if isinstance(effect, c.AskReviser):
+            self._announce_wait(step_id, "revision")
+            self._tasks.start_soon(self._ask_reviser, step_id)
+        elif step_id not in self._lists:
+            self._lists.add(step_id)
+            work = self._unfold if isinstance(effect, c.ReadItems) else self._end_list
+            self._tasks.start_soon(work, step_id)
+
     # --- what is announced ------------------------------------------------------------------------------------
 
-    def _announce(self, fact: Fact) -> None:
+    def _announce(self, fact: e.Fact) -> None:
         """Announce what was recorded.
 
         What an attempt came to is for the journal alone (the step's own event tells it), and the end comes last.
@@ -283,7 +289,7 @@ class Dispatcher:
         kind = type(fact)
         if kind in _ENDS:
             self._end = fact
-        elif kind is not PlanAttemptEvent:
+        elif kind is not e.PlanAttemptEvent:
             self._sink.publish(_with_work(fact, self._state))
 
     def _announce_held(self) -> None:
@@ -299,11 +305,11 @@ class Dispatcher:
                 self._announce_wait(step_id, "files" if holders else "slot", step_ids=holders)
 
     def _announce_wait(self, step_id: str, waits_for: str, **told: Any) -> None:
-        waits = PlanWaitingEvent(plan_id=self._state.plan_id, step_id=step_id, waits_for=waits_for, **told)
+        waits = e.PlanWaitingEvent(plan_id=self._state.plan_id, step_id=step_id, waits_for=waits_for, **told)
         self._sink.publish(waits)
 
     def _warn(self, code: str, message: str) -> None:
-        self._sink.publish(WarningEvent(plan_id=self._state.plan_id, code=code, message=message))
+        self._sink.publish(e.WarningEvent(plan_id=self._state.plan_id, code=code, message=message))
 
     # --- one step ---------------------------------------------------------------------------------------------
 
@@ -327,15 +333,37 @@ class Dispatcher:
             self._take(c.AttemptSaved(attempt.step_id))
 
     def _watch(self, run: StepRun, watchdog: Watchdog, seconds: float) -> None:
-        run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, watchdog))
+        due = self._clock() + seconds
+        run.idle_timer = self._timers.after(seconds, lambda: self._check_idle(run, watchdog, due))
 
-    def _check_idle(self, run: StepRun, watchdog: Watchdog) -> None:
+    def _check_idle(self, run: StepRun, watchdog: Watchdog, due: float) -> None:
         limit = run.step.idle_seconds
-        left = limit - watchdog.idle_seconds(run.step.id)
+        was_stopped = self._clock() - due > STOPPED_SECONDS
+        left = limit if was_stopped else limit - watchdog.idle_seconds(run.step.id)
         if left > 0:
             self._watch(run, watchdog, left)
         else:
             run.cancel(Outcome.FAILED, "idle", f"the step was silent for {limit:g} seconds")
+
+    # --- lists ------------------------------------------------------------------------------------------------
+
+    async def _unfold(self, step_id: str) -> None:
+        """Read the list of a step; it is on disk before anything is made of it."""
+        items = self._runner.items(step_id)
+        await to_thread.run_sync(self._store.write_items, step_id, items)
+        taken, reused_from = await to_thread.run_sync(self._options.earlier, step_id, items)
+        self._lists.discard(step_id)
+        if step_id in schedule_of(self._state).due and self._runner.items(step_id) != items:  # revised meanwhile
+            self._see_to(c.ReadItems(step_id))
+        else:
+            self._take(c.Unfold(step_id=step_id, items=items, taken=taken, reused_from=reused_from))
+
+    async def _end_list(self, step_id: str) -> None:
+        """Keep what the items of a list came to; it is on disk before any other step learns of it."""
+        self._store.keep_result(step_id, self._runner.came_of(step_id))
+        await self._store.sync()
+        self._lists.discard(step_id)
+        self._take(c.AttemptSaved(step_id))
 
     # --- commands from outside --------------------------------------------------------------------------------
 
@@ -345,14 +373,10 @@ class Dispatcher:
 
     def _serve(self, request: Request) -> None:
         command = request.command
-        if isinstance(command, Revise):
-            self._tasks.start_soon(self._revise, command, request)
-            return
-        if isinstance(command, Act):
-            self._tasks.start_soon(self._act, command, request)
-            return
-        if isinstance(command, Steer):
-            self._tasks.start_soon(self._steer, command, request)
+        take_a_while: dict[type, Callable[[Any, Request], Coroutine[Any, Any, None]]]
+        take_a_while = {Revise: self._revise, Act: self._act, Steer: self._steer}
+        if (serve := take_a_while.get(type(command))) is not None:
+            self._tasks.start_soon(serve, command, request)
             return
         if isinstance(command, Cancel):
             self._revisions.stop()
@@ -361,17 +385,19 @@ class Dispatcher:
     async def _act(self, command: Act, request: Request) -> None:
         with suppress(UsageError):  # told below
             for fact in decide(self._state, command, self._options.now()).facts:
-                if isinstance(fact, PlanResetEvent):  # before the attempt that will look at them
+                if isinstance(fact, e.PlanResetEvent):  # before the attempt that will look at them
                     await to_thread.run_sync(self._store.forget_checks, fact.step_ids)
         self._answer("step.refused", request, self._tried(command))
 
     async def _steer(self, command: Steer, request: Request) -> None:
-        by = "" if command.by in OWN_ANSWERS else command.by
+        by = "" if command.by in e.OWN_ANSWERS else command.by
         heard = await self._steering.tell(command.step_id, command.text, by)
         run = self._running.get(command.step_id)
-        is_late = not heard and run is not None and run.has_task and run.step.command is None
-        said = c.Tell(command, heard)
-        self._answer("step.refused", request, NOT_HEARD.format(command.step_id) if is_late else self._tried(said))
+        if heard or run is None or not run.has_task or run.step.command is not None:
+            problem = self._tried(c.Tell(command, heard))
+        else:
+            problem = (NO_AGENT if self._options.by_program(run.step) else NOT_HEARD).format(command.step_id)
+        self._answer("step.refused", request, problem)
 
     def _tried(self, command: c.Command) -> str | None:
         """Carry a command from outside out; returns why it can't be, if so."""
@@ -397,13 +423,13 @@ class Dispatcher:
             self._take(c.ReviserRefused(error.outcome))
 
 
-def _with_work(fact: Fact, state: State) -> Fact:
+def _with_work(fact: e.Fact, state: State) -> e.Fact:
     """The end of an attempt with what that came to; the journal has it already."""
-    if not isinstance(fact, PlanStepUpdateEvent) or fact.previous != IN_PROGRESS:
+    if not isinstance(fact, e.PlanStepUpdateEvent) or fact.previous != IN_PROGRESS:
         return fact
     result = state.steps[fact.step_id].result
     if result is None:
         return fact
-    work = msgspec.convert(result, WorkDone, from_attributes=True)
+    work = msgspec.convert(result, e.WorkDone, from_attributes=True)
     usage = _NO_USAGE if result.usage == _NONE_USED else work.usage
-    return structs.replace(fact, work=structs.replace(work, summary=shortened(result.summary), usage=usage))
+    return structs.replace(fact, work=structs.replace(work, summary=e.shortened(result.summary), usage=usage))

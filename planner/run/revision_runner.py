@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 import anyio
 import anyio.lowlevel
@@ -18,7 +18,15 @@ from planner.plan.diagnostics import Problem
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan
 from planner.plan.operations import Operation, RevisionInvalidError, SetBudget, plain_operations, read_operations
-from planner.plan.revision import Proposal, ProviderRefused, Reviser, RevisionRequest, already_tried, revise
+from planner.plan.revision import (
+    Proposal,
+    ProviderRefused,
+    Reviser,
+    RevisionRequest,
+    about_one_item,
+    already_tried,
+    revise,
+)
 from planner.state.changes import TOO_LATE, StepsWentOnError, fixed_steps
 from planner.state.commands import Command, Revised, RevisionRefused
 from planner.state.schedule import schedule_of
@@ -41,13 +49,13 @@ _CHANCES = 2
 class ReplanPolicy(Struct, frozen=True, kw_only=True):
     """The ``reviser`` that is asked for a better plan (None: a failed step just fails), and its limit of revisions.
 
-    ``check`` raises a VibeError if a step of a revised plan (revised by the user, too) can't start where the plan runs;
-    it is called in a worker thread.
+    ``check`` returns a revised plan (revised by the user, too) as it is run, or raises a VibeError if a step of it, or
+    one of those given as still left, can't start where the plan runs; it is called in a worker thread.
     """
 
     reviser: Reviser | None = None
     max_replans: int = DEFAULT_MAX_REPLANS
-    check: Callable[[Plan], None] | None = None
+    check: Callable[[LoadedPlan, Collection[str]], LoadedPlan] = lambda loaded, _: loaded
 
 
 class RevisionRunner:
@@ -75,15 +83,13 @@ class RevisionRunner:
         Raises:
             ProviderRefused: the provider says the key, quota or credit is the matter.
         """
-        reviser = self._policy.reviser
-        if reviser is None:
-            self._take(RevisionRefused(step_id, "no planner to revise the plan"))
+        if self._stopped:
             return
         with anyio.CancelScope() as scope:
             self._scopes[scope] = step_id
             try:
                 async with self._turn:
-                    refused = await self._ask(reviser, step_id)
+                    refused = await self._ask(step_id)
                 if refused is not None:
                     self._take(RevisionRefused(step_id, refused))
             finally:
@@ -105,23 +111,26 @@ class RevisionRunner:
             return None
         return TOO_LATE
 
-    async def _ask(self, reviser: Reviser, step_id: str) -> str | None:
+    async def _ask(self, step_id: str) -> str | None:
         """Return the reason why there is no better plan; None: there is one, or the step no longer waits for it."""
-        most, step = self._policy.max_replans, self._state.steps.get(step_id)
+        reviser, most, step = self._policy.reviser, self._policy.max_replans, self._state.steps.get(step_id)
         if step is None or step.left is not Left.REVISING or step.result is None:
             return None
+        if reviser is None:
+            return "no planner to revise the plan"
         if len(self._replans()) >= most:
             times = "time" if most == 1 else "times"
             return f"replanned {most} {times}, the limit (planner.max_replans)"
         result, problems = step.result, tuple[str, ...]()
         for _ in range(_CHANCES):
+            plan, fixed = schedule_of(self._state).plan, fixed_steps(self._state)
             request = RevisionRequest(
-                plan=schedule_of(self._state).plan,
+                plan=plan,
                 failed_step_id=step_id,
                 result=result,
                 statuses={name: each.status.value for name, each in self._state.steps.items()},
                 problems=problems,
-                earlier=self._earlier(step_id),
+                check=partial(self._revised, plan, fixed, step_id),
             )
             proposal = await _asked(reviser, request)
             if proposal is None or not proposal.operations:
@@ -139,35 +148,35 @@ class RevisionRunner:
     def _replans(self) -> list[PlanRevisedEvent]:
         return [revision for revision in self._state.revisions if revision.by == REPLAN]
 
-    def _earlier(self, step_id: str) -> tuple[tuple[dict[str, Any], ...], ...]:
-        """The revisions that this step's failures led to before."""
-        return tuple(tuple(revision.operations) for revision in self._replans() if revision.step_id == step_id)
-
     async def _carry_out(self, operations: Sequence[Operation], asked: Revise, step_id: str | None = None) -> None:
         while True:
-            loaded = await to_thread.run_sync(
-                self._revised, schedule_of(self._state).plan, operations, fixed_steps(self._state), step_id
-            )
+            before = schedule_of(self._state)
+            revised = partial(self._revised, before.plan, fixed_steps(self._state), step_id, operations)
+            loaded = await to_thread.run_sync(revised)
             await anyio.lowlevel.checkpoint()  # the run may be over
+            if schedule_of(self._state).loaded is not before.loaded:
+                continue  # a list was read meanwhile
             with suppress(StepsWentOnError):  # looked at again
                 self._take(Revised(asked=asked, loaded=loaded, step_id=step_id))
                 return
 
     def _revised(
-        self, plan: Plan, operations: Sequence[Operation], fixed: Collection[str], step_id: str | None
+        self, plan: Plan, fixed: Collection[str], step_id: str | None, operations: Sequence[Operation]
     ) -> LoadedPlan:
         """The plan after a revision that the failure of that step led to (None: the user asked for it)."""
         if any(isinstance(operation, SetBudget) for operation in operations):
             raise RevisionInvalidError([BUDGET_STANDS])
+        if step_id is not None and (problems := about_one_item(plan, step_id, operations)):
+            raise RevisionInvalidError(problems)
         loaded = revise(plan, operations, fixed=fixed)
-        if step_id is not None and (tried := already_tried(plan, loaded.plan, operations, self._earlier(step_id))):
+        earlier = [revision.operations for revision in self._replans() if revision.step_id == step_id]
+        if step_id is not None and (tried := already_tried(plan, loaded.plan, operations, earlier)):
             raise RevisionInvalidError(tried)
-        if self._policy.check is not None:
-            try:
-                self._policy.check(loaded.plan)
-            except VibeError as error:
-                raise RevisionInvalidError([Problem("", str(error))]) from error
-        return loaded
+        left = {step.id for step in loaded.plan.steps} - set(fixed)
+        try:
+            return self._policy.check(loaded, left)
+        except VibeError as error:
+            raise RevisionInvalidError([Problem("", str(error))]) from error
 
 
 async def _asked(reviser: Reviser, request: RevisionRequest) -> Proposal | None:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from math import inf
 
 import anyio
 import msgspec
@@ -13,22 +14,34 @@ from anyio import to_thread
 from msgspec import Struct, field, structs
 
 from ipc.events import PlanExpectation
-from planner.plan.model import Step, StepStatus
+from planner.plan.for_each import items_of, list_of, variables_of
+from planner.plan.model import Child, Step, StepStatus
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.run.revision_runner import ReplanPolicy
 from planner.run.watchdog import Clock, Sleep, Timer, Watchdog, steady_time
 from planner.state.commands import AttemptEnded
+from planner.state.lists import list_ended, output_of
 from planner.state.schedule import schedule_of
-from planner.state.state import State
+from planner.state.state import State, StepState
 from planner.store.store import PlanStore
 from subagents.agent.steering import Steering
-from subagents.executor import StepExecutor, StepInput, StepResult, StepTask, StopSignal, internal_failure, unserved
+from subagents.executor import (
+    GivenItem,
+    StepExecutor,
+    StepInput,
+    StepResult,
+    StepTask,
+    StopSignal,
+    internal_failure,
+    unserved,
+)
 from subagents.step.prompts import told_message
-from subagents.step_result import AgentUsage
+from subagents.step_result import LOST_REASON, AgentUsage
 from vibe.core.messages import Outcome, Spending
 from vibe.core.modes import ExecutionMode
 from vibe.shell.errors import CommandStartError
 from vibe.system.errors import innermost
+from vibe.system.plain_text import both_ends
 
 
 class DispatchOptions(Struct, frozen=True, kw_only=True):
@@ -39,8 +52,11 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
     case). ``watchdog``: the sink that the executor's events pass through; with None, idle steps are not ended.
     ``clock`` and ``sleep`` belong together, ``now`` returns unix seconds. ``replanning``: the policy for steps with
     ``on_failure: replan``. ``spent_by`` reads from files what a cancelled attempt, given by step and number, used and
-    cost; with None, that stays unknown. ``step_limits``: for steps without limits of their own. ``steering`` reaches
-    the agents of running steps. ``expected``: what a new plan will take.
+    cost; with None, that stays unknown. ``left`` tells the tokens and the USD of the plan's account that are free.
+    ``step_limits``: for steps without limits of their own. ``steering`` reaches the agents of running steps.
+    ``expected``: what a new plan will take. ``by_program``: a program does a step
+    of that id; it tells nothing of its work, so the step is never idle. ``earlier`` finds which items of a list an
+    earlier plan has done, by their keys, and its id; it is called in a worker thread.
     """
 
     attended: bool = False
@@ -49,8 +65,11 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
     watchdog: Watchdog | None = None
     version: str = ""
     expected: PlanExpectation | None = None
+    earlier: Callable[[str, object], tuple[Mapping[str, StepResult], str]] = lambda _step_id, _items: ({}, "")
     replanning: ReplanPolicy = field(default_factory=ReplanPolicy)
     spent_by: Callable[[str, int], Spending] | None = None
+    left: Callable[[], tuple[float, float]] = lambda: (inf, inf)
+    by_program: Callable[[Step], bool] = lambda _: False
     steering: Steering = field(default_factory=Steering)
     clock: Clock = time.monotonic
     sleep: Sleep = anyio.sleep
@@ -58,6 +77,11 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
 
 
 logger = logging.getLogger(__name__)
+
+MOST_BEFORE = 2_000
+"""Characters of what the attempt before came to, that the next model is told."""
+OF_A_CUT = 60
+"""Of them, those that say how much is left out."""
 
 
 class StepRun(Struct, kw_only=True, eq=False):
@@ -78,10 +102,8 @@ class StepRun(Struct, kw_only=True, eq=False):
 
     def interrupt(self, reason: str) -> None:
         """End the attempt for now."""
-        later = (
-            "will restart on resume" if self.step.command is not None else "will continue from its last turn on resume"
-        )
-        self.cancel(Outcome.INTERRUPTED, reason, f"interrupted; {later}")
+        later = "restart" if self.step.command is not None else "continue from its last turn"
+        self.cancel(Outcome.INTERRUPTED, reason, f"interrupted; will {later} on resume")
 
 
 class StepRunner:
@@ -111,7 +133,7 @@ class StepRunner:
             result = await self._with_spending(run, result)
         if (watchdog := self._options.watchdog) is not None:
             result = structs.replace(result, waited_s=watchdog.waited(run.step.id))
-        return _ended(run, result)
+        return _ended(run, result, self._options.left())
 
     async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:
         """Return what an attempt took that was cancelled, and so could not say so itself."""
@@ -133,27 +155,54 @@ class StepRunner:
             title=step.outline.title,
             status=step.status.value,
             summary=result.summary or (result.detail if told else ""),
-            output=result.output,
+            output=output_of(self._state, schedule_of(self._state).steps, step_id),
             files_changed=result.files_changed,
             result_file=str(self._store.folder.result_file(step_id)) if has_file else None,
         )
 
+    def items(self, step_id: str) -> object:
+        """Return the list of a step; it may be none."""
+        schedule = schedule_of(self._state)
+        pattern = schedule.steps[step_id]
+        source = list_of(pattern).source
+        output = None if source is None else output_of(self._state, schedule.steps, source)
+        return items_of(pattern, output, schedule.plan.values())
+
+    def came_of(self, step_id: str) -> StepResult:
+        """Return what the list of a step came to, whose items have ended, with what each did."""
+        steps = schedule_of(self._state).steps
+        result = list_ended(self._state, steps, step_id)
+        return structs.replace(result, output=output_of(self._state, steps, step_id))
+
+    async def _item(self, child: Child) -> GivenItem:
+        """Return the item that a step does its work for; a long one is put in a file."""
+        file = await to_thread.run_sync(self._store.write_item, child) if child.is_long else None
+        pattern = schedule_of(self._state).steps[child.pattern]
+        return GivenItem(
+            file=None if file is None else str(file),
+            writes=None if pattern.writes is None else tuple(pattern.writes),
+        )
+
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
         try:
-            plan, steps = schedule_of(self._state).plan, self._state.steps
-            limits = step_limits(run.step, self._options.step_limits, exhausted=steps[run.step.id].exhausted)
+            plan, step = schedule_of(self._state).plan, self._state.steps[run.step.id]
+            limits = step_limits(run.step, self._options.step_limits, exhausted=step.exhausted)
             task = StepTask(
-                step=run.step,
+                step=run.step.rung(run.attempt),
+                before=_before(run, step),
                 goal=plan.goal,
                 context=plan.context,
                 max_tokens=limits.max_tokens,
                 max_turns=limits.max_turns,
                 attempt=run.attempt,
                 inputs=tuple(self._input(edge.step) for edge in run.step.dependencies),
-                told=tuple(told_message(fact) for fact in steps[run.step.id].told),
+                item=await self._item(run.step) if isinstance(run.step, Child) else None,
+                variables={**plan.variables(), **(variables_of(run.step.item) if isinstance(run.step, Child) else {})},
+                told=tuple(told_message(fact) for fact in step.told),
             )
             run.has_task = True
-            with self._steering.attempt(run.step.id) if task.has_agent else nullcontext():
+            hears = task.has_agent and not self._options.by_program(run.step)
+            with self._steering.attempt(run.step.id) if hears else nullcontext():
                 return await self._executor.run(task, stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
@@ -164,11 +213,24 @@ class StepRunner:
             return unserved(error) or internal_failure(f"{type(cause).__name__}: {cause}")
 
 
-def _ended(run: StepRun, result: StepResult) -> AttemptEnded:
+def _before(run: StepRun, step: StepState) -> str:
+    """Return what the attempt by the model before came to, for the next model; blank: there was none."""
+    last = step.attempts[-1] if step.attempts else None
+    if len(run.step.models) < 2 or last is None or last.number != run.attempt - 1:
+        return ""
+    came = last.result
+    said = [f"It ended {came.outcome.value}, reason {came.reason or 'unknown'}. {came.detail}".rstrip()]
+    said += [f"Its work is kept on the branch {came.branch}; your folder is as it was before it."] * bool(came.branch)
+    said += [f"The last it printed:\n{came.printed}"] * bool(came.printed)
+    return both_ends("\n\n".join(said), MOST_BEFORE - OF_A_CUT)
+
+
+def _ended(run: StepRun, result: StepResult, left: tuple[float, float]) -> AttemptEnded:
     try:
         raw = msgspec.Raw(msgspec.json.encode(result))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         logger.exception("step %s handed in a value that is not JSON", run.step.id)
         result = internal_failure(f"the step's result cannot be written as JSON: {error}")
         raw = msgspec.Raw(msgspec.json.encode(result))
-    return AttemptEnded(step_id=run.step.id, result=result, raw=raw, cut=run.verdict is not None)
+    cut = run.verdict is not None or (result.outcome is Outcome.INTERRUPTED and result.reason == LOST_REASON)
+    return AttemptEnded(step_id=run.step.id, result=result, raw=raw, cut=cut, left=left)

@@ -11,18 +11,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 from msgspec import Struct
 
-from ipc.events import (
-    AnswerEvent,
-    ApprovalDecisionEvent,
-    ApprovalRequestEvent,
-    Event,
-    QuestionEvent,
-    RequestWithdrawnEvent,
-    SubAgentStartedEvent,
-    ToolCallEvent,
-    ToolResultEvent,
-    WarningEvent,
-)
+from ipc import events as e
 from ipc.sink import EventSink
 from subagents.step.command_runner import TOOL_NAME
 from vibe.core.budget import WAITING
@@ -113,6 +102,7 @@ class Timers:
             self._nap.cancel()
 
 
+PLACE = "place of "
 WAITS = frozenset({WAITING, WAIT, WRITE_WAIT})
 """Codes of the warnings that an agent waits, until its next event."""
 
@@ -122,7 +112,8 @@ class Watchdog:
 
     Give executors this sink instead of the one it wraps: events count for the step in ``subagent_step_id``. A step's
     clock stands still while a request of it (approval or question) is open, while one of its agents waits for room in
-    the budget, for its turn at the provider or to repeat a call, and while a check runs, which has its own time limit.
+    the budget, for its turn at the provider or to repeat a call, while it waits for a worker, and while a check runs,
+    which has its own time limit.
     Only model-driven steps are watched: a command may print nothing for long, and has ``timeout_seconds``.
     """
 
@@ -137,36 +128,44 @@ class Watchdog:
         self._waited: dict[str, float] = {}
         self._counted = 0.0
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: e.Event) -> None:
         """Record the step it counts for, and pass it on."""
         self._count_waits()
         step_id = event.subagent_step_id
         self._waiting.pop(event.subagent_id, None)
+        self._note_place(event)
         match event:
-            case ApprovalRequestEvent(request_id=request_id) | QuestionEvent(request_id=request_id):
+            case e.ApprovalRequestEvent(request_id=request_id) | e.QuestionEvent(request_id=request_id):
                 if step_id in self._last:
                     self._requests[request_id] = step_id, True
-            case ToolCallEvent(tool=tool, tool_call_id=call_id) if tool == TOOL_NAME and step_id in self._last:
+            case e.ToolCallEvent(tool=tool, tool_call_id=call_id) if tool == TOOL_NAME and step_id in self._last:
                 self._requests[call_id] = step_id, False
-            case ToolResultEvent(tool_call_id=call_id):
+            case e.ToolResultEvent(tool_call_id=call_id):
                 self._requests.pop(call_id, None)
             case (
-                ApprovalDecisionEvent(request_id=request_id)
-                | AnswerEvent(request_id=request_id)
-                | RequestWithdrawnEvent(request_id=request_id)
+                e.ApprovalDecisionEvent(request_id=request_id)
+                | e.AnswerEvent(request_id=request_id)
+                | e.RequestWithdrawnEvent(request_id=request_id)
             ):
                 step_id, _ = self._requests.pop(request_id, (step_id, True))
-            case WarningEvent(code=code) if code in WAITS and step_id in self._last:
+            case e.WarningEvent(code=code) if code in WAITS and step_id in self._last:
                 self._waiting[event.subagent_id] = step_id
-            case WarningEvent(wait_seconds=float() | int() as seconds) if step_id in self._last:
+            case e.WarningEvent(wait_seconds=float() | int() as seconds) if step_id in self._last:
                 self._last[step_id] = max(self._last[step_id], self._clock() + seconds)
-            case SubAgentStartedEvent(parent_id=None, subagent_id=str(agent_id)) if step_id in self._last:
+            case e.SubAgentStartedEvent(parent_id=None, subagent_id=str(agent_id)) if step_id in self._last:
                 self._agents[step_id] = agent_id
             case _:
                 pass
         if step_id in self._last:
             self._last[step_id] = max(self._last[step_id], self._clock())
         self._sink.publish(event)
+
+    def _note_place(self, event: e.Event) -> None:
+        """Record that a step waits for a worker, or does no more."""
+        if isinstance(event, e.PlanWaitingEvent) and event.waits_for == "worker" and event.step_id in self._last:
+            self._waiting[f"{PLACE}{event.step_id}"] = event.step_id
+        elif isinstance(event, e.PlacementEvent):
+            self._waiting.pop(f"{PLACE}{event.subagent_step_id}", None)
 
     def begin(self, step_id: str) -> None:
         """Watch a step from now on."""

@@ -7,22 +7,25 @@ be.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
 from ipc import events as e
 from ipc.commands import Act, Cancel, Decide, Pause, Revise, StepAction
 from planner.plan.diagnostics import DecisionInvalidError, PlanEndedError, UnknownStepError, listed
+from planner.plan.for_each import list_of
 from planner.plan.loader import LoadedPlan
+from planner.plan.model import Child
 from planner.plan.operations import plain_operations, read_operations
 from planner.plan.revision import revise
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
 from planner.state.commands import Decided, Effect
-from planner.state.decisions import StepChoice, check_selections, plan_decision
+from planner.state.decisions import TIMEOUT, StepChoice, check_selections, plan_decision
 from planner.state.facts import (
     INTERRUPTED_REASON,
     is_over,
@@ -33,6 +36,7 @@ from planner.state.facts import (
     step_stopped,
     steps_given_up,
 )
+from planner.state.lists import is_lost, items_again
 from planner.state.outcome import DECISION_REASON
 from planner.state.schedule import schedule_of
 from planner.state.state import ONLY_REASON, WAIVED_REASON, Left, State, StepState, changed_by, is_exhausted, removed_by
@@ -61,8 +65,8 @@ TOO_LATE = "the run is over: nothing was changed"
 
 
 def fixed_steps(state: State) -> frozenset[str]:
-    """The steps a revision must leave as they are."""
-    return frozenset(step_id for step_id, step in state.steps.items() if step.status in FIXED_STATUSES)
+    """The steps a revision must leave as they are; one whose list was read is among them."""
+    return frozenset(s for s, step in state.steps.items() if step.status in FIXED_STATUSES or s in state.unfolded)
 
 
 def pause_plan(state: State, command: Pause, at: float) -> Decided:
@@ -71,9 +75,8 @@ def pause_plan(state: State, command: Pause, at: float) -> Decided:
         return Decided()
     grace = command.grace_seconds
     effects = () if grace is None else (c.InterruptAll("paused", grace),)
-    if state.stopping is not None:
-        return Decided((), effects)
-    return Decided((plan_stopping(state, PlanStatus.PAUSED, command.by, at),), effects)
+    facts = () if state.stopping is not None else (plan_stopping(state, PlanStatus.PAUSED, command.by, at),)
+    return Decided(facts, effects)
 
 
 def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
@@ -84,11 +87,8 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
         if state.status not in OPEN_STATUSES:
             raise PlanEndedError(state.status.value, "nothing left to cancel")
         given_up = steps_given_up(state, command.by, at)
-        counts = state.counts.copy()
-        for fact in given_up:
-            counts[StepStatus(fact.previous)] -= 1
-            counts[StepStatus.CANCELLED] += 1
-        left = {status.value: count for status, count in counts.items() if count}
+        left = {status.value: count for status, count in state.counts.items() if count and status.is_final}
+        left[StepStatus.CANCELLED.value] = state.counts[StepStatus.CANCELLED] + len(given_up)
         ended = stamped(
             state,
             e.PlanCompletedEvent(status=PlanStatus.CANCELLED.value, reason=command.by, counts=left, duration_s=0.0),
@@ -111,8 +111,8 @@ def budget_spent(state: State, command: c.BudgetSpent, at: float) -> Decided:
 
 def revise_plan(state: State, command: Revise, at: float) -> Decided:
     """Change the plan as these operations say, if it can be."""
-    if not state.is_run and state.status not in _REVISABLE:
-        raise PlanEndedError(state.status.value, "nothing left to change; run the edited plan file")
+    if not state.is_run and state.standing not in _REVISABLE:
+        raise PlanEndedError(state.standing.value, "nothing left to change; run the edited plan file")
     operations = read_operations(list(command.operations))
     loaded = revise(schedule_of(state).plan, operations, fixed=fixed_steps(state))
     asked = structs.replace(command, operations=plain_operations(operations))
@@ -137,6 +137,8 @@ def plan_revised(state: State, command: c.Revised, at: float) -> Decided:
     if gone_on := touched & fixed_steps(state):
         raise StepsWentOnError(f"steps have changed since: {listed(sorted(gone_on))}")
     facts: list[e.Fact] = [fact]
+    if again := _lists_again(state, command.loaded, changed_by(fact)):
+        facts += _reset(state, again, at) if state.is_run else [stamped(state, e.PlanResetEvent(step_ids=again), at)]
     if state.is_run:
         facts += _said_again(state, fact, at)
         return Decided(facts, (), partial(schedule.again, loaded=command.loaded))
@@ -155,6 +157,14 @@ def _said_again(state: State, fact: e.PlanRevisedEvent, at: float) -> Iterator[e
             yield step_event(state, step, step.status, StepStatus.PENDING, at, (None, ""), attempt)
         elif step_id == fact.step_id and step.left is Left.REVISING and step_id not in changed:
             yield step_moved(state, step_id, StepStatus.FAILED, at, (step.reason, step.detail))
+
+
+def _lists_again(state: State, loaded: LoadedPlan, changed: AbstractSet[str]) -> tuple[str, ...]:
+    """Steps to do again since failed ones for items were changed: their lists, and those that came after these."""
+    failed = {s for s in changed & state.steps.keys() if state.steps[s].status is StepStatus.FAILED}
+    mended = [step.id for step in loaded.plan.steps if isinstance(step, Child) and step.id in failed]
+    stale, busy = _stale(loaded, state, mended)
+    return tuple(step_id for step_id in stale if step_id not in busy)
 
 
 def _given_more(state: State, command: c.Revised, at: float) -> Iterator[e.Fact]:
@@ -188,8 +198,8 @@ def do_again(state: State, command: c.Retry, at: float) -> Decided:
     """Have steps done again, with whatever depends on them; the plan can be resumed."""
     if state.is_run:
         raise UsageError("pause the plan before retrying its steps")
-    if state.status is PlanStatus.CANCELLED:
-        raise PlanEndedError(state.status.value, _STAYS_CANCELLED)
+    if state.standing is PlanStatus.CANCELLED:
+        raise PlanEndedError(state.standing.value, _STAYS_CANCELLED)
     loaded = schedule_of(state).loaded
     for step_id in command.step_ids:
         _known(loaded.dag.dependencies, step_id)
@@ -208,20 +218,37 @@ def _known(steps: Mapping[str, T], step_id: str) -> T:
 def with_dependants(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[str, ...]:
     """These steps and all that depend on them, however remotely; in topological order.
 
-    Steps excluded by ``--only`` are left out unless they are named.
+    Steps excluded by ``--only`` are left out unless they are named. Of a list, those for its items that did not
+    complete go with it; and with one of these, those that were given up for it.
+
+    Raises:
+        UsageError: a list was read that one of them hands in.
     """
-    chosen = set(step_ids)
+    chosen = {*step_ids, *_lost_items(state, step_ids)}
+    steps = {step.id: step for step in loaded.plan.steps}
+    for step_id in state.unfolded.keys() & steps.keys():
+        chosen |= items_again(state, steps, step_id, chosen)
     for step_id in loaded.dag.order:
         step = state.steps.get(step_id)
         left_out = step is not None and step.reason == ONLY_REASON
         if not left_out and not chosen.isdisjoint(loaded.dag.dependencies[step_id]):
             chosen.add(step_id)
+    for step in loaded.plan.steps:
+        if step.id in state.unfolded and (source := list_of(step).source) in chosen:
+            fix = "run the plan file again with --reuse: what is the same is taken over"
+            raise UsageError(f"step {source!r} can't be done again: the items of step {step.id!r} are its list; {fix}")
     return tuple(step_id for step_id in loaded.dag.order if step_id in chosen)
+
+
+def _lost_items(state: State, step_ids: Iterable[str]) -> set[str]:
+    """The steps for the items of these lists that ended and did not complete."""
+    return {each.id for step_id in step_ids for each in state.items_of(step_id) if is_lost(each)}
 
 
 def plan_asks(state: State, at: float) -> list[e.Fact]:
     """Steps that need the plan's own decisions, and those decisions, each put once."""
-    schedule, facts, put = schedule_of(state), list[e.Fact](), set(state.open)
+    schedule, facts = schedule_of(state), list[e.Fact]()
+    put = {name for name, asked in state.open.items() if asked.by != TIMEOUT}  # with its time over it is put again
     known = {decision.id: decision for decision in schedule.plan.decisions}
     for step_id in schedule.to_ask:
         if state.steps[step_id].status is not StepStatus.NEEDS_DECISION:
@@ -237,8 +264,8 @@ def take_decision(state: State, command: Decide, at: float) -> Decided:
     """Take a decision, one of the plan's or one about an attempt, if it is open and offers what is chosen."""
     if is_over(state):
         raise TooLateError(TOO_LATE)
-    if state.status not in OPEN_STATUSES:
-        raise PlanEndedError(state.status.value, "nothing left to decide")
+    if state.standing not in OPEN_STATUSES:
+        raise PlanEndedError(state.standing.value, "nothing left to decide")
     chosen = tuple(command.selections)
     decision = _open_decision(state, command.decision_id)
     check_selections(decision, chosen)
@@ -280,8 +307,8 @@ def decision_timed_out(state: State, command: c.DecisionTimedOut, at: float) -> 
     if decision is None or is_over(state):
         return Decided()
     if decision.default:
-        return Decided((stamped(state, decision, at, selections=decision.default, by="timeout"),))
-    over = stamped(state, decision, at, by="timeout")
+        return Decided((stamped(state, decision, at, selections=decision.default, by=TIMEOUT),))
+    over = stamped(state, decision, at, by=TIMEOUT)
     if command.decision_id in needed_decisions(state) and state.stopping is None:
         return Decided((over, plan_stopping(state, PlanStatus.PAUSED, DECISION_REASON, at)))
     return Decided((over,))
@@ -297,7 +324,7 @@ def needed_decisions(state: State) -> set[str]:
 
 CHANGED_REASON = "changed"
 """Reason of a pause after a step of a resting plan was cancelled or skipped."""
-NO_AGENT = "it is a command, so it has no agent"
+NO_AGENT = "it has no agent: it is a command, or the list of steps that do"
 STOPPED_DETAIL = "the step was stopped by a command"
 _STOPPED = {StepAction.CANCEL: StepStatus.CANCELLED, StepAction.SKIP: StepStatus.SKIPPED}
 _CHOICES = {
@@ -318,8 +345,8 @@ def act_on_step(state: State, command: Act, at: float) -> Decided:
     """Cancel a step, skip it or have it done again, if that makes sense as it stands."""
     if is_over(state):
         raise TooLateError(TOO_LATE)
-    if state.status is PlanStatus.CANCELLED or state.is_given_up:
-        raise PlanEndedError("cancelled", _STAYS_CANCELLED)
+    if state.standing is PlanStatus.CANCELLED:
+        raise PlanEndedError(state.standing.value, _STAYS_CANCELLED)
     step = _known(state.steps, command.step_id)
     again = command.action is StepAction.RETRY
     if step.asked is not None:
@@ -360,7 +387,7 @@ def tell_step(state: State, command: c.Tell, at: float) -> Decided:
 
 def _why_not_told(state: State, step: StepState) -> str:
     """Return why nothing can be kept for a step's agent; blank: it can be."""
-    if state.status is PlanStatus.CANCELLED or state.is_given_up:
+    if state.standing is PlanStatus.CANCELLED:
         return "the plan is cancelled"
     if _has_no_agent(state, step.id):
         return NO_AGENT
@@ -373,7 +400,7 @@ def _why_not_told(state: State, step: StepState) -> str:
 
 def _has_no_agent(state: State, step_id: str) -> bool:
     step = schedule_of(state).steps.get(step_id)
-    return step is not None and step.command is not None
+    return step is not None and (step.command is not None or step.for_each is not None)
 
 
 # --- cancel, skip -------------------------------------------------------------------------------------------------
@@ -387,10 +414,18 @@ def _stopped(state: State, step: StepState, command: Act, at: float) -> Decided:
         raise StepActError(command.step_id, command.action, problem)
     if step.status is StepStatus.IN_PROGRESS:
         return _stop(state, step, status, command.by, at)
-    facts: list[e.Fact] = [step_stopped(state, step, status, command.by, at)]
+    facts: list[e.Fact] = []
+    effects: list[Effect] = []
+    for each in (*(item for item in state.items_of(step.id) if not item.status.is_final), step):
+        if each.status is StepStatus.IN_PROGRESS:
+            stopped = _stop(state, each, status, command.by, at)
+            facts += stopped.facts
+            effects += stopped.effects
+            continue
+        facts.append(step_stopped(state, each, status, command.by, at))
+        effects += [c.StopReviser(each.id)] * (each.left is Left.REVISING)
     if not state.is_run:
         return Decided((*facts, stamped(state, e.PlanPausedEvent(reason=CHANGED_REASON), at)))
-    effects = (c.StopReviser(command.step_id),) if step.left is Left.REVISING else ()
     return _scheduled_again(state, facts, effects)
 
 
@@ -424,15 +459,25 @@ def _again(state: State, step: StepState, command: Act, at: float) -> Decided:
         return do_again(state, c.Retry((command.step_id,)), at)
     if step.left is Left.RETRYING and not step.is_over and step.stopping is None:
         return Decided((e.PlanRetryEvent(ts=at, plan_id=state.plan_id, step_id=command.step_id, attempt=step.attempt),))
-    if problem := _why_not_again(step):
+    stale, busy = _stale(schedule_of(state).loaded, state, [command.step_id])
+    again = step.id in state.unfolded and any(is_lost(state.steps[s]) for s in stale)
+    if not again and (problem := _why_not_again(step)):
         raise StepActError(command.step_id, command.action, problem)
-    after = [s for s in with_dependants(schedule_of(state).loaded, state, [command.step_id]) if s != command.step_id]
-    begun = [step_id for step_id in after if _has_run(state.steps[step_id])]
-    if busy := [step_id for step_id in begun if not state.steps[step_id].status.is_final]:
+    busy += [each.id for each in state.items_of(step.id) if each.stopping is not None]
+    if busy:
         problem = f"its dependents {listed(busy)} are at work: wait for them, or stop them first"
         raise StepActError(command.step_id, command.action, problem)
-    stale = {*begun, *(step_id for step_id in after if _is_skipped_by_plan(state.steps[step_id]))}
-    return _reset(state, (command.step_id, *(step_id for step_id in after if step_id in stale)), at)
+    facts = _reset(state, (command.step_id, *stale), at)
+    return _scheduled_again(state, facts)
+
+
+def _stale(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[list[str], list[str]]:
+    """Steps that have run, or were skipped, and are done again if these are; and those of them that are at work."""
+    after = [s for s in with_dependants(loaded, state, step_ids) if s not in step_ids and s in state.steps]
+    begun = [step_id for step_id in after if _has_run(state.steps[step_id])]
+    busy = [step_id for step_id in begun if not state.steps[step_id].status.is_final]
+    stale = {*begun, *_lost_items(state, step_ids)}
+    return [s for s in after if s in stale or _is_skipped_by_plan(state.steps[s])], busy
 
 
 def _why_not_again(step: StepState) -> str:
@@ -455,20 +500,37 @@ def _is_skipped_by_plan(step: StepState) -> bool:
 
 
 def _has_run(step: StepState) -> bool:
-    return step.begun >= step.attempt or step.left is not None or step.reused_from is not None
+    ended = step.status in {StepStatus.COMPLETED, StepStatus.FAILED}
+    return step.begun >= step.attempt or step.left is not None or ended
 
 
-def _reset(state: State, step_ids: Iterable[str], at: float) -> Decided:
+def _reset(state: State, step_ids: Iterable[str], at: float) -> list[e.Fact]:
     reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=tuple(step_ids))
     facts: list[e.Fact] = [reset]
     for step_id in reset.step_ids:
         step = state.steps[step_id]
         attempt = step.attempt + (step.begun >= step.attempt)
         facts.append(step_event(state, step, step.status, StepStatus.PENDING, at, (None, ""), attempt))
-    return _scheduled_again(state, facts)
+    return facts
 
 
-def _scheduled_again(state: State, facts: list[e.Fact], effects: tuple[Effect, ...] = ()) -> Decided:
+def _scheduled_again(state: State, facts: list[e.Fact], effects: Sequence[Effect] = ()) -> Decided:
     """The schedule made again: its queue does not let go of steps, nor does it know of any that are open once more."""
     schedule = schedule_of(state)
     return Decided(facts, effects, partial(schedule.again, loaded=schedule.loaded))
+
+
+CHANGES: Final[dict[type, Callable[[State, Any, float], Decided]]] = {
+    c.DecisionTimedOut: decision_timed_out,
+    c.BudgetSpent: budget_spent,
+    c.Revised: plan_revised,
+    c.RevisionRefused: revision_refused,
+    c.ReviserRefused: reviser_refused,
+    c.Retry: do_again,
+    c.Tell: tell_step,
+    Act: act_on_step,
+    Pause: pause_plan,
+    Cancel: cancel_plan,
+    Decide: take_decision,
+    Revise: revise_plan,
+}

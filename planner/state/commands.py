@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
@@ -43,17 +44,18 @@ class SortSteps(Struct, frozen=True):
 class AttemptEnded(Struct, frozen=True, kw_only=True):
     """An attempt is over, its processes included. ``raw`` is its result as JSON.
 
-    ``cut``: it was cancelled in the middle.
+    ``cut``: it was cancelled in the middle. ``left``: the tokens and the USD of the plan's account that are free.
     """
 
     step_id: str
     result: StepResult
     raw: Raw
     cut: bool = False
+    left: tuple[float, float] = (inf, inf)
 
 
 class AttemptSaved(Struct, frozen=True):
-    """The result of an attempt is on disk."""
+    """The result of an attempt, or what KeepItems asked for, is on disk."""
 
     step_id: str
 
@@ -68,6 +70,18 @@ class DecisionTimedOut(Struct, frozen=True):
     """The time that WaitForAnswer named is over."""
 
     decision_id: str
+
+
+class Unfold(Struct, frozen=True, kw_only=True):
+    """The list was read that ReadItems asked for, and is on disk; it may be none. ``taken``: results, by key.
+
+    They are those of steps that an earlier plan, ``reused_from``, made for the same items.
+    """
+
+    step_id: str
+    items: object
+    taken: Mapping[str, StepResult] = {}
+    reused_from: str = ""
 
 
 class BudgetSpent(Struct, frozen=True):
@@ -123,6 +137,7 @@ Command: TypeAlias = (
     | AttemptEnded
     | AttemptSaved
     | RetryDue
+    | Unfold
     | DecisionTimedOut
     | BudgetSpent
     | Revised
@@ -169,6 +184,18 @@ class WaitForAnswer(Struct, frozen=True):
     seconds: float
 
 
+class ReadItems(Struct, frozen=True):
+    """Read the list of a step and hand in Unfold; asked again until that is done."""
+
+    step_id: str
+
+
+class KeepItems(Struct, frozen=True):
+    """The steps for a list's items have ended: keep what they came to and hand in AttemptSaved; asked as ReadItems."""
+
+    step_id: str
+
+
 class AskReviser(Struct, frozen=True):
     """An attempt failed and a better plan is wanted: hand in Revised, RevisionRefused or ReviserRefused."""
 
@@ -182,7 +209,15 @@ class StopReviser(Struct, frozen=True):
 
 
 Effect: TypeAlias = (
-    StartAttempt | CancelAttempt | InterruptAll | WaitForRetry | WaitForAnswer | AskReviser | StopReviser
+    StartAttempt
+    | CancelAttempt
+    | InterruptAll
+    | WaitForRetry
+    | WaitForAnswer
+    | ReadItems
+    | KeepItems
+    | AskReviser
+    | StopReviser
 )
 
 

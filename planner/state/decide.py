@@ -7,35 +7,24 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+from msgspec import structs
+
 from ipc import events as e
-from ipc.commands import Act, Cancel, Decide, Pause, Revise
 from planner.plan.diagnostics import IllegalTransitionError
+from planner.plan.for_each import ITEMS_REASON, ItemsInvalidError, children_of, items_as_bytes, list_of
 from planner.plan.loader import LoadedPlan
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
-from planner.state.changes import (
-    act_on_step,
-    budget_spent,
-    cancel_plan,
-    choice_followed,
-    decision_timed_out,
-    do_again,
-    needed_decisions,
-    pause_plan,
-    plan_asks,
-    plan_revised,
-    revise_plan,
-    reviser_refused,
-    revision_refused,
-    take_decision,
-    tell_step,
-)
+from planner.state.changes import CHANGES, choice_followed, needed_decisions, plan_asks
 from planner.state.commands import NOTHING, Command, Decided, Effect
-from planner.state.decisions import plan_decision
+from planner.state.decisions import TIMEOUT, plan_decision
 from planner.state.evolve import evolve
 from planner.state.facts import (
     INTERRUPTED_REASON,
+    climbs,
     halts,
+    has_room,
     is_over,
     left_after,
     plan_stopping,
@@ -50,6 +39,7 @@ from planner.state.facts import (
     steps_given_up,
     tolerates,
 )
+from planner.state.lists import list_ended
 from planner.state.outcome import DECISION_REASON, outcome_of
 from planner.state.schedule import Schedule, outline_of, schedule_of
 from planner.state.state import ACTIVE, END_STATUS, IN_PROGRESS, Left, State, StepState
@@ -68,6 +58,8 @@ def proceed(state: State, at: float) -> Decided:
         return Decided(given_up) if given_up else _ended(state, at)
     if schedule.to_skip:
         return Decided([_skipped(state, step_id, at) for step_id in schedule.to_skip])
+    if schedule.to_drop:
+        return _dropped(state, at)
     if schedule.to_ask and (facts := plan_asks(state, at)):
         return Decided(facts, _deadlines(facts))
     if schedule.ready and stopping is None and len(state.running) < schedule.width:
@@ -77,7 +69,50 @@ def proceed(state: State, at: float) -> Decided:
             return Decided((started,), (c.StartAttempt(step_id, started.attempt),))
     if schedule.fresh:
         return Decided([step_moved(state, step_id, StepStatus.PENDING, at) for step_id in schedule.fresh])
+    if schedule.due and stopping is None and not (schedule.fail_fast and state.failed_now is not None):
+        return Decided((), [(c.KeepItems if s in state.unfolded else c.ReadItems)(s) for s in schedule.due])
     return NOTHING if state.running else _ended(state, at)
+
+
+def _dropped(state: State, at: float) -> Decided:
+    """Skip the steps for items that have not begun, of lists of which too few can complete."""
+    schedule = schedule_of(state)
+    why = ITEMS_REASON, "too few of the items can still complete"
+    facts = [step_moved(state, step_id, StepStatus.SKIPPED, at, why) for step_id in schedule.to_drop]
+    return Decided(facts, (), partial(schedule.again, loaded=schedule.loaded))
+
+
+def unfold(state: State, command: c.Unfold, at: float) -> Decided:
+    """Have a step for each item of a list, or let the step fail whose list it is."""
+    schedule, step_id = schedule_of(state), command.step_id
+    if is_over(state) or step_id not in schedule.due or step_id in state.unfolded:
+        return NOTHING
+    try:
+        children = children_of(schedule.steps[step_id], command.items, schedule.plan.values(), schedule.steps)
+    except ItemsInvalidError as error:
+        source = list_of(schedule.steps[step_id]).source
+        fix = f"; to have another list made: retry {source}" if source else ""
+        return Decided((step_moved(state, step_id, StepStatus.FAILED, at, (ITEMS_REASON, f"{error}{fix}")),))
+    made = tuple(e.ItemOutline(id=child.id, key=child.key, title=child.title) for child in children)
+    told: dict[str, Any] = {"ts": at, "plan_id": state.plan_id}
+    facts: list[e.Fact] = [
+        e.PlanUnfoldedEvent(step_id=step_id, children=made, items=items_as_bytes(command.items)[1], **told)
+    ]
+    for child in children:
+        if (taken := command.taken.get(child.key)) is not None:
+            result = msgspec.Raw(msgspec.json.encode(taken))
+            facts.append(e.PlanReusedEvent(step_id=child.id, from_plan=command.reused_from, result=result, **told))
+    return Decided(facts, (), partial(schedule.again, loaded=schedule.loaded.unfolded(children)))
+
+
+def list_saved(state: State, step_id: str, at: float) -> Decided:
+    """Let a step end whose items have: that is on disk."""
+    schedule = schedule_of(state)
+    if is_over(state) or step_id not in schedule.due:
+        return NOTHING
+    came = list_ended(state, schedule.steps, step_id)
+    moved = step_moved(state, step_id, END_STATUS[came.outcome], at, (came.reason, came.detail))
+    return Decided((structs.replace(moved, work=e.WorkDone(summary=came.summary, files_changed=came.files_changed)),))
 
 
 def _skipped(state: State, step_id: str, at: float) -> e.PlanStepUpdateEvent:
@@ -124,7 +159,7 @@ def _ended(state: State, at: float) -> Decided:
 def _end(state: State) -> tuple[PlanStatus, str | None] | None:
     schedule, stopping = schedule_of(state), state.stopping
     asks = state.counts[StepStatus.NEEDS_DECISION] > 0
-    comes = any(step.left in (Left.RETRYING, Left.REVISING) for step in state.steps.values())
+    comes = bool(schedule.due) or any(step.left in (Left.RETRYING, Left.REVISING) for step in state.steps.values())
     if stopping is not None and state.is_given_up and state.counts[StepStatus.CANCELLED]:
         return PlanStatus.CANCELLED, stopping.reason
     if schedule.fail_fast and state.failed_now is not None:
@@ -141,7 +176,7 @@ def _end(state: State) -> tuple[PlanStatus, str | None] | None:
 def _is_timed(state: State) -> bool:
     """Return whether a clock will take one of the decisions that steps wait for."""
     waiting = [state.open[name] for name in needed_decisions(state)]
-    return any(decision.timeout_seconds and decision.by != "timeout" for decision in waiting)
+    return any(decision.timeout_seconds and decision.by != TIMEOUT for decision in waiting)
 
 
 def _census(state: State) -> tuple[PlanStatus, str | None]:
@@ -163,6 +198,8 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
     standing, step = state.steps[step_id], schedule_of(state).steps[step_id]
     attempt = standing.attempt
     left = left_after(step, attempt, result, cut=command.cut)
+    if left is Left.RETRYING and climbs(step, attempt, result) and not has_room(step, command.left):
+        left = left_after(step.rung(attempt), attempt + step.retries, result, cut=command.cut)
     if standing.stopping is not None and result.outcome is not Outcome.COMPLETED:
         left = Left.CUT if command.cut else Left.STOPPED  # a user cancelled or skipped it: nothing follows
     ended = e.PlanAttemptEvent(
@@ -173,12 +210,15 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
         result=command.raw,
         left=None if left is None else left.value,
         tolerated=tolerates(step),
+        model=next(iter(step.rung(attempt).models), ""),
     )
     return Decided((ended,))
 
 
 def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
     """Move the step on whose attempt has ended: its result is on disk."""
+    if command.step_id in state.unfolded:
+        return list_saved(state, command.step_id, at)
     step = state.steps[command.step_id]
     result = step.result
     if result is None or not step.is_over:
@@ -209,7 +249,8 @@ def _follow_attempt(
             why = (result.reason or "failed", result.detail)
             again = step.attempt + 1
             moved = step_event(state, step, StepStatus.IN_PROGRESS, StepStatus.PENDING, at, why, again)
-            return (moved,), (c.WaitForRetry(step_id, again, retry_delay(step.attempt)),)
+            rungs = max(0, len(schedule_of(state).steps[step_id].models) - 1)
+            return (moved,), (c.WaitForRetry(step_id, again, retry_delay(step.attempt - rungs)),)
         case Left.ASKING:
             return step_asked(state, step, question_about(state, step), at, failed), ()
         case Left.REVISING:
@@ -271,9 +312,9 @@ def carry_out(state: State, command: Command, at: float, record: Callable[[e.Fac
         if not follows or state.status is not ACTIVE:
             return effects
         decided = proceed(state, at)
+        effects += decided.effects
         if not decided.facts:
             return effects
-        effects += decided.effects
 
 
 def _start(state: State, command: c.Start, at: float) -> Decided:
@@ -349,7 +390,8 @@ def look(state: State, loaded: LoadedPlan, flags: dict[str, tuple[str, ...]] | N
     schedule = state.schedule = Schedule(state, loaded, width=1)
     facts = [fact for fact in _left_over(state, at).facts if _is_asking(fact)]
     freed = [step_moved(state, step_id, StepStatus.PENDING, at) for step_id in schedule.fresh]
-    for fact in (*facts, *freed, *plan_asks(state, at)):
+    asked = () if state.is_given_up else plan_asks(state, at)
+    for fact in (*facts, *freed, *asked):
         evolve(state, fact)
     while schedule.unsorted:
         for fact in sort_steps(state, c.SortSteps(), at).facts:
@@ -368,17 +410,7 @@ _DECIDE: Final[dict[type, Callable[[State, Any, float], Decided]]] = {
     c.AttemptEnded: attempt_ended,
     c.AttemptSaved: attempt_saved,
     c.RetryDue: retry_due,
-    c.DecisionTimedOut: decision_timed_out,
-    c.BudgetSpent: budget_spent,
-    c.Revised: plan_revised,
-    c.RevisionRefused: revision_refused,
-    c.ReviserRefused: reviser_refused,
-    c.Retry: do_again,
-    c.Tell: tell_step,
-    Act: act_on_step,
+    c.Unfold: unfold,
     c.SortSteps: sort_steps,
-    Pause: pause_plan,
-    Cancel: cancel_plan,
-    Decide: take_decision,
-    Revise: revise_plan,
+    **CHANGES,
 }

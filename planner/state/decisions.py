@@ -16,6 +16,8 @@ from planner.plan.diagnostics import DecisionInvalidError, listed, quoted
 if TYPE_CHECKING:
     from planner.plan.model import Decision, Step
 
+TIMEOUT = "timeout"
+"""Whose word a decision is once its time is over."""
 FAILED_KIND = "failed"
 INTERRUPTED_KIND = "interrupted"
 
@@ -55,8 +57,8 @@ def plan_decision(decision: Decision) -> PlanDecisionEvent:
     )
 
 
-def step_decision(step: Step, attempt: int, kind: str, ended: str = "") -> PlanDecisionEvent:
-    """The open decision about an attempt at ``step``; ``ended`` says how it ended.
+def step_decision(step: Step, attempt: int, kind: str, ended: str = "", *, is_item: bool = False) -> PlanDecisionEvent:
+    """The open decision about an attempt at ``step``, which may do an item of a list; ``ended`` says how it ended.
 
     It has no default and waits for ever.
     """
@@ -67,12 +69,12 @@ def step_decision(step: Step, attempt: int, kind: str, ended: str = "") -> PlanD
             f"Step {step.id} ({step.title}) was interrupted, attempt {attempt}, and acts outside the workspace: "
             "it may be partly done. What now?"
         )
-    choices = choices_of(kind)
+    choices, labels = choices_of(kind), _LABELS | ({StepChoice.SKIP: _ITEM_SKIPPED} if is_item else {})
     return PlanDecisionEvent(
         decision_id=about_id(kind, step.id, attempt),
         question=question,
         options=tuple(choice.value for choice in choices),
-        labels=tuple(_LABELS[choice] for choice in choices),
+        labels=tuple(labels[choice] for choice in choices),
         descriptions=("",) * len(choices),
         kind=kind,
         step_id=step.id,
@@ -110,6 +112,7 @@ def check_answer(decisions: Mapping[str, Decision], decision_id: str, selections
     check_selections(plan_decision(decisions[decision_id]), selections)
 
 
+_ITEM_SKIPPED = "Skip it: the other items go on, and it counts as one that did not complete"
 _LABELS = {
     StepChoice.RETRY: "Retry it from the start",
     StepChoice.AGAIN: "Continue: interrupted work may be repeated",

@@ -25,11 +25,13 @@ from planner.state.state import (
     Span,
     State,
     StepState,
+    Unfolding,
     at_rest,
     changed_by,
     count_steps,
     is_about,
     is_exhausted,
+    list_result,
     removed_by,
 )
 from subagents.step_result import StepResult
@@ -190,17 +192,24 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
             # A yes to running it again is used up: cut off once more, it asks once more.
             state.decisions.pop(about_id(INTERRUPTED_KIND, step_id, fact.attempt), None)
     elif status in FINAL:
-        if step.asked is not None:
-            state.open.pop(step.asked, None)  # it needs no answer any more
-        step.left = step.asked = step.stopping = None
-        step.tolerated = fact.tolerated
-        step.waived = fact.reason == WAIVED_REASON and status is StepStatus.SKIPPED
-        if status is not COMPLETED:
-            _note_failure(state, step)
-        else:
-            step.told = ()
+        _settle(state, step, fact)
     if state.schedule is not None:
         state.schedule.moved(state, step_id, previous)
+
+
+def _settle(state: State, step: StepState, fact: e.PlanStepUpdateEvent) -> None:
+    """A step is final: it needs no answer any more."""
+    if step.asked is not None:
+        state.open.pop(step.asked, None)
+    step.left = step.asked = step.stopping = None
+    step.tolerated = fact.tolerated
+    step.waived = fact.reason == WAIVED_REASON and step.status is StepStatus.SKIPPED
+    if fact.work is not None and step.outline.id in state.unfolded:
+        step.result = list_result(fact.status, fact.reason, fact.detail, fact.work)
+    if step.status is not COMPLETED:
+        _note_failure(state, step)
+    else:
+        step.told = ()
 
 
 def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
@@ -278,6 +287,26 @@ def _begin_again(state: State, step: StepState, *, is_begun: bool) -> None:
     step.reason, step.detail = None, ""
 
 
+def _unfolded(state: State, fact: e.PlanUnfoldedEvent) -> None:
+    """Have a step for each item, after the one whose list it is."""
+    state.unfolded[fact.step_id] = Unfolding(fact, len(state.revisions))
+    state.schedule = None  # of another plan
+    pattern = _step_of(state, fact.step_id).outline
+    order = msgspec.structs.replace(pattern.order or e.WorkOrder(), pattern=fact.step_id)
+    anew: dict[str, Any] = {"status": StepStatus.PENDING.value, "reason": None, "attempt": 1, "order": order}
+    made = {
+        child.id: StepState(outline=msgspec.structs.replace(pattern, id=child.id, title=child.title, **anew))
+        for child in fact.children
+    }
+    steps: dict[str, StepState] = {}
+    for step_id, step in state.steps.items():
+        steps[step_id] = step
+        if step_id == fact.step_id:
+            steps |= made
+    state.counts[StepStatus.PENDING] += len(steps) - len(state.steps)
+    state.steps = steps
+
+
 def _decision(state: State, fact: e.PlanDecisionEvent) -> None:
     step = state.steps.get(fact.step_id or "") if fact.kind else None
     if not fact.selections:
@@ -310,9 +339,8 @@ def _revised(state: State, fact: e.PlanRevisedEvent) -> None:
         state.removed.append(RemovedStep(step, fact.by, fact.ts))
     _revise_outlines(state, fact.operations)
     changed = changed_by(fact) & before
-    state.open = {
-        name: decision for name, decision in state.open.items() if not is_about(decision, changed | removed_by(fact))
-    }
+    other = changed | removed_by(fact)
+    state.open = {name: decision for name, decision in state.open.items() if not is_about(decision, other)}
     for step_id in sorted(changed):
         step = state.steps[step_id]
         if step.status is StepStatus.FAILED or step.left in _BEGUN:
@@ -400,4 +428,5 @@ _EVOLVE: Final[dict[type, Callable[[State, Any], None]]] = {
     e.PlanPausedEvent: _ended,
     e.PlanCompletedEvent: _ended,
     e.PlanLeftEvent: _left_workspace,
+    e.PlanUnfoldedEvent: _unfolded,
 }

@@ -8,18 +8,20 @@ from msgspec import structs
 
 from ipc import events as e
 from planner.plan.diagnostics import IllegalTransitionError
-from planner.plan.model import Step
+from planner.plan.model import Child, Step
 from planner.plan.status import STEP_TRANSITIONS, PlanStatus, StepStatus
 from planner.state.decisions import FAILED_KIND, INTERRUPTED_KIND, step_decision
 from planner.state.schedule import schedule_of
-from planner.state.state import IN_PROGRESS, WAIVED_REASON, WORDS, Left, State, StepState
-from subagents.step_result import ENVIRONMENT_REASON, StepResult
+from planner.state.state import IN_PROGRESS, WAIVED_REASON, WORDS, Left, State, StepState, is_exhausted
+from subagents.step_result import ENVIRONMENT_REASON, LOST_REASON, StepResult
 from vibe.core.messages import Outcome
 
 FactT = TypeVar("FactT", bound=e.BaseEvent)
 
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
+
+SMALLEST_PRICE = 1e-9
 
 INTERRUPTED_REASON = "interrupted"
 _END_REASON = {Outcome.FAILED: "failed", Outcome.BLOCKED: "blocked", Outcome.LIMIT: "budget"}
@@ -34,11 +36,27 @@ def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Le
         return None
     if result.provider_refused or result.outcome is Outcome.INTERRUPTED:
         return Left.CUT if cut else Left.STOPPED
-    if result.outcome is Outcome.FAILED and attempt <= step.retries and not step.side_effects:
+    if climbs(step, attempt, result):
+        return Left.RETRYING
+    rungs = max(0, len(step.models) - 1)
+    if result.outcome is Outcome.FAILED and rungs < attempt <= step.retries + rungs and not step.side_effects:
         return Left.RETRYING
     if step.on_failure == "ask":
         return Left.ASKING
     return Left.REVISING if step.on_failure == "replan" else None
+
+
+def climbs(step: Step, attempt: int, result: StepResult) -> bool:
+    """Return whether the next model of a list makes the next attempt after one that came to ``result``."""
+    if attempt >= len(step.models) or result.provider_refused or result.reason == LOST_REASON:
+        return False
+    return result.outcome in {Outcome.FAILED, Outcome.BLOCKED} or is_exhausted(result)
+
+
+def has_room(step: Step, left: tuple[float, float]) -> bool:
+    """Return whether so many tokens and USD are what one more attempt at a step may take."""
+    tokens, price = left
+    return tokens >= (step.max_tokens or 1) and price >= (step.max_price or SMALLEST_PRICE)
 
 
 def halts(result: StepResult) -> bool:
@@ -53,7 +71,9 @@ def reason_of(result: StepResult) -> str | None:
 
 
 def retry_delay(failed_attempt: int) -> float:
-    """Seconds until the attempt after this one."""
+    """Seconds until the attempt after this one; none if that is another model's, whose turn has come."""
+    if failed_attempt < 1:
+        return 0.0
     return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(failed_attempt - 1, 10))
 
 
@@ -109,15 +129,16 @@ def step_stopped(state: State, step: StepState, status: StepStatus, by: str, at:
 
 
 def tolerates(step: Step) -> bool:
-    """Return whether the plan goes on as if a step had completed that failed."""
-    return step.on_failure == "continue"
+    """Return whether the plan goes on as if a step had completed that failed; for an item's its list answers."""
+    return step.on_failure == "continue" or isinstance(step, Child)
 
 
 def question_about(state: State, step: StepState) -> e.PlanDecisionEvent:
     """The decision about the last attempt at a step."""
     kind = FAILED_KIND if step.left is Left.ASKING else INTERRUPTED_KIND
     ended = step.detail or step.reason or (reason_of(step.result) if step.result else None) or ""
-    return step_decision(schedule_of(state).steps[step.outline.id], step.attempt, kind, ended)
+    ordered = schedule_of(state).steps[step.outline.id]
+    return step_decision(ordered, step.attempt, kind, ended, is_item=isinstance(ordered, Child))
 
 
 def step_asked(

@@ -7,7 +7,7 @@ all, plus a heap operation for each start.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import Enum
 from heapq import heappop, heappush, heapreplace
 from typing import Any, Final
@@ -17,10 +17,12 @@ from msgspec import Struct, field
 
 from ipc.events import PlanDecisionEvent, StepOutline, WorkOrder, shortened
 from planner.plan.diagnostics import listed
+from planner.plan.for_each import list_of, own_edges
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import Plan, Step, StepStatus
+from planner.plan.model import Child, Plan, Step, StepStatus
 from planner.plan.write_claims import Claim, Glob, claim_of, claims_overlap, globs_overlap
 from planner.state.decisions import check_answer
+from planner.state.lists import ItemCount, count_items, has_begun, is_lost
 from planner.state.state import FINAL, IN_PROGRESS, PENDING, TOLD, Left, State, StepState, at_rest, count_steps
 
 COMPLETED = "completed"
@@ -67,7 +69,7 @@ class _Gate(Struct):
 class Readiness:
     """Keeps count for every step; each edge is looked at once, when the step it comes from ends."""
 
-    def __init__(self, plan: Plan, decisions: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, plan: Plan, decisions: Mapping[str, tuple[str, ...]], unfolded: Container[str] = ()) -> None:
         self._continues = frozenset(step.id for step in plan.steps if step.on_failure == "continue")
         self._dependants: dict[str, list[str]] = {step.id: [] for step in plan.steps}
         self._on: dict[tuple[str, str], str] = {}
@@ -78,7 +80,7 @@ class Readiness:
         self._taken = set[str]()
         for step in plan.steps:
             edges = step.dependencies
-            gate = self._gates[step.id] = _Gate(waiting=len(edges), depends=bool(edges))
+            gate = self._gates[step.id] = _Gate(waiting=len(edges), depends=bool(edges) and step.id not in unfolded)
             for edge in edges:
                 self._dependants[edge.step].append(step.id)
                 if edge.on != COMPLETED:
@@ -173,12 +175,10 @@ def _edge(status: StepStatus, on: str, *, continues: bool) -> _Edge:
     failed = status is not StepStatus.COMPLETED
     if on == "failed":
         return _HOLDS if failed else _NEVER
-    if not failed or continues:
-        return _HOLDS
-    return _STRANDS
+    return _HOLDS if continues or not failed else _STRANDS
 
 
-_SAID = frozenset(WorkOrder.__struct_fields__) - {"on"}
+_SAID = frozenset(WorkOrder.__struct_fields__) - {"on", "model", "models"}
 _HELD = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})
 
 
@@ -203,24 +203,40 @@ class Schedule:
         self.steps: Mapping[str, Step] = {step.id: step for step in plan.steps}
         self.order: Sequence[str] = loaded.dag.order
         own = {decision.id for decision in plan.decisions}
-        self.readiness = Readiness(plan, {name: chosen for name, chosen in state.answers().items() if name in own})
+        self.readiness = Readiness(
+            plan, {name: chosen for name, chosen in state.answers().items() if name in own}, state.unfolded
+        )
         remaining = loaded.dag.remaining
         ranked = sorted(plan.steps, key=lambda step: (-step.priority, -remaining[step.id]))
-        self.queue = ReadyQueue([step.id for step in ranked], {step.id: claim_of(step) for step in plan.steps})
+        children = [step for step in plan.steps if isinstance(step, Child)]
+        widths = {each: list_of(self.steps[each]).width or self.width for each in {one.pattern for one in children}}
+        self.queue = ReadyQueue(
+            [step.id for step in ranked],
+            {step.id: claim_of(step) for step in plan.steps},
+            {child.id: child.pattern for child in children},
+            widths,
+        )
         self.ready: set[str] = set()
         self.fresh: dict[str, None] = {}
         """Steps that came to wait for their turn, whose status does not say so yet."""
         self.to_skip: dict[str, None] = {}
         self.to_ask: dict[str, None] = {}
+        self.to_drop: dict[str, None] = {}
+        """Steps for items that are not to begin any more: too few of their lists can complete."""
+        self.due: dict[str, None] = {}
+        """Steps with lists that are to be read, or whose items have all ended."""
         self.unsorted: dict[str, None] = {}
         """Steps that wait for others, whose status does not say so yet."""
         know_steps(state, plan)
+        self._items = {each: count_items(state, self.steps, each) for each in state.unfolded if each in self.steps}
         for step_id in state.running:
             self.queue.hold(step_id)
         for step_id, step in state.steps.items():
             if step.status.is_final:
                 self.readiness.settle(step_id, step.status, waived=step.waived)
         self.look(state, self.order)
+        for each, count in self._items.items():
+            self._drop_if_hopeless(state, each, count)
         self.unsorted = dict.fromkeys(
             step_id
             for step_id in self.order
@@ -261,6 +277,7 @@ class Schedule:
             self.ready.discard(step_id)
             self.to_skip.pop(step_id, None)
             self.to_ask.pop(step_id, None)
+            self._settle_lists(state, step)
             freed = self.readiness.settle(step_id, status, waived=step.waived)
             if freed:
                 self.look(state, freed)
@@ -268,6 +285,19 @@ class Schedule:
             self.to_ask.pop(step_id, None)
         elif previous is IN_PROGRESS:
             self.look(state, (step_id,))
+
+    def _settle_lists(self, state: State, step: StepState) -> None:
+        self.due.pop(step.id, None)
+        self.to_drop.pop(step.id, None)
+        child = self.steps[step.id]
+        if isinstance(child, Child) and is_lost(step):
+            count = self._items[child.pattern]
+            count.lost += 1
+            self._drop_if_hopeless(state, child.pattern, count)
+
+    def _drop_if_hopeless(self, state: State, pattern_id: str, count: ItemCount) -> None:
+        if count.is_hopeless and state.steps[pattern_id].status not in FINAL:
+            self.to_drop |= dict.fromkeys(each.id for each in state.items_of(pattern_id) if not has_begun(each))
 
     def decided(self, state: State, taken: PlanDecisionEvent) -> None:
         """A decision was taken."""
@@ -294,6 +324,7 @@ class Schedule:
         return (
             step.status in FINAL
             or step_id in self.ready
+            or step_id in self.due
             or step_id in state.running
             or (step.left is not None and self.is_held(step_id, step))
         )
@@ -303,8 +334,11 @@ class Schedule:
         return is_told and all(name in state.open for name in self.readiness.undecided(step_id))
 
     def _enqueue(self, state: State, step_id: str) -> None:
-        self.ready.add(step_id)
-        self.queue.push(step_id)
+        if self.steps[step_id].for_each is None:
+            self.ready.add(step_id)
+            self.queue.push(step_id)
+        else:
+            self.due[step_id] = None
         self.unsorted.pop(step_id, None)
         self.to_ask.pop(step_id, None)
         if state.steps[step_id].status is not PENDING:
@@ -325,7 +359,7 @@ def outline_of(step: Step, was: StepState | None = None) -> StepOutline:
         id=step.id,
         title=step.title,
         mode=step.mode.value,
-        depends_on=tuple(edge.step for edge in step.dependencies),
+        depends_on=tuple(edge.step for edge in own_edges(step)),
         status=status.value,
         reason=was.reason if was and (status.is_final or was.left in TOLD) else None,
         workspace=step.workspace,
@@ -337,7 +371,9 @@ def outline_of(step: Step, was: StepState | None = None) -> StepOutline:
 def _order_of(step: Step) -> WorkOrder:
     """A step's task and bounds as events tell them: those fields that say something."""
     said: dict[str, Any] = {name: value for name in _SAID & step.model_fields_set if (value := getattr(step, name))}
-    said["on"] = {edge.step: edge.on for edge in step.dependencies if edge.on != COMPLETED}
+    if step.models:
+        said |= {"model": step.models[0], "models": step.models if len(step.models) > 1 else ()}
+    said["on"] = {edge.step: edge.on for edge in own_edges(step) if edge.on != COMPLETED}
     if step.prompt is not None:
         said["prompt"] = shortened(step.prompt)
     return msgspec.convert(said, WorkOrder)
@@ -370,20 +406,31 @@ class ReadyQueue:
     of heap may be out of date; they are dropped when they come up. A group whose claim meets something being written is
     parked under the glob it met, and looked at again only when no step writes there any more; so a thousand steps after
     one directory cost no more than a thousand steps.
+
+    ``lists`` tells of steps for items whose they are, ``widths`` how many of a list may run: a list is like a glob in
+    their claims, which is held once so many of them run.
     """
 
-    def __init__(self, ordered: Sequence[str], claims: Mapping[str, Claim]) -> None:
+    def __init__(
+        self,
+        ordered: Sequence[str],
+        claims: Mapping[str, Claim],
+        lists: Mapping[str, str] | None = None,
+        widths: Mapping[str, int] | None = None,
+    ) -> None:
         self._ids = tuple(ordered)
+        self._widths: dict[Glob, int] = {_gate(each): width for each, width in (widths or {}).items()}
+        self._counts: dict[Glob, int] = {}
         self.ranks: Mapping[str, int] = {step_id: rank for rank, step_id in enumerate(self._ids)}
         """Each step's place in the order, 0 first."""
-        self._claims = claims
+        self._claims = {**claims, **{one: (*claims[one], _gate(each)) for one, each in (lists or {}).items()}}
         self._groups: dict[Claim, _Group] = {}
         self._buckets: dict[Glob, list[tuple[int, Claim]]] = {}
         self._open: list[tuple[int, Glob]] = []
         self._parked: deque[int] = deque(maxlen=MOST_PARKED)
         """The latest of the steps that were parked since that was last asked."""
         self._listed: dict[Glob, int] = {}
-        self._held: dict[Glob, int] = {}
+        self._held: dict[Glob, None] = {}
 
     def push(self, step_id: str) -> None:
         """Let a step wait for its start."""
@@ -434,13 +481,15 @@ class ReadyQueue:
     def hold(self, step_id: str) -> None:
         """A step runs that this queue or another handed out."""
         for glob in self._claims[step_id]:
-            self._held[glob] = self._held.get(glob, 0) + 1
+            self._counts[glob] = count = self._counts.get(glob, 0) + 1
+            if count >= self._widths.get(glob, 1):
+                self._held[glob] = None
 
     def release(self, step_id: str) -> None:
         """A step that was started runs no longer."""
         for glob in self._claims[step_id]:
-            self._held[glob] -= 1
-            if not self._held[glob]:
+            self._counts[glob] = count = self._counts[glob] - 1
+            if glob in self._held and count < self._widths.get(glob, 1):
                 del self._held[glob]
                 bucket = self._fresh_bucket(glob)
                 if bucket:
@@ -448,14 +497,19 @@ class ReadyQueue:
 
     def parked(self) -> list[str]:
         """The steps that were found to meet a running one since this was last asked; not all, where they are many."""
+        if not self._parked:
+            return []
         found = list(dict.fromkeys(self._ids[rank] for rank in self._parked))
         self._parked.clear()
         return found
 
     def met_by(self, step_id: str, running: Iterable[str]) -> tuple[str, ...]:
         """Return which of the running steps write where this one would."""
-        claim = self._claims[step_id]
-        return tuple(other for other in running if claims_overlap(claim, self._claims[other]))
+        claim = self._files(self._claims[step_id])
+        return tuple(other for other in running if claims_overlap(claim, self._files(self._claims[other])))
+
+    def _files(self, claim: Claim) -> Claim:
+        return tuple(glob for glob in claim if glob not in self._widths) if self._widths else claim
 
     def _enter(self, rank: int, claim: Claim, place: Glob) -> None:
         heappush(self._buckets.setdefault(place, []), (rank, claim))
@@ -482,7 +536,13 @@ class ReadyQueue:
         for glob in claim:
             if glob in self._held:
                 return glob
+        files = self._files(claim)
         for held in self._held:
-            if any(globs_overlap(glob, held) for glob in claim):
+            if held not in self._widths and any(globs_overlap(glob, held) for glob in files):
                 return held
         return None
+
+
+def _gate(pattern_id: str) -> Glob:
+    """The place in the queue of the steps for a list's items, where no file is."""
+    return "\0", pattern_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -127,9 +127,26 @@ class StepState(Struct, kw_only=True):
         return self.result or _NOTHING_SAID
 
     @property
+    def summary(self) -> str:
+        """The last attempt's."""
+        return self.said.summary
+
+    @property
+    def output(self) -> Any:
+        """The value that the last attempt handed in; None: none."""
+        return self.said.output
+
+    @property
     def spoils(self) -> bool:
         """True if the plan can't be completed because of it."""
         return self.status in _BAD and not self.tolerated
+
+
+class Unfolding(Struct, frozen=True):
+    """The steps made for the items of a list, when the plan had been revised so many times."""
+
+    fact: e.PlanUnfoldedEvent
+    revisions: int
 
 
 class RemovedStep(Struct, frozen=True):
@@ -198,6 +215,8 @@ class State:
     """What those attempts and revisions of this run came to that a provider refused."""
     revisions: list[e.PlanRevisedEvent] = field(default_factory=list[e.PlanRevisedEvent])
     removed: list[RemovedStep] = field(default_factory=list[RemovedStep])
+    unfolded: dict[str, Unfolding] = field(default_factory=dict[str, Unfolding])
+    """By their steps, the lists that were read."""
     is_run: bool = False
     """Whether what is recorded is the doing of a process that runs the plan."""
     attached: int = 0
@@ -221,6 +240,11 @@ class State:
         """True once the plan is to be cancelled, and until it is."""
         return self.stopping is not None and self.stopping.status == PlanStatus.CANCELLED
 
+    @property
+    def standing(self) -> PlanStatus:
+        """The plan's status; CANCELLED once it is to be, also where its process did not live to give up the rest."""
+        return PlanStatus.CANCELLED if self.is_given_up else self.status
+
     def counted(self) -> dict[str, int]:
         """Steps per status; those no step has are left out."""
         return {status.value: count for status, count in self.counts.items() if count}
@@ -228,6 +252,11 @@ class State:
     def open_steps(self) -> list[str]:
         """The steps that are not final."""
         return [step_id for step_id, step in self.steps.items() if not step.status.is_final]
+
+    def items_of(self, step_id: str) -> list[StepState]:
+        """The steps that there are for the items of a list; none: it was not read, or the step has none."""
+        made = self.unfolded.get(step_id)
+        return [] if made is None else [self.steps[each.id] for each in made.fact.children if each.id in self.steps]
 
     def results(self) -> dict[str, StepResult]:
         """The last result of each step that has one."""
@@ -274,6 +303,14 @@ def at_rest(step: StepState) -> tuple[StepStatus, int]:
         if step.stopping is None or outcome is Outcome.COMPLETED:
             return END_STATUS.get(outcome, StepStatus.PENDING), step.attempt
     return StepStatus.PENDING, step.attempt + (step.left is Left.RETRYING)
+
+
+def list_result(status: str, reason: str | None, detail: str, work: e.WorkDone) -> StepResult:
+    """The result of a step that was done for each item, by what is recorded of its end."""
+    outcome = Outcome.COMPLETED if status == StepStatus.COMPLETED else Outcome.FAILED
+    return StepResult(
+        outcome=outcome, reason=reason, detail=detail, summary=work.summary, files_changed=work.files_changed
+    )
 
 
 def is_exhausted(result: StepResult) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipc.events import PlanDecisionEvent
 from planner.plan.diagnostics import DecisionInvalidError, PlanInvalidError
+from planner.plan.for_each import ItemsInvalidError, children_of
 from planner.plan.loader import LoadedPlan, load_plan
 from planner.plan.model import Decision, Option, Plan
 from planner.plan.operations import read_operations
@@ -33,17 +34,28 @@ def effective_plan(folder: PlanFolder, state: State | None = None, *, where: str
         others = len(error.problems) - 1
         more = f" (and {others} more)" if others else ""
         raise BrokenPlanError(source, f"is no longer a valid plan: {error.problems[0]}{more}") from error
-    for number, revision in enumerate(state.revisions, 1):
+    for number in range(len(state.revisions) + 1):
         try:
-            loaded = revise(loaded.plan, read_operations(list(revision.operations)), where=where)
-        except PlanInvalidError as error:
+            loaded = _unfolded(folder, state, loaded, number)
+            if number < len(state.revisions):
+                loaded = revise(loaded.plan, read_operations(list(state.revisions[number].operations)), where=where)
+        except (PlanInvalidError, ItemsInvalidError) as error:
             raise BrokenPlanError(
-                f"{folder.path / JOURNAL_FILE}", f"revision {number} does not fit: {error}"
+                f"{folder.path / JOURNAL_FILE}", f"revision {number + 1} does not fit: {error}"
             ) from error
     try:
         _check_decisions(loaded.plan, state)
     except DecisionInvalidError as error:
         raise BrokenPlanError(f"{folder.path / JOURNAL_FILE}", f"holds an answer that does not fit: {error}") from error
+    return loaded
+
+
+def _unfolded(folder: PlanFolder, state: State, loaded: LoadedPlan, revisions: int) -> LoadedPlan:
+    """Return the plan with steps for the items of the lists that were read after so many revisions."""
+    for step_id, made in state.unfolded.items():
+        pattern = next((step for step in loaded.plan.steps if step.id == step_id), None)
+        if made.revisions == revisions and pattern is not None:
+            loaded = loaded.unfolded(children_of(pattern, folder.items(step_id, made.fact.items), loaded.plan.values()))
     return loaded
 
 

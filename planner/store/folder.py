@@ -5,27 +5,35 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Struct, field, structs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ipc.errors import INVALID_JSON
-from planner.plan.model import Slug
+from planner.plan.model import Slug, Step, own_ids
 from planner.plan.status import PlanStatus
 from planner.state.evolve import FactInvalidError, fold
 from planner.state.state import State
 from planner.store.errors import BrokenPlanError, PlanLockedError, UnknownPlanError, writing
 from planner.store.journal import JournalContent, read_file, read_journal
+from subagents.executor import StepExecutor
 from vibe.system.errors import UsageError
 from vibe.system.files import FileLock, holder_of, is_alive
 
+if TYPE_CHECKING:
+    from vibe.core.hooks.runner import Hook
+    from vibe.core.tools.manager import ToolClass
+
 SETTINGS_VERSION = 1
+PROGRAM = "program"
+"""The executor of a plan whose steps a program does, all of them."""
 
 
 class ApprovalSetting(StrEnum):
@@ -40,14 +48,18 @@ class RunSettings(BaseModel):
     """Settings of a plan's run, kept so that a resume runs it the same way (``run.json``).
 
     ``plan_id`` blank: the store chooses one. ``created`` is in unix seconds. ``origin`` says where the plan came from
-    (a file, ``-``, a goal). ``executor``: the name of what does the steps. ``allow_dirty``: a
-    worktree's base takes the user's uncommitted changes with it. ``network``: confined commands reach everything.
+    (a file, ``-``, a goal). ``executor``: the name of what does the steps, ``program`` if that is one a program brings;
+    ``cluster``: the address of those who do them for it (blank: none). ``functions``: the steps that a program does,
+    whatever does the others. ``allow_dirty``: a worktree's base takes the user's uncommitted changes with it.
+    ``network``: confined commands reach everything.
     ``accept_writes``: a person accepted that steps edit the files they name. ``only``: the steps to run (none: all).
     ``reused_from``: the plan whose results were taken over. ``base_commit``: the commit its content keys stand on
     (None: no repository), see ``planner.reuse.reuse``. ``variables``: a digest of each that a command names (None:
-    not known). ``note`` says which steps the run is about, if not all of them. ``sample`` marks a run on a temporary
+    not known). ``inputs``: the values it was begun with.
+    ``note`` says which steps the run is about, if not all of them. ``sample`` marks a run on a temporary
     copy of a demonstration; ``script`` is the file the scripted backend replays. ``session`` is the conversation in
-    which the plan was begun (blank: none).
+    which the plan was begun (blank: none), which had so many ``messages`` then (None: not known). ``given`` names the
+    settings that the command gave which began it, and that no resume has unless they are given again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -55,7 +67,7 @@ class RunSettings(BaseModel):
     version: Literal[1] = SETTINGS_VERSION
     plan_id: Slug | Literal[""] = ""
     goal: str = ""
-    workspace: str
+    workspace: Annotated[str, Field(pattern=r"^[^\x00]*$")]
     sample: bool = False
     script: str | None = None
     model: str | None = None
@@ -64,6 +76,8 @@ class RunSettings(BaseModel):
     decisions: dict[Slug, tuple[Slug, ...]] = {}
     fail_fast: bool = False
     executor: str = "local"
+    cluster: str = ""
+    functions: tuple[Slug, ...] = ()
     allow_dirty: bool = False
     network: bool = False
     accept_writes: bool = False
@@ -71,10 +85,37 @@ class RunSettings(BaseModel):
     reused_from: str | None = None
     base_commit: str | None = None
     variables: dict[str, str] | None = None
+    inputs: dict[str, Any] = {}
     note: str = ""
     created: float = 0.0
     origin: str = ""
     session: str = ""
+    messages: int | None = None
+    given: tuple[str, ...] = ()
+
+    def by_program(self, step: Step) -> bool:
+        """Return whether a program does the step, which neither vibe nor another program can."""
+        return self.executor == PROGRAM or not own_ids(step).isdisjoint(self.functions)
+
+    def with_program(self, program: ProgramPart | None) -> RunSettings:
+        """Return the settings with what a program does of the plan."""
+        if program is None:
+            return self
+        functions = tuple(dict.fromkeys((*self.functions, *program.functions)))
+        return self.model_copy(
+            update={"functions": functions, "executor": PROGRAM if program.does_all else self.executor}
+        )
+
+
+class ProgramPart(Struct, frozen=True, kw_only=True):
+    """The steps that the program does in which a plan is run: its ``functions``, by their ids, or all of them.
+
+    ``executor`` returns what does the steps of the plan, given what would do them without the program, and where.
+    """
+
+    executor: Callable[[StepExecutor, Path], StepExecutor]
+    functions: tuple[str, ...] = ()
+    does_all: bool = False
 
 
 class PlanRunOptions(Struct, frozen=True, kw_only=True):
@@ -84,7 +125,10 @@ class PlanRunOptions(Struct, frozen=True, kw_only=True):
     (none: all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not
     committed. ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands
     reach everything. ``plan_id`` is the id of a new plan (blank: one is chosen), ``session`` the conversation in which
-    it is begun. ``slowed``: the delays of a demonstration take so many times as long as its script says.
+    it is begun, and how many ``messages`` that has. ``slowed``: the delays of a demonstration take so many times as
+    long as its script says. ``program`` does some of the steps (None: no program is there for that), and brings
+    ``tools`` and ``hooks`` for all agents.
+    ``asked``: it is asked for approvals, whatever the settings say. ``inputs``: values for the plan's inputs, by name.
     """
 
     workdir: Path
@@ -97,6 +141,7 @@ class PlanRunOptions(Struct, frozen=True, kw_only=True):
     trust: bool = False
     bus_address: str | None = None
     executor: str | None = None
+    cluster: str | None = None
     only: tuple[str, ...] = ()
     reuse: str | None = None
     allow_dirty: bool = False
@@ -104,7 +149,13 @@ class PlanRunOptions(Struct, frozen=True, kw_only=True):
     network: bool = False
     plan_id: str = ""
     session: str = ""
+    messages: int | None = None
+    inputs: Mapping[str, object] = field(default_factory=dict[str, object])
     slowed: float = 1.0
+    program: ProgramPart | None = None
+    tools: tuple[ToolClass, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    asked: bool = False
 
 
 class PlanSnapshot(Struct, frozen=True, kw_only=True):
@@ -127,12 +178,19 @@ SNAPSHOT_FILE = "state.json"
 LOCK_FILE = "lock"
 STEPS_FOLDER = "steps"
 RESULT_FILE = "result.json"
+ITEM_FILE = "item.txt"
+"""The item of a step, where it is long."""
 LATEST = "latest"
 """Instead of an id: the plan that was begun last."""
 
 _STEP_ID = re.compile(r"[a-z0-9_:-]{1,99}")
 
 _snapshot_decoder = msgspec.json.Decoder(PlanSnapshot)
+
+
+def items_file(digest: str) -> str:
+    """The name of the file of a list in its step's folder."""
+    return f"items-{digest[:16]}.json"
 
 
 def plans_folder(home: Path) -> Path:
@@ -260,6 +318,18 @@ class PlanFolder(Struct, frozen=True):
         """Return where a step's result is once it has one."""
         return self.step_folder(step_id) / RESULT_FILE
 
+    def items(self, step_id: str, digest: str) -> list[Any]:
+        """Return the list that a step's items were made of.
+
+        Raises:
+            BrokenPlanError: it is missing, or is not that list.
+        """
+        path = self.step_folder(step_id) / items_file(digest)
+        data = read_file(path)
+        if sha256(data).hexdigest() != digest:
+            raise BrokenPlanError(str(path), "is not the list that was read when the plan ran")
+        return msgspec.json.decode(data, type=list[Any])
+
     def holder(self) -> int | None:
         """The pid of the process that runs the plan, if one does."""
         pid = holder_of(self.path / LOCK_FILE)
@@ -298,9 +368,8 @@ def find_plan(home: Path, reference: str) -> PlanFolder:
     names = _plan_names(root)
     if reference == LATEST and names:
         return max((PlanFolder(root / name) for name in names), key=_begun)
-    matches = (
-        [reference] if reference in names else [name for name in names if reference and name.startswith(reference)]
-    )
+    beginnings = [name for name in names if reference and name.startswith(reference)]
+    matches = [reference] if reference in names else beginnings
     if not matches:
         raise UnknownPlanError(reference, root, any_known=bool(names))
     if len(matches) > 1:

@@ -20,29 +20,18 @@ from anyio import to_thread
 from ipc.commands import Act
 from ipc.events import Fact, PlanEditedEvent
 from planner.plan.diagnostics import listed
+from planner.plan.for_each import items_as_bytes
 from planner.plan.loader import LoadedPlan
+from planner.plan.model import Child
+from planner.plan.placeholders import as_text
 from planner.state.changes import with_dependants
 from planner.state.commands import Command, Retry
 from planner.state.decide import decide, look
+from planner.state.lists import output_of
 from planner.state.state import State
+from planner.store import folder as files
 from planner.store.current_plan import effective_plan
 from planner.store.errors import BrokenPlanError, PlanLockedError, StoreError, StoreWriteError, writing
-from planner.store.folder import (
-    JOURNAL_FILE,
-    LOCK_FILE,
-    RESULT_FILE,
-    SETTINGS_FILE,
-    SNAPSHOT_FILE,
-    SOURCE_FILE,
-    STEPS_FOLDER,
-    PlanFolder,
-    RunSettings,
-    find_plan,
-    lock_plan,
-    new_plan_id,
-    plans_folder,
-    snapshot_of,
-)
 from planner.store.journal import PlanJournal, read_journal
 from subagents.step.tamper_guard import RECORD_FILES
 from subagents.step_result import StepResult
@@ -60,25 +49,19 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
     runs or from a worker thread. ``now`` tells unix seconds.
     """
 
-    def __init__(
-        self,
-        folder: PlanFolder,
-        lock: FileLock,
-        *,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, folder: files.PlanFolder, lock: FileLock, *, now: Callable[[], float] = time.time) -> None:
         self.folder = folder
         self.settings = folder.settings()
         self._lock = lock
         self._now = now
-        self._steps = str(folder.path / STEPS_FOLDER)
-        content = read_journal(folder.path / JOURNAL_FILE)
+        self._steps = str(folder.path / files.STEPS_FOLDER)
+        content = read_journal(folder.path / files.JOURNAL_FILE)
         self.dropped = content.dropped
         """Sentences about what was cut off the journal when it was opened."""
         self._state: State | None = folder.state(content)
         self._kept: deque[tuple[str, StepResult]] = deque()
         self._committing = anyio.Lock()
-        self._journal = PlanJournal(folder.path / JOURNAL_FILE)
+        self._journal = PlanJournal(folder.path / files.JOURNAL_FILE)
         try:
             self._journal.mend(content)
         except StoreWriteError:
@@ -87,12 +70,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
 
     @classmethod
     def create(
-        cls,
-        home: Path,
-        settings: RunSettings,
-        source: bytes,
-        *,
-        now: Callable[[], float] = time.time,
+        cls, home: Path, settings: files.RunSettings, source: bytes, *, now: Callable[[], float] = time.time
     ) -> PlanStore:
         """Make the folder of a new plan, whole or not at all, and hold it.
 
@@ -101,37 +79,27 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         Raises:
             StoreError: the id given is taken, or the folder can't be made.
         """
-        root = plans_folder(home)
+        root = files.plans_folder(home)
         created = settings.created or now()
         with writing(root):
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
             _sweep(root, now())
             draft = Path(tempfile.mkdtemp(prefix=_NEW_PREFIX, dir=root))
-        lock: FileLock | None = None
-        try:
-            lock = lock_plan(draft / LOCK_FILE, settings.plan_id or "new")
-            replace_file(draft / SOURCE_FILE, source, sync=True)
-            (draft / STEPS_FOLDER).mkdir()
-            (draft / JOURNAL_FILE).touch(mode=0o600)
+        with writing(root), ExitStack() as held:
+            held.callback(shutil.rmtree, draft, ignore_errors=True)  # gone already if it got its name
+            lock = files.lock_plan(draft / files.LOCK_FILE, settings.plan_id or "new")
+            held.callback(lock.release)
+            replace_file(draft / files.SOURCE_FILE, source, sync=True)
+            (draft / files.STEPS_FOLDER).mkdir()
+            (draft / files.JOURNAL_FILE).touch(mode=0o600)
             path = _settle(draft, settings.model_copy(update={"created": created}))
             sync_folder(root)
-            return cls(PlanFolder(path), lock, now=now)
-        except BaseException as error:
-            shutil.rmtree(draft, ignore_errors=True)  # gone already if it got its name
-            if lock is not None:
-                lock.release()
-            if isinstance(error, OSError):
-                raise StoreWriteError(root, error) from error
-            raise
+            store = cls(files.PlanFolder(path), lock, now=now)
+            held.pop_all()
+            return store
 
     @classmethod
-    def open(
-        cls,
-        home: Path,
-        reference: str,
-        *,
-        now: Callable[[], float] = time.time,
-    ) -> PlanStore:
+    def open(cls, home: Path, reference: str, *, now: Callable[[], float] = time.time) -> PlanStore:
         """Hold the plan of that id (or unique beginning of one) to go on with it.
 
         Mends what a sudden end left: a torn journal, results that are in the journal and in no file.
@@ -142,8 +110,8 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             BrokenPlanError: a file can't be read back.
             StoreWriteError: the folder can't be written.
         """
-        folder = find_plan(home, reference)
-        lock = lock_plan(folder.path / LOCK_FILE, folder.plan_id)
+        folder = files.find_plan(home, reference)
+        lock = files.lock_plan(folder.path / files.LOCK_FILE, folder.plan_id)
         with ExitStack() as held:
             held.callback(lock.release)
             store = cls(folder, lock, now=now)
@@ -194,6 +162,17 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self._state = None
         self._journal.append(*facts)
 
+    def note_program(self, program: files.ProgramPart | None) -> None:
+        """Keep what a program does of the plan from now on.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses.
+        """
+        noted = self.settings.with_program(program)
+        if noted != self.settings:
+            with writing(self.folder.path):
+                _write_settings(self.folder.path, noted)
+
     async def sync(self) -> None:
         """Return once all that was appended and kept is on disk.
 
@@ -206,6 +185,28 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
     def keep_result(self, step_id: str, result: StepResult) -> None:
         """Have the next ``sync`` write a step's result, as ``write_result`` does."""
         self._kept.append((step_id, result))
+
+    def write_items(self, step_id: str, items: object) -> None:
+        """Put a list on disk, for good; ``effective`` makes the steps for its items of it.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses.
+        """
+        data, digest = items_as_bytes(items)
+        path = self.step_folder(step_id) / files.items_file(digest)
+        with writing(path):
+            replace_file(path, data, sync=True)
+
+    def write_item(self, child: Child) -> Path:
+        """Put an item where the agent of its step can read it; return the file.
+
+        Raises:
+            StoreWriteError: the disk is full or refuses.
+        """
+        path = self.step_folder(child.id) / files.ITEM_FILE
+        with writing(path):
+            replace_file(path, as_text(child.item).encode("utf-8", "replace"), sync=False)
+        return path
 
     def effective(self) -> LoadedPlan:
         """The plan as it stands now.
@@ -260,13 +261,13 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         """
         state = self.state()
         known = {step_id for step_id, step in state.steps.items() if step.begun or step.reused_from}
-        known |= {gone.id for gone in state.removed}
+        known |= {gone.id for gone in state.removed} | state.unfolded.keys()
         with suppress(OSError):
             entries = [entry.name for entry in os.scandir(self._steps) if entry.name not in known]
-            lost = sorted(name for name in entries if os.path.exists(f"{self._steps}/{name}/{RESULT_FILE}"))  # noqa: PTH110  as below
+            lost = sorted(name for name in entries if os.path.exists(f"{self._steps}/{name}/{files.RESULT_FILE}"))  # noqa: PTH110  as below
             if lost:
                 self._refuse_side_effects(lost)
-                journal = self.folder.path / JOURNAL_FILE
+                journal = self.folder.path / files.JOURNAL_FILE
                 said = f"{journal} was truncated: no record of {listed(lost)}, which ran"
                 self.dropped = (*self.dropped, f"{said}; the steps still in the plan run again")
 
@@ -274,15 +275,17 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         acting = [step.id for step in self.effective().plan.steps if step.id in lost and step.side_effects]
         if acting:
             problem = f"is missing {listed(acting)}, which acted outside the workspace"
-            raise BrokenPlanError(str(self.folder.path / JOURNAL_FILE), problem)
+            raise BrokenPlanError(str(self.folder.path / files.JOURNAL_FILE), problem)
 
     def _mend_results(self) -> None:
-        for step_id, result in self.state().results().items():
+        state = self.state()
+        for step_id, result in state.results().items():
             if result.outcome is Outcome.INTERRUPTED:
                 continue
-            path = self.folder.step_folder(step_id) / RESULT_FILE
+            path = self.folder.step_folder(step_id) / files.RESULT_FILE
             if not path.is_file() or path.stat().st_size == 0:
-                self.write_result(step_id, result)
+                steps = {step.id: step for step in self.effective().plan.steps} if step_id in state.unfolded else {}
+                self.write_result(step_id, msgspec.structs.replace(result, output=output_of(state, steps, step_id)))
 
     def _commit(self) -> None:
         while self._kept:
@@ -308,7 +311,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         """
         data = msgspec.json.encode(result)
         folder = f"{self._steps}/{step_id}"  # text, not Path: this runs once a step, between it and its dependants
-        path = f"{folder}/{RESULT_FILE}"
+        path = f"{folder}/{files.RESULT_FILE}"
         with writing(Path(path)):
             try:
                 replace_file(path, data, sync=False)
@@ -322,18 +325,18 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         Raises:
             StoreWriteError: the disk is full or refuses.
         """
-        path = self.folder.path / SNAPSHOT_FILE
+        path = self.folder.path / files.SNAPSHOT_FILE
         with writing(path):
-            replace_file(path, msgspec.json.encode(snapshot_of(state, self._now())), sync=False)
+            replace_file(path, msgspec.json.encode(files.snapshot_of(state, self._now())), sync=False)
 
 
-def _settle(draft: Path, settings: RunSettings) -> Path:
+def _settle(draft: Path, settings: files.RunSettings) -> Path:
     """Give the draft its name; a chosen id that is taken by chance is chosen again."""
     while True:
-        plan_id = settings.plan_id or new_plan_id(settings.created)
+        plan_id = settings.plan_id or files.new_plan_id(settings.created)
         path = draft.parent / plan_id
         document = settings.model_copy(update={"plan_id": plan_id})
-        replace_file(draft / SETTINGS_FILE, document.model_dump_json(indent=2).encode() + b"\n", sync=True)
+        _write_settings(draft, document)
         sync_folder(draft)
         try:
             draft.rename(path)
@@ -347,6 +350,10 @@ def _settle(draft: Path, settings: RunSettings) -> Path:
             return path
 
 
+def _write_settings(folder: Path, settings: files.RunSettings) -> None:
+    replace_file(folder / files.SETTINGS_FILE, settings.model_dump_json(indent=2).encode() + b"\n", sync=True)
+
+
 def _sweep(root: Path, now: float) -> None:
     """Remove drafts whose maker died; a draft lives for milliseconds."""
     for draft in root.glob(f"{_NEW_PREFIX}*"):
@@ -358,9 +365,9 @@ def _sweep(root: Path, now: float) -> None:
 def _is_abandoned(draft: Path) -> bool:
     """Return whether its maker died: they put their pid into the lock file only once they held the lock."""
     try:
-        if not (draft / LOCK_FILE).read_bytes():
+        if not (draft / files.LOCK_FILE).read_bytes():
             return False
-        lock_plan(draft / LOCK_FILE, "new").release()
+        files.lock_plan(draft / files.LOCK_FILE, "new").release()
     except (OSError, PlanLockedError, StoreWriteError):
         return False
     return True

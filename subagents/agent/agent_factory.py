@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from subagents.agent.run_context import AgentContext
 from vibe.core.agents.manager import AgentManager
@@ -17,6 +18,7 @@ from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolExecutor
 from vibe.core.tools.guidance import CallGuidance
+from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.ports import SubagentSpawner
 from vibe.core.tools.workspace import ReadTracker
@@ -80,6 +82,13 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
         reminders=taught_reminders(own.taught, todo_reminders(context.tools, own.state.conversation)),
         summarising=partial(context.guidance.library.load, SUMMARY_PROMPT),
     )
+
+
+def with_duty(kit: AgentKit, context: AgentContext, own: AgentParts, duty: HandIn) -> AgentKit:
+    """Return the kit that was made of these, with a value to end with: for one prompt, in the same conversation."""
+    tools = context.tools.with_tool(duty.tool_class())
+    executor = _executor(replace(context, tools=tools), own)
+    return replace(kit, hand_in=duty, tools=executor, offered=tools.schemas, notes=lambda: tools.visible.notes)
 
 
 def _executor(context: AgentContext, own: AgentParts) -> ToolExecutor:

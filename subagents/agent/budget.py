@@ -9,6 +9,7 @@ reservation, whatever the fan-out.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import TypeAlias
 
 import anyio
@@ -134,6 +135,15 @@ class Account:
     def has_price_limit(self) -> bool:
         """True if this account or one above it limits the price."""
         return any(entry.limits.max_price is not None for entry in self._entries)
+
+    def left(self) -> tuple[float, float]:
+        """The tokens and the USD that neither were spent on this account nor are expected of calls under way."""
+        own = self._entries[0]
+        tokens, price = own.limits.max_tokens, own.limits.max_price
+        free_tokens = inf if tokens is None else tokens - own.usage.total_tokens - RESERVED_WEIGHT * own.reserved_tokens
+        if price is None or own.cost_usd is None:
+            return free_tokens, inf
+        return free_tokens, price - own.cost_usd - RESERVED_WEIGHT * own.reserved_price
 
     def used_share(self) -> float:
         """The largest used share of any limit of this account or one above it."""

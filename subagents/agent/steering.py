@@ -21,6 +21,11 @@ class Steering:
         self._listeners: dict[str, tuple[Listen, Identify]] = {}
         self._early: dict[str, list[str]] = {}
 
+    @property
+    def at_work(self) -> tuple[str, ...]:
+        """The steps whose agents listen."""
+        return tuple(self._listeners)
+
     @contextmanager
     def attempt(self, step_id: str) -> Generator[None]:
         """Keep messages for a step's agent within the block, until that listens."""
@@ -29,6 +34,10 @@ class Steering:
             yield
         finally:
             self._early.pop(step_id, None)
+
+    def keep(self, step_id: str, texts: list[str]) -> None:
+        """Keep these messages, and those that come, for the agent that takes a step over within its attempt."""
+        self._early[step_id] = texts
 
     @contextmanager
     def heard_by(self, step_id: str, listen: Listen, identify: Identify) -> Generator[tuple[str, ...]]:

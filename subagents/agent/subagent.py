@@ -27,8 +27,8 @@ from vibe.core.messages import AssistantMessage, NeverStop, Spent, StopSignal, t
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.core.tools.hand_in import HandIn
-from vibe.core.tools.manager import ToolClass, ToolManager, profile_view
-from vibe.core.tools.questions import Answer, Question, UserInput
+from vibe.core.tools.manager import PROGRAM, ToolClass, ToolManager, profile_view
+from vibe.core.tools.questions import Question, QuestionAnswer, UserInput
 from vibe.core.turn import AgentKit
 
 
@@ -168,7 +168,10 @@ class SubAgent:
         if config.profile is not None:
             tools = profile_view(tools, config.profile, may_widen=False)
         attended = self._context.user_input is not None
-        allowed, denied = step_tools(config.mode, config.allowed_tools, config.denied_tools, attended=attended)
+        reading = (name for name, tool in tools.available.items() if tool.read_only)
+        harmless = tuple(name for name in reading if tools.origin(name) == PROGRAM)
+        patterns = config.mode, config.allowed_tools, config.denied_tools
+        allowed, denied = step_tools(*patterns, attended=attended, harmless=harmless)
         spawns = self._context.spawning is not None and self._state.subagents is not None
         chosen = tools.filtered(allowed, denied if spawns else (*denied, TASK_TOOL))
         return self._context.guidance.tools(chosen)
@@ -202,7 +205,7 @@ class SubAgent:
         """The step's model, with its prices where a limit depends on them."""
         profile = self.config.profile
         models = self._context.models
-        alias = self.config.model or (profile and profile.active_model) or self._context.default_model
+        alias = self.config.model or (profile and profile.model) or self._context.default_model
         priced = self.config.max_price is not None or self._context.account.has_price_limit
         return models.resolve_priced(alias) if priced else models.resolve(alias)
 
@@ -224,21 +227,27 @@ class SubAgent:
         )
 
     def _announce_start(self) -> None:
-        context = self._context
-        context.sink.publish(
-            SubAgentStartedEvent(
-                title=self.config.title,
-                mode=self.config.mode.value,
-                model=self._model.key,
-                tools=tuple(schema.name for schema in self._offered.schemas()),
-                max_tokens=self.config.max_tokens,
-                max_turns=self.config.max_turns,
-                parent_id=self.config.parent_id,
-                agent=self.config.profile.name if self.config.profile else "",
-                folder=str(context.workspace.root),
-                pid=os.getpid(),
-            )
-        )
+        context, config = self._context, self.config
+        tools = tuple(schema.name for schema in self._offered.schemas())
+        own = {"parent_id": config.parent_id, "agent": config.profile.name if config.profile else ""}
+        begun = _started_event(context, self._model, tools, config)
+        context.sink.publish(replace(begun, title=config.title, mode=config.mode.value, **own))
+
+
+def _started_event(
+    context: AgentContext, model: ModelConfig, tools: tuple[str, ...], limits: SubAgentConfig | ReaderLimits
+) -> SubAgentStartedEvent:
+    """The beginning of an agent; what it is called is still to be said."""
+    return SubAgentStartedEvent(
+        title="",
+        mode=ExecutionMode.DESIGN.value,
+        model=model.key,
+        tools=tools,
+        max_tokens=limits.max_tokens,
+        max_turns=limits.max_turns,
+        folder=str(context.workspace.root),
+        pid=os.getpid(),
+    )
 
 
 def finished_event(
@@ -267,11 +276,7 @@ def earlier_subagents(folder: Path, parent_id: str) -> Iterable[AgentUsage]:
 
 def _usage(agent_id: str, conversation: Transcript, parent_id: str | None, agent: str) -> AgentUsage:
     return AgentUsage(
-        agent_id=agent_id,
-        parent_id=parent_id,
-        agent=agent,
-        usage=conversation.usage,
-        cost_usd=conversation.cost_usd,
+        agent_id=agent_id, parent_id=parent_id, agent=agent, usage=conversation.usage, cost_usd=conversation.cost_usd
     )
 
 
@@ -324,21 +329,10 @@ class ReadOnlyAgent:
 
     def begin(self, title: str, offer: str) -> None:
         """Announce what it begins; ``offer`` is the tool it ends with."""
-        context, limits = self._context, self._limits
+        context = self._context
         self._started = context.run.clock()
-        context.sink.publish(
-            SubAgentStartedEvent(
-                title=title,
-                mode=ExecutionMode.DESIGN.value,
-                model=self.model.key,
-                tools=(*self.tools.available, offer),
-                max_tokens=limits.max_tokens,
-                max_turns=limits.max_turns,
-                agent=self._name,
-                folder=str(context.workspace.root),
-                pid=os.getpid(),
-            )
-        )
+        begun = _started_event(context, self.model, (*self.tools.available, offer), self._limits)
+        context.sink.publish(replace(begun, title=title, agent=self._name))
 
     def finish(self, acted: ActResult) -> None:
         """Announce that what it began has ended, and how."""
@@ -363,9 +357,8 @@ class ReadOnlyAgent:
             root=context.workspace.root, sink=context.sink, environ=context.environ, subagent={"id": self._name}
         )
         asking = None if context.user_input is None else _Once(context.user_input)
-        account = context.account.open(
-            f"the {self._name}", Limits(max_tokens=limits.max_tokens, max_price=limits.max_price)
-        )
+        own = Limits(max_tokens=limits.max_tokens, max_price=limits.max_price)
+        account = context.account.open(f"the {self._name}", own)
         return agent_kit(
             replace(
                 context,
@@ -402,6 +395,6 @@ class _Once(Struct, eq=False):
 
     _ask: UserInput | None
 
-    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
         ask, self._ask = self._ask, None
         return None if ask is None else await ask(questions, request_id)

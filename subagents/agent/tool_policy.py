@@ -14,13 +14,15 @@ def step_tools(
     denied: tuple[str, ...] = (),
     *,
     attended: bool = False,
+    harmless: tuple[str, ...] = (),
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The patterns of what one step may use, and of what it may not: a tool is there if only the former name it.
 
     Its own ``allowed`` list counts if it has one, else its mode's; denials always add up. Patterns are names, globs or
     ``re:`` expressions.
 
-    ``attended``: a person is at the prompt, so that they can be asked.
+    ``attended``: a person is at the prompt, so that they can be asked. ``harmless`` are the names of those of a program
+    that change nothing: any mode has them.
     """
-    own = (*MODE_CATALOG[mode].default_tools, *INTERACTIVE_TOOLS) if allowed is None else allowed
+    own = (*MODE_CATALOG[mode].default_tools, *INTERACTIVE_TOOLS, *harmless) if allowed is None else allowed
     return own, denied if attended else (*denied, *INTERACTIVE_TOOLS)

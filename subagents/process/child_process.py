@@ -58,6 +58,9 @@ class StepProcess:
     What it prints goes nowhere; only the end of it is kept. ``link`` is the run's end of its link.
     """
 
+    why_lost = ""
+    """Never lost: how it ended is known."""
+
     def __init__(self, process: Process, link: SocketTransport, output: int, mark: str) -> None:
         self.link = link
         self._process = process
@@ -66,13 +69,14 @@ class StepProcess:
         self._tail = b""
 
     @classmethod
-    async def start(cls, program: StepProgram) -> StepProcess:
-        """Start one, and let it prepare for the run.
+    async def start(cls, program: StepProgram, *descriptors: int) -> StepProcess:
+        """Start one, which is given these descriptors, and let it prepare for the run.
 
         Raises:
             ProcessStartError: the system refuses.
         """
         mark = uuid4().hex
+        environ = {**program.environ, MARK: mark}
         try:
             ours, theirs = socket.socketpair()
             printed, output = os.pipe()
@@ -82,9 +86,9 @@ class StepProcess:
         try:
             with theirs:
                 process = await anyio.open_process(
-                    [*program.argv, str(theirs.fileno()), str(os.getpid())],
+                    [*program.argv, *map(str, (*descriptors, theirs.fileno(), os.getpid()))],
                     stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                    env={**program.environ, MARK: mark}, start_new_session=True, pass_fds=(theirs.fileno(),),
+                    env=environ, start_new_session=True, pass_fds=(*descriptors, theirs.fileno()),
                 )  # fmt: skip
         except BaseException as error:
             ours.close()

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import anyio.to_thread
@@ -27,9 +27,10 @@ from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, u
 from subagents.process.child_process import ProcessStartError, StepProcess, StepProgram
 from subagents.process.parent import StepServer
 from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchError, StopAtTurnEnd
+from subagents.process.transport import Carrier
 from subagents.step.local_executor import attempt_spending
 from subagents.step.tamper_guard import RunClaims
-from subagents.step_result import ENVIRONMENT_REASON
+from subagents.step_result import ENVIRONMENT_REASON, LOST_REASON
 from vibe.core.messages import Outcome, Spending, Usage, total_of
 
 
@@ -201,43 +202,55 @@ class ProcessExecutor(Struct, eq=False):
             process = await self._pool.take()
         except ProcessStartError as error:
             return unserved(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
-        attempt = _Attempt(process, self._services, others)
-        try:
-            with self._services.steering.heard_by(task.step_id, attempt.server.tell, attempt.agent_id) as early:
-                await attempt.work(structs.replace(task, told=(*task.told, *early)), stop)
-        finally:
-            await attempt.end()
+        attempt = await Attempt(process, self._services, others).make(task, stop)
         result = attempt.server.result or await self._unfinished(task, attempt)
         result = structs.replace(result, pid=process.pid)
         if result.reason == "internal" and process.printed:
             logger.error("step %s in its process:\n%s", task.step_id, process.printed)
         return result
 
-    async def _unfinished(self, task: StepTask, attempt: _Attempt) -> StepResult:
+    async def _unfinished(self, task: StepTask, attempt: Attempt) -> StepResult:
         """Return what an attempt came to that did not say so itself; its calls are counted all the same."""
         folder = await anyio.to_thread.run_sync(self._step_folder, task.step_id)
         said = await anyio.to_thread.run_sync(attempt_spending, folder, task.attempt)
         return structs.replace(attempt.verdict(), **structs.asdict(total_of((said, *attempt.server.lost))))
 
 
-class _Attempt:
-    """One attempt and its process."""
+class Attempt:
+    """One attempt and what it is made in."""
 
-    def __init__(self, process: StepProcess, services: RunServices, others: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, process: Carrier, services: RunServices, others: Callable[[], Sequence[str]]) -> None:
         self._process = process
-        self._account = services.account
+        self._services = services
         self._events = EventCloser(services.sink)
         self.server = StepServer(replace(services, sink=self._events), process.link, others)
+        self.heard: list[str] = []
+        """Messages to its agent that it was given."""
         self._flaw: LinkError | None = None
         self._hung_up = False
         self._stopped = False
         self._late = False
         self._begun = anyio.Event()
 
-    async def work(self, task: StepTask, stop: StopSignal) -> None:
+    async def make(self, task: StepTask, stop: StopSignal) -> Self:
+        """Have the process do it, also what people say meanwhile, and leave nothing of it."""
+        try:
+            with self._services.steering.heard_by(task.step_id, self._tell, lambda: self._events.agent_id) as early:
+                self.heard += early
+                await self._work(structs.replace(task, told=(*task.told, *early)), stop)
+        finally:
+            await self._end()
+        return self
+
+    async def _tell(self, text: str, by: str = "") -> bool:
+        is_heard = await self.server.tell(text, by)
+        self.heard += [text] * is_heard
+        return is_heard
+
+    async def _work(self, task: StepTask, stop: StopSignal) -> None:
         """Have the process do it, until it is done, gone, or far too late."""
         limit = math.inf if task.step.timeout_seconds is None else task.step.timeout_seconds + LATE_SECONDS
-        with anyio.move_on_after(limit) as scope:
+        with anyio.move_on_after(limit * (1 + len(task.setup))) as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._process.listen)
                 group.start_soon(self._pass_on, stop)
@@ -245,7 +258,7 @@ class _Attempt:
                 group.cancel_scope.cancel()
         self._late = scope.cancelled_caught
 
-    async def end(self) -> None:
+    async def _end(self) -> None:
         """See to it that nothing of it is left, among the processes and in what was announced."""
         told = self.server.result is not None
         await self._process.end(grace_seconds=EXIT_SECONDS if self._hung_up else 0.0)
@@ -253,24 +266,23 @@ class _Attempt:
             verdict = self.verdict()
             self._events.close_open(verdict.outcome.value, verdict.reason or "", verdict.detail)
 
-    def agent_id(self) -> str | None:
-        """The id of its agent, once that has announced itself."""
-        return self._events.agent_id
-
     def verdict(self) -> StepResult:
         """Return what it came to if it did not say so itself; known once it has ended."""
         if self._late:
             return StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
         if self._stopped:
             return StepResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
+        if self._flaw is None and self._process.why_lost:
+            return StepResult(outcome=Outcome.FAILED, reason=LOST_REASON, detail=self._process.why_lost)
         if isinstance(self._flaw, MismatchError):
             return StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(self._flaw))
         return StepResult(outcome=Outcome.FAILED, reason=CRASHED, detail=self._cause())
 
     async def _serve(self, task: StepTask) -> None:
         try:
+            account = self._services.account
             if await self.server.meet():
-                await self.server.send(Begin(task, self._account.usage, self._account.cost_usd))
+                await self.server.send(Begin(task, account.usage, account.cost_usd))
                 self._begun.set()
                 await self.server.serve()
             self._hung_up = True

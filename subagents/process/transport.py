@@ -1,10 +1,10 @@
-"""The transport of a link's lines: a port, and a socket to a process of this machine."""
+"""Links and what they lead to: two ports, and the link of lines over a socket to a process of this machine."""
 
 from __future__ import annotations
 
 import socket
 from collections import deque
-from typing import Protocol
+from typing import Protocol, TypeAlias, TypeVar
 
 import anyio
 from anyio import wait_readable, wait_writable
@@ -16,27 +16,66 @@ LONGEST_LINE = 64 * 1024 * 1024
 """Bytes; a longer message is invalid."""
 
 
-class Transport(Protocol):
-    """One end of a link. A line comes out whole at the other end, after all that were sent before it, or not at all."""
+T = TypeVar("T")
 
-    def post(self, line: bytes) -> None:
-        """Send a line; it is out of this process when this returns. One that the other end cannot get is lost."""
+
+class Link(Protocol[T]):
+    """One end of a link. What is sent comes out whole at the other end, after all sent before it, or not at all."""
+
+    def post(self, message: T, /) -> None:
+        """Send something; lost if the other end can't get it. A line is out of this process when this returns."""
         ...
 
-    async def send(self, line: bytes) -> None:
-        """Send a line, and let others work meanwhile. One that the other end cannot get is lost."""
+    async def send(self, message: T, /) -> None:
+        """Send something once there is room for it, and let others work meanwhile; lost if the other end is gone."""
         ...
 
-    async def receive(self) -> bytes | None:
-        """Return the next line, without its end; None once the other end is gone and there will be no other.
+    async def receive(self) -> T | None:
+        """Return what comes next, a line without its end; None once the other end is gone and there is no more.
 
         Raises:
-            LinkError: a line comes without an end.
+            LinkError: it is invalid, or a line without an end.
         """
         ...
 
     def close(self) -> None:
         """Leave; the other end gets what was sent, and then the end."""
+        ...
+
+
+Transport: TypeAlias = Link[bytes]
+"""A link of lines."""
+
+
+class Carrier(Protocol):
+    """The place where an attempt is made. The taker must call ``end`` in every case."""
+
+    @property
+    def link(self) -> Transport:
+        """The run's end of the attempt's link."""
+        ...
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of that, negative for a signal; None: unknown, or it runs."""
+        ...
+
+    @property
+    def printed(self) -> str:
+        """The end of what it printed."""
+        ...
+
+    @property
+    def why_lost(self) -> str:
+        """The reason why nothing is known of it any more; blank: it is not lost."""
+        ...
+
+    async def listen(self) -> None:
+        """Take what it prints."""
+        ...
+
+    async def end(self, *, grace_seconds: float = 0.0) -> None:
+        """Wait so long for it to leave, then see to it that it is gone. Shielded."""
         ...
 
 

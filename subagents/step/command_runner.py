@@ -66,6 +66,7 @@ class HostCommands:
         self._place = Place(roots=(context.workspace.root,), network=context.network)
         self._root = context.workspace.root
         self._environ = context.environ
+        self._variables = task.variables
         self._sink = TaggingSink(context.sink, subagent_step_id=task.step_id)
 
     def masked(self, text: str) -> str:
@@ -92,7 +93,8 @@ class HostCommands:
     async def _run(self, command: str, *, purpose: Purpose) -> CommandResult:
         call_id = uuid4().hex
         own = purpose is Purpose.STEP
-        environ = command_environ(self._environ) | NOT_INTERACTIVE if own else child_environ(self._environ)
+        common = command_environ(self._environ) | NOT_INTERACTIVE if own else child_environ(self._environ)
+        environ = {**common, **self._variables}
 
         async def stream(piece: OutputPiece) -> None:
             self._sink.publish(

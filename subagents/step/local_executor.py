@@ -21,7 +21,6 @@ from subagents.step.config_files import ConfigChange
 from subagents.step.prompts import REPAIR_HEADINGS, config_message, first_message, repair_message, result_files
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, TamperGuard, record_name
 from vibe.core.agent_loop import ActResult
-from vibe.core.agents.manager import UnknownAgentError
 from vibe.core.agents.models import AgentProfile
 from vibe.core.messages import Outcome, Spending, Spent, total_of
 from vibe.core.modes import WRITE_TOOLS
@@ -31,6 +30,7 @@ from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.shell.sandbox.settings import Network
+from vibe.system.errors import innermost
 from vibe.system.failing_lines import failing_part
 from vibe.system.plain_text import some_of
 from vibe.system.process import kill_marked
@@ -229,6 +229,10 @@ class LocalExecutor(Struct, eq=False):
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do one attempt at a step within its time; see ``StepExecutor``."""
+        for job in task.setup_jobs(task.setup):
+            done = await self.run(job, stop)
+            if done.outcome is not Outcome.COMPLETED:
+                return done if done.outcome is Outcome.INTERRUPTED else job.setup_failed(done)
         started = self._context.run.clock()
         mark = uuid4().hex
         context = self._context_of(task, mark)
@@ -282,16 +286,15 @@ class LocalExecutor(Struct, eq=False):
             run = replace(run, turns=None)
             workspace = replace(workspace, root=Path(task.workdir), stands_for=workspace.root, files=DISK)
         network = None if task.step.network is None else Network(task.step.network)
-        return replace(own, run=run, workspace=workspace, network=network, environ={**own.environ, ATTEMPT_MARK: mark})
+        environ = {**own.environ, **task.variables, ATTEMPT_MARK: mark}
+        return replace(own, run=run, workspace=workspace, network=network, environ=environ)
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
         """The profile the step names. A plan that names one was checked before it started."""
         if task.step.agent is None:
             return None
         agents = self._context.agents
-        if agents is None:
-            raise UnknownAgentError(task.step.agent, ())
-        return agents.delegated(task.step.agent)
+        return None if agents is None else agents.delegated(task.step.agent)
 
     def _config(self, task: StepTask) -> SubAgentConfig:
         return SubAgentConfig(
@@ -303,7 +306,7 @@ class LocalExecutor(Struct, eq=False):
             max_tokens=task.max_tokens,
             max_turns=task.max_turns,
             max_price=task.step.max_price,
-            model=task.step.model,
+            model=next(iter(task.step.models), None),
             profile=self._profile(task),
             caller=f"{task.step_id}:{task.conversation}" if task.conversation else "",
             hand_in=None
@@ -318,7 +321,8 @@ def _bounded(context: AgentContext, task: StepTask, guard: TamperGuard) -> Agent
     workspace = replace(
         context.workspace, writes=claim, protected=guard.protected, configures_checks=guard.configures
     ).granting([Path(file) for file in result_files(task)], write=False)
-    accepted = claim is not None and context.run.accepted_writes.issuperset(claim)
+    named = claim if task.item is None else task.item.writes
+    accepted = named is not None and context.run.accepted_writes.issuperset(named)
     approvals = context.approvals.at_least(ApprovalMode.EDITS) if accepted else context.approvals
     return replace(context, workspace=workspace, approvals=approvals)
 
@@ -333,6 +337,12 @@ def transcript_name(attempt: int, conversation: str = "") -> str:
     return f"{_name('messages', attempt, conversation)}.jsonl"
 
 
+def has_begun(step_folder: Path, task: StepTask) -> bool:
+    """Return whether an attempt has a conversation that says how far it came; reads files."""
+    conversation = step_folder / transcript_name(task.attempt, task.conversation)
+    return task.has_agent and conversation.is_file() and conversation.stat().st_size > 0
+
+
 def _name(kind: str, attempt: int, conversation: str) -> str:
     return ".".join((kind, *([str(attempt)] if attempt > 1 else []), *([conversation] if conversation else [])))
 
@@ -343,19 +353,17 @@ async def ended_soon(work: Callable[[], Awaitable[T]], mark: str) -> T:
     None keeps it waiting then for longer than 0.5 s, whatever ``work`` grants them.
     """
     ended = Event()
-    results: list[T] = []
-    failure: Exception | None = None
-    async with create_task_group() as group:
-        group.start_soon(_hurry, ended, mark)
-        try:
-            results.append(await work())
-        except Exception as error:  # noqa: BLE001  raised below, not as one of a group
-            failure = error
-        finally:
-            ended.set()
-    if failure is not None:
-        raise failure
-    return results[0]
+    try:
+        async with create_task_group() as group:
+            group.start_soon(_hurry, ended, mark)
+            try:
+                return await work()
+            finally:
+                ended.set()
+    except ExceptionGroup as group_of_one:
+        error = innermost(group_of_one)
+        raise error from error.__cause__  # which tells what the system had run out of
+    raise AssertionError("the group swallows nothing")  # for the type checker
 
 
 async def _hurry(ended: Event, mark: str) -> None:

@@ -49,7 +49,11 @@ def first_message(task: StepTask) -> str:
     if task.inputs:
         told = _inputs(task.inputs, _room(task, INPUTS_SHARE, MAX_INPUTS))
         parts.append(f"# What the steps before this one report\n{told}")
+    if task.before:
+        parts.append(f"# An attempt before this one, by another model, did not get this step done\n{task.before}")
     parts.append(f"# Your step: {task.step.title}\n{task.step.instructions}")
+    if task.item is not None and task.item.file is not None:
+        parts.append(f"Your step is about one item of a list. What of it is cut here is whole in {task.item.file}.")
     if task.step.writes is not None:
         parts.append("You may write only these files: " + (", ".join(task.step.writes) or "none") + ".")
     if task.step.verify:
@@ -101,7 +105,8 @@ def _comment(comment: ReviewComment) -> str:
 
 def result_files(task: StepTask) -> tuple[str, ...]:
     """The files outside the workspace that ``first_message`` may refer to."""
-    return tuple(one.result_file for one in task.inputs if one.result_file is not None)
+    own = () if task.item is None else (task.item.file,)
+    return tuple(file for file in (*own, *(one.result_file for one in task.inputs)) if file is not None)
 
 
 def _ending(task: StepTask) -> str:

@@ -16,6 +16,8 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, StaleTreeError, WorktreeError
 from subagents.worktree.merge import MergePlan
 from subagents.worktree.repository import ABSENT, Change, Repository, stdin_of
@@ -198,7 +200,9 @@ def held(repository: Repository, lock: FileLock) -> Generator[Repository]:
         WorktreeError: the folder can't be made.
     """
     with lock:
-        locked = repository.with_lock(lock.descriptor)
+        locked = replace(
+            repository, git=replace(repository.git, locks=(lock.descriptor,))
+        )  # which its commands keep open
         drop_own_index_lock(locked.git_dir)
         shutil.rmtree(locked.scratch, ignore_errors=True)
         try:

@@ -19,16 +19,10 @@ from msgspec import Struct, field, structs
 from ipc.events import WarningEvent, WorktreeEvent
 from ipc.sink import EventSink
 from subagents.executor import KeptWork, StepExecutor, StepResult, StepTask, StopSignal, unserved
-from subagents.step.local_executor import transcript_name
+from subagents.step.local_executor import has_begun
 from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
-from subagents.worktree.lifecycle import (
-    ENDED,
-    Phase,
-    StepWorktree,
-    WorktreePlace,
-    WorktreeRecord,
-)
+from subagents.worktree.lifecycle import ENDED, Phase, StepWorktree, WorktreePlace, WorktreeRecord
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Repository
 from subagents.worktree.worktree import OUR_LABEL, PUT_AWAY, remove_folder, remove_if_empty
@@ -132,38 +126,21 @@ class WorktreeExecutor(Struct, eq=False):
 
     async def _run(self, task: StepTask, stop: StopSignal) -> StepResult:
         step = await self._worktree(task.step_id, task.attempt, task.step.title)
-        restarts = await to_thread.run_sync(self._restarts, task)
-        record = await self._alone(partial(step.open, restarts=restarts))
+        goes_on = await to_thread.run_sync(lambda: has_begun(self._place.step_folder(task.step_id), task))
+        record = await self._alone(partial(step.open, restarts=not goes_on))
         if record.phase is Phase.WORKING:
             self._announce(task, record, "created")
             if record.base.left_out:
                 said = LEFT_UNREAD.format(step=repr(task.step_id), files=name_some(record.base.left_out))
                 self._warn(task, said, code="worktree.left_out")
-            result = await self._set_up(task, stop, step, record)
-            result = result or await self._inner.run(_in_worktree(task, step), stop)
+            elsewhere = getattr(self._inner, "works_elsewhere", False)
+            setup = tuple(self._place.setup) if step.is_new or elsewhere else ()
+            result = await self._inner.run(structs.replace(_in_worktree(task, step), setup=setup), stop)
+            task = structs.replace(task, setup=setup if elsewhere else ())  # what is left is done here
             if _goes_on(result):
                 return structs.replace(result, files_changed=(), folder=record.folder)  # none of the user's yet
             record = await self._finish(step, result)
         return await self._merge(task, stop, step, record)
-
-    async def _set_up(
-        self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
-    ) -> StepResult | None:
-        """Run the user's commands in a worktree that is new; a result if the step can't begin."""
-        if record.set_up or not self._place.setup:
-            return None
-        own = _in_worktree(task, step).with_step(title=f"Set up: {task.step.title}", verify=[], output_schema=None)
-        for number, command in enumerate(self._place.setup, start=1):
-            job = structs.replace(own.with_step(command=command), inputs=(), conversation=f"setup{number}")
-            done = await self._inner.run(job, stop)
-            if _goes_on(done):
-                return done
-            if done.outcome is not Outcome.COMPLETED:
-                said = done.detail or done.reason or done.outcome.value
-                detail = f"the command {command!r} of [worktree] setup failed: {said}"
-                return structs.replace(done, reason="setup", detail=detail)
-        await to_thread.run_sync(step.note_set_up)
-        return None
 
     async def recover(self) -> None:
         """Carry to its end what a killed process was merging; before any step starts.
@@ -209,11 +186,6 @@ class WorktreeExecutor(Struct, eq=False):
             if work is not None:
                 await self._delete(work.top)
 
-    def _restarts(self, task: StepTask) -> bool:
-        """Return whether an attempt has no conversation that says how far it came: it does all of its work."""
-        conversation = self._place.step_folder(task.step_id) / transcript_name(task.attempt, task.conversation)
-        return not task.has_agent or not conversation.is_file() or not conversation.stat().st_size
-
     async def _delete(self, rest: Path) -> None:
         if self._janitors is not None:
             delete = partial(shutil.rmtree, rest, ignore_errors=True)  # not the folder: the next is made in it
@@ -239,7 +211,7 @@ class WorktreeExecutor(Struct, eq=False):
         except WorktreeError as error:
             if unserved(error):
                 raise
-            record = await to_thread.run_sync(step.read) or record
+            record = await to_thread.run_sync(self._place.record, task.step_id) or record
             result = record.result or StepResult(outcome=Outcome.FAILED)
             merged = await self._alone(partial(step.drop, result=_refused(result, error)))
         if isinstance(merged, StepResult):
@@ -296,9 +268,8 @@ class WorktreeExecutor(Struct, eq=False):
                 checked = await self._inner.run(check_task(task), stop)
                 if _goes_on(checked):
                     return _paused(so_far, checked)
-                problem = (
-                    f"{checked.detail}\n{checked.summary}".strip() if checked.outcome is not Outcome.COMPLETED else ""
-                )
+                said = f"{checked.detail}\n{checked.summary}".strip()
+                problem = said if checked.outcome is not Outcome.COMPLETED else ""
             if not problem:
                 resolved = await _shielded(partial(step.end_conflict, conflict, so_far))
                 self._announce(task, resolved, "resolved", files=tuple(conflict.paths))
@@ -372,9 +343,8 @@ def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:
 
 def _goes_on(result: StepResult) -> bool:
     """Return whether the attempt will be continued, in the same worktree."""
-    return result.outcome is Outcome.INTERRUPTED or (
-        result.provider_refused and result.outcome is not Outcome.COMPLETED
-    )
+    is_refused = result.provider_refused and result.outcome is not Outcome.COMPLETED
+    return result.outcome is Outcome.INTERRUPTED or is_refused
 
 
 def _paused(so_far: StepResult, last: StepResult) -> StepResult:
@@ -462,9 +432,8 @@ class Resolving(Struct, frozen=True, kw_only=True):
             marks="<<<<<<<, |||||||, =======, >>>>>>>",
         )
         if task.step.verify:
-            prompt += (
-                "\nThen the host runs these checks:\n" + "\n".join(f"- `{line}`" for line in task.step.verify) + "\n"
-            )
+            checks = "\n".join(f"- `{line}`" for line in task.step.verify)
+            prompt += f"\nThen the host runs these checks:\n{checks}\n"
         return f"{prompt}\nAn earlier try was not good enough: {problem}\n" if problem else prompt
 
 

@@ -41,10 +41,7 @@ class Phase(StrEnum):
 
 
 class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt's worktree. ``rounds`` counts the conflicts so far, ``left_out`` are paths that were not committed.
-
-    ``set_up``: the user's commands ran in it.
-    """
+    """One attempt's worktree. ``rounds`` counts the conflicts so far, ``left_out`` are paths in no commit."""
 
     attempt: int
     branch: str
@@ -57,7 +54,6 @@ class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rounds: int = 0
     plan: MergePlan | None = None
     left_out: tuple[str, ...] = ()
-    set_up: bool = False
 
 
 MOST_ROUNDS = 3
@@ -128,6 +124,8 @@ class StepWorktree(Struct, kw_only=True, eq=False):
     number: int
     title: str = ""
     repository: Repository
+    is_new: bool = False
+    """It was made, or made anew, when the attempt was taken up."""
     _changes: tuple[Change, ...] = ()  # of the work, once it is known
 
     @property
@@ -148,14 +146,6 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         whose = f"step {self.step_id!r} of plan {plan_id}"
         return Words(work=f"{title}\n\n{work_of(self.step_id, plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
 
-    def read(self) -> WorktreeRecord | None:
-        """The record of this attempt, or of the latest before it.
-
-        Raises:
-            WorktreeError: it can't be read back.
-        """
-        return self.place.record(self.step_id)
-
     def open(self, repository: Repository, *, restarts: bool) -> WorktreeRecord:
         """Take the attempt up where it is, or begin it with a fresh worktree.
 
@@ -164,7 +154,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         Raises:
             WorktreeError: the repository is in no state for it, or git or the disk refuses.
         """
-        record = self.read()
+        record = self.place.record(self.step_id)
         if record is not None and record.attempt != self.number:
             replace(self, number=record.attempt).clear(repository)
             record = None
@@ -173,13 +163,9 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         if record is None or record.phase is Phase.CREATING:
             return self._create(repository)
         if record.phase is Phase.WORKING and (restarts or not self.folder.is_there):
+            self.is_new = True
             self.worktree(repository).create(record.base)
-            return self._write(structs.replace(record, set_up=False))
         return record
-
-    def note_set_up(self) -> WorktreeRecord:
-        """Remember that the user's commands ran in it."""
-        return self._write(structs.replace(self._record(), set_up=True), sync=False)
 
     def finish(self, result: StepResult) -> WorktreeRecord:
         """Commit the work, in the worktree alone.
@@ -331,11 +317,12 @@ class StepWorktree(Struct, kw_only=True, eq=False):
             phase=Phase.CREATING,
         )
         self._write(record, sync=False)
+        self.is_new = True
         folder.create(record.base)
         return self._write(structs.replace(record, phase=Phase.WORKING), sync=False)
 
     def _record(self) -> WorktreeRecord:
-        record = self.read()
+        record = self.place.record(self.step_id)
         if record is None:
             raise WorktreeError(f"{str(self.place.step_folder(self.step_id) / RECORD_FILE)!r} is gone")
         return record

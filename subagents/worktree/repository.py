@@ -199,10 +199,6 @@ class Repository(Struct, frozen=True, kw_only=True):
         """Our folder in the repository's own."""
         return self.git_dir / SCRATCH
 
-    def with_lock(self, descriptor: int) -> Repository:
-        """The same repository, whose commands keep a lock's descriptor open."""
-        return replace(self, git=replace(self.git, locks=(descriptor,)))
-
     def state(self) -> RepositoryState:
         """Return how it stands now."""
         words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--no-renames")
@@ -283,12 +279,7 @@ class Repository(Struct, frozen=True, kw_only=True):
 
 
 def open_repository(
-    workspace: Path,
-    environ: Mapping[str, str],
-    keep: Path,
-    *,
-    own: OwnPlaces = NO_OWN_PLACES,
-    programs: bool = False,
+    workspace: Path, environ: Mapping[str, str], keep: Path, *, own: OwnPlaces = NO_OWN_PLACES, programs: bool = False
 ) -> Repository:
     """The repository of a workspace, if worktree steps can run there; ``own`` are places that hold no work.
 

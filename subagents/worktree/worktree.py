@@ -156,7 +156,9 @@ class Worktree(Struct, frozen=True, kw_only=True):
             self._add(base.commit)
         except OSError as error:
             raise WorktreeError(f"{str(self.path)!r} can't be made: {error.strerror}") from error
-        self._date_index_ahead()
+        # Dated ahead, the index has git take files written in the same second (all of them) for unchanged: else each
+        # would be read again, twice; ``_touch_changed`` makes up for changes that git could miss.
+        (self._admin / WRITTEN).write_text(str(date_ahead(self._admin / "index")))
         self.workdir.mkdir(parents=True, exist_ok=True)  # a workspace of which nothing was ever committed
         link_shared(self.repository.share, self.repository.workspace, self.workdir)
 
@@ -187,23 +189,23 @@ class Worktree(Struct, frozen=True, kw_only=True):
             MergeRefusedError: it holds a repository of its own.
             GitFailedError: git refuses.
         """
-        tree = self._tree()
+        tree = self.tree()
         changes = self.repository.changes(base.commit, tree)
         if not changes:
             return None
         commit = self.repository.commit(tree, [base.commit], message)
-        self._git("update-ref", self.ref, commit)
+        self.git("update-ref", self.ref, commit)
         return commit, changes
 
     def begin_conflict(self, work: str, conflict: MergeConflict) -> None:
         """Merge the commit ``conflict.onto`` into the step's work; what clashes is left with conflict markers."""
         if self._merge_head() == conflict.onto:
             return
-        self._git("symbolic-ref", "HEAD", self.ref)
-        self._git("update-ref", self.ref, work)
-        self._git("read-tree", "--reset", "-u", work)
+        self.git("symbolic-ref", "HEAD", self.ref)
+        self.git("update-ref", self.ref, work)
+        self.git("read-tree", "--reset", "-u", work)
         words = ("merge", "--no-commit", "--no-ff", "--no-verify", "--strategy=ort", conflict.onto)
-        answer = self._git.ask(*words)
+        answer = self.git.ask(*words)
         if answer.code not in (0, 1) or self._merge_head() != conflict.onto:
             raise GitFailedError(words, self.path, answer.problem)
         for path in self._unmerged():
@@ -220,10 +222,10 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
     def end_conflict(self, conflict: MergeConflict, message: str) -> str:
         """Commit the resolution on ``conflict.onto`` and end the merge."""
-        commit = self.repository.commit(self._tree(), [conflict.onto], message)
-        self._git("symbolic-ref", "HEAD", self.ref)
-        self._git("update-ref", self.ref, commit)
-        self._git("merge", "--quit")
+        commit = self.repository.commit(self.tree(), [conflict.onto], message)
+        self.git("symbolic-ref", "HEAD", self.ref)
+        self.git("update-ref", self.ref, commit)
+        self.git("merge", "--quit")
         return commit
 
     def admin_folder(self) -> Path | None:
@@ -281,30 +283,39 @@ class Worktree(Struct, frozen=True, kw_only=True):
         return admin
 
     @property
-    def _git(self) -> Git:
+    def git(self) -> Git:
+        """Git in it.
+
+        Raises:
+            WorktreeError: it is no longer a worktree.
+        """
         return self.repository.git.at(self.path, self._admin)
 
-    def _tree(self) -> str:
+    def tree(self, index: str = "") -> str:
+        """Return the tree of all its files but ignored ones.
+
+        ``index`` is the name of a copy of its index that takes them up; blank: the index itself does.
+
+        Raises:
+            MergeRefusedError: it holds what can't be committed.
+            WorktreeError: git or the disk refuses.
+        """
         self._touch_changed()
-        git, admin = self._git, self._admin
+        git, admin = self.git, self._admin
+        if index:
+            shutil.copy2(admin / "index", admin / index)  # with its date, by which git knows what to look at again
         check_submodules(self.repository, git, admin)
         links = shared_links(self.repository.share, self.repository.workspace, self.workdir)
         outside = [f":(top,exclude,literal){link.relative_to(self.path).as_posix()}" for link in links]
-        inner, closed = self.repository.record(git, outside)
+        inner, closed = self.repository.record(git, outside, index=admin / index if index else None)
         if inner:
             raise MergeRefusedError(f"the step made a git repository at {name_some(inner)}, which can't be committed")
         if closed:
             raise MergeRefusedError(f"the step left {name_some(closed)}, which can't be read and so can't be committed")
+        if index:
+            return git("write-tree", index=admin / index).text
         date_ahead(admin / "index")
         return git("write-tree").text
-
-    def _date_index_ahead(self) -> None:
-        """Date the index ahead, so that git takes files written in the same second (all of them) for unchanged.
-
-        Else it would read each of them again, twice; ``_touch_changed`` makes up for changes it could miss.
-        """
-        admin = self._admin
-        (admin / WRITTEN).write_text(str(date_ahead(admin / "index")))
 
     def _touch_changed(self) -> None:
         """Give files that changed right after the checkout a new date: git counts in seconds and might miss them."""
@@ -322,15 +333,15 @@ class Worktree(Struct, frozen=True, kw_only=True):
         return text_of(admin / "MERGE_HEAD").strip() if admin else ""
 
     def _holds(self, commit: str) -> bool:
-        return self._git.ask("merge-base", "--is-ancestor", commit, "HEAD").code == 0
+        return self.git.ask("merge-base", "--is-ancestor", commit, "HEAD").code == 0
 
     def _unmerged(self) -> list[str]:
-        items = self._git("ls-files", "-u", "-z").items
+        items = self.git("ls-files", "-u", "-z").items
         return list(dict.fromkeys(item.partition("\t")[2] for item in items))
 
     def _explain(self, path: str, onto: str) -> None:
         """Put marks in a file that git leaves none in (binary, deleted, another kind): they say what to choose from."""
-        items = self._git("ls-files", "-u", "-z", "--", f":(top,literal){path}").items
+        items = self.git("ls-files", "-u", "-z", "--", f":(top,literal){path}").items
         sides = {item.split(" ", 2)[2][0]: item.split(" ", 2)[1] for item in items}
         ours, theirs = _side(sides.get("2")), _side(sides.get("3"))
         file = self.path / path

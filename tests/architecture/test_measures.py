@@ -13,18 +13,18 @@ SCRIPT = runpy.run_path(str(ROOT / "scripts" / "measure-tree"))
 measure = cast("Callable[[Path], tuple[dict[str, int], dict[str, list[str]]]]", SCRIPT["measure"])
 
 MOST = {
-    "code lines": 69_100,
+    "code lines": 75_504,
     "modules in import circles": 0,
     "imports of our own in functions": 109,
     "imports of others in functions": 94,
-    "modules with a single importer": 75,
+    "modules with a single importer": 87,
     "small modules with a single importer": 3,
-    "modules with over 20 imports": 12,
+    "modules with over 20 imports": 13,
     "widest module, imports": 32,
     "reach-ins": 97,
     "doubled class names": 0,
     "lines over 120 columns": 0,
-    "protocols": 30,
+    "protocols": 32,
     "step types": 26,
     "decision types": 6,
 }

@@ -46,11 +46,10 @@ def of(step_id: str) -> dict[str, Any]:
 async def opened(on: Stage) -> float:
     """Milliseconds until the tiles are drawn."""
     chat = on.app.chat_screen
-    desk = AgentDesk(chat=ScriptedChat(), requests=chat.requests, clock=time.time)
-    fleet, drawn = FleetScreen(on.app.store.view, desk), anyio.Event()
-    on.app.store.add(fleet.present)
+    desk = AgentDesk(store=on.app.store, chat=ScriptedChat(), requests=chat.requests, clock=time.time)
+    fleet, drawn = FleetScreen(desk), anyio.Event()
     began = time.perf_counter()
-    on.app.push_screen(fleet, lambda _: on.app.store.remove(fleet.present))
+    on.app.push_screen(fleet)
     while not fleet.query(FleetView) or not fleet.query_one(FleetView).places:
         await on.pilot.pause(0)
     fleet.call_after_refresh(drawn.set)

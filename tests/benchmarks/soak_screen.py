@@ -210,7 +210,7 @@ def plan(person: Person, number: int) -> None:
     person.wait_for("accept and run")
     person.rest()
     person.type("a")
-    person.wait_for(rf"note{number} +completed")
+    person.wait_for("Plan completed")
     person.rest()
 
 

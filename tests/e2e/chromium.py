@@ -15,6 +15,8 @@ from websockets.sync.client import ClientConnection, connect
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 """None where Chromium is not installed."""
+OTHER_NAME = "vibe.test"
+"""Of this machine, to the browser: plain HTTP from there is not what it calls secure."""
 FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -22,6 +24,8 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--no-first-run",
     "--disable-background-networking",
+    "--force-prefers-reduced-motion",  # what turns is painted sixty times a second
+    f"--host-resolver-rules=MAP {OTHER_NAME} 127.0.0.1",
     "--remote-debugging-port=0",
 )
 SECONDS = 15.0
@@ -107,7 +111,7 @@ class Page:
         self.call("Input.dispatchMouseEvent", type="mousePressed", **told)
         self.call("Input.dispatchMouseEvent", type="mouseReleased", **told)
 
-    def look(self, width: int, height: int, *, dark: bool = False, motion: bool = True) -> None:
+    def look(self, width: int, height: int, *, dark: bool = False, motion: bool = False) -> None:
         """Have a window of this size, in the light or in the dark."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         features = [
@@ -130,12 +134,21 @@ class Browser:
 
     def page(self, url: str = "about:blank") -> Page:
         """Open a page."""
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = Page(self._connection, session)
+        page = self._attached(self._call("Target.createTarget", url="about:blank")["targetId"])
         if url != "about:blank":
             page.open(url)
         return page
+
+    def opened(self, part: str, kind: str = "page") -> Page:
+        """Return the page, or the ``iframe``, that another page opened, by a part of its address."""
+        for _ in range(int(SECONDS * 20)):
+            for one in self._call("Target.getTargets")["targetInfos"]:
+                if one["type"] == kind and part in one["url"]:
+                    return self._attached(one["targetId"])
+        raise AssertionError(f"no page was opened at {part}")
+
+    def _attached(self, target: str) -> Page:
+        return Page(self._connection, self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
 
     def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
         self._connection.send(json.dumps({"id": 0, "method": method, "params": arguments}))

@@ -23,7 +23,8 @@ from tests.fakes.model_server import ModelServer
 from tests.fakes.terminal import Terminal
 from tests.fakes.tmux import Tmux
 from tests.fakes.waiting import until
-from vibe.cli.environment import CliEnvironment, vibe_home
+from vibe.app.engine.host import vibe_home
+from vibe.cli.environment import CliEnvironment
 from vibe.cli.run import run_command_line
 from vibe.core.llm.retry import RetryPolicy
 
@@ -108,10 +109,12 @@ class VibeCommand:
         before: Callable[[], None] | None = None,
     ) -> Finished:
         """Run a program where the command would run; ``before`` is called in the new process."""
+        # Python keeps bytecode that was cut short by a limit, and every later program would fail by it.
+        variables = self.variables() | ({} if before is None else {"PYTHONDONTWRITEBYTECODE": "1"})
         ended = subprocess.run(
             argv,
             cwd=self.workdir,
-            env=self.variables(),
+            env=variables,
             input=stdin.encode(),
             capture_output=True,
             timeout=timeout,

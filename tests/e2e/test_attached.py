@@ -35,7 +35,7 @@ def test_a_plan_run_elsewhere_is_answered_and_seen_to_its_end(
     tmux.press("1")
     tmux.wait_for("touch more")
     _, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
-    assert vibe.process("events", "answer", plan, request, "y").code == 0  # and so withdrawn on the screen
+    assert vibe("events", "answer", plan, request, "y").code == 0  # and so withdrawn on the screen
     tmux.wait_for("has ended")
     tmux.wait_for("1/1 · ")
     assert not any("y yes" in line for line in tmux.screen())
@@ -116,6 +116,8 @@ def test_what_cannot_be_attached_to_is_a_sentence(vibe: VibeCommand, tmux: Tmux)
     tmux.wait_for("EXIT ")
 
     assert vibe("--attach", "x", "-p", "hi").code == 2
+    vibe.at(tmux, "--attach", "nothing", "--model", "large", "--yolo")
+    tmux.wait_for("--attach shows a run as it was begun: leave out --model, --yolo")
 
 
 def test_commands_to_a_run_elsewhere(vibe: VibeCommand, write_plan: WritePlan, tmux: Tmux) -> None:

@@ -67,6 +67,33 @@ CASES = {
     "no key": Case(words=("config", "get"), says="KEY is missing: add it; see `vibe config get --help`"),
     "unknown subcommand": Case(words=("plan", "rnu", "x"), says="did you mean 'run'"),
     "unknown flag": Case(words=("plan", "run", "--fail-fsat", "x"), says="did you mean '--fail-fast'"),
+    "attaching without a terminal": Case(
+        words=("--attach", "x"), says="--attach needs a terminal: use `vibe events tail x`"
+    ),
+    **{
+        f"{what} {' '.join(words)}": Case(words=(*words, name), says=said)
+        for what, name, said in (
+            ("nobody's", "~nobodys/x", "~nobodys/x"),
+            ("too long", "x" * 300, "xxx'... can't be a path"),
+        )
+        for words in (
+            ("--prompt-file",),
+            ("-p", "hi", "--workdir"),
+            ("-p", "hi", "--output-schema"),
+            ("plan", "run"),
+            ("plan", "show"),
+            ("plan", "new", "goal", "-o"),
+            ("plan", "new", "goal", "--from"),
+            ("mcp", "import"),
+            ("trust", "add"),
+            ("events", "tail"),
+        )
+    },
+    "no run to answer": Case(words=("events", "answer"), says="vibe: SOURCE is missing: add it"),
+    "no page": Case(
+        words=("plan", "status", "x", "--page", "two", "s"), says="must be an integer, 1 or more, not 'two'"
+    ),
+    "no message": Case(words=("session", "rewind", "x", "one"), says="must be the number of a message"),
     "setting up without a terminal": Case(words=("--setup",), says="--setup needs a terminal"),
     "another flag of Mistral Vibe": Case(words=("-v",), says="there is no -v: use `vibe --version`"),
     "unknown flag of a prompt": Case(words=("-p", "x", "--auto-aprove"), says="did you mean '--auto-approve'"),
@@ -82,6 +109,9 @@ CASES = {
     "no prompt": Case(words=("-p",), says="no prompt"),
     "a prompt without -p and no terminal UI": Case(
         words=("--max-turns", "0", "-p", "x"), says="must be an integer, 1 or more"
+    ),
+    "no number of a message": Case(
+        words=("session", "fork", "x", "a"), says="must be the number of a message, 0 or more, not 'a'"
     ),
     "broken TOML": Case(words=("-p", "x"), config='active_model = "x\n', says="config.toml:1"),
     "duplicate key": Case(words=("-p", "x"), config='active_model = "a"\nactive_model = "b"\n', says="config.toml:2"),

@@ -130,6 +130,9 @@ def test_edit_checks_before_it_replaces(vibe: VibeCommand) -> None:
     assert vibe("config", "edit").code == 0
     assert (vibe.home / "config.toml").read_text() == CONFIG.replace("local", "devstral-small")
 
+    before = set(Path(vibe.environ["TMPDIR"]).iterdir())
+    vibe.environ["EDITOR"] = "false"
+    assert (vibe("config", "edit").code, set(Path(vibe.environ["TMPDIR"]).iterdir())) == (3, before)
     del vibe.environ["EDITOR"]
     assert (vibe("config", "edit").code, "set EDITOR" in vibe("config", "edit").err) == (3, True)
 

@@ -9,18 +9,23 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from anyio import to_thread
 from msgspec import structs
 
 from ipc import events as e
-from ipc.commands import Approve, Steer
-from tests.e2e.chromium import PROGRAM, Browser, Page, chromium
-from tests.e2e.conftest import REPOSITORY, VibeCommand, command_step
+from ipc.commands import Approve, GivePrompt, Reply, Steer
+from tests.e2e.chromium import OTHER_NAME, PROGRAM, Browser, Page, chromium
+from tests.e2e.conftest import EXAMPLES, REPOSITORY, VibeCommand, command_step
 from tests.fakes.runs import ASKED, running
+from tests.fakes.waiting import until
+from vibe.dashboard.stream import MOST_PAGES
+from vibe.view.agent_view import MOST_ENTRIES
 
 WritePlan = Callable[..., str]
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed")
@@ -37,6 +42,8 @@ WHERE = {
     "question": "Where should it go?",
     "options": [{"id": "staging", "label": "Staging first"}, {"id": "registry", "label": "The registry"}],
 }
+LIST_LINE = "document.querySelector('#dag [data-step=fix] .ln')?.textContent"
+LIST_ITEMS = "[...document.querySelectorAll('#step .line')].map((one) => one.dataset.line)"
 CHECK = "test -e mended || { touch mended; echo red; exit 1; }"
 
 
@@ -56,13 +63,21 @@ STEPS = (
     command_step(
         "ship", "echo shipped > shipped.txt", depends_on=["audit"], decision="where", when={"where": ["registry"]}
     ),
-    command_step("notes", "cat staged.txt", depends_on=["slugify", "stage", "ship", "publish", "mirror"]),
+    agent("shorten", "Write shorten()", "survey", workspace="worktree", writes=["short.py"]),
+    agent("count", "Write count()", "survey", workspace="worktree", writes=["count.py"]),
+    command_step("compile", "python3 -m compileall -q short.py count.py", depends_on=["shorten", "count"]),
+    command_step("lint", "test -s short.py", depends_on=["shorten"]),
+    command_step("measure", "wc -l count.py", depends_on=["count"]),
+    command_step("pack", "ls short.py count.py", depends_on=["compile", "lint", "measure"]),
+    command_step("notes", "cat staged.txt", depends_on=["slugify", "stage", "ship", "publish", "mirror", "pack"]),
 )
 WRITE = {
     "name": "write_file",
     "arguments": {"path": "slugs.py", "content": "import re\n\n\ndef slugify():\n    pass\n"},
 }
 NOTE = {"name": "write_file", "arguments": {"path": "news.md", "content": "first line\nsecond line\n"}}
+SHORT = {"name": "write_file", "arguments": {"path": "short.py", "content": "def shorten(): ...\n"}}
+COUNT = {"name": "write_file", "arguments": {"path": "count.py", "content": "def count(): ...\n"}}
 SHELL = {"name": "bash", "arguments": {"command": "touch published"}}
 ASK = {"name": "ask_user_question", "arguments": {"questions": [QUESTION]}}
 SCRIPT = {
@@ -70,6 +85,8 @@ SCRIPT = {
         "slugify": {"turns": [{"text": HTML, "tool_calls": [WRITE]}, {"text": "written"}, {"text": "mended"}]},
         "audit": {"turns": [{"tool_calls": [ASK]}, {"text": "strict"}]},
         "publish": {"turns": [{"tool_calls": [NOTE]}, {"tool_calls": [SHELL]}, {"text": "published"}]},
+        "shorten": {"turns": [{"tool_calls": [SHORT]}, {"text": "written"}]},
+        "count": {"turns": [{"tool_calls": [COUNT]}, {"text": "written"}]},
     }
 }
 
@@ -106,7 +123,22 @@ def served(vibe: VibeCommand, *words: str) -> dict[str, Any]:
 
 def started(vibe: VibeCommand, write_plan: WritePlan) -> subprocess.Popen[bytes]:
     vibe.replay(SCRIPT)
-    return vibe.start("plan", "run", write_plan(*STEPS, goal=GOAL, decisions=[WHERE]), "--wait", "--approve", "edits")
+    plan = write_plan(*STEPS, goal=GOAL, decisions=[WHERE])
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    for words in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-qm", "start")):
+        subprocess.run(("git", *words), cwd=vibe.workdir, check=True)
+    return vibe.start("plan", "run", plan, "--wait", "--approve", "edits")
+
+
+def followed(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> tuple[subprocess.Popen[bytes], Page]:
+    """A run that has started, and a page of the usual width that shows it."""
+    run = started(vibe, write_plan)
+    page = browser.page()
+    page.look(1200, 860)
+    page.open(links["url"])
+    return run, page
 
 
 def status(step_id: str, *statuses: str) -> str:
@@ -136,7 +168,7 @@ def by_mouse(page: Page, kind: str, words: str) -> None:
     button = f"[...{card(kind)}.querySelectorAll('.acts button')].find((one) => one.textContent.startsWith('{words}'))"
     page.run(f"{button}.dataset.mine = '{kind}'")
     page.click(f"button[data-mine={kind}]")
-    page.wait(f"!({card(kind)})", 5)
+    page.wait(f"!({card(kind)})")
 
 
 def by_key(page: Page, kind: str, key: str) -> None:
@@ -147,7 +179,7 @@ def by_key(page: Page, kind: str, key: str) -> None:
         if page.run(f"document.activeElement === {card(kind)}"):
             break
     page.press(key)
-    page.wait(f"!({card(kind)})", 5)
+    page.wait(f"!({card(kind)})")
 
 
 def asked_and_answered(page: Page, url: str) -> None:
@@ -171,7 +203,7 @@ def test_all_that_a_run_asks_is_answered_with_the_mouse(
     assert run.wait(60) == 0
     assert (vibe.workdir / "published").exists()
     assert (vibe.workdir / "staged.txt").exists()
-    page.wait("document.querySelector('#head [data-figure=steps] b').textContent === '6 / 8'")
+    page.wait("document.querySelector('#head [data-figure=steps] b').textContent === '12 / 14'")
     assert page.wait("document.querySelector('#head [data-figure=checks] b').textContent").startswith("1 ✓")
     figures = page.run("[...document.querySelectorAll('#head [data-figure]')].map((one) => one.dataset.figure)")
     assert figures == ["steps", "checks", "tokens", "cost", "time"]
@@ -273,6 +305,8 @@ def test_at_an_earlier_time_steps_figures_and_requests_are_those_of_then(
 
     for part in range(1, 10):
         at = first + (last - first) * part / 10
+        while any(abs(event["ts"] - at) < 0.01 for event in events):  # which the page has in hundredths
+            at += 0.01
         page.run(f"import('/replay.js').then((replay) => replay.seek({at}))")
         page.wait("document.querySelector('#head .pill').textContent === 'replay'")
         before = [event for event in events if event["ts"] <= at]
@@ -286,7 +320,7 @@ def test_at_an_earlier_time_steps_figures_and_requests_are_those_of_then(
             name: one.replace("blocked", "pending") for name, one in known.items()
         }
         done = sum(one == "completed" for one in known.values())
-        assert page.run("document.querySelector('#head [data-figure=steps] b').textContent") == f"{done} / 8"
+        assert page.run("document.querySelector('#head [data-figure=steps] b').textContent") == f"{done} / {len(STEPS)}"
         asked = {event["request_id"] for event in before if event["type"] in {"approval.requested", "question.asked"}}
         asked -= {event["request_id"] for event in before if event["type"] in {"approval.decided", "question.answered"}}
         cards = page.run(
@@ -343,6 +377,92 @@ async def test_five_thousand_steps_are_drawn_soon_and_follow_the_run(vibe: VibeC
     assert min(times) < MOST_DRAWN_MS
 
 
+def list_is_opened(page: Page, ids: list[str], top: int) -> None:
+    """Open the list of a plan of so many other steps, and go through its items."""
+    page.look(1200, 860)
+    page.wait(f"{LIST_LINE} === '34/500 2 failed 8 running'")
+    assert page.run("document.querySelectorAll('#dag [data-step]').length") == top
+    assert page.run("document.querySelectorAll('#dag .fresh').length") == 0
+    page.click("#dag [data-step=fix]")
+    page.wait(f"{LIST_ITEMS}.length === 60")
+    assert page.run(f"{LIST_ITEMS}.slice(0, 10)") == [*ids[34:36], *ids[36:44]]
+    page.click("#step .older")
+    page.wait(f"{LIST_ITEMS}.length === 110")
+    page.press("j")
+    page.wait("document.querySelector('#step h2').textContent === 'sum'")
+    page.click("#dag [data-step=fix]")
+    page.click("#step [data-line=fix-036]")
+    page.wait("document.querySelector('#step .row').textContent.includes('on build2:1')")
+    page.press("k", "k")
+    page.wait("document.querySelector('#step h2').textContent === 'Fix fix-034.py'")
+    page.press("j")
+    page.wait("document.querySelector('#step h2').textContent === 'Fix fix-035.py'")
+    is_quiet(page)
+    page.look(400, 860)
+    page.click("#step .row .link")
+    page.wait(f"{LIST_ITEMS}.length === 60")
+    is_quiet(page)
+    page.click("#dock [data-pane=run]")
+    page.wait("[...document.querySelectorAll('#outline .line')].map((one) => one.dataset.line).join()")
+    assert page.run("document.querySelectorAll('#outline .line').length") == top
+
+
+async def test_a_list_of_500_is_one_box_and_opened_shows_what_failed_first(vibe: VibeCommand, browser: Browser) -> None:
+    ids = [f"fix-{number:03}" for number in range(500)]
+    steps = (
+        *(e.StepOutline(id=name, title=name, mode="code") for name in ("find", "fix", "sum")),
+        e.StepOutline(id="last", title="last", mode="code", depends_on=("fix",)),
+    )
+    made = tuple(e.ItemOutline(id=name, key=name, title=f"Fix {name}.py") for name in ids)
+
+    async with running(vibe.home) as run:
+        run.says(
+            e.PlanStartedEvent(goal="Move them all", steps=steps),
+            e.PlanUnfoldedEvent(step_id="fix", children=made, items="0"),
+        )
+        for at, name in enumerate(ids[:44]):
+            run.moves(name, "in_progress")
+            if at < 36:
+                run.moves(name, "completed" if at < 34 else "failed", "in_progress")
+        run.agent_says(ids[36], e.PlacementEvent(status="placed", worker="build2:1"))
+        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, "plan-1"))["url"])
+        await to_thread.run_sync(list_is_opened, page, ids, len(steps))
+        run.moves(ids[40], "completed", "in_progress")
+        await to_thread.run_sync(page.wait, f"{LIST_LINE} === '35/500 2 failed 7 running'", 2)
+
+
+def test_a_list_of_the_gallery_is_followed_to_its_end(
+    vibe: VibeCommand, links: dict[str, Any], browser: Browser
+) -> None:
+    run = vibe.start("plan", "run", str(EXAMPLES / "migrate.json"), "--approve", "edits")
+    page = browser.page()
+    page.look(1200, 860)
+    page.open(links["url"])
+
+    page.wait(status("gone", "completed"), 60)
+    assert run.wait(60) == 0
+    assert page.wait("document.querySelector('#dag [data-step=move] .ln').textContent") == "3/3"
+    page.wait("document.querySelector('#head [data-figure=steps] b').textContent === '6 / 6'")
+    assert "of 6 checks" in page.run("document.querySelector('#head [data-figure=checks]').textContent")
+    page.click("#dag [data-step=move]")
+    page.wait("document.querySelector('#step .line b')")
+    titles = page.run("[...document.querySelectorAll('#step .line b')].map((one) => one.textContent)")
+    assert titles == [f"Move towns/{town}.py" for town in ("paris", "oslo", "lima")]
+    page.click("#head a")
+    report = browser.opened("report.html")
+    report.wait("document.querySelector('iframe[sandbox]:not([sandbox*=allow])')")
+    shown = browser.opened("blob:", "iframe")
+    assert shown.wait("document.body.innerText").startswith("completed")
+    assert report.said == shown.said == []
+    page.call("Page.bringToFront")
+    page.run("import('/replay.js').then((replay) => [replay.byChange(-1), replay.byChange(-1)])")
+    page.wait("document.querySelector('#dag [data-step=gone][data-status=in_progress]')")
+    page.wait("document.querySelector('#dag [data-step=move] .ln').textContent === '3/3'")
+    page.click("#step .line")
+    page.wait("document.querySelectorAll('#step [data-entry]').length > 2")
+    is_quiet(page)
+
+
 def test_pictures_for_the_docs_are_taken_of_a_run_that_asks(
     vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser, tmp_path: Path
 ) -> None:
@@ -370,6 +490,8 @@ def test_pictures_for_the_docs_are_taken_of_a_run_that_asks(
     page.wait("document.querySelector('#timeline .tl .wait')")
     page.wait("document.querySelector('#timeline .tl.selected b.failed')")
     page.picture(folder / "dashboard-timeline.png")
+    page.click("#timeline .tl[data-key=audit] .name")
+    page.wait("document.querySelector('#timeline .tl[data-key=slugify]:not(.selected) b.failed')")
     is_quiet(page)
     assert all((folder / f"dashboard-{name}.png").stat().st_size > 20_000 for name in ("run", "timeline"))
 
@@ -409,6 +531,52 @@ def shown_steps() -> tuple[dict[str, Any], ...]:
     )
 
 
+def test_a_change_that_any_of_two_steps_may_have_made_is_blamed_on_neither(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    until = "for _ in $(seq 200); do test -e {} && break; sleep 0.05; done; test -e {}"
+    plan = write_plan(
+        command_step("first", f"{until.format('go', 'go')}; echo new > other.txt; echo > own", writes=["own"]),
+        command_step("second", f"touch go; {until.format('own', 'own')}", writes=["go"]),
+        agent("third", "Look at it", "second"),
+    )
+    vibe.replay({"agents": {"third": {"turns": [{"text": "seen"}]}}})
+    assert vibe("plan", "run", plan, "--auto-approve").code == 0
+
+    page = browser.page()
+    page.look(1200, 860)
+    page.open(links["url"])
+    for step_id in ("first", "second"):
+        page.click(f"#dag [data-step={step_id}]")
+        page.click("#step .tabs button:nth-child(2)")
+        files = "[...document.querySelectorAll('#step .file header')].map((one) => one.innerText.replace(/\\s+/g, ' '))"
+        page.wait(f"{files}.includes('other.txt while first and second ran, added +1 \u22120')")
+        assert any(one.startswith("own ") for one in page.run(files)) == (step_id == "first")
+
+
+async def test_what_a_revision_added_or_removed_is_marked_until_it_was_looked_at(
+    vibe: VibeCommand, browser: Browser
+) -> None:
+    def is_looked_at(page: Page) -> None:
+        page.wait("document.querySelector('#dag [data-step=new].fresh')?.ariaLabel.endsWith('new')")
+        assert page.run("document.querySelectorAll('#dag [data-step]').length") == 2
+        page.click("#dag [data-step=new]")
+        page.wait("!document.querySelector('#dag .fresh')")
+        page.wait("document.querySelector('#legend button')?.textContent === 'b was removed'")
+        page.click("#legend button")
+        page.wait("!document.querySelector('#legend button')")
+        is_quiet(page)
+
+    async with running(vibe.home) as run:
+        run.begins()
+        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe))["url"])
+        page.look(1200, 860)
+        await to_thread.run_sync(page.wait, status("b", "pending"))
+        added = {"op": "add_step", "step": {"id": "new", "title": "New", "mode": "code"}}
+        run.says(e.PlanRevisedEvent(operations=(added, {"op": "remove_step", "id": "b"}), reason="better"))
+        await to_thread.run_sync(is_looked_at, page)
+
+
 async def test_a_conversation_is_read_and_told_something(vibe: VibeCommand, browser: Browser) -> None:
     async with running(vibe.home, plan_id="") as run:
         run.says(e.PromptStartedEvent(prompt_id="1"), e.UserMessageEvent(text=f"Rename it {HTML}"))
@@ -420,7 +588,7 @@ async def test_a_conversation_is_read_and_told_something(vibe: VibeCommand, brow
             assert HTML in page.wait("document.querySelector('#talk .e.user')?.textContent")
             page.click("#talk textarea")
             page.type("Keep the old name, too")
-            page.press("Enter")
+            page.run("const send = document.querySelector('#talk .go'); send.click(); send.click()")
             page.wait("document.querySelector('#talk textarea').value === ''")
             is_quiet(page)
 
@@ -428,6 +596,112 @@ async def test_a_conversation_is_read_and_told_something(vibe: VibeCommand, brow
         assert [(command.text, command.by) for command in run.taken if isinstance(command, Steer)] == [
             ("Keep the old name, too", "page")
         ]
+
+
+def proposal(*ids: str, draft: int = 1) -> e.PlanProposedEvent:
+    orders = {name: e.WorkOrder(prompt=f"Task of {name}") for name in ids}
+    return e.PlanProposedEvent(
+        goal="Build it",
+        document={},
+        steps=tuple(e.StepOutline(id=name, title=name, mode="code", order=order) for name, order in orders.items()),
+        estimate=e.PlanBounds(steps=len(ids), max_tokens=200_000),
+        expected=e.PlanExpectation(seconds=180, tokens=12_000, cost_usd=0.04),
+        draft=draft,
+    )
+
+
+async def test_a_proposed_plan_is_shown_and_changed_by_a_sentence(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home, plan_id="") as run:
+        run.says(e.SessionStartedEvent(workspace="/", model="m", agent="planner", version="1"), proposal("a", "b"))
+        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, "--control"))["url"])
+
+        def is_commented() -> None:
+            page.look(1200, 860)
+            page.wait(status("b", "pending"))
+            head = page.run("document.querySelector('#head').textContent")
+            assert (
+                "proposed (version 1, about 3 min · 12k tok · $0.04, never more than 200k tok, no price limit)" in head
+            )
+            page.click("#dag [data-step=b]")
+            page.click("#step .tabs button:nth-child(3)")
+            page.wait("document.querySelector('#step .kv').textContent.includes('Task of b')")
+            assert page.run("document.querySelectorAll('#step .acts, #head .acts').length") == 0
+            page.click("#talk textarea")
+            page.type("Test it, too")
+            page.press("Enter")
+            page.wait("document.querySelector('#talk textarea').value === ''")
+
+        def is_planned_again() -> None:
+            page.wait("document.querySelector('#talk .e.user')?.checkVisibility()")
+            assert not page.run("document.querySelector('#dag').checkVisibility()")
+
+        def is_another() -> None:
+            page.wait("document.querySelector('#dag [data-step=c].fresh')?.checkVisibility()")
+            assert page.run("document.querySelector('#legend button').textContent") == "a was removed"
+            is_quiet(page)
+            page.look(400, 860)
+            is_quiet(page)
+
+        await to_thread.run_sync(is_commented)
+        assert [(one.text, one.by) for one in run.taken if isinstance(one, GivePrompt)] == [("Test it, too", "page")]
+        run.says(e.PromptStartedEvent(prompt_id="2"), e.UserMessageEvent(text="Test it, too"))
+        await to_thread.run_sync(is_planned_again)
+        run.says(e.PromptEndedEvent(prompt_id="2", outcome="completed"), proposal("b", "c", draft=2))
+        await to_thread.run_sync(is_another)
+
+
+async def test_its_colours_may_be_forced_it_can_be_printed_and_be_twice_as_large(
+    vibe: VibeCommand, browser: Browser
+) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        for name in ("a", "b"):
+            run.moves(name, "in_progress")
+        run.agent_says("a", *edited("1", "a.py"))
+        run.says(structs.replace(ASKED, subagent_step_id="b"))
+        url = (await to_thread.run_sync(served, vibe, "--control"))["url"]
+        page = await to_thread.run_sync(browser.page, url)
+        for looks in (has_forced_colours, is_printed, is_twice_as_large):
+            await to_thread.run_sync(looks, page)
+
+
+def has_forced_colours(page: Page) -> None:
+    page.look(1200, 860)
+    page.wait("document.querySelector('.card')")
+    page.click("#dag [data-step=a]")
+    page.call("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
+    text = page.run("getComputedStyle(document.body).color")
+    shown = "[...document.querySelectorAll({})].map((one) => getComputedStyle(one).{})"
+    for selector, name in (("#dag .id", "fill"), ("#dag g:not(.selected, .asks) > .box", "stroke"), (".card", "color")):
+        assert {*page.run(shown.format(f"'{selector}'", name))} <= {text}, selector
+    for selector in (".tabs [aria-selected=true]", ".run[aria-current=true]"):
+        assert {*page.run(shown.format(f"'{selector}'", "outlineStyle"))} == {"solid"}
+    page.call("Emulation.setEmulatedMedia", features=[])
+
+
+def is_printed(page: Page) -> None:
+    page.press("t")
+    page.call("Page.printToPDF")
+    page.look(740, 1000, dark=True)
+    page.call("Emulation.setEmulatedMedia", media="print", features=[])
+    seen = "[...document.querySelectorAll({})].filter((one) => one.checkVisibility()).length"
+    for shown in ("h1", ".tile", "#dag [data-step]", ".changed", "#step h2"):
+        assert page.run(seen.format(f"'{shown}'")), shown
+    assert page.run(seen.format("'.acts *, .tabs *, #runs, #replay, #dock, #inbox, #timeline, textarea, #head a'")) == 0
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
+    page.call("Emulation.setEmulatedMedia", media="", features=[])
+    page.press("g")
+
+
+def is_twice_as_large(page: Page) -> None:
+    """A window of 1200 by 860 at 200 % is one of half that."""
+    page.look(600, 430)
+    for pane in ("run", "step", "runs", "inbox"):
+        page.click(f"#dock [data-pane={pane}]")
+        is_quiet(page)
+    page.wait("performance.now() - document.querySelector('.card').since > 500")
+    page.click(".card .acts .go")
+    page.wait("!document.querySelector('.card')")
 
 
 async def test_approvals_are_given_together_but_none_in_the_moment_it_appears(
@@ -472,11 +746,9 @@ async def test_approvals_are_given_together_but_none_in_the_moment_it_appears(
 def test_a_comment_on_lines_of_a_running_step_is_heard_by_its_agent(
     vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
 ) -> None:
-    run = started(vibe, write_plan)
-    page = browser.page()
-    page.look(1200, 860)
-    page.open(links["url"])
-    page.wait("document.querySelector('#dag [data-step=publish] .ln')?.textContent.startsWith('queued')")
+    run, page = followed(vibe, write_plan, links, browser)
+    queued = "document.querySelector('#dag [data-step=publish] .ln')?.textContent.startsWith('queued')"
+    page.wait(f"{queued} || {card('Permission')}")
     page.click("#dag [data-step=publish]")
     page.click("#step .tabs button:nth-child(2)")
     page.wait("document.querySelector('#step .df')?.textContent.includes('first line')")
@@ -501,3 +773,190 @@ def test_a_comment_on_lines_of_a_running_step_is_heard_by_its_agent(
     assert said.startswith("ana said")
     assert "first line\n" in said
     is_quiet(page)
+
+
+def test_a_comment_that_is_sent_by_a_double_click_is_heard_once(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    run, page = followed(vibe, write_plan, links, browser)
+    page.wait(card("Question"))
+    page.click("#dag [data-step=publish]")
+    page.click("#step .tabs button:nth-child(2)")
+    page.click("#step .df .add button")
+    page.type("Say it once")
+    page.press("Enter")
+    page.wait("document.querySelector('#step .sends button')")
+    page.run("const send = document.querySelector('#step .sends button'); send.click(); send.click()")
+    page.wait("document.querySelector('#step .said small')?.textContent.startsWith('sent')")
+
+    asked_and_answered(page, links["url"])
+    assert run.wait(60) == 0
+    page.click("#dag [data-step=publish]")
+    page.click("#step .tabs button:nth-child(1)")
+    page.wait("document.querySelectorAll('#step .e.call').length > 1")
+    said = "[...document.querySelectorAll('#step .e.user')].filter((one) => one.textContent.includes('Say it once'))"
+    assert page.wait(f"{said}.length") == 1
+
+
+def edited(number: str, path: str) -> tuple[e.Event, ...]:
+    """A file that an agent wrote."""
+    call: dict[str, Any] = {"tool_call_id": number, "tool": "write_file"}
+    diff = f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-b\n+c\n"
+    done = e.ToolResultEvent(**call, status="ok", content="", duration_s=0.1, diff=diff, files_changed=(path,))
+    return e.ToolCallEvent(**call, arguments={"path": path}), done
+
+
+async def test_a_comment_that_is_being_written_stays_while_the_changes_go_on(
+    vibe: VibeCommand, browser: Browser
+) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        run.agent_says("a", *edited("1", "a.py"))
+        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, "--control"))["url"])
+
+        def is_begun() -> None:
+            page.look(1200, 860)
+            page.wait(status("a", "in_progress"))
+            page.run(
+                "const real = fetch; window.fetch = (path, ...more) => path.endsWith('/diff')"
+                "? Promise.resolve(new Response('{}')) : real(path, ...more)"
+            )
+            page.click("#dag [data-step=a]")
+            page.click("#step .tabs button:nth-child(2)")
+            page.click("#step .df .add button")
+            page.type("Say it shorter")
+
+        def is_kept() -> None:
+            page.wait("document.querySelector('#step .tabs button:nth-child(2)').textContent === 'Changes2'")
+            page.press("Enter")
+            page.wait("document.querySelector('#step .said')?.textContent.startsWith('Say it shorter')")
+            page.wait("document.querySelectorAll('#step .file').length === 2")
+            is_quiet(page)
+
+        await to_thread.run_sync(is_begun)
+        run.agent_says("a", *edited("2", "b.py"))
+        await to_thread.run_sync(is_kept)
+
+
+async def test_over_plain_http_by_another_name_it_answers_as_well(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        run.says(structs.replace(ASKED, subagent_step_id="a"))
+        url = (await to_thread.run_sync(served, vibe, "--control", "--allow-host", OTHER_NAME))["url"]
+        page = await to_thread.run_sync(browser.page, url.replace("127.0.0.1", OTHER_NAME))
+        await to_thread.run_sync(by_mouse, page, "Permission", "Once")
+        assert await to_thread.run_sync(page.run, "isSecureContext") is False
+        assert [command.request_id for command in run.taken if isinstance(command, Approve)] == ["request-1"]
+
+
+def test_a_page_too_many_says_why_and_comes_once_there_is_room(links: dict[str, Any], browser: Browser) -> None:
+    address, headers = links["url"].partition("#")[0] + "api/stream", {"authorization": f"Bearer {links['token']}"}
+    with httpx.Client(headers=headers, limits=httpx.Limits(max_connections=None)) as client, ExitStack() as stack:
+        for _ in range(MOST_PAGES):
+            stack.enter_context(client.stream("GET", address))
+        page = browser.page(links["url"])
+        page.wait("document.querySelector('#conn').textContent === '64 pages listen already: close some'")
+    page.wait("document.querySelector('#conn').textContent === 'live'")
+
+
+async def test_a_plan_that_begins_later_is_not_new_and_is_heard_though_no_frame_is_drawn(
+    vibe: VibeCommand, browser: Browser
+) -> None:
+    async with running(vibe.home) as run:
+        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, "plan-1"))["url"])
+        await to_thread.run_sync(page.wait, "document.querySelector('#conn').textContent === 'live'")
+        await to_thread.run_sync(page.run, "window.requestAnimationFrame = () => 0")
+        run.begins()
+        run.moves("a", "in_progress")
+        await to_thread.run_sync(page.wait, status("a", "in_progress"), 2)
+        assert await to_thread.run_sync(page.run, "document.querySelectorAll('#dag .fresh').length") == 0
+
+
+async def test_earlier_entries_that_are_asked_for_twice_are_shown_once(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        for number in range(MOST_ENTRIES + 10):
+            run.agent_says("a", e.AssistantEvent(text=f"{number}", message_id=f"m{number}"))
+
+        def are_read(page: Page) -> None:
+            page.look(1200, 860)
+            page.click("#dag [data-step=a]")
+            page.wait("document.querySelector('#step .older')")
+            page.run("const more = document.querySelector('#step .older'); more.click(); more.click()")
+            page.wait("!document.querySelector('#step .older')")
+            page.run("new Promise((done) => setTimeout(done, 300))")
+            assert page.run("document.querySelectorAll('#step [data-entry]').length") == MOST_ENTRIES + 10
+
+        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, "plan-1"))["url"])
+        await to_thread.run_sync(are_read, page)
+
+
+async def test_what_was_refused_failed_or_begun_does_not_stay(vibe: VibeCommand, browser: Browser) -> None:
+    """A refusal goes with the next command, changes are asked for again, and another run is not stopped by one click."""
+    async with running(vibe.home) as run, running(vibe.home, "two", "plan-2") as other:
+        run.begins()
+        run.moves("a", "in_progress")
+        other.begins()
+        run.reply = Reply(ok=False, reason="refused", message="not now")
+
+        def is_refused(page: Page) -> None:
+            page.look(1200, 860)
+            page.click("#dag [data-step=a]")
+            page.click("#step textarea")
+            page.type("Hurry")
+            page.press("Enter")
+            page.wait("document.querySelector('#conn').textContent === 'not now'")
+            page.run("window.real = fetch; window.fetch = () => Promise.reject()")
+            page.click("#step .tabs button:nth-child(2)")
+            page.wait("document.querySelector('#step .note').textContent.includes('reached')")
+
+        def is_taken(page: Page) -> None:
+            page.run("window.fetch = real; dispatchEvent(new Event('resize'))")
+            page.wait("!document.querySelector('#step .note').textContent.includes('reached')")
+            page.run("document.querySelector('#step .go').click()")
+            page.wait("document.querySelector('#conn').textContent === 'live'")
+            page.click("#head .no")
+            page.wait("document.querySelector('#head .no').textContent === 'Stop it?'")
+            page.click(".run[data-run=plan-2]")
+            page.wait("document.querySelector('#head .no')?.textContent === 'Stop'")
+
+        url = (await to_thread.run_sync(served, vibe, "--control", "plan-1"))["url"]
+        page = await to_thread.run_sync(browser.page, url)
+        await to_thread.run_sync(is_refused, page)
+        run.reply = Reply(ok=True, message="done")
+        await to_thread.run_sync(is_taken, page)
+
+
+def test_a_second_tab_can_be_silenced_again(links: dict[str, Any], browser: Browser) -> None:
+    pages = [browser.page(links["url"]) for _ in range(2)]
+    for page in pages:
+        page.look(1200, 860)
+        page.wait("document.querySelector('#conn').textContent === 'live'")
+        page.run("window.Notification = class { static requestPermission = async () => 'granted' }")
+        page.click("#bell")
+        page.wait("document.querySelector('#bell[aria-pressed=true]')")
+    pages[1].click("#bell")
+    pages[1].wait("document.querySelector('#bell[aria-pressed=false]')")
+    locks = "navigator.locks.query().then(({ held, pending }) => [held.length, pending.length])"
+    until(lambda: pages[1].run(locks) == [1, 0], 5)
+    pages[0].click("#bell")
+    pages[0].wait("document.querySelector('#bell[aria-pressed=false]')")
+    until(lambda: pages[0].run(locks) == [0, 0], 5)
+    assert pages[0].said == pages[1].said == []
+
+
+async def test_a_link_to_a_run_that_is_gone_says_so_and_lists_the_others(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        url = (await to_thread.run_sync(served, vibe, "nothing"))["url"]
+        page = await to_thread.run_sync(browser.page, url)
+
+        def chooses() -> None:
+            page.look(1200, 860)
+            page.wait("document.querySelector('#conn').textContent === 'no such run'")
+            page.click(".run[data-run=plan-1]")
+            page.wait(status("a", "pending"))
+            page.wait("document.querySelector('#conn').textContent === 'live'")
+
+        await to_thread.run_sync(chooses)

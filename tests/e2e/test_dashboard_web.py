@@ -25,7 +25,7 @@ from anyio.from_thread import start_blocking_portal
 from msgspec import structs
 
 from tests.architecture.project import ROOT
-from tests.e2e.conftest import VibeCommand
+from tests.e2e.conftest import VIBE, VibeCommand
 from tests.fakes.runs import ASKED, running
 from tests.fakes.waiting import until
 from tests.integration.core.session.repository import repository
@@ -129,6 +129,24 @@ def test_what_goes_with_the_page_alone_says_so(vibe: VibeCommand, words: list[st
     refused = vibe("dashboard", *words)
     assert refused.code == 2
     assert "add it" in refused.err
+
+
+@pytest.mark.parametrize(
+    "words", [["--follow"], ["--plain"], ["--allow-host", "http://laptop"], ["--allow-host", "laptop:80"]]
+)
+def test_what_a_page_can_not_be_served_with_says_so(vibe: VibeCommand, words: list[str]) -> None:
+    refused = vibe("dashboard", "--web", *words)
+    assert refused.code == 2
+    assert words[-1] in refused.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
+def test_an_address_that_can_not_be_told_is_no_success(vibe: VibeCommand) -> None:
+    with Path("/dev/full").open("wb") as full:
+        words = [VIBE, "dashboard", "--web"]
+        process = subprocess.run(words, stdout=full, stderr=-1, env=vibe.variables(), timeout=60, check=False)
+    assert process.returncode == 3
+    assert process.stderr.decode().startswith("vibe: standard output can't be written")
 
 
 def example(language: str, beginning: str) -> str:

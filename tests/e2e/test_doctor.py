@@ -98,6 +98,16 @@ def server_of_long_ago() -> Generator[str]:
             thread.join()
 
 
+def test_a_proxy_that_is_none_fails_and_the_rest_is_examined(vibe: VibeCommand) -> None:
+    vibe.environ["HTTPS_PROXY"] = "ftp://127.0.0.1:1"
+
+    found = examined(vibe, "https://127.0.0.1:9/v1", 3)
+
+    assert found["network"][0] == "failed"
+    assert "proxy" in found["network"][1]
+    assert {"sandbox", "git", "bus"} <= found.keys()
+
+
 def test_a_clock_that_goes_wrong_is_told(vibe: VibeCommand) -> None:
     with server_of_long_ago() as api_base:
         found = examined(vibe, api_base, 3)

@@ -74,7 +74,7 @@ def test_a_permission_question_is_answered_once_and_the_second_is_told_who_was_f
     assert first.out == "allowed\n"
     assert (second.out, f"already allowed by {winner}" in second.err) == ("", True), second.err
     _, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
-    said = vibe.process("events", "answer", plan, request, "no", "--reason", "not today")
+    said = vibe("events", "answer", plan, request, "no", "--reason", "not today")
     assert (said.code, said.out) == (0, "denied\n")
     process.communicate(timeout=120)
     assert (vibe.workdir / "made").exists()
@@ -144,7 +144,7 @@ def test_a_prompt_at_a_terminal_is_answered_from_elsewhere(vibe: VibeCommand) ->
         [source] = [line.split()[0] for line in vibe("events", "list").out.splitlines()]
         [request] = vibe("events", "answer", source, "--output", "json").document["requests"]
         assert request["session_id"]
-        said = vibe.process("events", "answer", source[:8], request["request_id"][:4], "yes", "--output", "json")
+        said = vibe("events", "answer", source[:8], request["request_id"][:4], "yes", "--output", "json")
         out, _ = process.communicate(timeout=120)
         assert "answered by control" in terminal.sent()
     assert (said.document["message"], said.document["by"]) == ("allowed", "control")

@@ -92,7 +92,7 @@ def test_a_person_opens_a_step_of_a_run_elsewhere_goes_back_and_reads_how_it_end
         terminal.type(DOWN)
         terminal.type("\n")
         terminal.wait_for("look: Step look · in_progress")
-        terminal.wait_for("  here it is")
+        terminal.wait_for("│ here it is")
         terminal.type("\x1b")
         terminal.wait_for("q: leave (the run continues)")
         terminal.type("2t")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -146,6 +147,25 @@ def test_an_executor_does_the_steps_it_wants_and_hands_on_the_others(vibe: VibeC
     assert (vibe.workdir / "log").read_text() == "done\n"
 
 
+BESIDE = """
+from vibe.sdk import run_plan
+
+ended = run_plan("p.json", executor="elsewhere", functions={"here": lambda task: task.inputs[0].summary}).wait()
+print(ended.steps["here"].summary)
+"""
+
+
+def test_a_program_names_an_executor_of_a_package_and_does_steps_beside_it(vibe: VibeCommand) -> None:
+    vibe.configure(PROVIDER.format("parrot", ""))
+    here = {"id": "here", "title": "Here", "mode": "code", "depends_on": ["think"]}
+    (vibe.workdir / "p.json").write_text(json.dumps({"version": 1, "goal": "g", "steps": [*STEPS, here]}))
+    (vibe.workdir / "beside.py").write_text(BESIDE)
+
+    ended = vibe.run([sys.executable, str(vibe.workdir / "beside.py")])
+
+    assert (ended.code, ended.out, ended.err) == (0, "think was done elsewhere\n", "")
+
+
 @pytest.mark.parametrize(
     ("backend", "listeners", "words", "code", "says"),
     [
@@ -153,7 +173,7 @@ def test_an_executor_does_the_steps_it_wants_and_hands_on_the_others(vibe: VibeC
         ("parrot", '"taly"', ("-p", "x"), 2, "no installed package has 'taly' among its vibe.listeners: did you mean 'tally'?"),
         ("parrot", '"gone"', ("-p", "x"), 3, "'gone' of vibe.listeners can't be made by parrot:Gone (AttributeError:"),
         ("parrot", '"tally", "sick"', ("-p", "x"), 3, "'sick' of vibe.listeners can't be made by parrot:Sick (KeyError: 'SICK'): mend"),
-        ("parrot", "", ("plan", "run", "p.json", "--executor", "x"), 2, "choose from local, process, elsewhere"),
+        ("parrot", "", ("plan", "run", "p.json", "--executor", "x"), 2, "choose from local, process, dask, elsewhere"),
     ],
 )  # fmt: skip
 def test_what_no_package_has_is_said(

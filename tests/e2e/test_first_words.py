@@ -54,6 +54,28 @@ def test_help_is_a_command(vibe: VibeCommand) -> None:
     assert vibe("help", "plan", "run").out == vibe("plan", "run", "--help").out
     assert all(f"\n  {name} " in vibe("help").out for name in COMMANDS)
     assert "did you mean 'plan'" in vibe("help", "plam").err
+    none = vibe("help", "nonsense")
+    assert (none.code, none.out) == (2, "")
+    assert "unknown command 'nonsense': `vibe --help` lists them" in none.err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("plan logs nowhere --follow step", "no plan has run yet"),
+        ("events answer nobody --by me request yes", "nobody is not a run"),
+        ("plan status nowhere --output json a --page 1 b", "unknown argument 'b'"),
+        ("plan status nowhere --outptu json a", "did you mean '--output'"),
+    ],
+)
+def test_an_option_may_stand_before_an_argument_that_may_be_left_out(vibe: VibeCommand, line: str, said: str) -> None:
+    vibe.replay(turns({"text": "fine"}))
+
+    ended = vibe(*line.split())
+
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert vibe("fix", "--yolo", "the", "bug").out == "fine\n"
 
 
 @pytest.mark.parametrize(

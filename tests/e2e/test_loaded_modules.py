@@ -30,7 +30,7 @@ PLAN = {"version": 1, "goal": "g", "steps": [{"id": "a", "title": "t", "mode": "
 @pytest.mark.parametrize(
     ("most", "words"),
     [
-        (40, ["plan", "run", "--help"]),
+        (10, ["plan", "run", "--help"]),
         (130, ["plan", "validate", "plan.json"]),
         (130, ["plan", "graph", "plan.json"]),
         (130, ["plan", "diff", "plan.json", "plan.json"]),

@@ -171,6 +171,31 @@ def test_a_required_server_that_fails_ends_the_run_with_a_record(
     assert "MCP server 'missing' is required" in plan.out
 
 
+def test_a_plan_of_commands_waits_for_no_server(vibe: VibeCommand, write_plan: Callable[..., str]) -> None:
+    vibe.replay(turns())
+    serve(vibe, "silent", "sleep", "61.7", required=True, startup_timeout_sec=3.0)
+    plan = write_plan({"id": "a", "title": "A", "mode": "run", "command": "echo done"})
+    assert vibe("plan", "run", plan, "--output", "json").document["exit_code"] == 0
+    until(lambda: not left_over("sleep 61.7"))
+
+
+def test_an_agent_that_comes_to_a_plan_of_commands_has_the_servers_tools(
+    vibe: VibeCommand, write_plan: Callable[..., str]
+) -> None:
+    vibe.replay(turns(look=[calls("pen_grow"), {"text": "done"}]))
+    serve(vibe, "pen", *PEN, "stdio")
+    first = {"id": "a", "title": "A", "mode": "run", "command": "while [ ! -e go ]; do sleep 0.05; done"}
+    look = {"id": "look", "title": "Look", "mode": "code", "depends_on": ["a"]}
+    process = vibe.start("plan", "run", write_plan(first), "--yolo", "--output", "streaming")
+    assert process.stdout is not None
+    lines = map(json.loads, process.stdout)
+    assert next(line for line in lines if line["type"] == "server.state")["status"] == "ready"
+    (plan_id,) = vibe.plan_ids()
+    assert vibe("plan", "edit", plan_id, "--file", write_plan(first, look)).code == 0
+    (vibe.workdir / "go").touch()
+    assert results(lines)[-1][0] == "ok"
+
+
 def test_a_tool_that_a_server_adds_is_there_on_the_next_turn(vibe: VibeCommand) -> None:
     vibe.replay(turns(calls("pen_grow"), calls("pen_grown"), {"text": "done"}))
     serve(vibe, "pen", *PEN, "stdio")

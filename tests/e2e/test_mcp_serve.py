@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.conftest import VIBE, VibeCommand, leftovers, snapshot
 from tests.e2e.mcp_scene import Scene, bash, scene, text, tool
 from tests.fakes.mcp_client import RawClient, connected
-from tests.fakes.waiting import until
+from tests.fakes.waiting import until, written
 
 pytestmark = pytest.mark.xdist_group("mcp_serve")
 
@@ -202,7 +202,7 @@ def test_what_runs_out_of_time_is_gone_with_all_it_started(unasked: Scene, workd
 def test_a_cancelled_call_leaves_nothing_running(unasked: Scene, workdir: Path) -> None:
     unasked.script(bash("echo $$ > pid; exec sleep 600"), {"text": "never"})
     call = unasked.served.start("call_vibe", prompt="go", cwd=str(workdir))
-    until((workdir / "pid").is_file)
+    until(lambda: written(workdir / "pid"))
 
     call.cancel()
 
@@ -417,7 +417,7 @@ def test_when_the_client_is_gone_nothing_is_left(vibe: VibeCommand, raw: Callabl
     client = raw("--auto-approve")
     client.greet()
     client.call(1, "call_vibe", prompt="go", cwd=str(vibe.workdir))
-    until((vibe.workdir / "pid").is_file)
+    until(lambda: written(vibe.workdir / "pid"))
 
     client.leave()
 
@@ -452,7 +452,7 @@ def test_when_the_client_is_killed_nothing_is_left(vibe: VibeCommand, tmp_path: 
     argv = [sys.executable, "-c", CLIENT, str(vibe.workdir), str(VIBE), "mcp", "serve", "--auto-approve"]
     client = subprocess.Popen(argv, env=vibe.variables(), cwd=folder, stdout=subprocess.DEVNULL)
     try:
-        until((vibe.workdir / "pid").is_file)
+        until(lambda: written(vibe.workdir / "pid"))
         until((vibe.workdir / "on").is_file)
     finally:
         client.kill()
@@ -526,7 +526,7 @@ def test_over_http_only_who_has_the_token_and_comes_from_here_is_served(vibe: Vi
         assert not leftovers(workdir)
         (workdir / "pid").unlink()
         left = served.start("call_vibe", prompt="go", cwd=str(workdir))
-        until((workdir / "pid").is_file)
+        until(lambda: written(workdir / "pid"))
         left.cancel()
         until(lambda: not leftovers(workdir))
         vibe.replay({"agents": {"main": {"turns": [{"text": "by HTTP"}]}}})

@@ -64,7 +64,9 @@ def test_the_inspector_lists_the_tools_of_a_server_that_it_starts(vibe: VibeComm
     tools = {one["name"]: one for one in listed.document["tools"]}
     assert listed.code == 0, listed.err  # of a schema that other clients may not understand it is 6
     assert tools["call_vibe"]["inputSchema"]["required"] == ["prompt", "cwd"]
-    assert {"status", "detail", "response", "metadata"} == tools["call_vibe"]["outputSchema"]["properties"].keys()
+    assert {"status", "detail", "response", "value", "metadata"} == tools["call_vibe"]["outputSchema"][
+        "properties"
+    ].keys()
     assert all(tool["outputSchema"]["required"] == ["status"] for tool in tools.values())
 
 

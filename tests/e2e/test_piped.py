@@ -6,6 +6,7 @@ Covers ``vibe.app.engine``.
 from __future__ import annotations
 
 import json
+import signal
 import stat
 import subprocess
 from pathlib import Path
@@ -83,6 +84,41 @@ def test_a_pipe_that_stays_silent_is_told_in_the_record_and_on_stderr(vibe: Vibe
     assert "brought nothing in 3 s" in process.stderr.read().decode()
 
 
+def test_while_events_are_streamed_it_is_said_on_stderr_too(vibe: VibeCommand) -> None:
+    answers(vibe, "ok")
+    line = f"sleep 5 | {VIBE} -p go --output streaming"
+    ended = vibe.run(["bash", "-c", line])
+    assert "brought nothing in 3 s" in ended.err
+    assert "brought nothing in 3 s" in ended.lines[-1]["warnings"][0]
+    assert told(ended.lines) == "go"
+
+
+def test_what_a_failing_build_says_is_explained(vibe: VibeCommand) -> None:
+    answers(vibe, "a missing file")
+    script = "echo building; sleep 0.2; echo no rule >&2; exit 2"
+    ended = vibe.run(["bash", "-c", f"({script}) 2>&1 | {VIBE} -p explain --output streaming"])
+    assert told(ended.lines) == 'explain\n\n<stdin bytes="17">\nbuilding\nno rule\n</stdin>'
+
+
+def test_a_hundred_megabytes_are_refused_before_they_are_all_there(vibe: VibeCommand) -> None:
+    answers(vibe, "never")
+    ended = vibe.run(["bash", "-c", f"head -c 100000000 /dev/zero | {VIBE} -p go; echo ${{PIPESTATUS[0]}}"], timeout=60)
+    assert "standard input is longer than 64 MiB" in ended.err
+    assert ended.out == f"{128 + signal.SIGPIPE}\n"  # its writer was not heard to the end
+    assert not (vibe.home / "logs").exists()
+
+
+def test_secrets_in_what_is_piped_are_masked_where_it_is_told_and_kept(vibe: VibeCommand) -> None:
+    answers(vibe, "ok", "ok")
+    vibe.environ["DEPLOY_" + "TOKEN"] = "hunter2-hunter2-hunter2"
+    short = vibe("-p", "go", "--output", "streaming", stdin="it is hunter2-hunter2-hunter2, fine\n").lines
+    assert "it is [redacted], fine" in told(short)
+    long = vibe("-p", "go", "--output", "streaming", stdin="hunter2-hunter2-hunter2\n" + "x" * 70_000).lines
+    (kept,) = (vibe.home / "logs" / "session").glob("*/outputs/stdin.txt")
+    assert kept.read_text().startswith("[redacted]\nxxx")
+    assert "hunter2" not in told(long)
+
+
 def test_a_piped_text_is_data(vibe: VibeCommand) -> None:
     answers(vibe, "ok")
     (vibe.workdir / "secret.txt").write_text("INSIDE")
@@ -119,12 +155,12 @@ def test_of_a_long_text_both_ends_are_told_and_the_agent_can_read_it_all(vibe: V
 
 def test_bytes_that_are_no_text_are_only_kept(tmp_path: Path) -> None:
     data = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 10
-    said = with_piped("go", data, tmp_path / "out")
+    said = with_piped("go", data, tmp_path / "out", str)
     assert f'<stdin bytes="{len(data)}" file="{tmp_path}/out/stdin.txt">\n[not text' in said
     assert (tmp_path / "out" / "stdin.txt").read_bytes() == data
-    assert with_piped("go", "café".encode("latin-1"), tmp_path / "none").endswith("\ncafé\n</stdin>")
-    assert with_piped("go", b" \n\n", tmp_path / "none") == "go"
-    assert len(with_piped("go", b"x" * 64_000, tmp_path / "none")) < 64_100
+    assert with_piped("go", "café".encode("latin-1"), tmp_path / "none", str).endswith("\ncafé\n</stdin>")
+    assert with_piped("go", b" \n\n", tmp_path / "none", str) == "go"
+    assert len(with_piped("go", b"x" * 64_000, tmp_path / "none", str)) < 64_100
     assert not (tmp_path / "none").exists()
 
 

@@ -33,6 +33,7 @@ def masked(screen: list[str]) -> str:
     text = re.sub(r"(?m)^\(working\) > ", "> ", text)
     text = re.sub(r"\b[0-9a-f]{6}-\d{8}\b", "PLAN", text)
     text = re.sub(r"\b[0-9a-f]{8}\b", "SESSION", text)
+    text = re.sub(r" {2,}[\d.]+ s\b", "  TIME", text)  # a column of them is as wide as the longest
     text = re.sub(r"\b[\d.]+ s\b", "TIME", text)
     text = re.sub(r"\([\d,]+ tokens(, \$[\d.]+)?, TIME\)", "(TOKENS, TIME)", text)
     return re.sub(r"[\d,]+ tokens? read \([\d,]+ cached\), [\d,]+ tokens? written", "N tokens", text) + "\n"

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import VIBE, VibeCommand, command_step, snapshot
+from tests.e2e.conftest import VIBE, Finished, VibeCommand, command_step, snapshot
 from tests.fakes.terminal import Terminal
+from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
@@ -117,3 +118,43 @@ def test_a_plan_as_the_document_has_it_is_what_the_editor_shows(vibe: VibeComman
 
     written = json.loads((vibe.workdir / "plan.json").read_text())
     assert json.loads((vibe.workdir / "seen.json").read_text()) == written
+
+
+NEEDY = command_step("train", "echo trained", needs={"gpu": 1})
+MISSING = "step 'train' needs gpu=1, and this machine has"
+
+
+def edit_file(vibe: VibeCommand, plan_id: str, *steps: dict[str, object]) -> Finished:
+    """``vibe plan edit --file`` with these steps."""
+    plan = vibe.workdir / "edited.json"
+    plan.write_text(json.dumps({"version": 1, "goal": "Try something", "steps": steps}))
+    return vibe("plan", "edit", plan_id, "--file", str(plan))
+
+
+def test_a_step_whose_needs_nothing_meets_is_refused_while_the_plan_runs_and_when_it_rests(
+    vibe: VibeCommand, write_plan: WritePlan
+) -> None:
+    steps = [
+        command_step("wait", "until test -e go; do sleep 0.05; done"),
+        command_step("end", "false", depends_on=["wait"]),
+    ]
+    running = vibe.start("plan", "run", write_plan(*steps))
+    until(lambda: any("active (process" in vibe("plan", "status", each).out for each in vibe.plan_ids()))
+    [plan_id] = vibe.plan_ids()
+    refused = edit_file(vibe, plan_id, *steps, NEEDY)
+    (vibe.workdir / "go").touch()
+    running.communicate()
+    resting = edit_file(vibe, plan_id, *steps, NEEDY)
+
+    assert (refused.code, resting.code) == (2, 2)
+    assert MISSING in refused.err
+    assert MISSING in resting.err
+    assert len(vibe("plan", "show", plan_id, "--output", "json").document["steps"]) == 2
+
+
+def test_the_needs_of_what_is_left_out_do_not_matter(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(command_step("a", "true"), NEEDY)
+
+    assert vibe("plan", "run", "--only", "a", "--dry-run", plan).code == 0
+    assert vibe("plan", "run", "--only", "a", plan).code == 0
+    assert MISSING in vibe("plan", "run", plan).err

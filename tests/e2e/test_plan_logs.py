@@ -67,6 +67,21 @@ def test_logs_follow_a_plan_until_it_ends(vibe: VibeCommand, write_plan: WritePl
     assert rest.startswith(b"last\n== exited with 0")
 
 
+def test_logs_that_nobody_reads_are_followed_no_further(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(command_step("s", "echo first; while [ ! -e go ]; do sleep 0.05; done"))
+    running = vibe.start("plan", "run", plan)
+    until(lambda: any((vibe.home / "plans").glob("*/steps/s/output.log")))
+    following = vibe.start("plan", "logs", "latest", "--follow")
+    assert following.stdout is not None
+    assert following.stdout.readline() == b"### s\n"
+    following.stdout.close()
+
+    assert following.wait(60) == 0
+    assert running.poll() is None
+    (vibe.workdir / "go").touch()
+    assert running.wait(60) == 0
+
+
 def test_logs_of_a_step_that_is_none_name_those_there_are(vibe: VibeCommand, write_plan: WritePlan) -> None:
     vibe("plan", "run", write_plan(command_step("s", "true")))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import VibeCommand, command_step
-from tests.fakes.waiting import until
+from tests.fakes.waiting import until, written
 from tests.integration.core.session.repository import content, git, repository
 
 
@@ -130,7 +130,7 @@ def test_what_a_killed_step_had_done_goes_back_and_is_set_aside(vibe: VibeComman
     step, script = shell("slow", "echo half > a.txt; sleep 600")
     vibe.replay({"agents": {"slow": script}})
     process = vibe.start("plan", "run", write_plan(step), "--auto-approve")
-    until((vibe.workdir / "a.txt").exists)
+    until(lambda: written(vibe.workdir / "a.txt"))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     (plan_id,) = vibe.plan_ids()
@@ -146,7 +146,7 @@ def test_a_plan_that_runs_is_left_alone(vibe: VibeCommand, write_plan: Any) -> N
     step, script = shell("slow", "echo half > a.txt; sleep 600")
     vibe.replay({"agents": {"slow": script}})
     vibe.start("plan", "run", write_plan(step), "--auto-approve")
-    until((vibe.workdir / "a.txt").exists)
+    until(lambda: written(vibe.workdir / "a.txt"))
     (plan_id,) = vibe.plan_ids()
 
     refused = vibe("plan", "rewind", plan_id, "slow", "--wait", "0.2")

@@ -21,7 +21,7 @@ from tests.e2e.conftest import VIBE, VibeCommand, command_step, leftovers
 from tests.e2e.test_plain_chat import bash, hand_in, turns
 from tests.fakes.model_server import ModelServer, Reply
 from tests.fakes.tmux import Tmux
-from tests.fakes.waiting import until
+from tests.fakes.waiting import until, written
 from tests.unit.core.skills.writing import write_skill
 
 WINDOW = (120, 36)
@@ -135,7 +135,9 @@ def test_a_long_session_opens_with_its_newest_messages_older_ones_come_and_words
         tmux.press("Home")
         until(lambda before=before: tmux.screen() != before)
     tmux.wait_for("question 94")
-    tmux.type("/find QUESTION 9990")
+    tmux.type("/find QUESTION 9990", enter=False)
+    tmux.wait_for("> /find QUESTION 9990")
+    tmux.press("Enter")
     tmux.wait_for("question 9990")
     tmux.type("/find question 4711")
     tmux.wait_for("> question 4711")
@@ -308,7 +310,7 @@ def test_a_click_opens_a_web_page_and_nothing_else(vibe: VibeCommand, tmux: Tmux
     tmux.click("a file")
     tmux.wait_for("not opened")
     tmux.click("the page")
-    until(opened.exists)
+    until(lambda: written(opened))
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
 
@@ -650,6 +652,24 @@ def test_who_leaves_a_plan_that_runs_is_told_then_and_when_they_come_back(
         again.wait_for("EXIT 0")
 
 
+def test_a_plan_that_is_left_running_ends_without_the_screen(
+    vibe: VibeCommand, tmux: Tmux, write_plan: Callable[..., str]
+) -> None:
+    vibe.replay(turns({"text": "Hello."}))
+    vibe.at(tmux)
+    wait = "echo at work >> marks; until test -e go; do sleep 0.1; done; touch done.txt"
+    run_plan(tmux, write_plan(command_step("one", "true"), command_step("two", wait, depends_on=["one"])))
+    tmux.wait_for("1/2 · ")
+    tmux.press("C-d")
+    tmux.wait_for("b leave it running")
+    tmux.press("b")
+    tmux.wait_for("the plan goes on · vibe --attach ")
+    tmux.wait_for("EXIT 0")
+    until(lambda: (vibe.workdir / "marks").read_text().count("at work") == 2)
+    (vibe.workdir / "go").touch()
+    until((vibe.workdir / "done.txt").exists)
+
+
 def test_an_answer_stays_in_sight_and_time_tokens_and_thinking_are_told(vibe: VibeCommand, tmux: Tmux) -> None:
     asked = {"questions": [{"question": "Which money?", "options": [{"label": "int cents"}, {"label": "float"}]}]}
     vibe.replay(
@@ -664,6 +684,7 @@ def test_an_answer_stays_in_sight_and_time_tokens_and_thinking_are_told(vibe: Vi
     tmux.press("Tab")
     tmux.wait_for("j k mark")
     tmux.press("Tab")
+    tmux.wait_for("> Ask anything")
     tmux.type("/nosuchcommand")
     tmux.wait_for("unknown command")
     tmux.press("C-c")

@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.conftest import VibeCommand, command_step
 from tests.e2e.test_plan_control import WAITS, ended, refused, started, statuses
-from tests.fakes.waiting import until
+from tests.fakes.waiting import until, written
 
 WritePlan = Callable[..., str]
 
@@ -26,7 +26,7 @@ LASTING = "echo $$ > pid; touch started; exec sleep 600"
 def both_run(vibe: VibeCommand, write_plan: WritePlan, *more: dict[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
     """A plan of which ``long`` would run for ever and ``slow`` until ``go`` is there."""
     run, plan_id = started(vibe, write_plan(command_step("slow", WAITS), command_step("long", LASTING), *more))
-    until((vibe.workdir / "pid").exists)
+    until(lambda: written(vibe.workdir / "pid"))
     return run, plan_id
 
 
@@ -41,7 +41,7 @@ def test_a_running_step_is_cancelled_with_its_processes_and_the_others_go_on(
     cancelled = vibe("plan", "cancel", plan_id, "long")
     again = vibe("plan", "cancel", plan_id, "long")
     until(lambda: not Path(f"/proc/{shell}").exists())
-    until((vibe.workdir / "log").exists)
+    until(lambda: written(vibe.workdir / "log"))
     (vibe.workdir / "go").touch()
     code, record = ended(run)
 
@@ -68,7 +68,7 @@ def test_a_step_is_skipped_and_what_waits_for_it_runs(vibe: VibeCommand, write_p
     run, plan_id = both_run(vibe, write_plan, command_step("after", "echo after >> log", depends_on=["long"]))
 
     assert vibe("plan", "skip", plan_id, "long").code == 0
-    until((vibe.workdir / "log").exists)
+    until(lambda: written(vibe.workdir / "log"))
     (vibe.workdir / "go").touch()
     code, record = ended(run)
 

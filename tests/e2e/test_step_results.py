@@ -56,7 +56,7 @@ def test_what_a_step_hands_in_reaches_the_record_and_its_dependants(
     assert (survey["status"], survey["output"], survey["summary"]) == ("completed", modules, "two modules")
     assert use["status"] == "completed"
     refused = [line for line in lines if line["type"] == "tool.result" and line["status"] == "error"]
-    assert "value.modules: 'a.py' is not of type 'array'" in refused[0]["content"]
+    assert "value.modules: 'a.py' is not an array" in refused[0]["content"]
     prompts = [
         line["text"] for line in lines if line["type"] == "user.message" and line.get("subagent_step_id") == "use"
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -103,6 +104,49 @@ def test_output_that_finds_no_room_is_an_error(vibe: VibeCommand, plan: str, wor
 
 def test_errors_that_find_no_room_change_no_exit_code(vibe: VibeCommand) -> None:
     assert shell(vibe, "vibe plan run nowhere.json 2> /dev/full").code == 2
+
+
+def test_a_reader_that_went_away_makes_no_failure_a_success(vibe: VibeCommand) -> None:
+    (vibe.workdir / "bad.json").write_text("[]")
+
+    def leave() -> None:
+        unread, written = os.pipe()
+        os.close(unread)
+        os.dup2(written, 1)
+
+    ended = vibe.run([str(VIBE), "plan", "validate", "bad.json", "--output", "json"], before=leave)
+
+    assert (ended.code, ended.err) == (2, "")
+
+
+def test_input_that_is_no_utf8_is_answered_whatever_the_locale_says(vibe: VibeCommand) -> None:
+    vibe.environ["PYTHONIOENCODING"] = "utf-8:strict"
+
+    ended = shell(vibe, r"""printf '"\xff"\n"ls"\n' | vibe permissions explain bash -""")
+
+    assert (ended.code, ended.err) == (0, "")
+    assert [json.loads(answer)["rule"] for answer in ended.out.splitlines()] == ["invalid", "allowlist"]
+
+
+def test_a_prompt_that_is_terminated_before_it_begins_says_so(vibe: VibeCommand, tmp_path: Path) -> None:
+    vibe.replay(turns({"text": "never"}))
+    slow = tmp_path / "bin" / "git"
+    slow.parent.mkdir()
+    slow.write_text(
+        f'#!/bin/sh\ncase "$*" in *" config "*) exec {shutil.which("git")} "$@" ;; esac\n'
+        f"touch {tmp_path}/begun\nexec sleep 60\n"
+    )
+    slow.chmod(0o755)
+    subprocess.run(["git", "init", "-q", str(vibe.workdir)], check=True)
+    vibe.environ["PATH"] = f"{slow.parent}{os.pathsep}{os.environ['PATH']}"
+
+    process = vibe.start("-p", "go", "--output", "json")
+    until((tmp_path / "begun").exists)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+
+    record = json.loads(out)
+    assert (process.returncode, record["exit_code"], record["outcome"], err) == (143, 143, "interrupted", b"")
 
 
 def test_a_directory_that_is_gone_is_said(vibe: VibeCommand) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ipc.journal import is_being_written
 from tests.e2e.conftest import VibeCommand
 from tests.e2e.test_prompt import turns
 from tests.fakes.waiting import until
@@ -170,6 +171,8 @@ def test_what_a_killed_run_left_of_them_goes_with_the_next(switched: VibeCommand
     until((switched.workdir / "started").exists)
     process.kill()
     process.wait()
+    # A child that it was starting has its descriptors, and with them the lock, until it is another program.
+    until(lambda: not any(map(is_being_written, switched.home.glob("run/*/journal.jsonl"))))
     for folder in (switched.home / "run" / "unlogged").iterdir():
         os.utime(folder, (0, 0))
     answers(switched, {"text": "fine"})

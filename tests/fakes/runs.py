@@ -34,6 +34,12 @@ class Run:
         for event in events:
             self._sink.publish(event)
 
+    def agent_says(self, step_id: str, *events: e.Event) -> None:
+        """The agent of a step says something."""
+        sink = TaggingSink(self._sink, subagent_id=step_id, subagent_step_id=step_id)
+        for event in events:
+            sink.publish(event)
+
     def begins(self) -> None:
         """It takes up a plan of two steps."""
         self.says(e.PlanStartedEvent(goal="Tidy up", steps=STEPS))

@@ -23,7 +23,7 @@ from vibe.core.config.models import SubagentsConfig
 from vibe.core.llm.limiter import ProviderLimiter
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.questions import Question, QuestionAnswer
 
 NO_AGENTS = AgentManager(AgentSources(user_home=Path("/nobody")))
 
@@ -60,10 +60,10 @@ class Person:
             self._open -= 1
         return ApprovalAnswer(allow=True, scope=self.scope, reason="fine")
 
-    async def reply(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+    async def reply(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
         """The first option of each question."""
         del request_id
-        return [Answer(question=question.question, answer=question.options[0].label) for question in questions]
+        return [QuestionAnswer(question=question.question, answer=question.options[0].label) for question in questions]
 
 
 def shared_of_a_run(

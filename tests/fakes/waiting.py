@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 SECONDS = 120.0
 
@@ -14,3 +15,8 @@ def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it never came to that"
         time.sleep(0.02)
+
+
+def written(path: Path) -> bool:
+    """Whether the file holds text: ``echo x > file`` makes it empty first."""
+    return path.is_file() and path.stat().st_size > 0

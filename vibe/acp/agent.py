@@ -16,7 +16,6 @@ from ipc.errors import IpcError
 from vibe.acp.content import ContentBlock, GivenServer, folder_of, server_of
 from vibe.acp.history import NOT_FOUND, SavedSessions
 from vibe.acp.session import MODE, EditorSession, change_of, modes_of, options_of
-from vibe.acp.slash import EditorTalk
 from vibe.acp.transport import DELETE, SETUP_METHOD, LineTransport, abilities_of, initialize_result
 from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.runtime import Runtime
@@ -161,10 +160,9 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Ignore what the protocol does not know."""
 
     async def _opened(self, opening: Opening, session_id: str = "") -> EditorSession:
-        session = EditorSession(self._runtime, opening, self._client, self._can, self._tasks, EditorTalk)
+        session = EditorSession(self._runtime, opening, self._client, self._can, self._tasks)
         await session.open(session_id)
         self._sessions[session.channel.session_id] = session
-        session.begin()
         return session
 
     async def _reopened(self, session_id: str, opening: Opening) -> EditorSession:
@@ -182,6 +180,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
     async def _delete(self, session_id: str) -> None:
         """End a session if it is open, and remove what was saved of it; of one that is not there, nothing."""
         async with self._reopening:
+            await to_thread.run_sync((await self._saved()).check_deletable, session_id)
             session = self._sessions.pop(session_id, None)
             if session is not None:
                 await session.close()

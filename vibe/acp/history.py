@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from shutil import rmtree
 
 from acp import RequestError
 from acp.helpers import image_block, text_block
@@ -16,15 +15,16 @@ from ipc.events import ToolCallEvent, ToolResultEvent
 from vibe.acp.updates import SessionUpdate, SessionUpdates, said, thought
 from vibe.app.conversation.session import CLEARED, COMPACTED, REWOUND
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.core.session.errors import SessionFolderError
-from vibe.core.session.folder import SavedSession, SessionLoader, lock_session
+from vibe.core.session.folder import SavedSession, SessionLoader
+from vibe.core.session.keeping import delete_sessions, needed_sessions
 from vibe.core.tools.errors import ToolArgumentsError
 from vibe.core.tools.schema import parse_arguments
-from vibe.system.errors import UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.plain_text import plain
 
 WENT_ON = frozenset({COMPACTED, CLEARED, REWOUND})
 PAGE = 50
+CURSOR = re.compile(r"[0-9]{1,9}")
 NOT_FOUND = -32002
 """The protocol's code for what is not there."""
 TELLING = ("command", "path", "file_path", "pattern", "url")
@@ -37,7 +37,8 @@ class SavedSessions:
     """The sessions in a folder, read once. One that was summarised, cleared or rewound is continued in another."""
 
     def __init__(self, sessions: Path) -> None:
-        self._by_id = {saved.meta.session_id: saved for saved in SessionLoader(sessions).all().sessions}
+        self._listing = SessionLoader(sessions).all()
+        self._by_id = {saved.meta.session_id: saved for saved in self._listing.sessions}
         self._next: dict[str, str] = {}
         for saved in sorted(self._by_id.values(), key=lambda saved: saved.meta.started):
             before = self._by_id.get(saved.meta.parent_id or "")
@@ -60,19 +61,27 @@ class SavedSessions:
         """Remove a session, if there is one, with all that it continues and that continue it.
 
         Raises:
-            EnvironmentFailure: another process goes on with it; nothing is removed.
+            EnvironmentFailure: it is in use, or a session in use goes on from it; nothing is removed.
             SessionFolderError: the disk refuses.
         """
+        delete_sessions(self._all_of(session_id), self._listing)
+
+    def check_deletable(self, session_id: str) -> None:
+        """Check that no other session that is in use goes on from it.
+
+        Raises:
+            EnvironmentFailure: one does.
+        """
+        own = self._all_of(session_id)
+        needed = needed_sessions([saved for saved in self._listing.sessions if saved not in own])
+        for saved in own:
+            if reason := needed.get(saved.meta.session_id):
+                raise EnvironmentFailure(reason)
+
+    def _all_of(self, session_id: str) -> list[SavedSession]:
+        """Return a session with all that it continues and that continue it; none: there is no such session."""
         latest = self.latest(session_id) if session_id in self._by_id else None
-        folders = [saved.folder for known, saved in self._by_id.items() if self.latest(known) is latest]
-        with ExitStack() as held:
-            for folder in folders:
-                held.callback(lock_session(folder).release)
-            for folder in folders:
-                try:
-                    rmtree(folder.path)
-                except OSError as error:
-                    raise SessionFolderError(folder.path, error) from error
+        return [saved for known, saved in self._by_id.items() if self.latest(known) is latest]
 
     def listed(self, cwd: str | None, cursor: str | None) -> ListSessionsResponse:
         """Return a page of the sessions of a folder (None: of all), the newest first.
@@ -80,7 +89,7 @@ class SavedSessions:
         Raises:
             UsageError: we gave no such cursor.
         """
-        if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
+        if cursor is not None and not CURSOR.fullmatch(cursor):
             raise UsageError(f"there is no page {cursor[:80]!r}: begin without a cursor")
         later = set(self._next.values())
         found = [

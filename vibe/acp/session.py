@@ -1,205 +1,50 @@
-"""EditorSession: a conversation of an editor, its settings, the prompt answered in it, and the person who is asked."""
+"""EditorSession: a conversation of an editor, its settings, the prompt answered in it, its slash commands and plans."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, cast
-from uuid import uuid4
+from typing import Literal
 
 from acp import Client, RequestError, schema
-from acp.helpers import start_tool_call, update_available_commands, update_current_mode, update_tool_call
-from anyio import CancelScope, to_thread
+from acp.helpers import update_available_commands, update_current_mode
+from anyio import CancelScope, create_task_group, to_thread
 from anyio import Event as Signal
 from anyio.abc import TaskGroup
 from msgspec import Struct, convert, field
 
-from ipc.events import ApprovalRequestEvent, ConversationConfiguredEvent, Event, ToolServerEvent
-from vibe.acp.content import ContentBlock, prompt_of
+from ipc.events import ConversationConfiguredEvent, Event, PlanDecisionEvent, ToolServerEvent
+from planner.plan.loader import LoadedPlan
+from vibe.acp.content import ContentBlock, GivenPrompt, prompt_of
 from vibe.acp.editor import EditorFiles, EditorTerminals
 from vibe.acp.history import replayed
+from vibe.acp.person import EditorPerson
 from vibe.acp.transport import EditorAbilities
-from vibe.acp.updates import (
-    SessionChannel,
-    as_code,
-    changes_of,
-    kind_of,
-    locations_of,
-    reason_of,
-    said,
-    text_of,
-    title_of,
-)
+from vibe.acp.updates import SessionChannel, as_code, said
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
+from vibe.app.plan.command_consent import model_commands
+from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.drafting import PlanDraft
+from vibe.app.plan.run import PlanRun
 from vibe.core.agents.models import AgentProfile, AgentType
 from vibe.core.config.models import Thinking
 from vibe.core.llm.errors import ContextTooLongError, ModelKeyError, ModelOverloadedError
 from vibe.core.messages import Image, Outcome
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
-from vibe.core.tools.questions import Answer, Question
+from vibe.front.event_text import one_line
+from vibe.front.plan_graph import plan_text
+from vibe.front.plan_summary import summary_text
+from vibe.front.slash.command import SlashCommand, Typed
+from vibe.front.slash.held_talk import HeldTalk
+from vibe.front.slash.plan_proposal import propose
+from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
+from vibe.front.slash.table import SlashTable
+from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import UsageError
-from vibe.system.plain_text import plain, plain_line, shortened, some_of
-
-SCOPES = MappingProxyType({scope.value: scope for scope in ApprovalScope})
-NO = "no"
-PICK = "pick:"
-"""Begins the id of an option, so that none is called as the one for a no."""
-BY = "editor"
-CHOSEN, TYPED = "answer", "other"
-"""Begin the names of a form's fields."""
-MOST_COVERED = 3
-LABEL_LENGTH = 100
-
-
-class EditorPerson:
-    """Asks by the channel of a session. ``approved`` is called with each call whose command line they said yes to.
-
-    An editor that ``has_forms`` gets questions as one; else, one by one, as choices.
-    """
-
-    def __init__(self, channel: SessionChannel, approved: Callable[[str, str], object], *, has_forms: bool) -> None:
-        self._channel = channel
-        self._approved = approved
-        self._has_forms = has_forms
-
-    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        """Return the person's answer; none is a no."""
-        channel = self._channel
-        why = request.reason or request.rule
-        call = schema.ToolCallUpdate(
-            tool_call_id=channel.updates.call_id(request.tool_call_id),
-            title=title_of(request),
-            kind=kind_of(request.tool),
-            status="pending",
-            content=[*text_of(plain_line(why)), *changes_of(request.diff, request, channel.root)],
-            locations=locations_of(request.arguments, channel.root),
-            raw_input=request.arguments,
-        )
-        chosen, problem = await self._put(call, _offered(request))
-        scope = SCOPES.get(chosen)
-        if scope is None:
-            return ApprovalAnswer(allow=False, reason=problem, by=BY)
-        command = request.arguments.get("command")
-        if isinstance(command, str):
-            self._approved(request.tool_call_id, command)
-        return ApprovalAnswer(allow=True, scope=scope, by=BY)
-
-    async def __call__(
-        self,
-        questions: Sequence[Question],
-        request_id: str = "",  # noqa: ARG002  the editor knows a question by another id
-    ) -> Sequence[Answer] | None:
-        """Return an answer to each question; None if the person would rather not."""
-        if self._has_forms:
-            return await self._filled(questions)
-        answers: list[Answer] = []
-        for question in questions:
-            told = "\n".join(f"- {one.label}: {one.description}" for one in question.options if one.description)
-            labels = {str(at): one.label for at, one in enumerate(question.options)}
-            chosen = await self.choose(question.question, told, labels)
-            if chosen is None:
-                return None
-            answers.append(Answer(question=question.question, answer=labels[chosen], by=BY))
-        return answers
-
-    async def _filled(self, questions: Sequence[Question]) -> Sequence[Answer] | None:
-        fields = {name: field for at, one in enumerate(questions) for name, field in _fields(at, one)}
-        message = plain("\n".join(one.question for one in questions))
-        form = schema.ElicitationFormSessionMode(
-            session_id=self._channel.session_id,
-            requested_schema=schema.ElicitationSchema.model_validate({"type": "object", "properties": fields}),
-        )
-        await self._channel.flush()
-        try:
-            said = await self._channel.client.create_elicitation(message, form)
-        except (RequestError, ConnectionError, ValueError):
-            return None
-        content = (said.content or {}) if isinstance(said, schema.AcceptElicitationResponse) else {}
-        answers = [_answer(at, one, content) for at, one in enumerate(questions)]
-        return None if None in answers else [one for one in answers if one is not None]
-
-    async def choose(
-        self, question: str, told: str, options: Mapping[str, str], no: str = "None of these"
-    ) -> str | None:
-        """Return the key of the option that the person picks; None: they pick none.
-
-        The protocol asks about tool calls alone, so the editor is shown one that has the answer as its result.
-        """
-        question_id, title, content = f"question-{uuid4().hex}", plain_line(question), text_of(told)
-        self._channel.put(start_tool_call(question_id, title, kind="other", status="pending", content=content))
-        call = schema.ToolCallUpdate(
-            tool_call_id=question_id, title=title, kind="other", status="pending", content=content
-        )
-        offered = [_option(f"{PICK}{key}", label, "allow_once") for key, label in options.items()]
-        picked: str | None = None
-        try:
-            chosen, _ = await self._put(call, [*offered, _option(NO, no, "reject_once")])
-            picked = chosen.removeprefix(PICK) if chosen.startswith(PICK) else None
-        finally:
-            answer = None if picked is None else text_of(options[picked])
-            status = "failed" if picked is None else "completed"
-            self._channel.put(update_tool_call(question_id, status=status, content=answer))
-        return picked
-
-    async def _put(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> tuple[str, str]:
-        """Return the id of the option that was chosen, or nothing and the reason why none was."""
-        channel = self._channel
-        await channel.flush()
-        try:
-            said = await channel.client.request_permission(channel.session_id, call, options)
-        except (RequestError, ConnectionError, ValueError) as error:
-            return "", f"the editor could not ask: {reason_of(error)}"
-        if not isinstance(said.outcome, schema.AllowedOutcome):
-            channel.stop()
-            return "", "the work was stopped"
-        chosen = said.outcome.option_id
-        return (chosen, "") if chosen in {option.option_id for option in options} else ("", "no option was chosen")
-
-
-def _fields(at: int, question: Question) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the fields for a question: one to choose in, and one for an answer in other words."""
-    title = plain_line(question.question)
-    offered = [
-        {"const": one.label, "title": plain_line(f"{one.label}: {one.description}" if one.description else one.label)}
-        for one in question.options
-    ]
-    if question.multi_select:
-        yield f"{CHOSEN}{at}", {"type": "array", "title": title, "items": {"anyOf": offered}}
-    elif not question.typed:
-        yield f"{CHOSEN}{at}", {"type": "string", "title": title, "oneOf": offered}
-    yield f"{TYPED}{at}", {"type": "string", "title": title if question.typed else f"{title} (type your answer)"}
-
-
-def _answer(at: int, question: Question, content: Mapping[str, Any]) -> Answer | None:
-    """Return the answer to a question that a form holds; what is typed goes before what is chosen."""
-    typed, chosen = content.get(f"{TYPED}{at}"), content.get(f"{CHOSEN}{at}")
-    if isinstance(typed, str) and typed.strip():
-        return Answer(question=question.question, answer=typed.strip(), is_other=True, by=BY)
-    given = cast("list[object]", chosen) if isinstance(chosen, list) else [chosen]
-    labels = [one.label for one in question.options if one.label in given]
-    return Answer(question=question.question, answer=", ".join(labels), by=BY) if labels else None
-
-
-def _offered(request: ApprovalRequestEvent) -> list[schema.PermissionOption]:
-    options = [_option(ApprovalScope.ONCE, "Yes", "allow_once")]
-    if request.covers:
-        covered = some_of(map(plain_line, request.covers), MOST_COVERED)
-        options.append(_option(ApprovalScope.SESSION, f"Yes, in this session always: {covered}", "allow_always"))
-    if request.edits:
-        options.append(_option(ApprovalScope.EDITS, "Yes, to all edits of this session", "allow_always"))
-    if request.covers:
-        options.append(_option(ApprovalScope.ALWAYS, "Yes, in this folder always", "allow_always"))
-    return [*options, _option(NO, "No", "reject_once")]
-
-
-def _option(option_id: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
-    return schema.PermissionOption(option_id=str(option_id), name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)
-
+from vibe.system.plain_text import plain
 
 Category = Literal["mode", "model", "thought_level"]
 MODE, MODEL, THINKING, APPROVALS = "mode", "model", "thinking", "approvals"
@@ -268,6 +113,11 @@ def _select(
     )
 
 
+LINE_LENGTH = 400
+RUN, CHANGE = "run", "change"
+PLAN_ANSWERS = MappingProxyType({RUN: "Run it", CHANGE: "Change it: I'll describe how"})
+NOT_HERE = frozenset({"copy", "exit", "resume"})
+"""Commands for which an editor has its own ways."""
 CODES = MappingProxyType({ModelKeyError: -32000, ContextTooLongError: -32003, ModelOverloadedError: -32004})
 """Error codes of the protocol; of all other errors it is ``FAILED``."""
 FAILED = -32603
@@ -283,85 +133,60 @@ class EditorTurn(Struct):
     ended: Signal = field(default_factory=Signal)
 
 
-class SessionCommands(ABC):
-    """The slash commands of one session, given at the server's start."""
-
-    @abstractmethod
-    async def renew(self) -> list[schema.AvailableCommand]:
-        """Return the commands there are now, with those of the project and the user; reads files."""
-
-    @abstractmethod
-    async def run(self, line: str, answer: Callable[[], Awaitable[None]]) -> None:
-        """Carry a line out, to the end of all it begins; one that is no command, nor the answer to one, by ``answer``.
-
-        Raises:
-            UsageError: it can't be answered as it is.
-        """
-
-    @abstractmethod
-    async def stop(self) -> None:
-        """Have a plan that runs come to rest."""
-
-
-class EditorSession:
+class EditorSession(HeldTalk):
     """A session as an editor knows it by the id of its ``channel``, which stays as it is; ``open`` makes it.
 
-    ``runtime``, ``opening`` and ``seat`` are those its conversation was opened with, ``person`` is at the editor, which
-    ``can`` do so much. ``slash`` makes its slash commands.
+    It is the ``Talk`` of its slash commands: what one begins belongs to its turn, and ends with it. ``person`` is at
+    the editor, which ``can`` do so much.
     """
 
     def __init__(
-        self,
-        runtime: Runtime,
-        opening: Opening,
-        client: Client,
-        can: EditorAbilities,
-        tasks: TaskGroup,
-        slash: Callable[[EditorSession], SessionCommands],
+        self, runtime: Runtime, opening: Opening, client: Client, can: EditorAbilities, tasks: TaskGroup
     ) -> None:
-        self.runtime = runtime
-        self.opening = opening
         self.channel = SessionChannel(client, opening.workdir, self.cancel)
         terminals = EditorTerminals(self.channel)
         self.person = EditorPerson(self.channel, terminals.approve, has_forms=can.forms)
-        self.seat = Seat(
+        seat = Seat(
             listeners=[self.channel, self],
             approver=self.person,
             user_input=self.person,
             files=EditorFiles(self.channel, can) if can.reads or can.writes else None,
             commands=terminals if can.terminals else None,
         )
-        self.conversation: Conversation
-        self._tasks = tasks
-        self._commands = slash(self)
+        plans = PlanTalk(accept=self._accept, audience=self._audience, ended=self._ended)
+        commands = SlashTable({
+            name: SlashCommand(name=name, about="the editor's own", handler=_refuse) for name in NOT_HERE
+        })
+        super().__init__(runtime, opening, seat, plans, commands)
+        self._beside = tasks
         self._sending = CancelScope()
         self._turn: EditorTurn | None = None
         self._title = ""
+        self._asks_for_trust = not opening.trust
         self._offered: list[schema.AvailableCommand] | None = None
+        self._open_plan: LoadedPlan | None = None  # the next prompt says how it is to be changed
 
     async def open(self, session_id: str = "") -> None:
-        """Open the conversation; a new one gives the session its id.
+        """Open the conversation; a new one gives the session its id. Updates are sent from now on.
 
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``Runtime.open_conversation``.
         """
-        self.conversation = await self.runtime.open_conversation(self.opening, self.seat)
+        self._conversation = await self.runtime.open_conversation(self.opening, self.seat)
         self.channel.session_id = session_id or self.conversation.conversation_id
-
-    def begin(self) -> None:
-        """Send updates from now on; the answer to the request comes first."""
-        self._tasks.start_soon(self._send_updates)
-        self._tasks.start_soon(self._offer_all)
+        self._beside.start_soon(self._send_updates)
+        self._beside.start_soon(self._offer_all)
 
     async def _offer_all(self) -> None:
         """Offer the commands, and once the MCP servers are there, those for their prompts."""
-        await self.offer_commands()
+        await self.refresh()
         await self.conversation.servers.settled()
-        await self.offer_commands()
+        await self.refresh()
 
-    async def offer_commands(self) -> None:
+    async def refresh(self) -> None:
         """Tell the editor which slash commands there are, if they are others than it knows; reads files."""
-        offered = await self._commands.renew()
+        await super().refresh()
+        offered = [_offered(one) for one in self.commands.values() if one.name not in NOT_HERE]
         if offered != self._offered:
             self._offered = offered
             self.channel.put(update_available_commands(offered))
@@ -380,7 +205,7 @@ class EditorSession:
         try:
             with turn.scope:
                 given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
-                await self._commands.run(given.typed, partial(self.answer, given.text, given.images))
+                await self._carry_out(given)
         finally:
             self._turn = None
             turn.ended.set()
@@ -397,7 +222,43 @@ class EditorSession:
         await self.channel.flush()
         return _response(turn)
 
-    async def answer(self, prompt: str, images: tuple[Image, ...] = ()) -> None:
+    async def _carry_out(self, given: GivenPrompt) -> None:
+        """Carry a prompt out, to the end of all it begins; what goes wrong with a command is said.
+
+        What is no command, and does not say how to change the plan that is proposed, the agent answers.
+
+        Raises:
+            UsageError: it can't be answered as it is.
+        """
+        if self._asks_for_trust:  # an editor can be asked nothing before it knows the session
+            self._asks_for_trust = False
+            await self.guarded(self._ask_for_trust)
+        called = self.commands.called(given.typed)
+        problem: Exception | None = None
+        async with create_task_group() as self._tasks:
+            if called is not None:
+                command, typed = called
+                await self.guarded(command.handler, self, typed)
+            elif self._open_plan is not None and not given.typed.startswith("/"):
+                await self.guarded(self._revise, self._open_plan, given.typed)
+            else:
+                try:
+                    await self._answer(given.text, given.images)
+                except Exception as error:  # noqa: BLE001  raised below: the group would wrap it
+                    problem = error
+                self._open_plan = None  # the agent that proposed it is told the next prompt
+        if problem is not None:
+            raise problem
+
+    async def _ask_for_trust(self) -> None:
+        """Ask whether the project's own settings and instructions may be loaded, and load them."""
+        ask = partial(self.person, lasts=True)
+        if await ask_for_trust(self.runtime.host, self.opening.workdir, ask, self.say):
+            setup = self.conversation.setup
+            await self.conversation.configure(AgentChange(agent=setup.profile.name, model=setup.opening.model))
+            await self.refresh()
+
+    async def _answer(self, prompt: str, images: tuple[Image, ...] = ()) -> None:
         """Have the agent answer in the turn that goes on.
 
         Raises:
@@ -407,7 +268,7 @@ class EditorSession:
         if self._turn is not None:
             self._turn.result = result
             if self._turn.is_cancelled:
-                await self._commands.stop()
+                await self.plans.stop()
         self._tell_title()
 
     def cancel(self) -> None:
@@ -416,7 +277,7 @@ class EditorSession:
             return
         self._turn.is_cancelled = True
         if not self.conversation.interrupt():
-            self._tasks.start_soon(self._end, self._turn)
+            self._beside.start_soon(self._end, self._turn)
 
     def check_idle(self) -> None:
         """Check that no prompt is being answered.
@@ -434,7 +295,7 @@ class EditorSession:
     def publish(self, event: Event) -> None:
         """Tell the editor of settings and commands that have changed, here or elsewhere."""
         if isinstance(event, ToolServerEvent):
-            self._tasks.start_soon(self.offer_commands)
+            self._beside.start_soon(self.refresh)
         if isinstance(event, ConversationConfiguredEvent):
             self.channel.put(update_current_mode(event.agent))
             options = options_of(self.conversation)
@@ -448,12 +309,88 @@ class EditorSession:
         await self.conversation.aclose()
         self._sending.cancel()
 
-    def say(self, text: str, *, is_code: bool = False) -> None:
-        """Tell the person something of our own; ``is_code``: in the letters and lines it came in."""
-        self.channel.put(said(f"{as_code(text) if is_code else text}\n"))
+    def say(self, text: str) -> None:
+        """Show lines of ours."""
+        self.channel.put(said(f"{plain(text)}\n"))
+
+    def _show(self, text: str) -> None:
+        """Show lines of ours in the letters they are in."""
+        self.channel.put(said(f"{as_code(text)}\n"))
+
+    async def reopen(self, opening: Opening) -> None:
+        """Refuse to continue another conversation: a session of an editor is one.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"that would start another session in {opening.workdir}: start or load one in the editor")
+
+    async def send(self, prompt: str) -> None:
+        """Have the agent answer a prompt, in this turn."""
+        self.begin(self._answer, prompt)
+
+    def copy(self, text: str) -> None:
+        """Refuse to fill a clipboard, which is the editor's.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"the clipboard is the editor's: select the {len(text)} characters there")
+
+    async def edit(self, text: str, name: str) -> str:
+        """Refuse to have a text changed in another editor.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"no other editor for {name} ({len(text)} characters): save it to a file instead")
+
+    def leave(self) -> None:
+        """Refuse to end a session, which is the editor's to close.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("close the session in the editor")
+
+    async def _revise(self, plan: LoadedPlan, change: str) -> None:
+        propose(self, plan.plan.goal, plan, change)
+
+    async def _accept(self, draft: PlanDraft) -> PlanVerdict:
+        """Show the last version, and take a yes, a no, or that it is to be changed, as the next prompt will say."""
+        self._open_plan = None
+        loaded = draft.loaded
+        lines = [f"  would run in {one.step_id}: {one.command}" for one in model_commands(loaded.plan)]
+        notes = [f"note: {note}" for note in draft.notes]
+        shown = [one_line(line, LINE_LENGTH) for line in (*lines, *notes)]
+        self._show("\n".join([plan_text(loaded.plan), *shown]))
+        goal = one_line(draft.goal, LINE_LENGTH)
+        chosen = await self.person.choose(f"Run this plan: {goal}", "", PLAN_ANSWERS, "Drop it")
+        if chosen == CHANGE:
+            self._open_plan = loaded
+            self.say("Describe the change in your next prompt.")
+            return PlanVerdict(VerdictKind.LATER)
+        return PlanVerdict(VerdictKind.RUN if chosen == RUN else VerdictKind.DROP)
+
+    def _audience(self) -> Audience:
+        """Return the person as the audience of one run of a plan."""
+        person = self.person
+        return Audience(listeners=[self.channel], approver=person, user_input=person, decide=self._decide)
+
+    async def _decide(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
+        """Return the option that the person picks; None: not now."""
+        labels = decision.labels or decision.options
+        options = dict(zip(decision.options, labels, strict=False))
+        told = "\n".join(decision.descriptions)
+        chosen = await self.person.choose(decision.question, told, options, "Not now")
+        return [chosen] if chosen else None
+
+    def _ended(self, run: PlanRun) -> None:
+        """Say how a run ended."""
+        self._show(plain(summary_text(run)))
 
     async def _end(self, turn: EditorTurn) -> None:
-        await self._commands.stop()
+        await self.plans.stop()
         turn.scope.cancel()
 
     def _tell_title(self) -> None:
@@ -495,3 +432,15 @@ def _response(turn: EditorTurn) -> schema.PromptResponse:
     why = acted.detail or acted.reason or "no reason given"
     code = next((code for kind, code in CODES.items() if isinstance(acted.error, kind)), FAILED)
     raise RequestError(code, f"{acted.outcome.value}: {why}", {"reason": acted.reason})
+
+
+def _offered(command: SlashCommand) -> schema.AvailableCommand:
+    """Return a command as an editor offers it: its name without the slash, and the arguments it takes."""
+    hint = schema.UnstructuredCommandInput(hint=command.usage)
+    given = schema.AvailableCommandInput(hint) if command.usage else None
+    return schema.AvailableCommand(name=command.name, description=command.about, input=given)
+
+
+async def _refuse(talk: object, typed: Typed) -> None:  # noqa: ARG001  as every handler is called
+    """Say that the editor has a way of its own."""
+    raise UsageError(f"/{typed.name} is the editor's: it has sessions and a clipboard of its own")

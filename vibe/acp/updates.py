@@ -15,6 +15,7 @@ from anyio import Event
 from pydantic import ValidationError
 
 from ipc import events as e
+from planner.plan.status import items_text
 from vibe.system.plain_text import both_ends, plain, plain_line, shortened
 from vibe.view.plan_view import FINAL, RUNNING, StepView
 from vibe.view.view import PASSING, View, apply
@@ -176,7 +177,7 @@ class SessionUpdates:
             return []
         apply(self._view, event)
         plan = self._view.plan
-        entries = [] if plan is None else [_entry(step) for step in plan.steps.values()]
+        entries = [] if plan is None else [_entry(step) for step in plan.listed()]
         if entries == self._entries:
             return []
         self._entries = entries
@@ -259,10 +260,12 @@ def _todo(item: e.TodoEntry) -> schema.PlanEntry:
 def _entry(step: StepView) -> schema.PlanEntry:
     """Return a step of a plan; what there is no state for is said in words."""
     status: schema.PlanEntryStatus = "completed" if step.status in FINAL else "pending"
-    status = "in_progress" if step.status == RUNNING else status
-    words = "" if step.status in {"pending", "completed", RUNNING} else step.status.replace("_", " ")
+    items = f"  {items_text(item.status for item in step.items)}" if step.items else ""
+    is_running = step.status == RUNNING or any(item.status == RUNNING for item in step.items)
+    status = "in_progress" if is_running else status
+    words = "" if is_running or step.status in {"pending", "completed", RUNNING} else step.status.replace("_", " ")
     why = f": {plain_line(step.reason)}" if words and step.reason else ""
-    return helpers.plan_entry(f"{plain_line(step.title)}{f' ({words}{why})' if words else ''}", status=status)
+    return helpers.plan_entry(f"{plain_line(step.title)}{items}{f' ({words}{why})' if words else ''}", status=status)
 
 
 def _path_of(arguments: Mapping[str, Any], root: Path) -> str | None:

@@ -72,6 +72,13 @@ SEND_SECONDS = 5.0
 GOAL_LENGTH = 60
 PLAN, STEP, AGENT, CHAT, TOOL = "plan", "step", "agent", "chat", "tool"
 """The kinds of spans, which begin their keys."""
+NOTED: Final[Mapping[type, tuple[str, Mapping[str, str]]]] = {
+    e.PlanRevisedEvent: ("vibe.plan.revised", {"vibe.plan.revision": "number", "vibe.request.by": "by"}),
+    e.WorktreeEvent: ("vibe.worktree", {"vibe.worktree.status": "status"}),
+    e.PlacementEvent: ("vibe.place", {"vibe.place.status": "status", "vibe.place.worker": "worker"}),
+    e.WarningEvent: ("vibe.warning", {"vibe.warning.code": "code"}),
+}
+"""Events that are noted on the span they happen in: the name, and its attributes by the event's fields."""
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _Key: TypeAlias = tuple[str, ...]
 ENDED: Final = frozenset({"completed", "failed", "skipped", "cancelled"})
@@ -277,10 +284,7 @@ class Telemetry:
             opened.span.set_status(Status(StatusCode.ERROR))
         opened.span.end(_nanoseconds(ts))
         if key[0] in TIMED:
-            self._time(TIMED[key[0]], ts - opened.began, {"error.type": error or None})
-
-    def _time(self, name: str, seconds: float, told: Mapping[str, Any]) -> None:
-        self._seconds[name].record(max(seconds, 0.0), _told(told))
+            self._seconds[TIMED[key[0]]].record(max(ts - opened.began, 0.0), _told({"error.type": error}))
 
     def _place(self, event: e.Event) -> _Key | None:
         """The open span that an event happened in: its agent's, its step's or its plan's."""
@@ -303,8 +307,7 @@ class Telemetry:
         told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.agent.name": event.goal[:GOAL_LENGTH]}
         told |= {"vibe.plan.id": plan_id, "vibe.plan.steps": len(event.steps)}
         links = [Link(_root(plan_id, before))] if before else []
-        name = f"invoke_workflow {event.goal[:GOAL_LENGTH]}"
-        self._begin((PLAN, plan_id), name, event, told, links=links)
+        self._begin((PLAN, plan_id), f"invoke_workflow {event.goal[:GOAL_LENGTH]}", event, told, links=links)
 
     def _plan_ended(self, event: e.PlanCompletedEvent | e.PlanPausedEvent) -> None:
         root = (PLAN, event.plan_id or "")
@@ -327,11 +330,9 @@ class Telemetry:
             told = {"vibe.step.attempt": event.attempt, "vibe.step.status": event.status}
             self._end(key, event.ts, error, told)
 
-    def _revised(self, event: e.PlanRevisedEvent) -> None:
-        self._note(event, "vibe.plan.revised", {"vibe.plan.revision": event.number, "vibe.request.by": event.by})
-
-    def _worktree(self, event: e.WorktreeEvent) -> None:
-        self._note(event, "vibe.worktree", {"vibe.worktree.status": event.status})
+    def _noted(self, event: e.Event) -> None:
+        name, told = NOTED[type(event)]
+        self._note(event, name, {attribute: getattr(event, field) for attribute, field in told.items()})
 
     # --- agents and models
 
@@ -364,9 +365,6 @@ class Telemetry:
             names = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
             self._end(key, event.ts, error, dict(zip(names, opened.tokens, strict=True)))
 
-    def _said(self, event: e.UserMessageEvent) -> None:
-        self._hear(event, "user", event.text)
-
     def _hear(self, event: e.Event, role: str, text: str) -> None:
         """Keep a message that the agent's next model call will be sent."""
         opened = self._open.get(_agent(event))
@@ -384,8 +382,7 @@ class Telemetry:
             opened.told |= {"gen_ai.provider.name": provider, "gen_ai.request.model": event.model}
             told["gen_ai.input.messages"] = _content(opened.said) if self._content else None
             opened.said = []
-        above, key = self._place(event), (CHAT, *agent[1:])
-        self._begin(key, f"chat {event.model}", event, told, above=above)
+        self._begin((CHAT, *agent[1:]), f"chat {event.model}", event, told, above=self._place(event))
 
     def _model_ended(self, event: e.ModelEndedEvent) -> None:
         opened = self._open.get((CHAT, *_agent(event)[1:]))
@@ -400,8 +397,8 @@ class Telemetry:
         opened = self._open.get((CHAT, *_agent(event)[1:]))
         if opened is not None:
             opened.told |= {"gen_ai.response.finish_reasons": (event.finish_reason,)}
-            output = _content([_message("assistant", event.text)]) if self._content else None
-            opened.told["gen_ai.output.messages"] = output
+            if self._content:
+                opened.told["gen_ai.output.messages"] = _content([_message("assistant", event.text)])
 
     def _usage(self, event: e.UsageEvent) -> None:
         agent = _agent(event)
@@ -411,9 +408,9 @@ class Telemetry:
                 self._open[key].tokens = [tokens[0] + event.prompt_tokens, tokens[1] + event.completion_tokens]
         chat = self._open.get((CHAT, *agent[1:]))
         if chat is not None:
-            told = {"gen_ai.usage.input_tokens": event.prompt_tokens, "vibe.cost_usd": event.cost_usd}
-            told |= {"gen_ai.usage.output_tokens": event.completion_tokens}
-            chat.told |= told | {"gen_ai.usage.cache_read.input_tokens": event.cached_tokens}
+            chat.told |= {"gen_ai.usage.input_tokens": event.prompt_tokens, "vibe.cost_usd": event.cost_usd}
+            chat.told |= {"gen_ai.usage.output_tokens": event.completion_tokens}
+            chat.told |= {"gen_ai.usage.cache_read.input_tokens": event.cached_tokens}
         told = {"gen_ai.request.model": event.model, "gen_ai.operation.name": "chat"}
         counts = (event.prompt_tokens, event.completion_tokens, event.cached_tokens)
         for counter, count in zip(self._tokens, counts, strict=True):
@@ -465,10 +462,7 @@ class Telemetry:
     def _settled(self, event: e.Event, asked_at: float, kind: str, by: str, said: str) -> None:
         told = {"vibe.request.kind": kind, "vibe.request.by": by, "vibe.request.answer": said}
         self._note(event, f"vibe.{kind}", told)
-        self._time("vibe.request.wait", event.ts - asked_at, {"vibe.request.kind": kind})
-
-    def _warning(self, event: e.WarningEvent) -> None:
-        self._note(event, "vibe.warning", {"vibe.warning.code": event.code})
+        self._seconds["vibe.request.wait"].record(max(event.ts - asked_at, 0.0), {"vibe.request.kind": kind})
 
     _takers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = MappingProxyType({
         e.PlanStartedEvent: _plan,
@@ -476,13 +470,12 @@ class Telemetry:
         e.PlanCompletedEvent: _plan_ended,
         e.PlanPausedEvent: _plan_ended,
         e.PlanStepUpdateEvent: _step,
-        e.PlanRevisedEvent: _revised,
-        e.WorktreeEvent: _worktree,
+        **dict.fromkeys(NOTED, _noted),
         e.SubAgentStartedEvent: _agent_started,
         e.SubAgentFinishedEvent: _agent_ended,
         e.PromptStartedEvent: _prompt,
         e.PromptEndedEvent: _agent_ended,
-        e.UserMessageEvent: _said,
+        e.UserMessageEvent: lambda self, event: self._hear(event, "user", event.text),
         e.ModelStartedEvent: _model,
         e.ModelEndedEvent: _model_ended,
         e.AssistantEvent: _answered,
@@ -494,7 +487,6 @@ class Telemetry:
         e.ApprovalDecisionEvent: _decided,
         e.AnswerEvent: _decided,
         e.PlanDecisionEvent: _decision,
-        e.WarningEvent: _warning,
     })
 
 

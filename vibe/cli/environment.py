@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from vibe.app.engine.host import Host
+from vibe.app.engine.host import HOME_VARIABLE, Host, vibe_home
 from vibe.cli.streams import standard_streams
-from vibe.core.config.paths import absolute, in_utf8
 from vibe.system.errors import EnvironmentFailure, UsageError
-from vibe.system.own_places import user_home_of
+from vibe.system.files import typed_path
 from vibe.system.programs import guarded
 
-HOME_VARIABLE = "VIBE_HOME"
-HOME_DIRECTORY = ".vibe"
+if TYPE_CHECKING:
+    from ipc.sink import EventSink
 
 
 class Arguments(Namespace):
@@ -40,6 +39,8 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
     stdout: TextIO
     stderr: TextIO
     stdin: TextIO
+    detached: EventSink | None = None
+    """Hears the run of a command that left its terminal, to say where it was called that it has begun."""
 
     @classmethod
     def from_process(cls) -> CliEnvironment:
@@ -61,6 +62,30 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
             owns_process=True,
         )
 
+    @property
+    def for_another(self) -> dict[str, str]:
+        """The variables of another process of ours, which has the same home."""
+        return {**self.environ, HOME_VARIABLE: str(self.home)}
+
+    def path(self, name: str) -> Path:
+        """Return the path that a word of the command line means.
+
+        Raises:
+            UsageError: no file can be called so.
+        """
+        return typed_path(self.cwd, name)
+
+    def file_to_write(self, flag: str, name: str) -> Path:
+        """Return the path of a file that a flag names.
+
+        Raises:
+            UsageError: its folder is not there.
+        """
+        path = self.path(name)
+        if not path.parent.is_dir():
+            raise UsageError(f"{flag} {name}: no folder {str(path.parent)!r}; create it first")
+        return path
+
     def tell(self, message: str) -> None:
         """Say how things stand, on standard error."""
         self.stderr.write(f"{message}\n")
@@ -69,6 +94,7 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
     def write_lines(self, lines: Iterable[str]) -> None:
         """Print lines."""
         self.stdout.writelines(f"{line}\n" for line in lines)
+        self.stdout.flush()
 
     def answer(self, args: Arguments, document: object, lines: Iterable[str]) -> None:
         """Print what a command found out: as JSON where ``--output`` wants that, else as lines."""
@@ -91,47 +117,3 @@ def _working_directory() -> Path:
         raise EnvironmentFailure(
             f"the current directory can't be used ({error.strerror}): change to another"
         ) from error
-
-
-def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
-    """The user's vibe folder, as the variables have it.
-
-    Raises:
-        EnvironmentFailure: they have none, and the system knows no home of this user.
-    """
-    chosen = environ.get(HOME_VARIABLE)
-    try:
-        user_home = user_home_of(environ)
-        home = Path(absolute(chosen, cwd, user_home)) if chosen else user_home / HOME_DIRECTORY
-    except RuntimeError as error:
-        raise EnvironmentFailure(f"no home directory: set {HOME_VARIABLE} to a folder for vibe") from error
-    if in_utf8(home) != str(home):
-        raise EnvironmentFailure(
-            f"the home folder {in_utf8(home)!r} can't be used because its name is not UTF-8: set {HOME_VARIABLE} to "
-            f"another"
-        )
-    return home
-
-
-def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
-    """The folder a flag names (relative to ``cwd``), or ``cwd``.
-
-    Raises:
-        UsageError: there is no such folder, or none that can be written down.
-    """
-    folder = cwd / Path(given).expanduser() if given else cwd
-    if not folder.is_dir():
-        where = f"{flag} {given}" if given else f"the current folder, {cwd}"
-        raise UsageError(f"{where}: no such folder")
-    return utf8_folder(folder.resolve())
-
-
-def utf8_folder(folder: Path) -> Path:
-    """The folder, which what is kept of a run will name.
-
-    Raises:
-        UsageError: its name is not UTF-8, as JSON, TOML and events have to be.
-    """
-    if in_utf8(folder) != str(folder):
-        raise UsageError(f"the folder {in_utf8(folder)!r} can't be used because its name is not UTF-8: rename it")
-    return folder

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 
 from vibe import __version__
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.streams import forgive, problem_of, standard_streams, unwritten
+from vibe.cli.streams import problem_of, settle, standard_streams, unwritten
 from vibe.system.errors import EnvironmentFailure
+
+HELP = frozenset({"-h", "--help", "help"})
+COLLECTED_AT = (10_000, 10, 10)
+"""Thresholds of the collector: what is loaded stays, and is not looked through a hundred times at each start."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code; ``--version`` loads nothing else."""
+    """Run one command line and return its exit code; help and the version load next to nothing."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments in (["--version"], ["-V"]):
-        return _print_version()
-    from vibe.cli.environment import CliEnvironment  # noqa: PLC0415  costs what --version must not
+    text = _asked_text(arguments)
+    if text:
+        return _print(text)
+    gc.set_threshold(*COLLECTED_AT)
+    from vibe.cli.environment import CliEnvironment  # noqa: PLC0415  costs what help and the version must not
     from vibe.cli.run import run_command_line
 
     try:
@@ -27,11 +34,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command_line(arguments, env)
 
 
-def _print_version() -> int:
+def _asked_text(arguments: Sequence[str]) -> str:
+    """The text that the words ask for instead of work; blank: they ask for none."""
+    if arguments in (["--version"], ["-V"]):
+        return f"vibe {__version__}\n"
+    if HELP.isdisjoint(arguments):
+        return ""
+    from argparse import Namespace  # noqa: PLC0415  costs what the version must not
+
+    from vibe.cli.grammar import read_words  # noqa: PLC0415  as above
+    from vibe.cli.parser import CommandLineError, TextRequested  # noqa: PLC0415  as above
+
+    try:
+        read_words(arguments, Namespace())
+    except TextRequested as shown:
+        return shown.text
+    except CommandLineError:  # told as every other error is
+        return ""
+    return ""
+
+
+def _print(text: str) -> int:
     _, stdout, _ = standard_streams(os.environ)
-    forgive(stdout)
-    stdout.write(f"vibe {__version__}\n")
-    stdout.flush()
+    stdout.write(text)
+    settle(stdout)
     problem = problem_of(stdout)
     return ExitCode.DONE if problem is None else _refuse(unwritten(problem))
 

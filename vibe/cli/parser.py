@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn, cast
 
 from vibe import __version__
@@ -16,6 +16,19 @@ FEW = 5
 
 class CommandLineError(UsageError):
     """The words of the command line are wrong."""
+
+
+def pairs(flag: str, given: Iterable[str], shape: str = "NAME=VALUE") -> Iterator[tuple[str, str]]:
+    """Yield the names that a flag gave, each with the text for it.
+
+    Raises:
+        CommandLineError: one has none.
+    """
+    for word in given:
+        name, equals, text = word.partition("=")
+        if not (name and equals):
+            raise CommandLineError(f"{flag} {name or word}: write it as {flag} {shape}")
+        yield name, text
 
 
 class TextRequested(Exception):
@@ -47,13 +60,25 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs, "add_help": False})
+        self._is_within = False
+        """Argparse calls itself, once for options and once for the rest."""
         self.add_argument("-h", "--help", action=ShowHelp, nargs=0, help="show this help message and exit")
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  its overloads come to this
         self, args: Any = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """As argparse, but a command refuses the words it does not know itself, so that the error names its help."""
+        """As argparse, but options may stand before an argument that may be left out, which takes another go.
+
+        A command refuses the words it does not know itself, so that the error names its help.
+        """
         known, rest = super().parse_known_args(args, namespace)
+        if self._is_within:
+            return known, rest
+        if rest and not any(action.nargs == argparse.PARSER for action in self._actions):
+            vars(known).clear()
+            self._is_within = True
+            known, rest = self.parse_known_intermixed_args(args, known)
+            self._is_within = False
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return known, rest
@@ -71,6 +96,14 @@ class Parser(argparse.ArgumentParser):
             return f"{names} is missing: add it"
         commands = [str(word) for action in self._actions for word in action.choices or ()]
         return f"a command is missing: choose from {', '.join(commands)}"
+
+    def told(self, args: argparse.Namespace) -> list[str]:
+        """Return the options of this command that have another value than without a word."""
+        return [
+            action.option_strings[-1]
+            for action in self._actions
+            if action.option_strings and getattr(args, action.dest, None) not in (action.default, None, False, (), [])
+        ]
 
     def options(self) -> list[str]:
         """Every option of this command and, since argparse reports unknown words from the top, of those below it."""

@@ -1,4 +1,4 @@
-"""Text that a pipe or a file brings on standard input beside a prompt: never waited for without an end."""
+"""Text from outside the command line: what a pipe or a file brings on standard input, and files that flags name."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from vibe.system.errors import UsageError
 
 FIRST_BYTE_SECONDS = 3.0
 MOST_BYTES = 64 * 1024 * 1024
+MOST_TEXT = 1_000_000
+"""Bytes; more than any model reads: a larger file is a mistake."""
 CHUNK = 64 * 1024
 NOTHING_CAME = (
     f"standard input is a pipe that brought nothing in {FIRST_BYTE_SECONDS:g} s, so it is not used; to wait for it, "
@@ -67,3 +69,20 @@ def _next(env: CliEnvironment) -> bytes:
             continue
         except OSError as error:
             raise UsageError(f"standard input can't be read ({error.strerror})") from error
+
+
+def read_text(flag: str, name: str, env: CliEnvironment) -> str:
+    """Return the text of a file that a flag names.
+
+    Raises:
+        UsageError: it can't be read, or is too long.
+    """
+    try:
+        with env.path(name).open("rb") as file:
+            content = file.read(MOST_TEXT + 1)
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise UsageError(f"{flag} {name}: can't be read ({why}): name a text file") from error
+    if len(content) > MOST_TEXT:
+        raise UsageError(f"{flag} {name}: longer than {MOST_TEXT:,} bytes: name a shorter one")
+    return content.decode("utf-8-sig", "replace")

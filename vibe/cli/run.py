@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Sequence
+from functools import partial
+from itertools import takewhile
 
 from msgspec.structs import replace
 
 from ipc.errors import IpcError
-from vibe.cli.environment import Arguments, CliEnvironment, existing_folder
+from vibe.app.engine.host import existing_folder
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.grammar import COMMANDS, parser_of
+from vibe.cli.grammar import COMMANDS, read_words
 from vibe.cli.log_file import logging_to
-from vibe.cli.parser import TextRequested
+from vibe.cli.parser import CommandLineError, TextRequested
 from vibe.cli.streams import problem_of, settle, unwritten
 from vibe.core.config.paths import VibePaths
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, innermost, shortage, unexpected
@@ -25,6 +28,7 @@ STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 SECONDS_FOR_READER = 2.0
 """A run that was stopped waits that long for its reader."""
 
+DETACH = "--detach"
 SERVED_BY = {
     "plan_new": ("new",),
     "plan_run": ("run", "resume"),
@@ -32,7 +36,7 @@ SERVED_BY = {
     "plan_logs": ("logs",),
     "plan_report": ("report",),
     "plan_review": ("review",),
-    "plan_folders": ("list", "status"),
+    "plan_folders": ("list", "status", "library"),
     "plan_control": ("pause", "cancel", "decide", "approve", "retry", "skip", "steer", "rewind"),
     "plan_edit": ("edit",),
     "plan_clean": ("clean",),
@@ -48,7 +52,13 @@ def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
     a program may run any number of command lines, one after another.
     """
     debug = "--debug" in arguments
-    code = _carry_out([word for word in arguments if word != "--debug"], env, debug=debug)
+    words = [word for word in arguments if word != "--debug"]
+    if DETACH in takewhile("--".__ne__, words) and env.owns_process and env.detached is None:
+        from vibe.cli.detached import detached  # noqa: PLC0415  few commands leave their terminal
+
+        code = detached(partial(run_command_line, arguments), partial(_given_output, words), env)
+    else:
+        code = _carry_out(words, env, debug=debug)
     try:
         settle(env.stdout, SECONDS_FOR_READER if code in STOPPED else None)
         settle(env.stderr, SECONDS_FOR_READER)
@@ -61,14 +71,15 @@ def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
 
 
 def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
+    code = ExitCode.DONE
     try:
         with logging_to(VibePaths(env.home).log_file, env.environ):
-            code = _dispatch(words, env)
+            code = ExitCode(_dispatch(words, env))
         env.stdout.flush()
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        return ExitCode.DONE
+    except KeyboardInterrupt as stopped:
+        return ExitCode(stopped.args[0]) if stopped.args else ExitCode.INTERRUPTED
+    except BrokenPipeError:  # its reader has seen enough
+        return code
     except TOLD as error:
         return _report(error, exit_code_of(error), env, debug=debug)
     except Exception as error:  # noqa: BLE001  the last place that can tell the user
@@ -93,9 +104,7 @@ def exit_code_of(error: Exception) -> ExitCode:
 def _dispatch(words: list[str], env: CliEnvironment) -> int:
     args = Arguments()
     try:
-        parser_of(words).parse_args(words, args)
-        if words[:1] == ["help"]:
-            parser_of(args.words[:1]).parse_args([*args.words, "--help"])
+        read_words(words, args)
     except TextRequested as shown:
         env.stdout.write(shown.text)
         return ExitCode.DONE
@@ -103,13 +112,44 @@ def _dispatch(words: list[str], env: CliEnvironment) -> int:
         args.workdir = existing_folder("--workdir", args.workdir, env.cwd)
     if "extra_roots" in args:
         args.extra_roots = tuple(existing_folder("--add-dir", folder, env.cwd) for folder in args.extra_roots)
+    if "output" in args:
+        args.output = _output(args, env)
     wait = getattr(args, "wait", None)
     env = replace(env, patience=math.inf if wait is True else wait or None)
+    if getattr(args, "given", ()):
+        from vibe.cli.given import given_settings  # noqa: PLC0415  it loads the models of the settings
+
+        env = replace(env, given=given_settings(args.given, env))
     command, below = words[0] if words and words[0] in COMMANDS else "prompt", getattr(args, "subcommand", "")
     subject = next((one for one, served in SERVED_BY.items() if one.startswith(command) and below in served), command)
     module = importlib.import_module(f"vibe.cli.commands.{subject}")
     carry_out = getattr(module, f"run_{below}", None) or module.run
     return int(carry_out(args, env) or ExitCode.DONE)
+
+
+def _given_output(words: list[str]) -> str:
+    args = Arguments()
+    read_words(words, args)
+    return args.output or "text"
+
+
+def _output(args: Arguments, env: CliEnvironment) -> str:
+    """The format of standard output.
+
+    Raises:
+        CommandLineError: it can't be that.
+    """
+    if getattr(args, "detach", False) and (args.input or not env.owns_process):
+        raise CommandLineError(
+            "--detach leaves standard input: it can't be combined with --input json"
+            if args.input
+            else "--detach leaves the process: start the vibe command for it"
+        )
+    if getattr(args, "input", None) is None:
+        return args.output or "text"
+    if args.output not in {None, "streaming"}:
+        raise CommandLineError("--input json answers in JSON lines: leave --output out, or give streaming")
+    return "streaming"
 
 
 def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug: bool) -> int:

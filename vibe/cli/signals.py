@@ -91,16 +91,23 @@ class ProcessEnd:
     def __init__(self, *, is_ours: bool) -> None:
         self.code = 0
         self._is_ours = is_ours
+        self._is_near = False
         if is_ours:
-            atexit.register(self._leave)  # after all that is registered later; taking objects apart takes long
+            atexit.register(self._leave_if_near)  # after all that is registered later
 
     def is_near(self, code: int) -> None:
         """Note that the results of work in progress are no longer wanted."""
         self.code = code
+        self._is_near = True
         if self._is_ours:
             late = threading.Timer(LAST_SECONDS, self._leave)
             late.daemon = True
             late.start()
+
+    def _leave_if_near(self) -> None:
+        """Spare taking objects apart, which takes long, unless an error has a code of its own."""
+        if self._is_near:
+            self._leave()
 
     def _leave(self) -> None:
         os._exit(self.code)

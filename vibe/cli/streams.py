@@ -57,6 +57,13 @@ class OutputStream(io.FileIO):
             raise
 
     @property
+    def is_deserted(self) -> bool:
+        """Nobody reads any more."""
+        ready = select.poll()
+        ready.register(self.fileno(), 0)
+        return any(what & (select.POLLERR | select.POLLHUP) for _, what in ready.poll(0))
+
+    @property
     def waiting(self) -> int:
         """Bytes that are still to be written."""
         return self._size
@@ -131,6 +138,8 @@ def standard_streams(environ: Mapping[str, str]) -> tuple[TextIO, TextIO, TextIO
     """Stdin, stdout and stderr. What was closed can be read as empty; a redirection within Python is kept."""
     _hold_closed_descriptors()
     stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  lives as long as the process
+    if sys.stdin and sys.stdin is sys.__stdin__:
+        cast("io.TextIOWrapper", stdin).reconfigure(encoding="utf-8", errors="surrogateescape")
     ci = any(environ.get(name, "").lower() not in ("", "false", "0") for name in CI_SERVICES)
     stdout = _text(1, ci=ci) if sys.stdout is sys.__stdout__ else sys.stdout
     stderr = _text(2, ci=ci, forgiving=True) if sys.stderr is sys.__stderr__ else sys.stderr
@@ -165,7 +174,7 @@ def waiting(stream: TextIO) -> int:
 def has_failed(stream: TextIO) -> bool:
     """Return whether nothing more can be written to it: its reader is gone, or there is a problem."""
     output = _output_stream(stream)
-    return output is not None and output.problem is not None
+    return output is not None and (output.problem is not None or output.is_deserted)
 
 
 def problem_of(stream: TextIO) -> OSError | None:

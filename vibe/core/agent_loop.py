@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, Final, assert_never
 
@@ -132,8 +133,10 @@ class AgentLoop:
             return await self._run(stop or NeverStop())
         last, hand_in = transcript.messages[-1], self._kit.hand_in
         self._answer.restore(transcript.messages)
-        if hand_in is not None and hand_in.restore(transcript.messages):
-            return self._result(Outcome.COMPLETED, text=hand_in.summary)
+        handed = hand_in or HandIn(schema={})  # an earlier prompt may have wanted a value
+        if handed.restore(transcript.messages):
+            text = handed.summary if hand_in else json.dumps(handed.value, ensure_ascii=False)
+            return self._result(Outcome.COMPLETED, text=text)
         if isinstance(last, AssistantMessage):
             if last.cut:
                 transcript.append(go_on(last))

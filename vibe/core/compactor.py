@@ -129,10 +129,7 @@ class Compactor(Struct, frozen=True):
         ]
         size = estimate_messages(prompt)
         request = ModelRequest(
-            model=self.kit.model,
-            messages=prompt,
-            max_tokens=SUMMARY_TOKENS,
-            caller=f"{self.kit.caller}:compact",
+            model=self.kit.model, messages=prompt, max_tokens=SUMMARY_TOKENS, caller=f"{self.kit.caller}:compact"
         )
         announcer = CallAnnouncer(self.kit.sink, self.kit.model, None, COMPACT)
         completion = await answer_to(self.kit, request, announcer, size)
@@ -193,10 +190,7 @@ def last_request(prompts: Sequence[UserMessage], messages: Sequence[Message]) ->
 
 def stand_in(summary: str, request: str, reminders: Sequence[str]) -> UserMessage:
     """The message that takes the place of what was summarised."""
-    parts = [
-        f"{HOST_NOTICE}{_STAND_IN}",
-        f"<summary>\n{summary.strip()}\n</summary>",
-    ]
+    parts = [f"{HOST_NOTICE}{_STAND_IN}", f"<summary>\n{summary.strip()}\n</summary>"]
     if request:
         parts.append(f"The user's last request, word for word:\n<request>\n{request}\n</request>")
     if reminders:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, closest, did_you_mean
@@ -25,6 +27,11 @@ def make_extension(group: str, name: str, *given: object) -> Any:
         UsageError: no installed package has that name.
         EnvironmentFailure: it can't be imported, or made.
     """
+    return load_extension(group, name)(*given)
+
+
+def load_extension(group: str, name: str) -> Callable[..., Any]:
+    """Import what a package has under a name, and return what ``make_extension`` calls; blocks."""
     from importlib.metadata import entry_points  # noqa: PLC0415  only for what an extension is asked for
 
     point = next(iter(entry_points(group=group, name=name)), None)
@@ -32,10 +39,23 @@ def make_extension(group: str, name: str, *given: object) -> Any:
         known = extension_names(group)
         hint = did_you_mean(closest(name, known), f"there are: {', '.join(known) or 'none'}")
         raise UsageError(f"no installed package has {name!r} among its {group}: {hint}")
+    where = f"{name!r} of {group} can't be made by {point.value}"
+    with _told(where):
+        loaded = point.load()
+
+    def make(*given: object) -> Any:
+        with _told(where):
+            return loaded(*given)
+
+    return make
+
+
+@contextmanager
+def _told(where: str) -> Generator[None]:
     try:
-        return point.load()(*given)
+        yield
     except VibeError:
         raise
     except Exception as error:
-        problem = f"{name!r} of {group} can't be made by {point.value} ({type(error).__name__}: {error})"
+        problem = f"{where} ({type(error).__name__}: {error})"
         raise EnvironmentFailure(f"{problem}: mend or install its package anew, or leave it out") from error

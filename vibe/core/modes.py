@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Literal
 
 from msgspec import Struct
 
@@ -20,6 +21,7 @@ class ExecutionMode(StrEnum):
     RUN = "run"
 
 
+ModeName = Literal["code", "test", "research", "design", "docs", "run"]
 READ_TOOLS = ("read_file", "grep", "glob", "list_dir", "todo", "task", "skill")
 WRITE_TOOLS = ("write_file", "search_replace")
 ONLY_READING = frozenset({*READ_TOOLS, "ask_user_question", "web_fetch"})

@@ -9,12 +9,13 @@ from weakref import WeakValueDictionary
 import anyio
 import msgspec
 from msgspec.structs import replace
+from starlette.responses import Response
 
 from ipc.commands import Command, Ping, RunCommand, decode_command
 from ipc.errors import RequestInvalidError
 from ipc.events import PlanDecisionEvent
 from vibe.app.watch.commands import CommandOutcome, send, settled
-from vibe.dashboard.answers import RefusedError, WebAnswer, found, refusal
+from vibe.dashboard.answers import RefusedError, found, refusal
 from vibe.dashboard.changes import Comments, comments_text
 from vibe.dashboard.stream import PageDesk
 from vibe.view.agent_view import RequestView
@@ -35,35 +36,35 @@ class Actor:
     def __init__(self, desk: PageDesk, by: str) -> None:
         self._desk = desk
         self._by = by
-        self._known: dict[str, WebAnswer] = {}
-        self._given: dict[str, tuple[object, WebAnswer]] = {}
+        self._known: dict[str, Response] = {}
+        self._given: dict[str, tuple[object, Response]] = {}
         """By request: what was asked, and what is said to whoever answers that once more."""
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
-    async def answer(self, request_id: str, body: dict[str, Any]) -> WebAnswer:
+    async def answer(self, request_id: str, body: dict[str, Any]) -> Response:
         """Answer a request of whatever run; the first answer counts."""
         async with self._lock(f"request {request_id}"):
             return await self._once(body, lambda: self._answer(request_id, body))
 
-    async def command(self, key: str, body: dict[str, Any]) -> WebAnswer:
+    async def command(self, key: str, body: dict[str, Any]) -> Response:
         """Send a command to a run."""
         if body.get("type") not in COMMANDS:
             raise RefusedError(400, "invalid", f"the type must be one of {', '.join(sorted(COMMANDS))}")
         command = self._checked(body, token="")
 
-        async def act() -> WebAnswer:
+        async def act() -> Response:
             return _told(await send(await self._desk.run(key), command))
 
         return await self._once(body, act)
 
-    async def comment(self, key: str, step_id: str, body: dict[str, Any]) -> WebAnswer:
+    async def comment(self, key: str, step_id: str, body: dict[str, Any]) -> Response:
         """Send comments to a step's agent: now, or with another attempt."""
         try:
             given = msgspec.convert(body, Comments)
         except msgspec.ValidationError as error:
             raise RefusedError(400, "invalid", str(error)) from error
 
-        async def act() -> WebAnswer:
+        async def act() -> Response:
             tables = await self._desk.opened(key)
             step = tables.step(step_id)
             if step is None:
@@ -77,7 +78,7 @@ class Actor:
 
         return await self._once(body, act)
 
-    async def _answer(self, request_id: str, body: dict[str, Any]) -> WebAnswer:
+    async def _answer(self, request_id: str, body: dict[str, Any]) -> Response:
         await self._desk.listed()
         board = self._desk.board
         open_now = next((one for one in board.waiting if one.request.id == request_id), None)
@@ -95,7 +96,7 @@ class Actor:
             _remember(self._given, request_id, (request.event, answer))
         return _told(outcome)
 
-    def _gone(self, request_id: str) -> WebAnswer:
+    def _gone(self, request_id: str) -> Response:
         """Say what became of a request that is not open."""
         for view in self._desk.views.values():
             outcome = settled(view, request_id)
@@ -119,7 +120,7 @@ class Actor:
             raise RefusedError(400, "invalid", "a run is asked by GET")
         return command
 
-    async def _once(self, body: Mapping[str, Any], act: Callable[[], Awaitable[WebAnswer]]) -> WebAnswer:
+    async def _once(self, body: Mapping[str, Any], act: Callable[[], Awaitable[Response]]) -> Response:
         """Carry something out, unless it was; then the answer is the same."""
         command_id = body.get("command_id")
         if not isinstance(command_id, str) or not command_id:
@@ -147,7 +148,7 @@ def _answering(request: RequestView) -> dict[str, str]:
     return {"type": "approve" if request.kind == "approval" else "answer", "request_id": request.id}
 
 
-def _told(outcome: CommandOutcome) -> WebAnswer:
+def _told(outcome: CommandOutcome) -> Response:
     """Return the answer that tells of an outcome."""
     if outcome.state == "done":
         return found({"message": outcome.message})
@@ -156,5 +157,5 @@ def _told(outcome: CommandOutcome) -> WebAnswer:
     return refusal(STATUS[outcome.state], outcome.state, outcome.message)
 
 
-def _answered(message: str, by: str, answer: Any) -> WebAnswer:
+def _answered(message: str, by: str, answer: Any) -> Response:
     return refusal(409, "answered", message, by=by, answer=answer)

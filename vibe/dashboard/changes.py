@@ -14,6 +14,7 @@ from subagents.worktree.repository import Repository, open_repository
 from vibe.app.engine.host import Host
 from vibe.app.plan.review import ChangedFile, PlanReview
 from vibe.app.plan.worktrees import git_folder
+from vibe.app.watch.rows import fields
 from vibe.core.tools.edits import file_diff
 from vibe.system.git.calls import GitCall, run_git
 
@@ -40,7 +41,7 @@ def net_changes(host: Host, plan_id: str, step_id: str, tree: WorktreeEvent | No
     if tree is not None and tree.base and tree.status != "merged" and Path(tree.folder).is_dir():
         files = _of_worktree(host, tree)
     else:
-        files = [_of_review(one) for one in PlanReview(host, plan_id).changes if one.step_id == step_id]
+        files = [_of_review(one) for one in PlanReview(host, plan_id).changes if step_id in (one.step_id, *one.busy)]
     return {"base": "" if tree is None else tree.base, "files": bounded(files)}
 
 
@@ -52,7 +53,8 @@ def _of_review(change: ChangedFile) -> dict[str, Any]:
     )
     found = _file(change.name, status, [] if binary else hunks_of(change.diff.text.split("\n")))
     counts = {"added": change.diff.added, "removed": change.diff.removed}
-    return {**found, **counts, "binary": binary, "attempt": change.attempt, "standing": change.standing.value}
+    told = fields(change, "attempt", "busy")
+    return found | counts | told | {"binary": binary, "standing": change.standing.value}
 
 
 def _of_worktree(host: Host, tree: WorktreeEvent) -> list[dict[str, Any]]:

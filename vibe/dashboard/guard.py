@@ -5,34 +5,35 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 from msgspec import Struct
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vibe.dashboard.answers import WebAnswer, refusal
+from vibe.dashboard.answers import refusal
 from vibe.system.loopback import bearer, is_token
 
 OUR_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
-API = "/api"
+API = "api"
 MOST_WRONG, WRONG_SECONDS = 20, 60.0
 """After so many wrong tokens in that time, further ones are not looked at any closer."""
 MAY_ACT = "vibe.may_act"
 """The key in a request's scope that says whether it may send commands."""
-SITES = frozenset({b"same-origin", b"none"})
+SITES = frozenset({"same-origin", "none"})
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-HEADERS: Mapping[bytes, bytes] = {
-    b"content-security-policy": POLICY.encode(),
-    b"x-content-type-options": b"nosniff",
-    b"referrer-policy": b"no-referrer",
-    b"cross-origin-opener-policy": b"same-origin",
-    b"cross-origin-resource-policy": b"same-origin",
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
 }
 UNKNOWN = "give the token that `vibe dashboard --web` printed: open the link again, or send Authorization: Bearer TOKEN"
-Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 
 class Tokens(Struct, frozen=True, kw_only=True):
@@ -62,28 +63,28 @@ class PageGuard:
         """Serve a request."""
         if scope["type"] != "http":
             return
-        own = _with_headers(send, is_api=scope["path"].startswith(API))
+        own = _with_headers(send, is_api=way_of(scope)[0] == API)
         refused = self._refused(scope)
         if refused is not None:
-            await refused.send(own)
+            await refused(scope, receive, own)
             return
         await self._application(scope, receive, own)
 
-    def _refused(self, scope: Scope) -> WebAnswer | None:
+    def _refused(self, scope: Scope) -> Response | None:
         """Return why a request is not served; None: it is."""
-        headers: Headers = scope["headers"]
-        hosts = _all(headers, b"host")
+        headers = Headers(scope=scope)
+        hosts = [host.lower() for host in headers.getlist("host")]
         if len(hosts) != 1 or _name(hosts[0]) not in self._hosts:
             return refusal(
                 421, "host", "this is not a name of this server: use 127.0.0.1, or start it with --allow-host"
             )
         origins = {f"{scheme}://{hosts[0]}" for scheme in ("http", "https")}
-        foreign = any(origin.lower() not in origins for origin in _all(headers, b"origin"))
-        if foreign or not SITES.issuperset(value for name, value in headers if name == b"sec-fetch-site"):
+        foreign = any(origin.lower() not in origins for origin in headers.getlist("origin"))
+        if foreign or not SITES.issuperset(headers.getlist("sec-fetch-site")):
             return refusal(403, "origin", "pages of other sites may not ask this server")
-        return self._unknown(scope) if scope["path"].startswith(API) else None
+        return self._unknown(scope) if way_of(scope)[0] == API else None
 
-    def _unknown(self, scope: Scope) -> WebAnswer | None:
+    def _unknown(self, scope: Scope) -> Response | None:
         """Return why who asks must not; None: the token is right, and what it allows is in the scope."""
         given = bearer(scope["headers"])
         scope[MAY_ACT] = is_token(given, self._tokens.control)
@@ -98,8 +99,9 @@ class PageGuard:
         return refusal(401, "token", UNKNOWN)
 
 
-def _all(headers: Headers, name: bytes) -> list[str]:
-    return [value.decode("latin-1").lower() for header, value in headers if header == name]
+def way_of(scope: Scope) -> tuple[str, ...]:
+    """The pieces of a request's path. Ids in it are quoted one by one: a ``/`` in one is ``%2F``."""
+    return tuple(unquote(piece) for piece in scope["raw_path"].decode("latin-1").split("/")[1:]) or ("",)
 
 
 def _name(host: str) -> str:
@@ -109,13 +111,13 @@ def _name(host: str) -> str:
 
 
 def _with_headers(send: Send, *, is_api: bool) -> Send:
-    wanted: dict[bytes, bytes] = {**HEADERS, b"cache-control": b"no-store" if is_api else b"no-cache"}
+    wanted = {**HEADERS, "cache-control": "no-store" if is_api else "no-cache"}
 
     async def told(message: Message) -> None:
         if message["type"] == "http.response.start":
-            given: list[Any] = list(message.get("headers", ()))
-            names = {name for name, _ in given}
-            message = {**message, "headers": [*given, *(pair for pair in wanted.items() if pair[0] not in names)]}
+            headers = MutableHeaders(scope=message)
+            for name, value in wanted.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return told

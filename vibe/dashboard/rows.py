@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from msgspec import to_builtins
 
-from ipc.events import DiffDisplay
+from ipc.events import DiffDisplay, PlanProposedEvent, PlanStartedEvent
+from planner.plan.status import StepStatus
 from vibe.app.watch.commands import given
 from vibe.app.watch.follower import Follower
-from vibe.app.watch.rows import command_in, dollars, fields, moment, request_row, run_row, told
+from vibe.app.watch.rows import TITLE_CHARACTERS, command_in, dollars, fields, moment, request_row, run_row, told
 from vibe.app.watch.runs import KnownRun
 from vibe.dashboard.drawing import drawn
 from vibe.dashboard.table import Row, RowTable
+from vibe.front.event_text import likely, most
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, RequestView
-from vibe.view.plan_view import RUNNING, PlanView, SampleView, StepView
+from vibe.view.plan_view import RUNNING, CheckView, PlanView, SampleView, StepView
 from vibe.view.view import AnsweredView, NoticeView, View
 
 MOST_FILES = 60
@@ -30,6 +33,8 @@ TEXT_CHARACTERS = 4_000
 WRITTEN_CHARACTERS = 2_000
 """Of a call that is being written: the end of it."""
 TOKENS, COST = "tokens", "cost_usd"
+ASKING = StepStatus.NEEDS_DECISION.value
+"""Among the items of a list: what waits for a person, for whatever reason."""
 STEP: Final = (
     *("title", "mode", "depends_on", "status", "attempt", "max_tokens", "turns", "added", "removed"),
     *("reused", "merges"),
@@ -41,9 +46,10 @@ AGENT: Final = ("title", "model", "folder", "pid", "context_tokens", "context_li
 
 def head_row(listed: Mapping[str, Any], run: KnownRun, view: View, plan: PlanView | None) -> dict[str, Any]:
     """The row of an open run: as it is listed, and what is shown of it besides."""
-    main = view.main
-    agent = main if plan is None else next(reversed(plan.team.values()), None)
-    spent = view.spent if plan is None else plan.spent
+    proposal = None if plan is None or run.is_plan else plan.proposal
+    begun = plan if proposal is None else None
+    agent = view.main if begun is None else next(reversed(begun.team.values()), None)
+    spent = view.spent if begun is None else begun.spent
     row = {
         **listed,
         "id": run.key,
@@ -51,9 +57,18 @@ def head_row(listed: Mapping[str, Any], run: KnownRun, view: View, plan: PlanVie
         "sources": [entry.source for entry in run.entries],
         "model": "" if agent is None else agent.model,
         "calls": spent.calls,
-        "samples": [] if plan is None else samples_of(plan.samples),
+        "samples": [] if begun is None else samples_of(begun.samples),
     }
+    if plan is not None and proposal is not None and listed["status"] != "active":
+        row |= {"kind": "proposal", "title": proposal.goal[:TITLE_CHARACTERS], "reason": expected(proposal)}
+        row |= {"total": plan.total, "counts": {"pending": plan.total}}
     return told(row, "title")
+
+
+def expected(proposal: PlanProposedEvent) -> str:
+    """The version of a proposed plan, what it is expected to take, if that is known, and what it can't exceed."""
+    said = (proposal.expected and likely(proposal.expected), proposal.estimate and most(proposal.estimate))
+    return ", ".join([f"version {proposal.draft}", *filter(None, said)])
 
 
 def samples_of(samples: list[SampleView]) -> list[list[float | int | None]]:
@@ -63,8 +78,8 @@ def samples_of(samples: list[SampleView]) -> list[list[float | int | None]]:
     return [[round(one.ts, 1), one.tokens, dollars(one.cost_usd)] for one in chosen]
 
 
-def step_row(plan: PlanView, step: StepView, number: int) -> dict[str, Any]:
-    """The row of a step; ``number`` is its place in the plan."""
+def step_row(plan: PlanView, step: StepView, number: int, items: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """The row of a step; ``number`` is its place in the plan, ``items`` counts the steps made for its list."""
     order = step.state.outline.order
     row = {
         "n": number,
@@ -72,8 +87,9 @@ def step_row(plan: PlanView, step: StepView, number: int) -> dict[str, Any]:
         "tolerated": step.state.tolerated,
         "reason": step.reason[:REASON_CHARACTERS],
         "doing": step.doing()[:LINE_CHARACTERS] if step.status == RUNNING else "",
-        "asks": step.is_asking or any(each.step_id == step.id for each in plan.decisions.values()),
-        "checks": _checks(step),
+        "asks": asks(plan, step),
+        "items": {name: count for name, count in (items or {}).items() if count},
+        "checks": [] if items else _checks(step),
         "history": [[round(one.ts, 2), one.status, one.attempt] for one in step.history],
         "waits": _waits(step),
         TOKENS: step.spent.tokens,
@@ -81,6 +97,7 @@ def step_row(plan: PlanView, step: StepView, number: int) -> dict[str, Any]:
         "used": step.budget_used,
         "files": list(step.files)[:MOST_FILES],
         "worktree": _worktree(step),
+        "worker": step.worker,
         "summary": step.summary[:TEXT_CHARACTERS],
         "order": {} if order is None else to_builtins(order),
         "agents": list(step.agents),
@@ -90,14 +107,28 @@ def step_row(plan: PlanView, step: StepView, number: int) -> dict[str, Any]:
     return told(row, "n")
 
 
+def asks(plan: PlanView, step: StepView) -> bool:
+    """Return whether a step waits for a person."""
+    return step.is_asking or any(each.step_id == step.id for each in plan.decisions.values())
+
+
+def pattern_of(plan: PlanView, step: StepView) -> StepView | None:
+    """Return the step of whose list a step does one item; None: of none."""
+    order = step.state.outline.order
+    return None if order is None or not order.pattern else plan.steps.get(order.pattern)
+
+
 def _checks(step: StepView) -> list[list[Any]]:
     order = step.state.outline.order
     planned = () if order is None else order.verify
-    ran = [
-        [one.command, one.status, one.runs, round(one.seconds, 2), one.same_failure, moment(one.ended_at), one.why]
-        for one in step.checks.values()
-    ]
-    return [*ran, *([command, "none", 0, 0.0, 0, None, ""] for command in planned if command not in step.checks)]
+    ran = [_check(one) for one in step.checks.values()]
+    return [*ran, *([command, "none", 0, 0.0, 0, None, "", []] for command in planned if command not in step.checks)]
+
+
+def _check(one: CheckView) -> list[Any]:
+    failed = [moment(at) for at in one.failed_at]
+    took, ended = round(one.seconds, 2), moment(one.ended_at)
+    return [one.command, one.status, one.runs, took, one.same_failure, ended, one.why, failed]
 
 
 def _waits(step: StepView) -> dict[str, Any]:
@@ -191,12 +222,13 @@ class RunTables:
         self.board_row: Row = {}
         self._plan: PlanView | None = None
         self._run: KnownRun = follower.run
-        self._is_new = True
         self._late: set[Key] = set()
         self._told_at: dict[str, float] = {}
         self._numbers: dict[str, int] = {}
         self._parents: dict[str, tuple[str, ...]] = {}
         self._firsts: dict[str, int] = {}
+        self._items: dict[str, Counter[str]] = {}
+        self._stood: dict[str, str] = {}
 
     @property
     def tables(self) -> tuple[RowTable, ...]:
@@ -209,12 +241,12 @@ class RunTables:
             return False
         keys = self.follower.take_changed() | self._late
         view, run = self.follower.view, self.follower.run
-        plan = view.plans.get(run.key) or view.plan
-        is_new = self._is_new or plan is not self._plan
+        plan = self._shown(view.plans.get(run.key) or view.plan)
+        is_new = plan is not self._plan or self.table.get("head") is None
         if not keys and not is_new and run == self._run:
             return False
         self._late = set()
-        self._plan, self._run, self._is_new = plan, run, False
+        self._plan, self._run = plan, run
         self._put_steps(self._named(keys, is_new=is_new), now, is_new=is_new)
         if is_new or any(key[0] == "requests" for key in keys):
             self.table.replace("request:", {name: request_row(run, view, one) for name, one in view.requests.items()})
@@ -228,6 +260,16 @@ class RunTables:
         self.board_row = run_row(run, view)
         self.table.put("head", head_row(self.board_row, run, view, plan))
         return True
+
+    def _shown(self, plan: PlanView | None) -> PlanView | None:
+        """The plan, or one that is proposed as it would begin."""
+        if plan is None or plan.proposal is None or plan.steps:
+            return plan
+        if self._plan is None or self._plan.proposal is not plan.proposal:
+            begun = PlanView(key=plan.key, proposal=plan.proposal)
+            begun.take(PlanStartedEvent(goal=plan.proposal.goal, steps=plan.proposal.steps))
+            return begun
+        return self._plan
 
     def step(self, step_id: str) -> StepView | None:
         """Return a step of the plan; None: it has none of that id."""
@@ -243,14 +285,11 @@ class RunTables:
         self.steps[step_id] = table
         return table
 
-    def close_steps(self, wanted: Iterable[RowTable]) -> None:
-        """Let go of tables of steps that no page has open, the oldest first, if there are many."""
-        open_now = {table.epoch for table in wanted}
+    def close_steps(self, open_now: Collection[str]) -> None:
+        """Let go of tables of steps that no page has open, by their epochs, the oldest first, if there are many."""
         unused = [step_id for step_id, table in self.steps.items() if table.epoch not in open_now]
         for step_id in unused[: max(0, len(self.steps) - MOST_STEPS)]:
             del self.steps[step_id]
-
-    # --- the run ----------------------------------------------------------------------------------------------
 
     def _named(self, keys: set[Key], *, is_new: bool) -> Iterable[StepView]:
         """The steps of the plan that changed; if there are others than before, all of them, laid out anew."""
@@ -268,7 +307,12 @@ class RunTables:
         """Have rows of the steps that the plan has now and of no others, and their places in the drawing."""
         self._numbers = {step_id: number for number, step_id in enumerate(plan.steps)}
         self.table.keep((f"step:{step_id}" for step_id in plan.steps), "step:")
-        parents = {step_id: step.depends_on for step_id, step in plan.steps.items()}
+        self._stood.clear()
+        self._items = {
+            step_id: Counter(skipped=sum(made.id not in plan.steps for made in unfolding.fact.children))
+            for step_id, unfolding in plan.state.unfolded.items()
+        }
+        parents = {step.id: step.depends_on for step in plan.steps.values() if pattern_of(plan, step) is None}
         if parents != self._parents or self.table.get("layout") is None:
             self._parents = parents
             self.table.put("layout", drawn(parents))
@@ -278,8 +322,8 @@ class RunTables:
         if plan is None:
             return
         busy = len(plan.running)
-        for step in steps:
-            row = step_row(plan, step, self._numbers[step.id])
+        for step in self._counted(plan, steps):
+            row = step_row(plan, step, self._numbers[step.id], self._items.get(step.id))
             key = f"step:{step.id}"
             waits = busy > MOST_BUSY and now - self._told_at.get(step.id, -now) < busy / STEPS_A_SECOND
             if waits and not is_new and _only_flickers(self.table.get(key), row):
@@ -289,7 +333,21 @@ class RunTables:
                 self._told_at[step.id] = now
             self.table.put(key, row)
 
-    # --- steps that are open ------------------------------------------------------------------------------------
+    def _counted(self, plan: PlanView, steps: Iterable[StepView]) -> Iterable[StepView]:
+        """Return the steps, and those whose lists stand otherwise because of them."""
+        found = {step.id: step for step in steps}
+        for step in [*found.values()]:
+            pattern = pattern_of(plan, step)
+            counts = None if pattern is None else self._items.get(pattern.id)
+            stands = ASKING if asks(plan, step) else step.status
+            before = self._stood.get(step.id)
+            if pattern is None or counts is None or stands == before:
+                continue
+            counts.subtract([] if before is None else [before])
+            counts[stands] += 1
+            self._stood[step.id] = stands
+            found[pattern.id] = pattern
+        return found.values()
 
     def _fill(self, table: RowTable, step_id: str) -> None:
         """Have a table say all there is about the agents at a step."""
@@ -334,6 +392,6 @@ class RunTables:
 
 def _only_flickers(old: Row | None, row: Row) -> bool:
     """Return whether a row differs in nothing but what flickers."""
-    if old is None:
-        return False
-    return all(name in FLICKERS or old.get(name) == row.get(name) for name in old.keys() | row.keys())
+    return old is not None and all(
+        name in FLICKERS or old.get(name) == row.get(name) for name in old.keys() | row.keys()
+    )

@@ -87,8 +87,9 @@ def _in_event(key: str, line: bytes, wanted: str) -> Iterator[Hit]:
         return
     text = next((text for text in _texts(event, DEEPEST) if wanted in text.casefold()), None)
     if text is not None:
-        step = event.get("subagent_step_id") or event.get("step_id") or ""
-        yield Hit(run=key, step=str(step), line=shown(text, wanted), ts=float(event.get("ts") or 0.0))
+        step, ts = event.get("subagent_step_id") or event.get("step_id") or "", event.get("ts")
+        known = ts if isinstance(ts, float) else 0.0  # a later version may tell it otherwise
+        yield Hit(run=key, step=str(step), line=shown(text, wanted), ts=known)
 
 
 def _texts(value: object, depth: int) -> Iterator[str]:

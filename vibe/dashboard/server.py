@@ -11,10 +11,11 @@ from importlib.resources import files
 from pathlib import PurePath
 from socket import socket
 from typing import Any, Final, TypeVar
-from urllib.parse import parse_qs, unquote
 
 from anyio import create_task_group, lowlevel, move_on_after, sleep_forever, to_thread
 from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ipc.errors import IpcError
@@ -23,9 +24,9 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.report import ReportFormat, read_report, written
 from vibe.app.watch.board import Board
 from vibe.dashboard.acting import BY, Actor
-from vibe.dashboard.answers import RefusedError, WebAnswer, found, read_json, refusal
+from vibe.dashboard.answers import RefusedError, found, read_json, refusal
 from vibe.dashboard.changes import net_changes
-from vibe.dashboard.guard import MAY_ACT, PageGuard, Tokens
+from vibe.dashboard.guard import MAY_ACT, PageGuard, Tokens, way_of
 from vibe.dashboard.rows import RunTables, entry_row
 from vibe.dashboard.search import MOST_HITS, found_in_journals, found_in_rows, found_in_view
 from vibe.dashboard.stream import PageDesk, stream
@@ -44,15 +45,16 @@ MOST_WANTED = 200
 """Characters to search for."""
 MOST_LIMIT, LIMIT = 400, 200
 """Entries of a step that are told at once."""
-KINDS: Final[Mapping[str, str]] = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+KINDS: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HTML = ReportFormat.HTML
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 """A report brings its own style, and nothing that runs."""
+FRAME_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; "
+    "frame-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+"""The page around a report leaves that its style, and shows it in a frame in which nothing runs."""
+POLICIES: Final[Mapping[str, Mapping[str, str]]] = {"report.html": {"content-security-policy": FRAME_POLICY}}
 NO_CONTROL = "this page may only look: start `vibe dashboard --web --control` to act"
 
 
@@ -64,40 +66,43 @@ class Served(Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
 
 
-def page_files() -> dict[str, WebAnswer]:
+def page_files() -> dict[str, Response]:
     """Return the files of the page, by name. Blocks."""
     folder = files("vibe.dashboard").joinpath("page")
     kept = [(file, kind) for file in folder.iterdir() if (kind := KINDS.get(PurePath(file.name).suffix))]
-    return {file.name: WebAnswer(body=file.read_bytes(), kind=kind) for file, kind in kept}
+    return {
+        file.name: Response(file.read_bytes(), headers=POLICIES.get(file.name), media_type=kind) for file, kind in kept
+    }
 
 
 class Application:
     """The routes, behind a guard."""
 
-    def __init__(self, host: Host, desk: PageDesk, actor: Actor, page: Mapping[str, WebAnswer]) -> None:
+    def __init__(self, host: Host, desk: PageDesk, actor: Actor, page: Mapping[str, Response]) -> None:
         self._host = host
         self._desk = desk
         self._actor = actor
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request. Ids in its path are quoted one by one: a ``/`` in one is ``%2F``."""
-        way = tuple(unquote(piece) for piece in scope["raw_path"].decode("latin-1").split("/")[1:])
+        """Serve a request."""
+        way = way_of(scope)
+        request = Request(scope, receive)
         try:
-            if scope["method"] == "POST":
-                answer = await self._post(way, scope, receive)
-            elif scope["method"] not in {"GET", "HEAD"}:
+            if request.method == "POST":
+                answer = await self._post(way, request)
+            elif request.method not in {"GET", "HEAD"}:
                 answer = refusal(405, "method", "this can only be read, or posted to")
-            elif way == ("api", "stream"):
-                await self._stream(scope, receive, send)
+            elif way == ("api", "stream") and request.method == "GET":
+                await self._stream(request, send)
                 return
             else:
-                answer = await self._get(way, _query(scope), may_act=scope.get(MAY_ACT, False))
+                answer = await self._get(way, request.query_params, may_act=scope.get(MAY_ACT, False))
         except RefusedError as error:
             answer = error.answer
-        await answer.send(send)
+        await answer(scope, receive, send)
 
-    async def _get(self, way: tuple[str, ...], query: Mapping[str, str], *, may_act: bool) -> WebAnswer:
+    async def _get(self, way: tuple[str, ...], query: Mapping[str, str], *, may_act: bool) -> Response:
         match way:
             case ("api", "runs"):
                 return await self._runs(may_act=may_act)
@@ -116,38 +121,38 @@ class Application:
             case _:
                 return refusal(404, "unknown", "there is nothing at this address")
 
-    async def _post(self, way: tuple[str, ...], scope: Scope, receive: Receive) -> WebAnswer:
+    async def _post(self, way: tuple[str, ...], request: Request) -> Response:
         match way:
             case ("api", "requests", request_id):
-                return await self._actor.answer(request_id, await _body(scope, receive))
+                return await self._actor.answer(request_id, await _body(request))
             case ("api", "runs", key, "commands"):
-                return await self._actor.command(key, await _body(scope, receive))
+                return await self._actor.command(key, await _body(request))
             case ("api", "runs", key, "steps", step_id, "comments"):
-                return await self._actor.comment(key, step_id, await _body(scope, receive))
+                return await self._actor.comment(key, step_id, await _body(request))
             case _:
                 return refusal(404, "unknown", "there is nothing to post to at this address")
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        query = _query(scope)
-        last = dict(scope["headers"]).get(b"last-event-id", b"").decode("latin-1")
-        after = last or query.get("after", "")
-        page = await self._desk.page(query.get("run", ""), query.get("step", ""), after, may_act=scope[MAY_ACT])
-        await stream(self._desk, page, receive, send)
+    async def _stream(self, request: Request, send: Send) -> None:
+        query = request.query_params
+        after = request.headers.get("last-event-id") or query.get("after", "")
+        may_act = request.scope[MAY_ACT]
+        page = await self._desk.page(query.get("run", ""), query.get("step", ""), after, may_act=may_act)
+        await stream(self._desk, page, request.receive, send)
 
-    async def _runs(self, *, may_act: bool) -> WebAnswer:
+    async def _runs(self, *, may_act: bool) -> Response:
         await self._desk.listed()
         desk = self._desk
         rows, requests = desk.table.rows, desk.board.requests()
         return found({"version": VERSION, "control": may_act, "runs": rows, "requests": requests})
 
-    async def _report(self, key: str) -> WebAnswer:
+    async def _report(self, key: str) -> Response:
         """The report of a plan, as a page that may nothing."""
         await self._desk.run(key)
         text = await _read(lambda: written(read_report(find_plan(self._host.home, key)), HTML, self._host.environ))
         policy = {"content-security-policy": REPORT_POLICY}
-        return WebAnswer(body=text.encode("utf-8", "replace"), kind=KINDS[".html"], headers=policy)
+        return Response(text.encode("utf-8", "replace"), headers=policy, media_type=KINDS[".html"])
 
-    async def _search(self, text: str, key: str) -> WebAnswer:
+    async def _search(self, text: str, key: str) -> Response:
         """The places where a text is: in what is in memory, and in the journals of runs that are not."""
         wanted = text.strip().casefold()
         if not 1 <= len(wanted) <= MOST_WANTED:
@@ -165,7 +170,7 @@ class Application:
         hits += more
         return found({"hits": hits[:MOST_HITS], "more": is_cut or len(hits) > MOST_HITS})
 
-    async def _diff(self, key: str, step_id: str) -> WebAnswer:
+    async def _diff(self, key: str, step_id: str) -> Response:
         step = (await self._desk.opened(key)).step(step_id)
         if step is None:
             raise RefusedError(404, "unknown", f"there is no step {step_id[:100]!r} in this run")
@@ -184,24 +189,18 @@ async def _read(read: Callable[[], T]) -> T:
         raise RefusedError(404, "unknown", " ".join(str(error).split())) from error
 
 
-async def _body(scope: Scope, receive: Receive) -> dict[str, Any]:
+async def _body(request: Request) -> dict[str, Any]:
     """Return the body that was posted, if that may be.
 
     Raises:
         RefusedError: it may not, or is no JSON object.
     """
-    if not scope[MAY_ACT]:
+    if not request.scope[MAY_ACT]:
         raise RefusedError(403, "control", NO_CONTROL)
-    return await read_json(scope, receive)
+    return await read_json(request)
 
 
-def _query(scope: Scope) -> dict[str, str]:
-    """The first value of each name in a request's query."""
-    given = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=20)
-    return {name: values[0] for name, values in given.items()}
-
-
-def _run(tables: RunTables) -> WebAnswer:
+def _run(tables: RunTables) -> Response:
     rows = tables.table.rows
     kinds = {"steps": "step:", "requests": "request:", "answered": "answered:"}
     named = {
@@ -212,10 +211,10 @@ def _run(tables: RunTables) -> WebAnswer:
     return found({"head": rows.get("head", {}), **named, "notes": notes, "layout": rows.get("layout", {})})
 
 
-async def _step(tables: RunTables, step_id: str, query: Mapping[str, str]) -> WebAnswer:
+async def _step(tables: RunTables, step_id: str, query: Mapping[str, str]) -> Response:
     """The step and the newest entries of its agents, or those before a number."""
     row = tables.table.get(f"step:{step_id}")
-    if row is None and tables.follower.run.is_plan:
+    if row is None and (step_id or tables.follower.run.is_plan):
         raise RefusedError(404, "unknown", f"there is no step {step_id[:100]!r} in this run")
     limit = min(_number(query.get("limit", ""), LIMIT), MOST_LIMIT)
     before = _number(query.get("before", ""), ENDLESS)

@@ -10,7 +10,7 @@ from anyio import CancelScope, create_memory_object_stream, create_task_group, m
 from starlette.types import Receive, Send
 
 from vibe.app.watch.board import Board
-from vibe.app.watch.rows import run_row
+from vibe.app.watch.follower import Follower
 from vibe.app.watch.runs import KnownRun
 from vibe.dashboard.answers import RefusedError, encoded
 from vibe.dashboard.rows import TALK, RunTables
@@ -32,10 +32,11 @@ READY_SECONDS = 10.0
 
 
 class WebPage:
-    """A page that listens to some tables."""
+    """A page that listens to some tables, those of a ``run`` among them (blank: of none)."""
 
-    def __init__(self, tables: tuple[RowTable, ...]) -> None:
+    def __init__(self, tables: tuple[RowTable, ...], run: str = "") -> None:
         self.tables = tables
+        self.run = run
         self.scope = CancelScope()
         self._send, self._receive = create_memory_object_stream[bytes](MOST_BEHIND)
 
@@ -94,12 +95,21 @@ class PageDesk:
         for key in [key for key, tables in self._runs.items() if followers.get(key) is not tables.follower]:
             del self._runs[key]
         for key, follower in followers.items():
-            tables = self._runs.get(key) or self._runs.setdefault(key, RunTables(follower))
+            tables = self._runs.get(key) or self._begun(key, follower)
             if tables.update(now):
                 self.table.put(key, tables.board_row)
         if self.board.runs is not self._seen:
             self._list()
         self._commit()
+        open_now = {table.epoch for page in self.pages for table in page.tables}
+        for tables in self._runs.values():
+            tables.close_steps(open_now)
+
+    def _begun(self, key: str, follower: Follower) -> RunTables:
+        """Return new tables of a run; pages that listen to older ones come back to them."""
+        for page in (page for page in self.pages if page.run == key):
+            page.drop()
+        return self._runs.setdefault(key, RunTables(follower))
 
     async def listed(self) -> Mapping[str, KnownRun]:
         """Return all runs, by key, once they are known."""
@@ -153,7 +163,7 @@ class PageDesk:
             if step_id or not run.follower.run.is_plan:
                 tables.append(run.open_step(step_id or TALK))
                 self._commit()
-        page = WebPage(tuple(tables))
+        page = WebPage(tuple(tables), key)
         page.hears(self._first_event(page, after, may_act=may_act))
         self.pages.add(page)
         return page
@@ -167,9 +177,6 @@ class PageDesk:
         """Let a page go."""
         self.pages.discard(page)
         page.close()
-        open_now = [table for each in self.pages for table in each.tables]
-        for tables in self._runs.values():
-            tables.close_steps(open_now)
 
     def close(self) -> None:
         """End the streams of all pages."""
@@ -192,11 +199,11 @@ class PageDesk:
     def _list(self) -> None:
         """Have a row of each run there is; those of runs that are followed come from their views."""
         self._seen = self.board.runs
-        before, self._known = self._known, {run.key: run for run in self._seen}
-        for run in self._seen:
-            tables = self._runs.get(run.key)
-            if (tables is None or not tables.board_row) and before.get(run.key) != run:
-                self.table.put(run.key, run_row(run))
+        self._known = {run.key: run for run in self._seen}
+        for key, row in self.board.listed.items():
+            tables = self._runs.get(key)
+            if tables is None or not tables.board_row:
+                self.table.put(key, row)
         self.table.keep(self._known, "")
 
     def _commit(self) -> None:

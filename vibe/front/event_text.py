@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ipc import events as e
 from vibe.system.plain_text import plain_line, shortened
 from vibe.view.agent_view import CallView, in_verbs
-from vibe.view.figures import took
+from vibe.view.figures import dollars, roughly, short, took
 
 LINE_LENGTH, TITLE_LENGTH = 160, 400
+_OF_ITEM: Final = re.compile(r"\$\{(?:item|index)(?:\.(?:[^}]*\.)?([^}.]*))?\}")
 
 
 def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
@@ -28,9 +30,43 @@ def one_line(text: str, limit: int = LINE_LENGTH) -> str:
     return shortened(plain_line(text[: limit * 8]), limit)
 
 
+def spoken(title: str) -> str:
+    """The title of a step as people read it: that of a list has ``each path`` for a field of its items."""
+    return one_line(_OF_ITEM.sub(lambda field: f"each {field[1] or 'item'}", title), TITLE_LENGTH)
+
+
 def counted(number: int, noun: str) -> str:
     """A number and what it counts: ``1 call``, ``1,200 calls``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def likely(expected: e.PlanExpectation) -> str:
+    """The expected time, tokens and price of a plan: ``about 3 min · 12k tok · $0.04``."""
+    price = "" if expected.cost_usd is None else f" · {dollars(expected.cost_usd)}"
+    return f"about {roughly(expected.seconds)} · {tokens_of(expected.tokens)} tok{price}"
+
+
+def most(found: e.PlanBounds) -> str:
+    """The bounds of a plan: ``never more than 200k tok, $5``."""
+    if not found.max_tokens:
+        return "asks no model"
+    return f"never more than {tokens_of(found.max_tokens)} tok, {price_limit(found)}"
+
+
+def price_limit(found: e.PlanBounds) -> str:
+    """The limit of a plan's price."""
+    price = found.max_price if found.worst_price is None else found.worst_price
+    return "no price limit" if price is None else price_of(price)
+
+
+def tokens_of(count: int) -> str:
+    """A number of tokens without a nought behind its point: ``1k``, ``1.9k``."""
+    return short(count).replace(".0", "")
+
+
+def price_of(amount: float) -> str:
+    """A price without noughts behind its point: ``$5``, ``$0.04``."""
+    return dollars(amount).removesuffix(".00")
 
 
 def plus_minus(files: Sequence[Any]) -> str:
@@ -56,7 +92,7 @@ def _configured(event: e.ConversationConfiguredEvent) -> str:
 
 def _prompt_ended(event: e.PromptEndedEvent) -> str:
     tokens = event.usage.total_tokens
-    used = f"{tokens} tokens, {event.turns} turns, {event.duration_s:.1f} s{_cost(event.cost_usd)}"
+    used = f"{tokens} tokens, {event.turns} turns, {took(event.duration_s)}{_cost(event.cost_usd)}"
     return f"prompt {event.prompt_id} {event.outcome} ({used}){_because(event.reason)}"
 
 
@@ -66,19 +102,19 @@ def _model_started(event: e.ModelStartedEvent) -> str:
 
 
 def _model_ended(event: e.ModelEndedEvent) -> str:
-    first = "" if event.first_token_s is None else f", first token after {event.first_token_s:.1f} s"
+    first = "" if event.first_token_s is None else f", first token after {took(event.first_token_s)}"
     again = f", attempt {event.attempt}" if event.attempt > 1 else ""
-    return f"{event.model} {event.status} after {event.duration_s:.1f} s{first}{again}"
+    return f"{event.model} {event.status} after {took(event.duration_s)}{first}{again}"
 
 
 def _result(event: e.ToolResultEvent) -> str:
     files = f", changed {', '.join(event.files_changed)}" if event.files_changed else ""
-    return f"{event.tool} {event.status} after {event.duration_s:.1f} s{files}: {event.content}"
+    return f"{event.tool} {event.status} after {took(event.duration_s)}{files}: {event.content}"
 
 
 def _background_ended(event: e.BackgroundEndedEvent) -> str:
     ended = f"exit {event.exit_code}" if event.status == "exited" else event.status
-    return f"{'✗' if event.exit_code else '✓'} {event.command} · {ended}, in the background · {event.duration_s:.1f} s"
+    return f"{'✗' if event.exit_code else '✓'} {event.command} · {ended}, in the background · {took(event.duration_s)}"
 
 
 def _approval(event: e.ApprovalRequestEvent) -> str:
@@ -97,8 +133,12 @@ def _proposed(event: e.PlanProposedEvent) -> str:
 
 def _waiting(event: e.PlanWaitingEvent) -> str:
     whom = f" of {', '.join(event.step_ids)}" if event.step_ids else ""
-    still = "" if event.seconds is None else f" for {event.seconds:.1f} s"
+    still = "" if event.seconds is None else f" for {took(event.seconds)}"
     return f"step {event.step_id} waits: {event.waits_for}{whom}{still}"
+
+
+def _place(event: e.PlacementEvent) -> str:
+    return f"step {event.subagent_step_id} {event.status}: {event.worker}{_because(event.detail)}"
 
 
 def _worktree(event: e.WorktreeEvent) -> str:
@@ -132,7 +172,7 @@ def _revised(event: e.PlanRevisedEvent) -> str:
 
 def _completed(event: e.PlanCompletedEvent) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in event.counts.items())
-    return f"plan {event.status} after {event.duration_s:.1f} s: {counts}{_because(event.reason)}"
+    return f"plan {event.status} after {took(event.duration_s)}: {counts}{_because(event.reason)}"
 
 
 def _subagent_started(event: e.SubAgentStartedEvent) -> str:
@@ -141,7 +181,7 @@ def _subagent_started(event: e.SubAgentStartedEvent) -> str:
 
 
 def _subagent_finished(event: e.SubAgentFinishedEvent) -> str:
-    used = f"{event.tokens} tokens, {event.turns} turns, {event.duration_s:.1f} s{_cost(event.cost_usd)}"
+    used = f"{event.tokens} tokens, {event.turns} turns, {took(event.duration_s)}{_cost(event.cost_usd)}"
     return f"subagent {event.outcome} ({used}){_because(event.reason)}"
 
 
@@ -198,6 +238,7 @@ _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
     e.RequestWithdrawnEvent: lambda event: f"{event.kind} {event.request_id} withdrawn{_because(event.reason)}",
     e.PlanProposedEvent: _proposed,
     e.PlanWaitingEvent: _waiting,
+    e.PlacementEvent: _place,
     e.WorktreeEvent: _worktree,
     e.PlanStartedEvent: _started,
     e.PlanResumedEvent: lambda event: f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)",
@@ -211,6 +252,7 @@ _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
     e.PlanPausedEvent: lambda event: f"plan paused{_because(event.reason)}",
     e.PlanCompletedEvent: _completed,
     e.PlanLeftEvent: lambda event: f"plan left its workspace at commit {event.commit}",
+    e.PlanUnfoldedEvent: lambda event: f"step {event.step_id} has {counted(len(event.children), 'item')}",
     e.PlanAttemptEvent: lambda event: f"step {event.step_id} attempt {event.attempt} ended{_because(event.left)}",
     e.PlanRetryEvent: lambda event: f"step {event.step_id} starts attempt {event.attempt}",
     e.PlanToldEvent: _told,

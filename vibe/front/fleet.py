@@ -13,12 +13,15 @@ from typing import Final
 
 from msgspec import Struct
 
+from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from vibe.front.cells import Line, Piece, cells_of, fit, spread
+from vibe.front.diff_lines import diff_lines
 from vibe.front.event_text import CALL_MARKS, TITLE_LENGTH, call_facts, call_title, one_line
 from vibe.front.plan_card import doing, gates, mark, need, need_mark, plan_facts
+from vibe.front.request_text import choosing_of, choosing_of_question, offered
 from vibe.view.agent_view import AgentView, CallView, EntryView, RequestView
 from vibe.view.figures import clock, short, took
-from vibe.view.plan_view import FINAL, PlanView, StepView
+from vibe.view.plan_view import FINAL, PlanView, StepView, called
 from vibe.view.view import ENDED, View
 
 LEAST: Final = 60
@@ -27,6 +30,8 @@ LEAST_ROWS: Final = 6
 """Rows of the lowest tile of those side by side."""
 CHOSEN_ROWS: Final = 8
 """Rows that the chosen tile has at least where all are one below the other."""
+PANEL_ROWS: Final = 6
+"""Rows of a tile that are left to what it asks, and two thirds of what it has above them."""
 GAP: Final = 2
 FADE_S: Final = 60.0
 """Seconds after its end until an agent has but a row."""
@@ -41,6 +46,10 @@ MOST_TEXT: Final = 8_000
 """Characters at the end of a text that are looked at."""
 _PRINTED: Final = 3
 """Lines that a call printed or wrote."""
+_TOLD, _CHANGED = 12, 40
+"""Lines of a prompt, and of a call, where there is room for all."""
+_LOOKS: Final = {"+": "done", "-": "failed"}
+"""Styles of lines of a diff."""
 
 
 class Tile(Struct, frozen=True, kw_only=True):
@@ -79,7 +88,8 @@ def tiles(view: View) -> list[Tile]:
                 found.append(tile)
                 found += [agent_tile(agent) for agent in step.agents.values() if agent.parent_id is not None]
     main = view.main
-    others = (agent for agent in view.agents.values() if agent.plan_id is None and agent is not main)
+    free = (agent for agent in view.agents.values() if agent.plan_id is None and agent is not main)
+    others = (agent for agent in free if agent.parent_id or agent.asked_at or agent.entries)  # else it never worked
     return [*found, *map(agent_tile, others)]
 
 
@@ -91,7 +101,7 @@ def _step_tile(view: View, plan: PlanView, step: StepView) -> Tile:
         state, ended = "later", plan.ended_at
     return Tile(
         id=f"{plan.id}/{step.id}",
-        name=step.id,
+        name=called(step, plan),
         agents=own,
         state="ask" if asked is not None else state,
         plan=plan,
@@ -203,16 +213,30 @@ def key_line(keys: Sequence[tuple[str, str]], width: int) -> Line:
 # --- a tile -----------------------------------------------------------------------------------------------------
 
 
-def tile_lines(place: TilePlace, now: float, *, chosen: bool = False, beat: int = 0) -> list[Line]:
-    """The lines of a tile at ``now`` (unix seconds), as many and as wide as its place; ``beat`` turns its mark."""
+def tile_lines(
+    place: TilePlace, now: float, *, chosen: bool = False, beat: int = 0, has_panel: bool = False
+) -> list[Line]:
+    """The lines of a tile at ``now`` (unix seconds), as many and as wide as its place; ``beat`` turns its mark.
+
+    ``has_panel``: what it asks is told and answered by a panel, from ``panel_row`` on.
+    """
     tile, width = place.tile, place.width
     if place.height <= 2:
         words = one_line(tile.step.summary, TITLE_LENGTH) if tile.step is not None and place.height == 1 else ""
         lines = [_short_head(tile, width, now, beat, words, chosen=chosen)]
         return lines if place.height == 1 else [*lines, fit([("  ", ""), tile_doing(tile, now)], width)]
-    body = tile_body(tile, width - 3, place.height - 2, now)
+    body = _above_panel(place) if has_panel else tile_body(tile, width - 3, place.height - 2, now)
     lines = [tile_head(tile, width, now, chosen=chosen, beat=beat), *(fit([("  ", ""), *line], width) for line in body)]
     return [*lines, *([fit([], width)] * (place.height - len(lines)))]
+
+
+def panel_row(place: TilePlace) -> int:
+    """The row of a tile from which on a panel answers what it asks: below the last lines, as far as there is room."""
+    return 1 + len(_above_panel(place))
+
+
+def _above_panel(place: TilePlace) -> list[Line]:
+    return transcript_tail(place.tile.agents, place.width - 3, (place.height - PANEL_ROWS) // 3)
 
 
 def tile_head(tile: Tile, width: int, now: float, *, chosen: bool = False, beat: int = 0) -> Line:
@@ -243,9 +267,13 @@ def sign_of(tile: Tile, beat: int = 0) -> Piece:
 
 
 def tile_facts(tile: Tile, now: float) -> str:
-    """The time of a tile without that of waiting for a person, and its tokens; one that has ended counts no seconds."""
+    """The model of a tile that may step up, its time without that of waiting for a person, and its tokens.
+
+    One that has ended counts no seconds.
+    """
     spent = tile.agents[0].spent if tile.step is None else tile.step.spent
-    return " · ".join(filter(None, (_time(tile, now), f"{short(spent.tokens)} tok" if spent.tokens else "")))
+    rung = "" if tile.step is None else one_line(tile.step.rung)
+    return " · ".join(filter(None, (rung, _time(tile, now), f"{short(spent.tokens)} tok" if spent.tokens else "")))
 
 
 def _time(tile: Tile, now: float) -> str:
@@ -277,48 +305,69 @@ def tile_body(tile: Tile, width: int, rows: int, now: float) -> list[Line]:
     tail: list[Line] = []
     if tile.request is not None:
         words = _wrapped(one_line(tile.request.asked, TITLE_LENGTH), width - 2)
-        tail = [[("  " if at else "? ", "bold warn"), (line, "bold")] for at, line in enumerate(words)][:rows]
+        tail = [[("  " if at else "? ", "bold warn"), (line, "bold")] for at, line in enumerate(words)]
+        tail = [*tail, *([("  ", ""), *line] for line in _answers(tile.request.event))][:rows]
     elif (said := tile_doing(tile, now))[1] in {"warn", "failed"} or not any(each.entries for each in tile.agents):
         tail = [[("  ", ""), said]]
     return [*transcript_tail(tile.agents, width, rows - len(tail)), *tail]
 
 
-def transcript_tail(agents: Iterable[AgentView], width: int, rows: int) -> list[Line]:
-    """The last lines of what some agents were told, said and did, in the order in which it happened."""
+def _answers(event: ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent) -> list[Line]:
+    """The answers to a request, by the keys that give them once its tile is chosen."""
+    if isinstance(event, ApprovalRequestEvent):
+        words = offered(covers=bool(event.covers), edits=event.edits)
+        return [[piece for each in words for piece in ((each.key, "bold warn"), (f" {each.word}   ", "muted"))]]
+    asked = [choosing_of(event)] if isinstance(event, PlanDecisionEvent) else map(choosing_of_question, event.questions)
+    options = next((choosing.options for choosing in asked), ())
+    return [[(f"{at} ", "bold warn"), (one_line(each.label), "")] for at, each in enumerate(options, 1)]
+
+
+def transcript_tail(agents: Iterable[AgentView], width: int, rows: int, *, whole: bool = False) -> list[Line]:
+    """The last lines of what some agents were told, said and did, in the order in which it happened.
+
+    ``whole``: with more of each than a tile has room for.
+    """
     newest = [entry for agent in agents for entry in islice(reversed(agent.entries.values()), max(0, rows))]
     newest.sort(key=lambda entry: (entry.ts, entry.number), reverse=True)
     lines: list[Line] = []
     for entry in newest:
         if len(lines) >= rows:
             break
-        lines = [*_entry_lines(entry, width, rows), *lines]
+        lines = [*_entry_lines(entry, width, rows, whole=whole), *lines]
     return lines[len(lines) - rows :] if len(lines) > rows > 0 else lines if rows > 0 else []
 
 
-def _entry_lines(entry: EntryView, width: int, rows: int) -> list[Line]:
+def _entry_lines(entry: EntryView, width: int, rows: int, *, whole: bool) -> list[Line]:
     if isinstance(entry, CallView):
-        return _call_lines(entry, width)
+        return _call_lines(entry, width, whole=whole)
     if entry.kind == "answer":
         return [[(line, "")] for line in _tail(entry.text, width, rows)]
     if entry.kind == "reasoning":
-        if entry.status == "streaming":
-            return [[("thinking", "muted")], *([(line, "muted")] for line in _tail(entry.text, width, _PRINTED))]
-        seconds = int(entry.until - entry.ts)
-        return [[(f"thought for {seconds} s" if seconds > 0 else "thought", "muted")]]
-    words = one_line(entry.text.strip().partition("\n")[0], TITLE_LENGTH)
+        seconds, is_open = int(entry.until - entry.ts), entry.status == "streaming"
+        said = "thinking" if is_open else f"thought for {seconds} s" if seconds > 0 else "thought"
+        thoughts = _tail(entry.text, width, _PRINTED) if is_open or whole else []
+        return [[(line, "muted")] for line in (said, *thoughts)]
+    told = entry.text.strip().split("\n")[: _TOLD if whole else 1]
+    words = [one_line(line, TITLE_LENGTH) for line in told]
     if entry.kind == "user":
-        return [fit([("> ", "accent"), (words, "muted")], width)]
+        return [fit([("  " if at else "> ", "accent"), (line, "muted")], width) for at, line in enumerate(words)]
     style = {"warning": "warn", "error": "failed"}.get(entry.status, "muted")
-    return [] if entry.name == ENDED else [fit([(words, style)], width)]
+    return [] if entry.name == ENDED else [fit([(line, style)], width) for line in words]
 
 
-def _call_lines(call: CallView, width: int) -> list[Line]:
-    sign = CALL_MARKS.get(call.outcome, ("·", "muted"))
+def _call_lines(call: CallView, width: int, *, whole: bool) -> list[Line]:
+    outcome = CALL_MARKS.get(call.outcome, ("·", "muted"))
     failed = call.outcome in {"error", "failed"}
     facts: Line = [(words, "failed" if failed else "muted")] if (words := call_facts(call)) else []
-    lines = [spread([sign, (" ", ""), (call_title(call), "")], facts, width)]
-    if failed or call.status == "running":
-        lines += [[("  │ ", "muted"), (line, "muted")] for line in _tail(call.text, width - 4, _PRINTED)]
+    lines = [spread([outcome, (" ", ""), (call_title(call), "")], facts, width)]
+    if call.diff and whole:
+        for each in islice(diff_lines(call.diff), _CHANGED):
+            sign = each.sign if each.sign in _LOOKS else " "
+            lines.append([(f"{each.number}{sign} ", "muted"), (each.text, _LOOKS.get(sign, ""))])
+        return lines
+    if failed or whole or call.status == "running":
+        printed = _tail(call.text, width - 4, _CHANGED if whole else _PRINTED)
+        lines += [[("  │ ", "muted"), (line, "muted")] for line in printed]
     elif call.diff:
         added = [line[1:] for line in call.diff[-MOST_TEXT:].splitlines() if line[:1] == "+" and line[:3] != "+++"]
         lines += [[("    ", ""), (_plain(line), "muted")] for line in added[-_PRINTED + 1 :]]

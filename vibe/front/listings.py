@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 from vibe.core.config.paths import in_utf8
 from vibe.core.instructions.memory import MAX_TEXT, MemoryScope, MemoryStore
 from vibe.core.tools.manager import BUILTIN
 from vibe.front.event_text import counted, one_line
+from vibe.system.plain_text import date_text
 
 if TYPE_CHECKING:
     from vibe.app.engine.settings import ShownSetting
@@ -73,7 +73,7 @@ def memory_lines(store: MemoryStore) -> list[str]:
         MemoryFileError: they can't be read.
     """
     return [
-        f"{one_line(entry.id)}  {scope:<7}  {time.strftime('%Y-%m-%d', time.localtime(entry.created))}  "
+        f"{one_line(entry.id)}  {scope:<7}  {date_text(entry.created, '%Y-%m-%d')}  "
         f"{one_line(entry.by):<5}  {one_line(entry.text, MAX_TEXT)}"
         for scope in MemoryScope
         for entry in store.entries(scope)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent, QuestionEvent
+from planner.plan.for_each import pattern_named
 from planner.plan.model import Decision
 from vibe.core.messages import Outcome
 from vibe.front.event_text import one_line, step_of
@@ -25,24 +26,28 @@ def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None, *, i
     more = f"raise the plan's budget with: vibe plan edit {plan_id} --max-tokens N (or --max-price, --max-seconds)"
     if not failed:
         return [more] if outcome is Outcome.LIMIT else []
-    step = failed[0] if len(failed) == 1 else "STEP"
+    chosen = [step_id for step_id in failed if pattern_named(step_id) not in failed]  # a list tries its items again
+    step = chosen[0] if len(chosen) == 1 else "STEP"
     allowed = f" {PERMIT}" if outcome is Outcome.BLOCKED else ""
     again = f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"
     if in_chat:
         allowing = ", after /approvals edits (or all)" if outcome is Outcome.BLOCKED else ""
-        again, more = f"try again with: /retry {step}{allowing}", "raise the plan's budget with: /plan edit"
+        more = "raise the plan's budget with: /plan edit"
+        again = f"try again with: /retry {step}{allowing}, or go on without it: /skip {step}"
     if outcome is not Outcome.LIMIT:
         return [again]
     return [f"{again} (the retry gets twice the default limits)", more]
 
 
-def decide_command(plan_id: str, decision: Decision) -> str:
+def decide_command(plan_id: str, decision: Decision, *, in_chat: bool = False) -> str:
     """Return the command that takes the decision, with the option left open."""
+    if in_chat:
+        return f"/plan decide {decision.id} {'OPTION,...' if decision.multi_select else 'OPTION'}"
     return f"vibe plan decide {plan_id} {decision.id} {'OPTION...' if decision.multi_select else 'OPTION'}"
 
 
 def decision_lines(plan_id: str, decisions: Sequence[Decision], *, in_chat: bool = False) -> list[str]:
-    """Return each decision for people: question, options, and the command that takes it; a chat asks by itself."""
+    """Return each decision for people: question, options, and the command that takes it."""
     lines: list[str] = []
     for decision in decisions:
         width = max(len(option.id) for option in decision.options)
@@ -50,7 +55,7 @@ def decision_lines(plan_id: str, decisions: Sequence[Decision], *, in_chat: bool
         for option in decision.options:
             described = f": {option.description}" if option.description else ""
             lines.append(f"  {option.id:<{width}}  {one_line(option.label + described, QUESTION_LENGTH)}")
-        lines += [] if in_chat else [f"  decide with: {decide_command(plan_id, decision)}"]
+        lines.append(f"  decide with: {decide_command(plan_id, decision, in_chat=in_chat)}")
     return lines
 
 
@@ -69,7 +74,7 @@ def hint(event: Event) -> str:
         case ApprovalRequestEvent():
             call = one_line(f"{event.tool} {json.dumps(event.arguments, ensure_ascii=False)}", QUESTION_LENGTH)
             answer = f"vibe plan approve {event.plan_id} {event.request_id[:ID_LENGTH]}"
-            return f"{step_of(event)}needs your approval: {call}\n  answer with: {answer} [--deny]\n"
+            return f"{step_of(event)}asks: {call}\n  answer with: {answer} [--deny]\n"
         case QuestionEvent():
             asked = one_line(" / ".join(str(each.get("question")) for each in event.questions), QUESTION_LENGTH)
             answer = f"vibe events answer {event.plan_id or event.source} {event.request_id[:ID_LENGTH]}"

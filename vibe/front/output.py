@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import TextIO
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
 
 from ipc.codec import encode_event
 from ipc.events import ErrorEvent, Event, WarningEvent
-from vibe.app.engine.result_record import RunRecord
 from vibe.front.event_text import describe, one_line, step_of, trouble
 
 TROUBLE = (WarningEvent, ErrorEvent)
+LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
 SENTENCE_LENGTH = 1_000
 """Characters of a warning or an error: what to do stands at its end."""
 
@@ -39,11 +39,16 @@ def line_of(kinds: tuple[type[Event], ...], event: Event) -> str:
 
 
 def json_line(event: Event) -> str:
-    """Return an event as one line of JSON, with the same body as on the bus."""
-    return encode_event(event).decode() + "\n"
+    """Return an event as one line of JSON, equal to its body on the bus."""
+    return in_one_line(encode_event(event).decode())
 
 
-def write_record(record: RunRecord, out: TextIO, *, indent: int | None) -> None:
-    """Write the result record: indented as one document, or as the last line of a stream."""
-    out.write(json.dumps(record.as_document(), indent=indent, ensure_ascii=False) + "\n")
+def write_document(document: Mapping[str, Any], out: TextIO, *, indent: int | None = None) -> None:
+    """Write a document: indented, or as one line of a stream."""
+    out.write(in_one_line(json.dumps(document, indent=indent, ensure_ascii=False)))
     out.flush()
+
+
+def in_one_line(text: str) -> str:
+    """JSON with its line feed, and without what else some readers take for the end of a line."""
+    return (text if text.isascii() else text.translate(LINE_ENDS)) + "\n"

@@ -13,26 +13,29 @@ from textwrap import wrap
 from typing import Final, TypeAlias, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic_core import from_json
 
 from ipc import events as e
 from planner.plan.expectation import times_to_come
-from planner.plan.status import paused_text
+from planner.plan.status import items_text, paused_text
 from planner.state.state import ONLY_REASON
 from vibe.core.schemas import table_of
 from vibe.front.cells import SPINNER, Line, Piece, cells_of, cut, fit, joined, spread
-from vibe.front.event_text import counted, one_line
+from vibe.front.event_text import counted, one_line, spoken
 from vibe.front.plan_graph import group_name, sign
 from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
 from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, TurnView, about
 from vibe.view.figures import clock, dollars, short, took
-from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView, labelled
+from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView, called, labelled
 
 SCALES: Final = (3, 6, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
 """Seconds that the bars may span; the next one is taken when a plan has outgrown it, so that nothing creeps."""
 MANY: Final = 60
 """Steps from which on there is a row for each group of them."""
 TITLES_FROM: Final = 118
+_NAMED_ITEM: Final = 26
+"""Cells of a name at most where steps for items of a list have rows, whose titles are their names."""
 """Cells from which on a row has the title and what the step does."""
 WIDE: Final = 100
 MOST_AHEAD: Final = 1_000
@@ -87,7 +90,7 @@ def card(plan: PlanView, now: float, width: int, rows: int, *, chosen: str = "",
     ``beat`` counts the pictures of what turns while a step works; None: eight a second. The step of ``chosen`` is
     marked and has a row.
     """
-    steps = list(plan.steps.values())
+    steps = plan.listed(chosen)
     if not steps or rows < 3:
         at = plan.clock(now)
         return [_head(plan, at, _ahead(plan, at), width)][:rows]
@@ -107,17 +110,22 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
     ``hints`` name the commands that go on from here.
     """
     lines: list[Line] = []
-    for step in plan.steps.values():
+    for step in plan.listed():
         failures = [check for check in step.checks.values() if check.failures]
         if step.fixed and failures:
             often = {1: "once", 2: "twice"}.get(step.fixed, f"{step.fixed} times")
             who = "the same agent" if step.attempt == 1 else f"try {step.attempt}"
             said, end = f"  its check failed {often} (", f"); {who} fixed it"
-            room = width - cells_of([(one_line(step.id) + said + end, "")]) - 2
+            name = one_line(called(step, plan))
+            room = width - cells_of([(name + said + end, "")]) - 2
             why = cut(one_line(failures[-1].why), max(LEAST_WHY, room))
-            lines.append([("  ", ""), (one_line(step.id), "bold"), (said + why + end, "muted")])
+            lines.append([("  ", ""), (name, "bold"), (said + why + end, "muted")])
         elif step.status == "failed":
-            lines.append([("  ", ""), (one_line(step.id), "bold failed"), (f"  {one_line(step.reason, 400)}", "")])
+            lines.append([
+                ("  ", ""),
+                (one_line(called(step, plan)), "bold failed"),
+                (f"  {one_line(step.why, 400)}", ""),
+            ])
     for name, taken in plan.state.decisions.items():
         chosen = one_line(labelled(taken, taken.selections))
         by = {"user": "as you decided", "default": "by default", "timeout": "by default, nobody answered"}
@@ -154,16 +162,17 @@ def _against(plan: PlanView) -> str:
 
 
 def _frame(plan: PlanView, now: float, width: int, chosen: str, beat: int, *, folds: bool) -> _Frame:
-    steps = plan.steps.values()
+    steps = plan.listed(chosen)
     at = plan.clock(now)
     ahead = _ahead(plan, at)
-    longest = max(len(step.id) for step in steps)
-    ids = min(max(longest, len("99 at work") if folds else 0), 14 if width >= WIDE else 10) + 1
+    longest = max(len(called(step, plan)) for step in steps)
+    most = _NAMED_ITEM if any(step.pattern for step in steps) else 14 if width >= WIDE else 10
+    ids = min(max(longest, len("99 at work") if folds else 0), most) + 1
     room = width - ids - _TIME - 4
     bars = min(60, room * 2 // 5) if width >= WIDE else max(min(14, room), room * 2 // 5)
     titles = 0
     if width >= TITLES_FROM:
-        titles = min(max(len(step.title) for step in steps) + 2, (room - bars) // 2)
+        titles = min(max(len(spoken(step.title)) for step in steps) + 2, (room - bars) // 2)
     expected = 0.0 if not ahead or plan.state.expected is None else plan.state.expected.seconds
     return _Frame(
         plan=plan,
@@ -194,8 +203,11 @@ def _ahead(plan: PlanView, at: float) -> _Ahead:
     for step in sorted(plan.steps.values(), key=lambda step: step.depth) if lost else plan.steps.values():
         if lost and not lost.isdisjoint(step.depends_on):
             lost.add(step.id)
-        elif step.status not in FINAL:
+        elif step.status not in FINAL and not step.items:
             open_steps.append(step)
+    known = expected.steps
+    of_lists = {step.id: known[step.pattern] for step in open_steps if step.pattern in known}
+    expected = replace(expected, steps={**known, **of_lists}) if of_lists else expected
     if len(open_steps) > MOST_AHEAD or any(step.id not in expected.steps for step in open_steps):
         return {}
     ends = {
@@ -256,6 +268,9 @@ def need_mark(state: str, beat: int = 0) -> Piece:
 
 def need(step: StepView) -> str:
     """The need of a step: ``ask`` (of an answer), ``failed``, ``run``, ``later`` or ``done``."""
+    if step.items and step.status not in FINAL:
+        needs = {need(item) for item in step.items}
+        return "ask" if "ask" in needs else "run" if "run" in needs else "later"
     if step.is_asking or step.status == "needs_decision":
         return "ask"
     if step.status == RUNNING or step.replanning:
@@ -266,13 +281,16 @@ def need(step: StepView) -> str:
 def _step(step: StepView, frame: _Frame, width: int) -> Line:
     state = need(step)
     name = "bold" if state in _URGENT else "" if state == "done" else "muted"
-    line: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(step.id), name)], frame.ids)]
-    title = one_line(step.title, 200)
+    line: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(called(step, frame.plan)), name)], frame.ids)]
+    title = "" if called(step, frame.plan) == step.title else spoken(step.title)
     if frame.titles:
         line += fit([(title, "muted" if state == "later" else "")], frame.titles)
-    line += bar(step, frame.at, frame.span, frame.bars) if step.spans else _to_come(step, frame)
+    spans = step.spans or [span for item in step.items for span in item.spans]
+    line += bar(step, frame.at, frame.span, frame.bars) if spans else _to_come(step, frame)
     seconds = step.worked(frame.at) if state != "ask" else _asked(step, frame.at)
-    shown = "" if not step.spans else clock(seconds) if state in {"run", "ask"} else took(seconds)
+    if step.items and spans:
+        seconds = max(frame.at if span.end is None else span.end for span in spans) - min(span.start for span in spans)
+    shown = "" if not spans else clock(seconds) if state in {"run", "ask"} else took(seconds)
     line += [(f"{cut(shown, _TIME - 1):>{_TIME - 1}} ", "muted"), ("  ", "")]
     words, style = doing(step, frame.plan, frame.now)
     said: Line = [(words, style)] if words or frame.titles else [(title, "muted")]
@@ -290,7 +308,8 @@ def bar(step: StepView, at: float, span: float, cells: int) -> Line:
     base = {"done": "done", "failed": "failed"}.get(need(step), "accent")
     base = "muted" if step.status in {"skipped", "cancelled"} else base
     drawn: list[Piece] = [(" ", "")] * cells
-    for time in step.spans:
+    spans = step.spans or [each for item in step.items for each in item.spans]
+    for time in spans:
         start, end = _place(time.start, span, cells), _place(at if time.end is None else time.end, span, cells)
         first, behind = int(start), max(int(start) + 1, round(end))
         if time.kind == "check":
@@ -299,7 +318,7 @@ def bar(step: StepView, at: float, span: float, cells: int) -> Line:
             drawn[cell] = ("╍", "warn") if time.kind == "ask" else ("━", base)
         if time.end is None and time.kind != "ask" and first < behind - 1 < cells and end % 1 < 0.5:
             drawn[behind - 1] = ("╸", base)
-    for time in step.spans:
+    for time in spans:
         if time.kind == "check" and time.ok is False and time.end is not None and cells:
             drawn[min(cells - 1, int(_place(time.end, span, cells)))] = ("✗", "bold failed")
     return joined(drawn)
@@ -336,24 +355,48 @@ def _ruler(span: float, cells: int) -> str:
 def doing(step: StepView, plan: PlanView, now: float) -> Piece:
     """Return the doing of a step, or the reason why there is none: words, and their style."""
     state = need(step)
+    if step.items:
+        return _items(step, plan, state)
     if state == "ask":
         return (one_line(_question(step, plan), 400), "warn")
     if state == "failed":
-        return (one_line(step.reason, 400), "failed")
+        return (one_line(step.why, 400), "failed")
     if state == "done":
-        if step.fixed:
-            return (f"fixed itself, {step.fixed + 1} tries", "")
-        if step.status == "completed":
-            return ("from an earlier plan" * step.reused, "muted")
-        return ("left out" if step.reason == ONLY_REASON else one_line(step.reason or step.status, 400), "muted")
+        return _done(step)
     if state == "later":
         return (_waits_for(step, plan), "muted")
     silent = _silence(step, now)
     if silent >= QUIET_S:
         return (f"nothing for {clock(silent)}", "warn")
     words = f"fixing it: {step.failing}" if step.failing else step.doing()
-    words = f"try {step.attempt}: {words}" if step.attempt > 1 else words
+    words = f"{step.rung}: {words}" if step.rung else f"try {step.attempt}: {words}" if step.attempt > 1 else words
+    words = _placed(step, words)
     return (one_line(f"revising the plan › {step.doing()}" if step.replanning else words, 400), "")  # noqa: RUF001  a mark
+
+
+def _placed(step: StepView, words: str) -> str:
+    """Return the doing of a step, with the machine that does it if that is another."""
+    if step.waits is not None and step.waits.waits_for == "worker":
+        return "waits for a worker"
+    if step.place is None:
+        return words
+    return f"{step.worker}: {words}" if step.worker else f"lost with {step.place.worker}, begins again"
+
+
+def _items(step: StepView, plan: PlanView, state: str) -> Piece:
+    """The items of a list, counted, and what one of them asks."""
+    asking = next((item for item in step.items if state == "ask" and need(item) == "ask"), None)
+    said = f"  {one_line(f'{called(asking, plan)} asks: {_question(asking, plan)}', 400)}" if asking else ""
+    words = items_text(item.status for item in step.items) + said
+    return (words, {"ask": "warn", "failed": "failed"}.get(state, ""))
+
+
+def _done(step: StepView) -> Piece:
+    if step.fixed:
+        return (f"fixed itself, {step.fixed + 1} tries", "")
+    if step.status == "completed":
+        return ("from an earlier plan" * step.reused, "muted")
+    return ("left out" if step.reason == ONLY_REASON else one_line(step.reason or step.status, 400), "muted")
 
 
 def _question(step: StepView, plan: PlanView) -> str:
@@ -446,7 +489,7 @@ def _scarce(steps: Sequence[StepView], urgent: list[int], room: int) -> list[_Ro
 
 
 def _fold(fold: Fold, frame: _Frame, width: int) -> Line:
-    first, last = (one_line(step.id) for step in (fold.steps[0], fold.steps[-1]))
+    first, last = (one_line(called(step, frame.plan)) for step in (fold.steps[0], fold.steps[-1]))
     names = first if len(fold.steps) == 1 else f"{first} … {last}"
     worked = [False] * frame.bars
     for time in chain.from_iterable(step.spans for step in fold.steps):
@@ -488,9 +531,9 @@ def _groups(steps: Sequence[StepView], frame: _Frame, width: int, rows: int) -> 
         return
     yield fit([], width)
     shown = urgent if len(urgent) <= room else urgent[: room - 1]
-    ids = max([len(step.id) for step in shown] + [8]) + 2
+    ids = min(_NAMED_ITEM, max([len(called(step, frame.plan)) for step in shown] + [8])) + 2
     for step in shown:
-        lead: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(step.id), "bold")], ids)]
+        lead: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(called(step, frame.plan)), "bold")], ids)]
         yield fit([*lead, (f"{clock(step.worked(frame.at)):>6}  ", "muted"), doing(step, frame.plan, frame.now)], width)
     if len(shown) < len(urgent):
         yield fit([(f"  … {len(urgent) - len(shown)} more at work", "muted")], width)
@@ -587,7 +630,7 @@ def _draft(call: CallView, agent: AgentView, busy: Piece, now: float, width: int
     for step in steps[max(0, len(steps) - max(0, rows - 1)) :]:
         mark = sign(step) if step.mode else ("·", "muted")
         line: Line = [("    ", ""), mark, (" ", ""), *fit([(one_line(step.id), "bold")], ids)]
-        line += [(one_line(step.title, 200), ""), ("▏", "accent")][: 1 + (step is steps[-1])]
+        line += [(spoken(step.title), ""), ("▏", "accent")][: 1 + (step is steps[-1])]
         after = one_line(f"after {', '.join(step.depends_on)}") if step.depends_on and width >= 60 else ""
         yield spread(line, [(cut(after, width // 3), "muted")] if after else [], width)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -12,12 +11,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ipc.events import PlanRevisedEvent
+from planner.plan.for_each import folded
 from planner.plan.loader import LoadedPlan
-from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
+from planner.plan.model import Child, Decision, Plan, PlanStatus, Step, StepStatus
 from planner.plan.operations import operation_text, read_operations
-from planner.plan.status import MARKS, paused_text
+from planner.plan.status import MARKS, items_text, paused_text
 from planner.reuse.reuse import diff
-from planner.state.state import RemovedStep, State
+from planner.state.lists import in_pages
+from planner.state.state import RemovedStep, State, StepState
 from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, PlanSummary, find_plan, list_plans, plans_in
@@ -25,13 +26,15 @@ from vibe.app.plan.reuse import comparable
 from vibe.core.messages import Spending
 from vibe.front.event_text import counted, one_line
 from vibe.front.next_command import decision_lines, try_again
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import date_text
 
 
 def revision_lines(revisions: Sequence[PlanRevisedEvent]) -> list[str]:
     """A line for each revision and for each of its operations, below a heading; nothing if there was none."""
     lines: list[str] = ["", "Revisions:"] if revisions else []
     for revision in revisions:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(revision.ts))
+        when = date_text(revision.ts, "%Y-%m-%d %H:%M:%S")
         by = f" by {one_line(revision.by)}" if revision.by else ""
         why = f": {one_line(revision.reason, 400)}" if revision.reason else ""
         lines += [f"  {when}{by}{why}", *(f"    {text}" for text in _operations(revision))]
@@ -108,15 +111,30 @@ class PlanRead(Struct, frozen=True, kw_only=True):
             removed=_removed(folder, loaded.plan, state),
         )
 
+    def item_lines(self, pattern_id: str, page: int) -> list[str]:
+        """Return how the steps for the items of a list stand, a page of them.
+
+        Raises:
+            UsageError: the step has none, or not so many pages.
+        """
+        made = [step for step in self.plan.steps if isinstance(step, Child) and step.pattern == pattern_id]
+        pages = in_pages(made, lambda step: self.state.steps[step.id].status.value)
+        if not pages:
+            raise UsageError(f"step {pattern_id!r} has no steps for items: name one with for_each whose list was read")
+        if not 0 < page <= len(pages):
+            raise UsageError(f"--page {page}: the items of step {pattern_id!r} have {counted(len(pages), 'page')}")
+        stand = items_text(self.state.steps[step.id].status.value for step in made)
+        return [
+            f"{pattern_id}  {stand}  (page {page} of {len(pages)})",
+            *(_step_line(step, self.state.steps[step.id], _item_name(step, self.plan)) for step in pages[page - 1]),
+        ]
+
     def lines(self, *, in_chat: bool = False) -> list[str]:
         """Return how the plan and its steps stand, and the commands to give next, as ``try_again``."""
         summary, state = self.summary, self.state
         lines = [plan_line(summary)]
-        for step in self.plan.steps:
-            was = state.steps[step.id]
-            status = was.status.value
-            detail = f"  {one_line(was.detail or was.reason or '')}"
-            lines.append(f"{MARKS[status]} {step.id}: {one_line(step.title)} ({status}){detail}".rstrip())
+        for step in folded(self.plan, {step_id: step.status.value for step_id, step in state.steps.items()}).steps:
+            lines.append(_step_line(step, state.steps[step.id]))
         lines += removed_lines([step for step, _ in self.removed])
         lines += decision_lines(summary.plan_id, self.waiting, in_chat=in_chat)
         if summary.can_go_on:
@@ -125,6 +143,18 @@ class PlanRead(Struct, frozen=True, kw_only=True):
             failed = [step_id for step_id, step in state.steps.items() if step.status is StepStatus.FAILED]
             lines += try_again(summary.plan_id, failed, state.outcome, in_chat=in_chat)
         return lines
+
+
+def _item_name(child: Child, plan: Plan) -> str:
+    """The title of a step for an item; its key, if the title is that of all of them."""
+    is_shared = any(step.id == child.pattern and step.title == child.title for step in plan.steps)
+    return child.key if is_shared else child.title
+
+
+def _step_line(step: Step, was: StepState, title: str = "") -> str:
+    status = was.status.value
+    detail = f"  {one_line(was.detail or was.reason or '')}"
+    return f"{MARKS[status]} {step.id}: {one_line(title or step.title)} ({status}){detail}".rstrip()
 
 
 def plans_that_ran(home: Path) -> list[PlanSummary]:
@@ -157,7 +187,7 @@ def plan_line(plan: PlanSummary) -> str:
     if plan.problem:
         return f"{plan.plan_id}  unreadable: {one_line(plan.problem, 300)}"
     counts = ", ".join(f"{count} {status}" for status, count in plan.counts.items() if count)
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(plan.created))
+    when = date_text(plan.created, "%Y-%m-%d %H:%M")
     return f"{plan.plan_id}  {when}  {_status_text(plan)}  {counts}  {one_line(plan.goal, 80)}"
 
 

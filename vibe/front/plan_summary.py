@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, paused_text
+from msgspec.structs import replace
+
+from planner.plan.status import MARKS, REUSED_MARK, PlanStatus, StepStatus, items_text, paused_text
 from planner.state.state import REUSED_REASON, StepState
 from vibe.app.plan.run import PlanRun
 from vibe.core.messages import Outcome
@@ -21,14 +23,17 @@ OUTPUT_LINES = 6
 FAILED_LINES = 15
 """Lines of a failed command or check that the summary shows."""
 MAX_INDENT = 12
+LEAST_SECONDS = 0.001
+"""Of a step that did something; what was left out took no time."""
 
 
 def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
     """Return the steps with their results, changed files, usage, and the next commands, as ``try_again``."""
     record = ended.record
-    lines = ["", *_table(record.steps or ()), *removed_lines([step for step, _ in record.removed_steps])]
+    lines = ["", *_table(list(_shown(record.steps or ()))), *removed_lines([step for step, _ in record.removed_steps])]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
-    lines += _command_output(own, str(record.plan_id))
+    told = [step for step in own if not _pattern(step) or step.status is StepStatus.FAILED]
+    lines += _command_output(told, str(record.plan_id))
     changed = sorted({file for step in own for file in step.said.files_changed})
     if changed:
         lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
@@ -55,17 +60,33 @@ def _troubles(ended: PlanRun) -> list[str]:
 
 def _table(steps: Sequence[StepState]) -> list[str]:
     """Return a row for each step; columns are as wide as their cells, and empty ones left out."""
-    times = [round(step.said.duration_s, 3) for step in steps]
+    times = [step.said.duration_s for step in steps]
     usages = [step.said.usage for step in steps]
     columns = [
         _column([f"{_mark(step)} {step.id}" for step in steps]),
         _column([step.status.value for step in steps]),
-        _column([f"{seconds:.1f} s" if seconds else "" for seconds in times], right=True),
+        _column([took(seconds) if seconds >= LEAST_SECONDS else "" for seconds in times], right=True),
         _column([f"{usage.total_tokens:,} tok" if usage.calls else "" for usage in usages], right=True),
         _column([f"try {step.begun}" if step.begun > 1 else "" for step in steps]),
         [_why(step) for step in steps],
     ]
     return ["  ".join(cells).rstrip() for cells in zip(*(cells for cells in columns if any(cells)), strict=True)]
+
+
+def _shown(steps: Sequence[StepState]) -> Iterator[StepState]:
+    """Yield the steps; of those for items the ones that failed, and how all stand beside their list."""
+    lists: dict[str, list[str]] = {}
+    for step in steps:
+        lists.setdefault(_pattern(step), []).append(step.status.value)
+    for step in steps:
+        if step.id in lists:
+            yield replace(step, detail="; ".join(filter(None, (items_text(lists[step.id]), step.detail))))
+        elif not _pattern(step) or step.status is StepStatus.FAILED:
+            yield step
+
+
+def _pattern(step: StepState) -> str:
+    return step.outline.order.pattern if step.outline.order else ""
 
 
 def _column(cells: list[str], *, right: bool = False) -> list[str]:

@@ -283,7 +283,8 @@ def choosing_of(decision: PlanDecisionEvent) -> Choosing:
 
 def choosing_of_question(question: Mapping[str, Any]) -> Choosing:
     """A question of an agent, as it was announced, with its numbered answers."""
-    options = tuple(MenuItem(label=one["label"], description=one.get("description", "")) for one in question["options"])
+    given = question.get("options", ())
+    options = tuple(MenuItem(label=one["label"], description=one.get("description", "")) for one in given)
     several, typed = bool(question.get("multi_select")), bool(question.get("typed"))
     return Choosing(options=options, several=several, own_words=True, typed=typed)
 

@@ -15,7 +15,6 @@ from planner.plan.status import paused_text
 from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
 from vibe.front.event_text import TITLE_LENGTH, counted, one_line
 from vibe.front.request_text import (
-    DIGITS,
     Choosing,
     choosing_of,
     choosing_of_question,
@@ -161,9 +160,7 @@ def asked_text(row: Row) -> str:
 def options_of(row: Row) -> list[tuple[str, str]]:
     """The keys that answer a request, with what they say; none: it wants words, or several answers."""
     if row["kind"] == "approval":
-        digits = {key: digit for digit, key in DIGITS.items()}
-        words = offered(covers=bool(row.get("covers")), edits=False)
-        return [(digits.get(each.key, each.key), "once" if each.key == "y" else each.word) for each in words]
+        return [(each.key, each.word) for each in offered(covers=bool(row.get("covers")), edits=False)]
     labels: list[str] = row.get("labels") or row.get("options", [])
     if row["kind"] == "question":
         questions: list[Row] = row.get("questions", [])

@@ -15,6 +15,7 @@ from msgspec import Struct
 from planner.plan.status import LEFT
 from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
 from vibe.front.event_text import counted, one_line
+from vibe.system.plain_text import date_text
 from vibe.view.figures import dollars, roughly
 
 if TYPE_CHECKING:
@@ -173,6 +174,9 @@ def _plan(goal: str) -> StartChoice:
 
 def moment(at: float, now: float) -> str:
     """A time of the past, to the minute: ``17:40``, ``yesterday 17:40``, ``Monday 17:40``, else the date."""
+    if at > now:
+        return date_text(at, "%H:%M")
+    at = max(at, 0.0)
     then = time.localtime(at)
     days = _day(now) - _day(at)
     said = time.strftime("%H:%M", then)

@@ -18,8 +18,8 @@ from vibe.system.own_places import user_home_of
 _TRUSTED: Final = "it instructs the agent and can run programs, now and later"
 
 
-async def ask_for_trust(host: Host, workdir: Path, ask: UserInput, refuse: Callable[[str], object]) -> None:
-    """Ask once whether the project's own settings and instructions may be loaded, if that is undecided.
+async def ask_for_trust(host: Host, workdir: Path, ask: UserInput, refuse: Callable[[str], object]) -> bool:
+    """Ask once whether the project's own settings and instructions may be loaded, if that is undecided; True: yes.
 
     ``refuse`` hears why the answer could not be kept.
     """
@@ -27,10 +27,10 @@ async def ask_for_trust(host: Host, workdir: Path, ask: UserInput, refuse: Calla
     try:
         found = await to_thread.run_sync(TrustStore(host.home, user_home=user_home).undecided, workdir)
     except ConfigError:
-        return  # opening the conversation says it
+        return False  # opening the conversation says it
     lineage = project_lineage(workdir, user_home)
     if not found or not lineage:
-        return
+        return False
     here, root = lineage[0], lineage[-1]
     names = [str(path.relative_to(here)) if path.is_relative_to(here) else shown(path, user_home) for path in found]
     trusts = {f"trust {shown(folder, user_home)}": folder for folder in dict.fromkeys((here, root))}
@@ -42,7 +42,7 @@ async def ask_for_trust(host: Host, workdir: Path, ask: UserInput, refuse: Calla
     )
     answers = await ask([question])
     if not answers or answers[0].is_other:
-        return  # asked again next time
+        return False  # asked again next time
     file, trusted = TrustStore(host.home, user_home=user_home), trusts.get(answers[0].answer)
     try:
         if trusted is not None:
@@ -51,3 +51,5 @@ async def ask_for_trust(host: Host, workdir: Path, ask: UserInput, refuse: Calla
             await to_thread.run_sync(file.refuse, root)
     except VibeError as error:
         refuse(f"{error}")
+        return False
+    return trusted is not None

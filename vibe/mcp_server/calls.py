@@ -21,25 +21,17 @@ from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan import commands
 from vibe.app.plan.run import PlanRun
 from vibe.core.messages import Outcome
+from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import ApprovalMode
+from vibe.mcp_server import tools
 from vibe.mcp_server.client import BY_CLIENT, SCOPES, CallProgress, ClientPrompter, answer_command
 from vibe.mcp_server.plan_status import cut, no_run_result, saved_result, saved_status, served_status
 from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, ServedPlans, attend, read_document
-from vibe.mcp_server.tools import (
-    Caller,
-    CallRefusedError,
-    CallVibeArguments,
-    PlanDecideArguments,
-    PlanResultArguments,
-    PlanRunArguments,
-    PlanStatusArguments,
-    ToolAnswer,
-)
 from vibe.shell.process.runner import OwnProcesses
 from vibe.system.process import kill_marked
 from vibe.system.racing import unless
 
-Call: TypeAlias = Callable[[ServedPlans, Any, Caller], Awaitable[ToolAnswer]]
+Call: TypeAlias = Callable[[ServedPlans, Any, tools.Caller], Awaitable[tools.ToolAnswer]]
 """Takes the arguments of its tool. It raises a VibeError or an IpcError, whose sentence is the answer."""
 
 PROMPT_CHARS = 1_000_000
@@ -65,9 +57,11 @@ async def served_plans(host: Host, *, auto_approve: bool) -> AsyncGenerator[Serv
             group.cancel_scope.cancel()
 
 
-async def call_vibe(plans: ServedPlans, args: CallVibeArguments, caller: Caller) -> ToolAnswer:
+async def call_vibe(plans: ServedPlans, args: tools.CallVibeArguments, caller: tools.Caller) -> tools.ToolAnswer:
     """Have a prompt answered, in a conversation that begins and ends with the call."""
     prompt = _checked_text("prompt", args.prompt)
+    wanted = args.output_schema
+    hand_in = None if wanted is None else await to_thread.run_sync(HandIn.of_prompt, wanted, "output_schema")
     opening = Opening(
         prompt=prompt,
         workdir=await to_thread.run_sync(_existing_workdir, args.cwd),
@@ -86,7 +80,7 @@ async def call_vibe(plans: ServedPlans, args: CallVibeArguments, caller: Caller)
     conversation = await plans.runtime.open_conversation(opening, seat)
     outcome, exit_code = Outcome.INTERRUPTED, 0
     try:
-        send = partial(conversation.send, prompt, limits=limits)
+        send = partial(conversation.send, prompt, limits=limits, hand_in=hand_in)
         (answer,) = await unless(partial(progress.tell, caller), send)
         warnings = conversation.setup.engine.warnings
         record = answer.record(conversation.session_id, conversation.channel, warnings)
@@ -100,7 +94,7 @@ async def call_vibe(plans: ServedPlans, args: CallVibeArguments, caller: Caller)
     return _conversation_answer(record, args)
 
 
-async def run_plan(plans: ServedPlans, args: PlanRunArguments, caller: Caller) -> ToolAnswer:
+async def run_plan(plans: ServedPlans, args: tools.PlanRunArguments, caller: tools.Caller) -> tools.ToolAnswer:
     """Begin a plan, or go on with one, wait for it if asked to, and say how it stands."""
     order = await to_thread.run_sync(_order, args, caller.connection, plans.runtime.host.home)
     plan = await plans.begin(order)
@@ -112,7 +106,7 @@ async def run_plan(plans: ServedPlans, args: PlanRunArguments, caller: Caller) -
     return await _status_of(plans, plan.plan_id)
 
 
-async def plan_status(plans: ServedPlans, args: PlanStatusArguments, caller: Caller) -> ToolAnswer:
+async def plan_status(plans: ServedPlans, args: tools.PlanStatusArguments, caller: tools.Caller) -> tools.ToolAnswer:
     """Wait for a plan if asked to, and say how it stands."""
     plan = plans.get(args.plan_id)
     if plan is not None:
@@ -120,7 +114,9 @@ async def plan_status(plans: ServedPlans, args: PlanStatusArguments, caller: Cal
     return await _status_of(plans, args.plan_id)
 
 
-async def decide_for_plan(plans: ServedPlans, args: PlanDecideArguments, _caller: Caller) -> ToolAnswer:
+async def decide_for_plan(
+    plans: ServedPlans, args: tools.PlanDecideArguments, _caller: tools.Caller
+) -> tools.ToolAnswer:
     """Answer what a plan waits for, or stop it, and say how it stands."""
     plan = plans.get(args.plan_id)
     if plan is None or plan.over.is_set():
@@ -130,10 +126,10 @@ async def decide_for_plan(plans: ServedPlans, args: PlanDecideArguments, _caller
     else:
         said = await _answer(plan, args)
     stands = await _status_of(plans, args.plan_id)
-    return ToolAnswer(text=f"{said}\n{stands.text}", data={**stands.data, "message": said})
+    return tools.ToolAnswer(text=f"{said}\n{stands.text}", data={**stands.data, "message": said})
 
 
-async def plan_result(plans: ServedPlans, args: PlanResultArguments, _caller: Caller) -> ToolAnswer:
+async def plan_result(plans: ServedPlans, args: tools.PlanResultArguments, _caller: tools.Caller) -> tools.ToolAnswer:
     """Return what a plan has come to, at its end or so far."""
     plan = plans.get(args.plan_id)
     if plan is None or isinstance(plan.ended, PlanRun) or (plan.session and plan.session.plan_id):
@@ -162,11 +158,11 @@ def _checked_text(name: str, text: str) -> str:
     """
     text = text.strip()
     if not text:
-        raise CallRefusedError(f"{name} is empty: say what is to be done")
+        raise tools.CallRefusedError(f"{name} is empty: say what is to be done")
     if "\0" in text:
-        raise CallRefusedError(f"{name} holds a NUL character: leave it out")
+        raise tools.CallRefusedError(f"{name} holds a NUL character: leave it out")
     if len(text) > PROMPT_CHARS:
-        raise CallRefusedError(
+        raise tools.CallRefusedError(
             f"{name} has {len(text):,} characters, more than the {PROMPT_CHARS:,} there may be: "
             "name files instead of repeating them"
         )
@@ -180,12 +176,12 @@ def _existing_workdir(given: str) -> Path:
         UsageError: it is not absolute, not there, or can't be used.
     """
     if not given.strip():
-        raise CallRefusedError("cwd is empty: give the absolute path of the folder to work in")
+        raise tools.CallRefusedError("cwd is empty: give the absolute path of the folder to work in")
     shown = repr(given if len(given) <= 200 else f"{given[:200]}...")
     return named_folder(given.strip(), f"cwd {shown}", "the folder to work in")
 
 
-def _conversation_answer(record: RunRecord, args: CallVibeArguments) -> ToolAnswer:
+def _conversation_answer(record: RunRecord, args: tools.CallVibeArguments) -> tools.ToolAnswer:
     timed_out = record.reason == TIMEOUT_REASON and record.outcome is Outcome.LIMIT
     problem = ""
     if timed_out:
@@ -196,21 +192,23 @@ def _conversation_answer(record: RunRecord, args: CallVibeArguments) -> ToolAnsw
     elif record.exit_code != 0:
         why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"
         problem = f"vibe {record.outcome.value}: {why}"
-    response = cut(record.result, args.max_response_chars)
+    response = cut(record.answer or record.result, args.max_response_chars)
     document = record.as_document()
     kept = ("session_id", "usage", "cost_usd", "duration_s", "denied", "warnings")
-    return ToolAnswer(
+    value = {name: document[name] for name in ("value",) if name in document}
+    return tools.ToolAnswer(
         text="\n\n".join(part for part in (problem, response) if part) or "(the agent gave no answer in words)",
         data={
             "status": "timed_out" if timed_out else record.outcome.value,
             "response": response,
+            **value,
             "metadata": {name: document[name] for name in kept if document.get(name)},
         },
         is_error=bool(problem),
     )
 
 
-async def _status_of(plans: ServedPlans, plan_id: str) -> ToolAnswer:
+async def _status_of(plans: ServedPlans, plan_id: str) -> tools.ToolAnswer:
     """Return how a plan stands, of this server or of any other process.
 
     Raises:
@@ -223,7 +221,7 @@ async def _status_of(plans: ServedPlans, plan_id: str) -> ToolAnswer:
     return await to_thread.run_sync(lambda: saved_status(find_plan(plans.runtime.host.home, plan_id)))
 
 
-def _order(args: PlanRunArguments, connection: str, home: Path) -> PlanOrder:
+def _order(args: tools.PlanRunArguments, connection: str, home: Path) -> PlanOrder:
     """Return what is wanted, checked; reads files."""
     if args.goal is not None:
         _checked_text("goal", args.goal)
@@ -236,7 +234,7 @@ def _order(args: PlanRunArguments, connection: str, home: Path) -> PlanOrder:
     return PlanOrder(args=args, workdir=workdir, document=document, resumed=resumed, connection=connection)
 
 
-async def _answer(plan: ServedPlan, args: PlanDecideArguments) -> str:
+async def _answer(plan: ServedPlan, args: tools.PlanDecideArguments) -> str:
     """Answer a request of a plan at work here; return what became of it."""
     request_id = args.request_id or ""
     request = next((each for each in plan.board.open if each.request_id == request_id), None)
@@ -247,7 +245,7 @@ async def _answer(plan: ServedPlan, args: PlanDecideArguments) -> str:
         command = answer_command(request, args.answers, args.reason)
     reply = await plan.answer(command)
     if not reply.ok:
-        raise CallRefusedError(f"plan {plan.plan_id}: {reply.message}")
+        raise tools.CallRefusedError(f"plan {plan.plan_id}: {reply.message}")
     return reply.message
 
 
@@ -260,20 +258,20 @@ async def _stopped(plan: ServedPlan, *, for_good: bool) -> str:
     return "it is being stopped"
 
 
-async def _decide_at_rest(plans: ServedPlans, args: PlanDecideArguments) -> str:
+async def _decide_at_rest(plans: ServedPlans, args: tools.PlanDecideArguments) -> str:
     """Decide for a plan that is not running; return the result."""
     host = plans.runtime.host
     folder = await to_thread.run_sync(find_plan, host.home, args.plan_id)
     pid = await to_thread.run_sync(folder.holder)
     if pid is not None:
-        raise CallRefusedError(
+        raise tools.CallRefusedError(
             f"plan {folder.plan_id} is run by process {pid}, which asks its own people: wait with plan_status"
         )
     if args.stop == "pause":
-        raise CallRefusedError(f"plan {folder.plan_id} is not at work: there is nothing to pause")
+        raise tools.CallRefusedError(f"plan {folder.plan_id} is not at work: there is nothing to pause")
     if args.stop == "cancel":
         return (await commands.give(host, folder.plan_id, Cancel())).message
     if not args.answers:
-        raise CallRefusedError(f"answers are missing: name the options of {args.request_id!r} that are chosen")
+        raise tools.CallRefusedError(f"answers are missing: name the options of {args.request_id!r} that are chosen")
     decision = Decide(decision_id=args.request_id or "", selections=tuple(args.answers))
     return (await commands.give(host, folder.plan_id, decision)).message

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from anyio import Event as Signal
 from anyio import sleep
 
 from ipc import events as e
 from ipc.commands import AnswerQuestion, Approve, Decide
-from vibe.app.engine.request_board import APPROVAL, DECISION, OpenRequest
+from vibe.app.engine.request_board import Request, summary_of
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.mcp_server.tools import Caller, CallRefusedError
 from vibe.system.plain_text import both_ends, plain, plain_line, shortened
@@ -66,80 +66,66 @@ class ClientPrompter:
 
     async def approve(self, request: e.ApprovalRequestEvent) -> ApprovalAnswer:
         """Return the person's answer; none is a no."""
-        details = {"reason": request.reason, "cwd": request.cwd, "diff": request.diff}
-        question = _call_question(request.summary or request.tool, details)
-        chosen = await self._caller.ask(question, _choices(covers=bool(request.covers), edits=False))
-        scope = SCOPES.get(chosen or "no")
-        if scope is None:
-            return ApprovalAnswer(allow=False, reason="" if chosen else NOBODY, by=BY_CLIENT)
-        return ApprovalAnswer(allow=True, scope=scope, by=BY_CLIENT)
+        chosen = await self._caller.ask(_call_question(request), possible_answers(request))
+        scope, reason = SCOPES.get(chosen or ""), "" if chosen else NOBODY
+        return ApprovalAnswer(allow=scope is not None, scope=scope or ApprovalScope.ONCE, reason=reason, by=BY_CLIENT)
 
-    async def answer(self, request: OpenRequest) -> AnswerCommand | None:
+    async def answer(self, request: Request) -> AnswerCommand | None:
         """Return the person's answer to something a plan waits for; None: they can't be asked that, or gave none."""
-        details = request.details
-        if request.kind == APPROVAL:
-            offered = possible_answers(request)
-            chosen = await self._caller.ask(_call_question(request.summary, details), offered)
+        offered = possible_answers(request)
+        if isinstance(request, e.ApprovalRequestEvent):
+            chosen = await self._caller.ask(_call_question(request), offered)
             return answer_command(request, [chosen or "no"], "" if chosen else NOBODY)
-        asked = [details] if request.kind == DECISION else details["questions"]
+        asked = request.questions if isinstance(request, e.QuestionEvent) else ({"multi_select": request.multi_select},)
         if len(asked) != 1 or asked[0]["multi_select"]:
             return None
-        chosen = await self._caller.ask(plain(request.summary), possible_answers(request))
+        chosen = await self._caller.ask(plain(summary_of(request)), offered)
         return None if chosen is None else answer_command(request, [chosen])
 
 
-def possible_answers(request: OpenRequest) -> Mapping[str, str]:
+def possible_answers(request: Request) -> Mapping[str, str]:
     """Return the answers there are to a request, words by what is to be given; to a question others may be given."""
-    details = request.details
-    if request.kind == APPROVAL:
-        return _choices(covers=bool(details["covers"]), edits=details["edits"])
-    if request.kind == DECISION:
-        return dict(zip(details["options"], details["labels"] or details["options"], strict=True))
-    labels = [option["label"] for question in details["questions"] for option in question["options"]]
-    return {label: label for label in labels}
+    match request:
+        case e.ApprovalRequestEvent():
+            left_out = {"session": not request.covers, "edits": not request.edits}
+            return {word: said for word, said in CHOICES.items() if not left_out.get(word)}
+        case e.PlanDecisionEvent():
+            return dict(zip(request.options, request.labels or request.options, strict=True))
+        case e.QuestionEvent():
+            labels = [option["label"] for question in request.questions for option in question["options"]]
+            return {label: label for label in labels}
 
 
-def answer_command(request: OpenRequest, answers: Sequence[str], reason: str = "") -> AnswerCommand:
+def answer_command(request: Request, answers: Sequence[str], reason: str = "") -> AnswerCommand:
     """Return the command that gives a client's answers to a request.
 
     Raises:
         CallRefusedError: they are none to a request of that kind.
     """
-    if request.kind == APPROVAL:
-        offered = possible_answers(request)
-        word = answers[0] if len(answers) == 1 else ""
-        if word not in offered:
-            raise CallRefusedError(f"request {request.request_id} is an approval: answer it with {_one_of(offered)}")
-        scope = SCOPES.get(word, ApprovalScope.ONCE)
-        return Approve(
-            request_id=request.request_id, allow=word in SCOPES, reason=reason, scope=scope.value, by=BY_CLIENT
-        )
-    if request.kind == DECISION:
-        if not answers:
-            raise CallRefusedError(
-                f"request {request.request_id} is a decision: answer it with {_one_of(possible_answers(request))}"
-            )
-        return Decide(decision_id=request.request_id, selections=tuple(answers), by=BY_CLIENT)
-    questions = request.details["questions"]
-    given = [tuple(answers)] if len(questions) == 1 and answers else [(answer,) for answer in answers]
-    return AnswerQuestion(request_id=request.request_id, answers=tuple(given), by=BY_CLIENT)
+    request_id, offered = request.request_id, ", ".join(possible_answers(request))
+    match request:
+        case e.ApprovalRequestEvent():
+            word = answers[0] if len(answers) == 1 else ""
+            if word not in possible_answers(request):
+                raise CallRefusedError(f"request {request_id} is an approval: answer it with one of {offered}")
+            scope = SCOPES.get(word, ApprovalScope.ONCE).value
+            return Approve(request_id=request_id, allow=word in SCOPES, reason=reason, scope=scope, by=BY_CLIENT)
+        case e.PlanDecisionEvent():
+            if not answers:
+                raise CallRefusedError(f"request {request_id} is a decision: answer it with one of {offered}")
+            return Decide(decision_id=request_id, selections=tuple(answers), by=BY_CLIENT)
+        case e.QuestionEvent():
+            is_single = len(request.questions) == 1 and bool(answers)
+            given = (tuple(answers),) if is_single else tuple((answer,) for answer in answers)
+            return AnswerQuestion(request_id=request_id, answers=given, by=BY_CLIENT)
 
 
-def _one_of(offered: Mapping[str, str]) -> str:
-    return f"one of {', '.join(offered)}"
-
-
-def _choices(*, covers: bool, edits: bool) -> dict[str, str]:
-    left_out = {"session": not covers, "edits": not edits}
-    return {word: said for word, said in CHOICES.items() if not left_out.get(word)}
-
-
-def _call_question(summary: str, details: Mapping[str, Any]) -> str:
+def _call_question(request: e.ApprovalRequestEvent) -> str:
     parts = [
-        f"vibe wants to: {both_ends(summary, SUMMARY_LENGTH)}",
-        details["reason"],
-        f"in {details['cwd']}" if details["cwd"] else "",
-        both_ends(details["diff"], DIFF_LENGTH),
+        f"vibe wants to: {both_ends(request.summary or request.tool, SUMMARY_LENGTH)}",
+        request.reason,
+        f"in {request.cwd}" if request.cwd else "",
+        both_ends(request.diff, DIFF_LENGTH),
     ]
     return plain("\n".join(part for part in parts if part))
 

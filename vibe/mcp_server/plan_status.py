@@ -7,12 +7,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from planner.plan.status import MARKS, PlanStatus, StepStatus, paused_text
 from planner.report.model import PlanReport, StepReportLine
 from planner.state.state import State, StepState
 from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder
-from vibe.app.engine.request_board import APPROVAL, QUESTION, OpenRequest, decision_request
+from vibe.app.engine.request_board import KINDS, Request, step_of, summary_of
 from vibe.app.plan.report import read_report
 from vibe.core.messages import Outcome
 from vibe.mcp_server.client import possible_answers
@@ -38,7 +39,7 @@ class StatusAnswer(Struct, frozen=True, kw_only=True):
     is_running: bool
     detail: str = ""
     state: State = field(default_factory=State)
-    requests: Sequence[OpenRequest] = ()
+    requests: Sequence[Request] = ()
     doing: Mapping[str, str] = field(default_factory=dict[str, str])
     next: str = ""
 
@@ -132,7 +133,7 @@ def saved_status(folder: PlanFolder) -> ToolAnswer:
         is_running=pid is not None,
         detail="" if detail == status else detail,
         state=state,
-        requests=[decision_request(event) for event in state.open.values()],
+        requests=[*state.open.values()],
         next=then,
     ).answer()
 
@@ -227,32 +228,32 @@ def _counted(state: State) -> str:
     return ", ".join([done, *others])
 
 
-def _asked(request: OpenRequest) -> Document:
+def _asked(request: Request) -> Document:
     """Return a request as data, with the answers there are."""
     document: Document = {
         "request_id": request.request_id,
-        "kind": request.kind,
-        "step_id": request.origin.step_id,
-        "summary": request.summary,
+        "kind": KINDS[type(request)][0],
+        "step_id": step_of(request),
+        "summary": summary_of(request),
         "answers": dict(possible_answers(request)),
     }
-    if request.kind == APPROVAL:
-        details = request.details
-        document |= {name: details[name] for name in ("tool", "arguments", "reason", "cwd")}
-        document["diff"] = both_ends(details["diff"], ASKED_LENGTH)
-    elif request.kind == QUESTION:
-        document["questions"] = request.details["questions"]
-    else:
-        document["multi_select"] = request.details["multi_select"]
-    return document
+    match request:
+        case ApprovalRequestEvent():
+            told = _fields(request, "tool", "arguments", "reason", "cwd")
+            return {**document, **told, "diff": both_ends(request.diff, ASKED_LENGTH)}
+        case QuestionEvent():
+            return {**document, "questions": request.questions}
+        case PlanDecisionEvent():
+            return {**document, "multi_select": request.multi_select}
 
 
-def _asked_lines(request: OpenRequest) -> list[str]:
-    where = f" of step {request.origin.step_id}" if request.origin.step_id else ""
+def _asked_lines(request: Request) -> list[str]:
+    step_id = step_of(request)
+    where = f" of step {step_id}" if step_id else ""
     words = " | ".join(name if name == said else f"{name} ({said})" for name, said in possible_answers(request).items())
-    free = ", or your own words" if request.kind == QUESTION else ""
+    free = ", or your own words" if isinstance(request, QuestionEvent) else ""
     offered = shortened(plain_line(words), LINE_LENGTH) + free
     return [
-        f"? {request.kind}{where}: {shortened(plain(request.summary), ASKED_LENGTH)}",
+        f"? {KINDS[type(request)][0]}{where}: {shortened(plain(summary_of(request)), ASKED_LENGTH)}",
         f"  answer with plan_decide, request_id {request.request_id}: {offered}",
     ]

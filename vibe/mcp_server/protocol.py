@@ -19,15 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
-from anyio import (
-    CancelScope,
-    Event,
-    create_memory_object_stream,
-    create_task_group,
-    current_time,
-    sleep,
-    to_thread,
-)
+from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from pydantic import ValidationError
 
@@ -68,7 +60,7 @@ class LazyRuntime:
     def __init__(self, host: Host, *, auto_approve: bool = False) -> None:
         self._host = host
         self._auto_approve = auto_approve
-        self.wanted, self._ready, self._closing = Event(), Event(), Event()
+        self.wanted, self._ready, self._closing = anyio.Event(), anyio.Event(), anyio.Event()
         self._plans: ServedPlans | None = None
         self._calls: ModuleType
 
@@ -79,7 +71,7 @@ class LazyRuntime:
         """
         await self.wanted.wait()
         self._calls = await to_thread.run_sync(import_module, "vibe.mcp_server.calls", abandon_on_cancel=True)
-        with CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):
             async with self._calls.served_plans(self._host, auto_approve=self._auto_approve) as self._plans:
                 self._ready.set()
                 await self._closing.wait()
@@ -186,8 +178,8 @@ async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:
     The handshake is answered while the library's server is made, in a thread.
     """
     handshake = Handshake(runtime.wanted.set)
-    into, lines = create_memory_object_stream[bytes](0)
-    async with lines, create_task_group() as group:
+    into, lines = anyio.create_memory_object_stream[bytes](0)
+    async with lines, anyio.create_task_group() as group:
         group.start_soon(wire.receive, into)
         greeting = partial(_greet, wire, handshake, lines)
         made = await unless(greeting, lambda: to_thread.run_sync(load_server, runtime, abandon_on_cancel=True))
@@ -257,8 +249,8 @@ async def _handed_over(
     server: Server[Any], wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStream[bytes]
 ) -> None:
     """Have the server go on where the handshake ended."""
-    to_server, inbox = create_memory_object_stream["Inbound"](0)
-    outbox, from_server = create_memory_object_stream["SessionMessage"](0)
+    to_server, inbox = anyio.create_memory_object_stream["Inbound"](0)
+    outbox, from_server = anyio.create_memory_object_stream["SessionMessage"](0)
 
     async def deliver() -> None:
         with to_server, suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
@@ -279,7 +271,7 @@ async def _handed_over(
         except (OSError, anyio.EndOfStream):
             to_server.close()
 
-    async with create_task_group() as pumps:
+    async with anyio.create_task_group() as pumps:
         pumps.start_soon(deliver)
         pumps.start_soon(send_on)
         await server.run(inbox, outbox, server.create_initialization_options())
@@ -374,11 +366,7 @@ class TokenGuard:
     """
 
     def __init__(
-        self,
-        application: ASGIApp,
-        token: str,
-        ended: Callable[[str], object],
-        idle_seconds: float = IDLE_SECONDS,
+        self, application: ASGIApp, token: str, ended: Callable[[str], object], idle_seconds: float = IDLE_SECONDS
     ) -> None:
         self._application = application
         self._ended = ended
@@ -402,7 +390,7 @@ class TokenGuard:
         if headers.get(METHOD_HEADER) == DISCOVER.encode():  # as over standard input: see `declined`
             await JSONResponse({"error": NO_SESSION}, 400)(scope, receive, send)
             return
-        gone = scope[GONE] = Event()
+        gone = scope[GONE] = anyio.Event()
 
         async def heard() -> Message:
             message = await receive()
@@ -419,15 +407,15 @@ class TokenGuard:
             self._open[session] -= 1
             if not self._open[session]:
                 del self._open[session]
-                self._quiet_since[session] = current_time()
+                self._quiet_since[session] = anyio.current_time()
         if scope["method"] == "DELETE" and session:  # without one it would end what others began without one
             self._end(session)
 
     async def watch(self) -> None:
         """Leave the sessions whose clients have vanished, until this is cancelled."""
         while True:
-            await sleep(self._idle_seconds / CHECKS)
-            latest = current_time() - self._idle_seconds
+            await anyio.sleep(self._idle_seconds / CHECKS)
+            latest = anyio.current_time() - self._idle_seconds
             for session in [session for session, since in self._quiet_since.items() if since <= latest]:
                 self._end(session)
 
@@ -439,7 +427,7 @@ class TokenGuard:
 async def serve_http(server: Server[Any], listener: socket.socket, token: str, ended: Callable[[str], object]) -> None:
     """Serve clients until this is cancelled; ``ended`` as for ``TokenGuard``."""
     guard = TokenGuard(_application(server, listener), token, ended)
-    async with create_task_group() as group:
+    async with anyio.create_task_group() as group:
         group.start_soon(serve, guard, listener)
         group.start_soon(guard.watch)
 

@@ -24,10 +24,9 @@ from planner.author.output_repair import MODEL_ORIGIN, ORIGIN
 from planner.plan.loader import LoadedPlan, load_plan, yaml_form
 from planner.store.folder import ApprovalSetting, PlanRunOptions, new_plan_id, plans_folder
 from vibe.app.conversation.runtime import Runtime
-from vibe.app.engine.request_board import OpenRequest, RequestBoard
+from vibe.app.engine.request_board import Request, RequestBoard
 from vibe.app.plan.author import PlanningRequest, planning
 from vibe.app.plan.command_consent import PlanNotAcceptedError
-from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
 from vibe.core.messages import Outcome
@@ -138,7 +137,7 @@ class ServedPlan:
         if not isinstance(command, Decide):
             reply = await self.board.answer(command)
         elif self.session is not None:
-            reply = await plan_router(self.session.control, self.board)(command)
+            reply = await self.session.commands(command)
         else:
             reply = Reply(ok=False, message="its steps are not run yet", reason="refused")
         self._tell()
@@ -378,7 +377,7 @@ async def _moment(plan: ServedPlan) -> None:
         await news.wait()
 
 
-async def _put(plan: ServedPlan, prompter: ClientPrompter, request: OpenRequest) -> bool:
+async def _put(plan: ServedPlan, prompter: ClientPrompter, request: Request) -> bool:
     """Ask the client's person for an answer; False: there is none. What another answered is withdrawn."""
     said = await unless(partial(_settled, plan, request.request_id), partial(prompter.answer, request))
     if not said:

@@ -149,6 +149,10 @@ class CallVibeArguments(CallArguments):
         Field(gt=0, le=LONGEST_MS, allow_inf_nan=False, description="It is stopped with all it started after that."),
     ] = DEFAULT_TIMEOUT_MS
     max_response_chars: ResponseChars = DEFAULT_RESPONSE_CHARS
+    output_schema: Annotated[
+        dict[str, Any] | None,
+        Field(description="A JSON Schema: the answer is a value that fits it, in `value`, and as JSON in the text."),
+    ] = None
 
 
 class PlanRunArguments(CallArguments):
@@ -273,6 +277,7 @@ TOOLS = (
         arguments=CallVibeArguments,
         answer=MappingProxyType({
             "response": {"type": "string", "description": "The agent's final answer."},
+            "value": {"description": "The answer as a value, where output_schema wants one."},
             "metadata": {"type": "object", "description": "Session, usage, cost, time, and what was denied."},
         }),
     ),

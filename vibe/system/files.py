@@ -16,6 +16,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from threading import Lock
 
+from vibe.system.errors import UsageError
+
 POLL_SECONDS = 0.01
 
 
@@ -202,9 +204,26 @@ _NOT_REPLACED = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROF
 """Errors of putting a file in the place of another, which may be written all the same."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DESCRIPTORS = Path("/proc/self/fd")
-FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """The folder in which a file without a name can be reached, to give it one."""
+NAME_CHARACTERS = 50
+"""Of the name of a file, in that of its draft, which no file system finds too long: a character has up to 4 bytes."""
+FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 _UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") and _DESCRIPTORS.is_dir() else None
+
+
+def typed_path(base: Path, text: str) -> Path:
+    """The path that a person wrote, as from ``base``; ``~`` is a home as shells have it, if there is such a user.
+
+    Raises:
+        UsageError: no file can be called so.
+    """
+    path = base / os.path.expanduser(text)  # noqa: PTH111  Path's own fails where there is no such user
+    try:
+        path.lstat()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValueError) or error.errno == errno.ENAMETOOLONG:
+            raise UsageError(f"{text[:40]!r}... can't be a path, it is too long or has a NUL: check it") from error
+    return path
 
 
 def text_of(path: Path, most: int = -1) -> str:
@@ -253,6 +272,17 @@ def put_file(path: Path | str, data: bytes, *, sync: bool = False, mode: int | N
         return
     with _opened_folder(target) as (folder, name):
         overwrite(folder, name, data, sync=sync, in_place=target.stat().st_nlink > 1)
+
+
+def put_new_file(path: Path, data: bytes) -> None:
+    """Put ``data`` where nothing is, whole or not at all, with the mode that the umask leaves. Blocks.
+
+    Raises:
+        FileExistsError: something is there.
+        OSError: the disk is full or refuses, or the folder is missing; nothing is there.
+    """
+    with _opened_folder(path) as (folder, name), drafted(folder, name, data, sync=False) as draft:
+        draft.place(name)
 
 
 def overwrite(
@@ -413,7 +443,7 @@ class FileDraft:
 
     def __init__(self, folder: int, name: str) -> None:
         self._folder = folder
-        self.name = f".{name[:100]}.{os.urandom(6).hex()}.tmp"
+        self.name = f".{name[:NAME_CHARACTERS]}.{os.urandom(6).hex()}.tmp"
         unnamed = _open_unnamed(folder)
         self._has_name = unnamed is None
         self.is_kept = False
@@ -428,6 +458,22 @@ class FileDraft:
         """
         own = self.name if self._has_name else f"{_DESCRIPTORS}/{self.descriptor}"
         os.link(own, name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=not self._has_name)
+
+    def place(self, name: str) -> None:
+        """Give it a name that nothing has; without hard links on the file system the look and the rename are two steps.
+
+        Raises:
+            OSError: something has it (FileExistsError), or it can't be done.
+        """
+        try:
+            self.link(name)
+        except FileExistsError:
+            raise
+        except OSError:
+            with suppress(FileNotFoundError):
+                os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name) from None
+            self.rename(name)
 
     def give_name(self) -> None:
         """Give it its own, temporary name if it has none.

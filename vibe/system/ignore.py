@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -122,9 +122,7 @@ def look_at(root: Path, start: Path, ignores: Ignores | None, own: Iterable[Path
         return Look(own=frozenset(own))
     known = ignores or Ignores()
     paths = [name for name in known.globs if "/" in name]
-    from pathspec import GitIgnoreSpec
-
-    listed = [_Rules(base=root, spec=GitIgnoreSpec.from_lines(paths), kind=-1)] if paths else []
+    listed = _rules(root, paths, kind=-1)
     rules = (*listed, *_read_rules(root, root / known.file, len(PER_FOLDER)))
     look = Look(rules=rules, names=_names(known), own=frozenset(own))
     for folder in reversed(start.parents):
@@ -169,9 +167,12 @@ def _is_gits(rules: _Rules) -> bool:
 
 
 def _read_rules(base: Path, file: Path, kind: int) -> list[_Rules]:
-    text = text_of(file)
-    if not text:
+    return _rules(base, text_of(file).splitlines(), kind)
+
+
+def _rules(base: Path, patterns: Sequence[str], kind: int) -> list[_Rules]:
+    if not patterns:
         return []
     from pathspec import GitIgnoreSpec
 
-    return [_Rules(base=base, spec=GitIgnoreSpec.from_lines(text.splitlines()), kind=kind)]
+    return [_Rules(base=base, spec=GitIgnoreSpec.from_lines(patterns), kind=kind)]

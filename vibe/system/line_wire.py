@@ -45,9 +45,10 @@ class Wire:
 
 
 class LineSplitter:
-    """Makes lines of chunks."""
+    """Makes lines of chunks; ``longest`` in bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int = LONGEST_MESSAGE) -> None:
+        self._longest = longest
         self._pending = bytearray()
         self._is_skipping = False
 
@@ -64,7 +65,7 @@ class LineSplitter:
         self._take(rest)
 
     def _take(self, part: bytes) -> None:
-        if self._is_skipping or len(self._pending) + len(part) > LONGEST_MESSAGE:
+        if self._is_skipping or len(self._pending) + len(part) > self._longest:
             self._is_skipping = True
             self._pending.clear()
         else:

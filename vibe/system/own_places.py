@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,9 +45,19 @@ class OwnPlaces:
 
 
 NO_OWN_PLACES = OwnPlaces()
+NO_HOME = Path("/nonexistent")
+
+
+def is_placeholder(found: os.stat_result, name: str) -> bool:
+    """Return whether it is one of the empty things that keep commands from making settings, while they run."""
+    is_marked = name.startswith(".") and bool(found.st_mode & stat.S_ISVTX)
+    return is_marked and not (found.st_size and stat.S_ISREG(found.st_mode))
 
 
 def user_home_of(environ: Mapping[str, str]) -> Path:
-    """The user's home directory as ``environ`` has it, else as the system has it."""
+    """The user's home directory as ``environ`` has it, else as the system has it; ``NO_HOME`` if there is none."""
     chosen = environ.get("HOME")
-    return Path(chosen) if chosen else Path.home()
+    try:
+        return Path(chosen) if chosen else Path.home()
+    except RuntimeError:  # as in a container that runs as any user
+        return NO_HOME

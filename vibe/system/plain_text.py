@@ -27,6 +27,16 @@ def plain_line(text: str) -> str:
     return " ".join(plain(" ".join(_ESCAPES.sub("", text).split())).split())
 
 
+def date_text(at: float, form: str, *, utc: bool = False) -> str:
+    """A moment (unix seconds) as ``strftime`` writes it, in local time; what no calendar has is told as a number."""
+    from datetime import UTC, datetime  # noqa: PLC0415  costs what most texts do without
+
+    try:
+        return datetime.fromtimestamp(at, UTC if utc else None).strftime(form)
+    except (OverflowError, ValueError, OSError):
+        return f"{at:g}"
+
+
 def some_of(names: Iterable[str], most: int) -> str:
     """The first so many names, in a row, and how many more there are."""
     known = list(names)

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from anyio import CancelScope, create_task_group
 
+from vibe.system.errors import innermost
+
 T = TypeVar("T")
 
 
@@ -16,21 +18,19 @@ async def unless(happens: Callable[[], Awaitable[object]], work: Callable[[], Aw
     What the work raises is raised as it is, not as one of a group.
     """
     results: list[T] = []
-    failure: Exception | None = None
-    async with create_task_group() as group:
+    try:
+        async with create_task_group() as group:
 
-        async def watch() -> None:
-            await happens()
-            group.cancel_scope.cancel()
+            async def watch() -> None:
+                await happens()
+                group.cancel_scope.cancel()
 
-        group.start_soon(watch)
-        try:
+            group.start_soon(watch)
             results.append(await work())
-        except Exception as error:  # noqa: BLE001  raised below, where the group can't wrap it
-            failure = error
-        group.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+            group.cancel_scope.cancel()
+    except ExceptionGroup as group_of_one:
+        error = innermost(group_of_one)
+        raise error from error.__cause__  # which tells what the system had run out of
     return results
 
 

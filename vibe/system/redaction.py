@@ -17,7 +17,7 @@ _ASSIGNMENT = re.compile(
 )
 _OPTION = re.compile(r"(?i)(--?(?:password|passwd|token|api-key|secret)[= ])(\S+)")
 _BEARER = re.compile(r"(?i)\b((?:bearer|basic)\s+)([\w.~+/=-]{8,})")
-_IN_URL = re.compile(r"(://[^\s/:@]+:)([^\s/@]+)(?=@)")
+_IN_URL = re.compile(r"(://[^\s/:@]*:)([^\s/@]+)(?=@)")
 _TOKEN_IN_URL = re.compile(r"(https?://)([\w.~-]{16,})(?=@)")
 """A token alone, as the user of an address."""
 _KNOWN_KEYS = tuple(
@@ -97,13 +97,18 @@ class Mask:
 
     def inside(self, value: Any) -> Any:
         """JSON with every text in it as ``printed``."""
-        if isinstance(value, str):
-            return self.printed(value)
-        if isinstance(value, dict):
-            return {name: self.inside(inner) for name, inner in cast("dict[str, Any]", value).items()}
-        if isinstance(value, list):
-            return [self.inside(inner) for inner in cast("list[Any]", value)]
-        return value
+        return each_text(value, self.printed)
+
+
+def each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """JSON with every text in it, but no name of a field, changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: each_text(inner, change) for name, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [each_text(inner, change) for inner in cast("list[Any]", value)]
+    return value
 
 
 def safe_cut(text: str, masked: Callable[[str], str]) -> int:

@@ -191,9 +191,9 @@ class TranscriptView:
             entry = known[event.message_id] = self._begun(kind, event, "")
             entry.ref, entry.attempt, entry.status = event.message_id, event.attempt, "streaming"
             self._live[entry.number] = entry
-        elif event.attempt != entry.attempt or entry.status != "streaming":
-            if event.attempt < entry.attempt or entry.status != "streaming":
-                return None
+        elif entry.status != "streaming" or event.attempt < entry.attempt:
+            return None
+        elif event.attempt > entry.attempt:
             self._set(entry, "", 0)
             entry.attempt = event.attempt
         entry.last, entry.until = event.seq, event.ts
@@ -225,9 +225,9 @@ class TranscriptView:
         if call is None:
             call = self._calls[ref] = self._begun_call(event, "writing")
             call.ref, call.attempt = ref, event.attempt
-        elif event.attempt != call.attempt or call.status != "writing":
-            if event.attempt < call.attempt or call.status != "writing":
-                return None
+        elif call.status != "writing" or event.attempt < call.attempt:
+            return None
+        elif event.attempt > call.attempt:
             self._write(call, "")
             call.attempt = event.attempt
         if event.tool_call_id and not call.call_id:
@@ -481,7 +481,8 @@ class DoneView(Struct, frozen=True, kw_only=True):
 class TurnView(Struct, kw_only=True):
     """The work on a prompt, added up. ``did`` are its first calls; ``seconds`` and ``outcome`` are known at its end.
 
-    ``cost_usd`` None: unknown. ``why`` says why it did not end well.
+    Of the seconds, ``waited`` for a person do not count, the last of them since ``waits_since`` (unix seconds; None: it
+    does not wait). ``cost_usd`` None: unknown. ``why`` says why it did not end well.
     """
 
     calls: int = 0
@@ -490,10 +491,18 @@ class TurnView(Struct, kw_only=True):
     added: int = 0
     removed: int = 0
     seconds: float | None = None
+    waited: float = 0.0
+    waits_since: float | None = None
     tokens: int = 0
     cost_usd: float | None = None
     outcome: str = ""
     why: str = ""
+
+    def waits(self, at: float, *, for_a_person: bool) -> None:
+        """A person is waited for from then on (unix seconds), or no more."""
+        if self.waits_since is not None:
+            self.waited += max(0.0, at - self.waits_since)
+        self.waits_since = at if for_a_person else None
 
     def add(self, event: e.ToolResultEvent, call: CallView | None) -> None:
         """A call ended."""
@@ -513,7 +522,8 @@ class TurnView(Struct, kw_only=True):
     def end(self, event: e.PromptEndedEvent) -> None:
         """The work is over."""
         self.outcome, self.why = event.outcome, event.detail or event.reason or ""
-        self.seconds, self.cost_usd = event.duration_s, event.cost_usd
+        self.waits(event.ts, for_a_person=False)
+        self.seconds, self.cost_usd = max(0.0, event.duration_s - self.waited), event.cost_usd
         self.tokens = event.usage.total_tokens
 
     @property

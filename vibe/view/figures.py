@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
+
+from vibe.system.plain_text import date_text
 
 WEEK_SECONDS: Final = 7 * 86_400
 
@@ -56,7 +57,7 @@ def ago(then: float, now: float) -> str:
     """The age of something, and after a week its date in the local time; both are unix seconds."""
     seconds = now - then
     if seconds >= WEEK_SECONDS:
-        return time.strftime("%Y-%m-%d", time.localtime(then))
+        return date_text(then, "%Y-%m-%d")
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"

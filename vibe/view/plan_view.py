@@ -17,6 +17,7 @@ from planner.state.state import REUSED_REASON, State, StepState
 from vibe.system.failing_lines import failing_line
 from vibe.view.agent_view import CHECK, AgentView, Key, Totals
 
+ORDINALS = ("1st", "2nd", "3rd", "4th")
 FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
 RUNNING = "in_progress"
 MOST_FILES = 1_000
@@ -38,12 +39,16 @@ class SpanView(Struct, kw_only=True, eq=False):
     ok: bool | None = None
 
 
+MOST_FAILURES = 16
+"""The times that are kept of a check's failures."""
+
+
 class CheckView(Struct, kw_only=True, eq=False):
     """A check of a step. ``status``: ``none``, ``running``, ``passed``, ``failed`` or ``cancelled``.
 
     ``runs`` counts how often it ran, ``failures`` how often it failed, ``same_failure`` how often in a row with the
-    same output but for numbers and paths. ``why`` is what it printed when it failed last, in a line; ``ended_at`` is in
-    unix seconds.
+    same output but for numbers and paths. ``why`` is what it printed when it failed last, in a line; ``ended_at`` and
+    ``failed_at``, the last 16 times that it failed, are in unix seconds.
     """
 
     command: str
@@ -56,6 +61,7 @@ class CheckView(Struct, kw_only=True, eq=False):
     ended_at: float | None = None
     why: str = ""
     digest: str = ""
+    failed_at: list[float] = field(default_factory=list[float])
 
     def end(self, event: e.ToolResultEvent) -> None:
         """A run of it ended."""
@@ -70,6 +76,7 @@ class CheckView(Struct, kw_only=True, eq=False):
             self.same_failure = self.same_failure + 1 if digest == self.digest else 1
             self.failures, self.digest = self.failures + 1, digest
             self.why = failing_line(event.content)
+            self.failed_at = [*self.failed_at, event.ts][-MOST_FAILURES:]
         elif self.status == "passed":
             self.same_failure, self.digest = 0, ""
 
@@ -121,7 +128,8 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     of all attempts that this view knows, ``budget_used`` of the present agent and those it started. ``replanning``: it
     failed, and a better plan is looked for. ``waits`` says what it waits for though it could start. ``depth`` is
     the number of steps before it on the longest path to it. ``spans`` are its times, ``history`` its changes of status,
-    ``told`` what people said to its agents; of many, the newest. Other times are in unix seconds.
+    ``told`` what people said to its agents; of many, the newest. ``items`` are the steps for the items of its list.
+    Other times are in unix seconds.
     """
 
     key: Key
@@ -146,7 +154,14 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     added: int = 0
     removed: int = 0
     worktree: e.WorktreeEvent | None = None
+    place: e.PlacementEvent | None = None
     told: list[e.PlanToldEvent] = field(default_factory=list[e.PlanToldEvent])
+    items: list[StepView] = field(default_factory=list["StepView"])
+
+    @property
+    def pattern(self) -> str:
+        """The step of whose list it does one item; blank: none."""
+        return "" if self.order is None else self.order.pattern
 
     @property
     def id(self) -> str:
@@ -186,6 +201,11 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         return ": ".join(filter(None, (self.state.reason, self.state.detail)))
 
     @property
+    def why(self) -> str:
+        """The same for people: of a command, the sentence on its exit code alone."""
+        return self.reason.removeprefix("exit_code: ")
+
+    @property
     def failing(self) -> str:
         """The output of a check that failed, in a line; blank: none did."""
         return next((check.why for check in self.checks.values() if check.status == "failed"), "")
@@ -194,6 +214,13 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     def order(self) -> e.WorkOrder | None:
         """Its task and bounds; None: a version that did not tell them announced it."""
         return self.state.outline.order
+
+    @property
+    def rung(self) -> str:
+        """The model of its attempt, where it has several: ``large, 2nd of 2``; blank: it has not."""
+        models = () if self.order is None else self.order.models
+        place = min(self.attempt, len(models))
+        return f"{models[place - 1]}, {ORDINALS[place - 1]} of {len(models)}" if models else ""
 
     @property
     def workspace(self) -> str:
@@ -236,6 +263,11 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
     def summary(self) -> str:
         """The words of its agent on what it did."""
         return "" if self.work is None else self.work.summary
+
+    @property
+    def worker(self) -> str:
+        """The machine of its attempt, if that is or was on another."""
+        return self.place.worker if self.place is not None and self.place.status == "placed" else ""
 
     @property
     def is_asking(self) -> bool:
@@ -435,6 +467,16 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
         """Tokens spent on it, as far as is known."""
         return self.spent.tokens + self.tokens_before
 
+    def listed(self, chosen: str = "") -> list[StepView]:
+        """Its steps, each list of items as one; that of the chosen step open: failed ones, those at work, the rest."""
+        named = self.steps.get(chosen)
+        opened = "" if named is None else named.pattern or named.id
+        shown: list[StepView] = []
+        for step in self.steps.values():
+            if not step.pattern:
+                shown += (step, *(sorted(step.items, key=_urgency) if step.id == opened else ()))
+        return shown
+
     def elapsed(self, now: float) -> float:
         """Seconds from its start to its end, or to ``now`` (unix seconds) while it goes on."""
         if self.started_at is None:
@@ -481,7 +523,7 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
                 return self._move(fact)
             case e.PlanStartedEvent() | e.PlanResumedEvent():
                 return self._begin(fact)
-            case e.PlanRevisedEvent() | e.PlanEditedEvent() | e.PlanResetEvent():
+            case e.PlanRevisedEvent() | e.PlanEditedEvent() | e.PlanResetEvent() | e.PlanUnfoldedEvent():
                 return self._lay_out()
             case e.PlanPausedEvent() | e.PlanCompletedEvent():
                 return self.let_go(fact.ts)
@@ -505,7 +547,8 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
 
     def prove(self, step: StepView) -> bool:
         """Count the checks of a step anew; returns whether they stand otherwise."""
-        before, now = self.proofs.get(step.id, NO_CHECKS), step.proof()
+        is_list = step.id in self.state.unfolded  # its checks are those of the steps that were made of it
+        before, now = self.proofs.get(step.id, NO_CHECKS), NO_CHECKS if is_list else step.proof()
         if now == before:
             return False
         self.proofs[step.id] = now
@@ -578,6 +621,11 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
                 step = StepView(key=(*self.key, "steps", step_id), state=state)
             step.depth = deep[step_id]
             self.steps[step_id] = step
+        for step in self.steps.values():
+            step.items.clear()
+        for step in self.steps.values():
+            if step.pattern in self.steps:
+                self.steps[step.pattern].items.append(step)
         self.checks = NO_CHECKS
         self.proofs.clear()
         self.stuck.clear()
@@ -587,6 +635,16 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
         self.failed = {step.id: step for step in self.steps.values() if step.status == "failed"}
         self.replanning = {step.id: step for step in self.steps.values() if step.replanning}
         return [self.key, (*self.key, "steps")]
+
+
+def _urgency(step: StepView) -> int:
+    return 0 if step.status == "failed" else 1 if step.status in {RUNNING, "needs_decision"} else 2
+
+
+def called(step: StepView, plan: PlanView) -> str:
+    """The name of a step for people: its id; of one for an item of a list, whose id says nothing, the title."""
+    whole = plan.steps.get(step.pattern)
+    return step.id if whole is None or step.title == whole.title else step.title
 
 
 def depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:

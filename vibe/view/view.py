@@ -31,7 +31,7 @@ from vibe.view.agent_view import (
     waiting,
 )
 from vibe.view.figures import short
-from vibe.view.plan_view import RUNNING, PlanView, StepView, decision_text, revision_text
+from vibe.view.plan_view import RUNNING, PlanView, StepView, called, decision_text, revision_text
 
 MOST_NOTICES = MOST_ANSWERED = 200
 MOST_NAMED = 60
@@ -155,10 +155,18 @@ class View(Struct, kw_only=True, eq=False):
 
     def asking_step(self, request_id: str) -> str:
         """The id of the step that asks; blank: none does, or it is not known."""
+        step = self._asking(request_id)
+        return "" if step is None else step.id
+
+    def asker(self, request_id: str) -> str:
+        """The name for people of the step that asks; blank: none does, or it is not known."""
+        step = self._asking(request_id)
+        return "" if step is None else called(step, self.plans[step.key[1]])
+
+    def _asking(self, request_id: str) -> StepView | None:
         request = self.requests.get(request_id)
         agent = None if request is None else self.agents.get(request.agent_id or "")
-        step = None if agent is None else self.step_of(agent)
-        return "" if step is None else step.id
+        return None if agent is None else self.step_of(agent)
 
     def notices_after(self, number: int) -> Iterable[NoticeView]:
         """The notices behind that of a number, as far as they are kept."""
@@ -463,7 +471,9 @@ def _answered(view: View, request: RequestView, event: _Answer, step_id: str | N
 
 
 def _waits(view: View, agent: AgentView, at: float) -> Changed:
-    """Have the step and the plan of an agent know whether they wait for a person from then on (unix seconds)."""
+    """Have an agent's turn, step and plan know whether they wait for a person from then on (unix seconds)."""
+    if agent.turn is not None:
+        agent.turn.waits(at, for_a_person=bool(agent.requests))
     plan, step = view.plans.get(agent.plan_id or ""), view.step_of(agent)
     if plan is None:
         return ()
@@ -581,6 +591,14 @@ def _step_waits(view: View, _: RunView, event: e.PlanWaitingEvent) -> Changed:
     if step is None:
         return ()
     step.waits = event
+    return (step.key,)
+
+
+def _step_place(view: View, _: RunView, event: e.PlacementEvent) -> Changed:
+    step = view.step(event.plan_id, event.subagent_step_id)
+    if step is None:
+        return ()
+    step.place, step.waits = event, None
     return (step.key,)
 
 
@@ -702,6 +720,7 @@ _HANDLERS: Final[tuple[tuple[_Take, tuple[type[e.BaseEvent], ...]], ...]] = (
     (_fact, get_args(e.Fact)),
     (_proposed, (e.PlanProposedEvent,)),
     (_step_waits, (e.PlanWaitingEvent,)),
+    (_step_place, (e.PlacementEvent,)),
     (_worktree, (e.WorktreeEvent,)),
     (_session, (e.SessionStartedEvent, e.SessionEndedEvent)),
     (_server, (e.ToolServerEvent,)),

@@ -132,3 +132,26 @@ def test_a_session_is_deleted_with_all_that_continues_it(scene: Scene, workdir: 
     assert len(before) - len([*(scene.vibe.home / "logs" / "session").iterdir()]) >= 3
     assert "no open session" in refusal(scene.editing.ask, opened, "gone")
     assert "sessionId" in refusal(scene.editing.do, client._conn.send_request, "session/delete", {})
+
+
+def test_a_session_that_an_open_one_goes_on_from_is_not_deleted(scene: Scene, workdir: Path) -> None:
+    conn: Any = scene.editing.conn
+    scene.script({"text": "one"})
+    session = scene.editing.new(workdir)
+    scene.editing.ask(session, "first")
+    forked = scene.editing.do(conn.fork_session, session_id=session, cwd=str(workdir), mcp_servers=[]).session_id
+
+    def delete() -> Any:
+        return scene.editing.do(conn._conn.send_request, "session/delete", {"sessionId": session})
+
+    said = refusal(delete)
+    scene.editing.do(conn.set_session_mode, session_id=session, mode_id="plan")  # it is as open as before
+    scene.editing.do(conn.close_session, session_id=forked)
+
+    assert f"session {session} is what session {forked} goes on from" in said
+    assert delete() == {}
+
+
+def test_a_page_that_there_can_not_be_is_refused_in_a_sentence(scene: Scene) -> None:
+    for cursor in ("9" * 5_000, "-1", "٣"):
+        assert "there is no page" in refusal(scene.editing.do, scene.editing.conn.list_sessions, cursor=cursor)

@@ -117,6 +117,50 @@ def test_a_question_of_the_agent_is_answered_by_choosing(scene: Scene, workdir: 
     assert "right" in result["content"][0]["content"]["text"]
 
 
+def test_the_first_prompt_asks_whether_the_folder_is_trusted_and_has_what_lies_there(
+    alone: Scene, workdir: Path
+) -> None:
+    (workdir / "AGENTS.md").write_text("Answer in verse.\n")
+    commands = workdir / ".vibe" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "rhyme.md").write_text("Find a rhyme.\n")
+    alone.script({"text": "first"}, {"text": "second"})
+    session = alone.editing.new(workdir)
+    assert not alone.editor.asked
+    alone.editor.answers.append("pick:0")
+
+    alone.editing.ask(session, "go")
+    alone.editing.ask(session, "on")
+
+    [(_, asked, options)] = alone.editor.asked
+    assert asked.title == "This project brings .vibe, AGENTS.md. Load them?"
+    assert [one.name for one in options][-2:] == ["no", "None of these"]
+    assert "allow_once" not in {one.kind for one in options}  # which some editors answer by themselves
+    trusted = (alone.vibe.home / "trusted_folders.toml").read_text()
+    assert str(workdir) in trusted
+    offered = [one.name for one in alone.editor.of("available_commands_update", session)[-1].available_commands]
+    assert "rhyme" in offered
+
+
+@pytest.mark.parametrize(("answer", "is_kept"), [("pick:1", True), ("no", False)])
+def test_what_is_not_trusted_is_not_loaded_and_is_asked_about_once_a_session(
+    alone: Scene, workdir: Path, answer: str, *, is_kept: bool
+) -> None:
+    (workdir / "AGENTS.md").write_text("Answer in verse.\n")
+    alone.script({"text": "first"}, {"text": "second"})
+    session = alone.editing.new(workdir)
+    alone.editor.answers.append(answer)
+
+    assert [alone.editing.ask(session, prompt).stop_reason for prompt in ("go", "on")] == ["end_turn"] * 2
+
+    assert len(alone.editor.asked) == 1
+    assert (alone.vibe.home / "trusted_folders.toml").exists() is is_kept
+    again = alone.editing.new(workdir)
+    alone.editor.answers.extend(() if is_kept else ("no",))
+    alone.editing.ask(again, "go")
+    assert len(alone.editor.asked) == 1 + (not is_kept)
+
+
 COLOURS: dict[str, Any] = {
     "question": "Which colours?",
     "options": [{"label": "red"}, {"label": "green"}, {"label": "blue"}],

@@ -121,7 +121,7 @@ def test_an_editor_that_is_killed_leaves_nothing_running(bare: Scene, workdir: P
 
     until(lambda: bare.editing.process.returncode is not None)
     until(lambda: not leftovers(workdir))
-    saved = bare.vibe.process("session", "list", "--output", "json").document
+    saved = bare.vibe("session", "list", "--output", "json").document
     assert session in json.dumps(saved)
 
 

@@ -5,23 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from anyio import create_task_group, fail_after
+from anyio import create_task_group, fail_after, sleep, to_thread
 from msgspec import structs
 
 from ipc import events as e
 from ipc.commands import Act, Approve, Pause, Steer
 from ipc.registry import Entry, RunInfo
 from tests.fakes.runs import ASKED, STEPS, Run, running
+from tests.fakes.waiting import until
 from tests.integration.dashboard.serving import PATIENCE_S, VIEW, listening_to, served
+from vibe.app.watch.board import MOST_ENDED, Board
 from vibe.app.watch.runs import KnownRun
 from vibe.dashboard.answers import MOST_BYTES
+from vibe.dashboard.rows import MOST_STEPS
 from vibe.dashboard.search import MOST_HITS, found_in_journals
-from vibe.dashboard.stream import MOST_BEHIND, MOST_PAGES, WebPage
+from vibe.dashboard.stream import MOST_BEHIND, MOST_PAGES, PageDesk, WebPage
 from vibe.dashboard.table import RowTable
 from vibe.view.agent_view import MOST_ENTRIES
 
@@ -121,6 +126,72 @@ async def test_a_conversation_has_its_transcript_without_a_step(vibe_home: Path)
         async with listening_to(client, run="one") as page:
             await page.until("run", "head", kind="conversation")
             await page.until("step", "entry:one:1", text="Rename it")
+        assert (await client.get("/api/runs/one/steps/")).json()["entries"][0]["text"] == "Rename it"
+        assert (await client.get("/api/runs/one/steps/none")).status_code == 404
+
+
+async def test_steps_that_are_asked_for_and_left_are_not_kept_up_to_date(vibe_home: Path) -> None:
+    names = [f"s{number}" for number in range(3 * MOST_STEPS)]
+    steps = tuple(e.StepOutline(id=name, title=name, mode="code") for name in names)
+    async with running(vibe_home) as run, create_task_group() as tasks:
+        run.says(e.PlanStartedEvent(goal="Tidy up", steps=steps))
+        desk = PageDesk(Board(vibe_home, None))
+        tasks.start_soon(desk.keep)
+        tables = await desk.opened("plan-1")
+        page = await desk.page("plan-1", names[0], "", may_act=False)
+        for name in names:
+            tables.open_step(name)
+        desk.tick()
+        assert [*tables.steps] == [names[0], *names[1 - MOST_STEPS :]]
+        desk.leave(page)
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_page_of_a_run_that_was_let_go_comes_back_once_it_goes_on(vibe_home: Path) -> None:
+    names = [f"plan-{number}" for number in range(MOST_ENDED + 2)]
+    for name in names:
+        async with running(vibe_home, f"old-{name}", name) as run:
+            run.begins()
+    async with create_task_group() as tasks:
+        desk = PageDesk(Board(vibe_home, None))
+        tasks.start_soon(desk.keep)
+        page = await desk.page(names[0], "", "", may_act=False)
+        for name in names[1:]:
+            await desk.opened(name)
+        assert names[0] not in desk.views
+        assert not page.scope.cancel_called
+        async with running(vibe_home, "new", names[0]):
+            await to_thread.run_sync(until, lambda: page.scope.cancel_called)
+        desk.leave(page)
+        tasks.cancel_scope.cancel()
+
+
+async def test_who_joins_late_while_much_is_said_misses_nothing_and_hears_nothing_twice(vibe_home: Path) -> None:
+    numbers = iter(range(6_000))
+    async with one_run(vibe_home) as (run, client), create_task_group() as tasks:
+
+        def say(count: int) -> None:
+            for number in islice(numbers, count):
+                run.agent_says("a", e.AssistantDeltaEvent(message_id=f"m{number // 500}", text=f"{number} "))
+
+        async def go_on() -> None:
+            for _ in range(300):
+                say(10)
+                await sleep(0.01)
+            run.moves("a", "completed", "in_progress")
+
+        say(3_000)
+        tasks.start_soon(go_on)
+        async with listening_to(client, run="plan-1", step="a") as page:
+            await page.until("run", "step:a", status="completed")
+        entries = sorted((row for key, row in page.tables["step"].items() if "entry:" in key), key=itemgetter("n"))
+        assert "".join(row["text"] for row in entries).split() == [f"{number}" for number in range(6_000)]
+
+
+async def test_no_page_listens_by_a_request_for_heads(vibe_home: Path) -> None:
+    async with served(vibe_home) as client:
+        for _ in range(MOST_PAGES + 1):
+            assert (await client.head("/api/stream")).status_code == 404
 
 
 async def test_an_ended_run_is_folded_when_it_is_opened(vibe_home: Path) -> None:
@@ -329,6 +400,17 @@ async def test_a_text_is_found_in_runs_that_live_and_in_journals_of_those_that_e
         for query in ({}, {"q": " "}, {"q": "x" * 201}):
             assert (await client.get("/api/search", params=query)).status_code == 400
         assert (await client.get("/api/search", params={"q": "x", "run": "nothing"})).status_code == 404
+
+
+def test_a_search_goes_on_after_events_that_tell_their_time_otherwise(tmp_path: Path) -> None:
+    times: tuple[Any, ...] = ("soon", [1], {}, 10**400, None, 2.5)
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("".join(f"{json.dumps({'text': 'needle', 'ts': ts})}\n" for ts in times), encoding="utf-8")
+    entry = Entry(
+        source="s", events="", replay="", control="", journal=str(journal), pid=1, started=1.0, info=RunInfo(cwd="/")
+    )
+    hits, _ = found_in_journals([KnownRun(key="s", entries=(entry,))], "needle")
+    assert [hit.ts for hit in hits] == [0.0] * 5 + [2.5]
 
 
 def test_a_search_ends_in_time_and_says_that_there_is_more(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_full_disk_is_told_and_what_waits_in_memory_is_still_delivered(vibe_ho
                 assert len([record async for record in records]) == 100 - len(bus.journal.unwritten)
         anyio.run(main)
     """
-    command = [sys.executable, "-c", textwrap.dedent(script), str(vibe_home), str(tmp_path / "out")]
+    command = [sys.executable, "-B", "-c", textwrap.dedent(script), str(vibe_home), str(tmp_path / "out")]
     subprocess.run(command, check=True, cwd=ROOT, timeout=120)
 
 
@@ -145,7 +145,7 @@ def test_what_died_with_its_publisher_is_told(vibe_home: Path) -> None:
         print("ready", flush=True)
         time.sleep(600)
     """
-    command = [sys.executable, "-c", textwrap.dedent(script), str(vibe_home)]
+    command = [sys.executable, "-B", "-c", textwrap.dedent(script), str(vibe_home)]
     publisher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert publisher.stdout is not None
     assert publisher.stdout.readline() == "ready\n"

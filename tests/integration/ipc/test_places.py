@@ -232,6 +232,18 @@ def test_starts_within_an_hour_do_not_look_through_all_folders_again(vibe_home: 
     assert not old.exists()
 
 
+def test_a_file_of_the_registry_that_names_another_source_is_none_of_it(vibe_home: Path) -> None:
+    with open_bus(vibe_home) as bus:
+        known = (vibe_home / "run" / f"{bus.entry.source}.json").read_bytes()
+    for source in (b"../../x", b"another"):
+        odd = vibe_home / "run" / "odd.json"
+        odd.write_bytes(known.replace(bus.entry.source.encode(), source))
+
+        with open_bus(vibe_home) as again:
+            assert [entry.source for entry in Registry(vibe_home).running()] == [again.entry.source]
+        assert odd.exists()
+
+
 def test_a_source_that_can_name_no_file_is_refused(vibe_home: Path) -> None:
     with pytest.raises(ValueError, match=r"'\.\./x' must be"):
         open_bus(vibe_home, "../x")

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from vibe.cli.environment import CliEnvironment, existing_folder
+from vibe.app.engine.host import existing_folder
+from vibe.cli.environment import CliEnvironment
 from vibe.system.errors import UsageError
 
 

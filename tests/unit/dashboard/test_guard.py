@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 import httpx
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from vibe.dashboard.answers import found
 from vibe.dashboard.guard import MAY_ACT, MOST_WRONG, WRONG_SECONDS, PageGuard, Tokens
@@ -20,8 +22,8 @@ class Clock:
         return self.now
 
 
-async def application(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001  the interface
-    await found({"may_act": scope.get(MAY_ACT)}).send(send)
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    await found({"may_act": scope.get(MAY_ACT)})(scope, receive, send)
 
 
 def asking(clock: Clock | None = None, tokens: Tokens | None = None) -> httpx.AsyncClient:
@@ -90,6 +92,21 @@ async def test_the_api_needs_the_token_and_the_page_does_not(headers: dict[str, 
         else:
             assert reply.json()["error"] == "token"
         assert (await client.get("/page.js")).status_code == 200
+
+
+@pytest.mark.parametrize("target", ["/%61pi/runs", "x/api/runs", "http:/api/runs", "/api", "/api/"])
+async def test_no_spelling_of_an_address_leads_past_the_token(target: str) -> None:
+    statuses: list[int] = []
+
+    async def send(message: Message) -> None:
+        statuses.append(message.get("status", 0))
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    scope = {"type": "http", "method": "GET", "path": unquote(target), "raw_path": target.encode(), "query_string": b""}
+    await PageGuard(application, Tokens(view=VIEW))({**scope, "headers": [(b"host", b"127.0.0.1")]}, receive, send)
+    assert statuses[0] == 401
 
 
 async def test_without_control_no_token_acts() -> None:

@@ -137,6 +137,36 @@ def test_a_step_that_vanishes_and_comes_back_is_as_new() -> None:
     assert page.tables["run"]["step:a"]["title"] == "Again"
 
 
+def test_a_list_is_one_box_and_its_row_counts_how_its_steps_stand() -> None:
+    def told(seq: int, event: e.Event) -> e.Event:
+        return structs.replace(event, source="run-1", seq=seq, ts=float(seq), plan_id="plan")
+
+    def counted(seq: int) -> dict[str, int]:
+        fed.tables.update(float(seq))
+        page.take(fed.tables.table.commit(seq))
+        assert page.tables["run"] == shown(afresh(fed).table.rows)
+        return page.tables["run"]["step:fix"].get("items", {})
+
+    ids = [f"fix-{number}" for number in range(4)]
+    made = tuple(e.ItemOutline(id=name, key=name, title=f"Fix {name}") for name in ids)
+    fed, page = FedRun(), FakePage()
+    fed.hears([plan("fix", "sum")])
+    assert counted(1) == {}
+
+    fed.hears([told(2, e.PlanUnfoldedEvent(step_id="fix", children=made, items="digest")), moved(ids[0], 3)])
+    assert counted(3) == {"in_progress": 1, "pending": 3}
+    assert list(page.tables["run"]["layout"]["boxes"]) == ["fix", "sum"]
+    assert page.tables["run"]["step:fix-2"]["order"] == {"pattern": "fix"}
+    assert page.tables["run"]["head"]["total"] == 6
+
+    decision = e.PlanDecisionEvent(decision_id="d", step_id=ids[1], kind="", question="?", options=("a", "b"))
+    fed.hears([moved(ids[0], 4, "failed", "in_progress"), moved(ids[1], 5), moved(ids[2], 6), told(7, decision)])
+    assert counted(7) == {"failed": 1, "in_progress": 1, "needs_decision": 1, "pending": 1}
+    gone = e.PlanRevisedEvent(operations=({"op": "remove_step", "id": ids[3]},), reason="r")
+    fed.hears([told(8, gone), moved(ids[2], 9, "completed", "in_progress")])
+    assert counted(9) == {"failed": 1, "completed": 1, "needs_decision": 1, "skipped": 1}
+
+
 def test_what_flickers_in_many_steps_is_told_later_and_a_status_at_once() -> None:
     ids = [f"s{number}" for number in range(90)]
     fed, page = FedRun(), FakePage()

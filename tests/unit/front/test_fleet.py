@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ipc import events as e
 from ipc.events import Event
@@ -133,6 +134,34 @@ def test_a_decision_makes_its_step_a_tile_though_it_has_not_begun() -> None:
     assert "  ? CSV or JSON?" in rows
 
 
+def test_a_tile_that_asks_names_its_answers_and_with_a_panel_only_what_was_before() -> None:
+    opened = e.PlanDecisionEvent(
+        plan_id="plan", decision_id="d", question="Which?", options=("a", "b"), labels=("CSV", "JSON"), step_id="test"
+    )
+    asked = e.ApprovalRequestEvent(request_id="r", tool_call_id="2", tool="bash", rule="ask", arguments={}, **RAN)
+    picked = e.QuestionEvent(
+        request_id="q", questions=({"question": "Where?", "options": [{"label": "here"}, {"label": "there"}]},), **RAN
+    )
+    assert lines_of(view_of(*SURVEYED, opened), "plan/test")[1:4] == ["  ? Which?", "    1 CSV", "    2 JSON"]
+    assert "    y yes   n no" in lines_of(view_of(*SURVEYED, asked))
+    assert "    2 there" in lines_of(view_of(*SURVEYED, picked))
+    assert [line for line in lines_of(view_of(*SURVEYED, asked), has_panel=True)[1:] if line] == ["  ▸ bash pytest -q"]
+
+
+def test_who_never_worked_has_no_tile() -> None:
+    begun = e.SessionStartedEvent(
+        workspace="/w", agent="planner", model="m", version="1", session_id="other", source="other", ts=1.0
+    )
+    idle = view_of(*TALKED, begun)
+    assert named(idle) == []
+    ended = structs.replace(
+        e.SessionEndedEvent(outcome="interrupted", exit_code=130), session_id="other", source="other"
+    )
+    assert named(view_of(*TALKED, begun, ended)) == []
+    worked = e.UserMessageEvent(text="plan it", session_id="other", source="other")
+    assert named(view_of(*TALKED, begun, worked, ended)) == ["planner"]
+
+
 def test_who_hears_nothing_for_long_says_so_and_who_failed_says_why() -> None:
     silent = lines_of(view_of(*SURVEYED[:-1], called(1070.0)))
     assert any("nothing for 22 s" in line for line in silent)
@@ -250,3 +279,28 @@ def drawn(tile: Tile, height: int) -> list[Line]:
     assert len(lines) == height
     assert all(cells_of(line) == 70 for line in lines)
     return lines
+
+
+def test_a_tile_for_an_item_of_a_list_has_its_title_and_the_model_that_has_stepped_up() -> None:
+    steps = (outline("find"), outline("move", title="Move ${item.path}"))
+    view = view_of(
+        e.PlanStartedEvent(plan_id="plan", goal="g", steps=steps, ts=1000.0),
+        e.PlanUnfoldedEvent(
+            plan_id="plan",
+            step_id="move",
+            children=(e.ItemOutline(id="move-790c2794", key="towns/a.py", title="Move towns/a.py"),),
+            items="0",
+            ts=1001.0,
+        ),
+        moved("move-790c2794", "in_progress", ts=1010.0),
+    )
+    assert named(view) == ["move", "Move towns/a.py"]
+    step = view.plans["plan"].steps["move-790c2794"]
+    step.state.outline = structs.replace(
+        step.state.outline, order=e.WorkOrder(models=("small", "large"), pattern="move")
+    )
+    step.state.attempt = 2
+    [head, *_] = lines_of(view, "plan/move-790c2794")
+    assert head.startswith("━━ ")
+    assert " Move towns/a.py " in head
+    assert "large, 2nd of 2 · " in head

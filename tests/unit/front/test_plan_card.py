@@ -85,6 +85,16 @@ def test_a_run_on_80_columns() -> None:
     ]
 
 
+def test_a_step_on_another_machine_says_where_and_that_it_was_lost() -> None:
+    waits = e.PlanWaitingEvent(step_id="slugify", waits_for="worker")
+    placed = e.PlacementEvent(status="placed", worker="build2:41671", **WHO)
+    lost = e.PlacementEvent(status="lost", worker="build2:41671", detail="it is gone", **WHO)
+
+    assert "waits for a worker" in "\n".join(lines_of(quickstart(waits)))
+    assert "build2:41671: bash" in "\n".join(lines_of(quickstart(waits, placed)))
+    assert "lost with build2:41671, begins" in "\n".join(lines_of(quickstart(placed, lost)))
+
+
 def test_a_wide_one_has_titles_as_well() -> None:
     row = row_of(quickstart(), "slugify", width=140)
     assert "Write slugify()" in row
@@ -602,3 +612,82 @@ def test_why_there_is_no_plan_is_told_in_full_with_the_keys() -> None:
     lines = planning_lines(planning(ended("failed", "the provider has no room now, " * 5)), hint="o open")
     assert lines[-1].endswith("   o open")
     assert " ".join(" ".join(lines).split()).count("no room now") == 5
+
+
+def listed(*statuses: str) -> View:
+    """A plan whose list has these items, named by their places."""
+    view = View()
+    steps = (outline("find", "Find", "research"), outline("fix", "Fix ${item}", "code", "find"))
+    made = tuple(e.ItemOutline(id=f"fix-{n}", key=str(n), title=f"Fix {n}") for n in range(len(statuses)))
+    begun: tuple[Event, ...] = (
+        e.PlanStartedEvent(goal="Mend all.", steps=steps, ts=1000.0),
+        moved("find", "in_progress", ts=1000.0),
+        moved("find", "completed", "in_progress", ts=1010.0),
+        e.PlanUnfoldedEvent(step_id="fix", children=made, items="0", ts=1011.0),
+    )
+    for event in begun:
+        apply(view, event)
+    for one, status in zip(made, statuses, strict=True):
+        for now in ("in_progress", status)[: 1 + (status != "in_progress")] if status != "pending" else ():
+            apply(view, moved(one.id, now, "in_progress" if now == status != "in_progress" else "pending", ts=1020.0))
+    return view
+
+
+def test_a_list_is_one_line() -> None:
+    view = listed(*["completed"] * 34, "failed", "failed", *["in_progress"] * 8, *["pending"] * 76)
+    lines = lines_of(view)
+    assert len(lines) == 4
+    assert "34/120  2 failed  8 running" in lines[3]
+    assert lines[3].split()[1] == "fix"
+
+
+def test_the_title_of_a_list_has_no_placeholder() -> None:
+    assert " Fix each item " in row_of(listed("pending"), "fix", width=140)
+
+
+def test_a_list_that_is_chosen_is_open_with_what_failed_first() -> None:
+    view = listed("completed", "in_progress", "failed", "pending")
+    shown = [text_of(line) for line in card(plan_of(view), 1092.0, 80, 20, chosen="fix")]
+    assert [line[2:7].rstrip() for line in shown[2:]] == [
+        *("find", "fix", "Fix 2"),
+        *("Fix 1", "Fix 0", "Fix 3"),
+    ]
+    again = [text_of(line) for line in card(plan_of(view), 1092.0, 80, 20, chosen="fix-3")]
+    assert len(again) == len(shown)
+
+
+def test_a_step_with_several_models_says_which_is_at_work() -> None:
+    view = quickstart()
+    step = plan_of(view).steps["slugify"]
+    order = e.WorkOrder(model="small", models=("small", "large"))
+    step.state.outline = structs.replace(step.state.outline, order=order)
+    assert "small, 1st of 2: " in row_of(view, "slugify", width=140)
+    step.state.attempt = 2
+    assert "large, 2nd of 2: " in row_of(view, "slugify", width=140)
+
+
+def test_what_is_left_of_a_list_counts_each_item_as_the_list_was_expected() -> None:
+    view = listed("completed", "in_progress", "pending", "pending")
+    each = e.Expectation(seconds=10.0, tokens=0, cost_usd=None)
+    known = {"find": each, "fix": each}
+    plan_of(view).state.expected = e.PlanExpectation(seconds=20.0, tokens=0, cost_usd=None, at_once=1, steps=known)
+    assert "~20 s left" in lines_of(view, now=1030.0, width=120)[0]
+
+
+def test_a_step_for_an_item_is_called_by_its_title_unless_that_is_of_all() -> None:
+    view = listed("completed", "in_progress")
+    apply(view, e.SubAgentStartedEvent(
+        title="", mode="code", model="m", tools=(), max_tokens=1, max_turns=1,
+        subagent_id="a", subagent_step_id="fix-1", ts=1021.0,
+    ))  # fmt: skip
+    apply(view, e.ApprovalRequestEvent(
+        request_id="r", tool_call_id="c", tool="bash", arguments={}, summary="bash make", rule="permission",
+        subagent_id="a", subagent_step_id="fix-1", ts=1022.0,
+    ))  # fmt: skip
+    for width in (80, 120, 200):
+        assert "Fix 1 asks: " in row_of(view, "fix", width=width)
+        lines = [text_of(line) for line in card(plan_of(view), 1092.0, width, 20, chosen="fix")]
+        assert not [line for line in lines if "fix-" in line or line.count("Fix 1") > 1 + ("asks" in line)]
+    for step in plan_of(view).steps["fix"].items:
+        step.state.outline = structs.replace(step.state.outline, title="Fix ${item}")
+    assert "fix-1 asks: " in row_of(view, "fix", width=120)

@@ -18,6 +18,7 @@ from ipc.events import (
     ToolResultEvent,
     ToolStreamEvent,
     WarningEvent,
+    WorkOrder,
 )
 from vibe.front.event_text import LINE_LENGTH
 from vibe.front.progress import ProgressLines
@@ -60,6 +61,15 @@ def test_a_step_says_that_it_starts_and_what_it_took() -> None:
     lines = written(moved("pending", "in_progress"), finished, moved("in_progress", "completed", took=1.25))
 
     assert lines == ["[0:00] s starts: Do it", "[0:00] s done, 1.2 s"]
+
+
+def test_a_step_whose_models_step_up_says_which_one_is_at_it() -> None:
+    order = WorkOrder(models=("small", "large"))
+    begun = PlanStartedEvent(goal="g", steps=(StepOutline(id="s", title="Do it", mode="code", order=order),))
+
+    lines = written(begun, moved("pending", "in_progress"), moved("pending", "in_progress", attempt=2))
+
+    assert lines[1:] == ["[0:00] s starts, small, 1st of 2: Do it", "[0:00] s starts, large, 2nd of 2: Do it"]
 
 
 def test_a_failure_says_why_and_whether_it_is_tried_again() -> None:

@@ -96,8 +96,8 @@ def asked(event: e.ApprovalRequestEvent | e.QuestionEvent | e.PlanDecisionEvent)
 def test_a_key_stands_for_the_answer_that_is_shown_beside_it() -> None:
     call = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", arguments={}, rule="ask")
     approval = asked(call)
-    assert [key for key, _ in options_of({"kind": "approval"})] == ["1", "n"]
-    assert [key for key, _ in options_of({"kind": "approval", "covers": ["x"]})] == ["1", "2", "3", "n"]
+    assert [key for key, _ in options_of({"kind": "approval"})] == ["y", "n"]
+    assert [key for key, _ in options_of({"kind": "approval", "covers": ["x"]})] == ["y", "s", "a", "n"]
     assert answer_of(approval, "1", "me") == Approve(request_id="r", allow=True, by="me")
     assert answer_of(approval, "2", "me") is None, "nothing would be covered"
     decision = asked(e.PlanDecisionEvent(decision_id="d", question="?", options=("a", "b")))

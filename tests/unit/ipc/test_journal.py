@@ -133,5 +133,5 @@ def test_what_a_full_disk_refuses_stays_readable_and_is_written_later(path: Path
         journal.close()
         assert Path(sys.argv[1]).read_bytes() == b"".join(body + b"\\n" for body in [*bodies, b"last"])
     """
-    command = [sys.executable, "-c", textwrap.dedent(script), str(path)]
+    command = [sys.executable, "-B", "-c", textwrap.dedent(script), str(path)]
     subprocess.run(command, check=True, cwd=ROOT)

@@ -6,24 +6,33 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ipc.commands import AnswerQuestion, Approve, Decide
-from vibe.app.engine.request_board import APPROVAL, DECISION, QUESTION, OpenRequest, RequestOrigin
+from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
+from vibe.app.engine.request_board import Request
 from vibe.mcp_server.client import ClientPrompter, answer_command, possible_answers
 from vibe.mcp_server.tools import Caller, CallRefusedError
 
-QUESTIONS = [{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}], "multi_select": False}]
+APPROVAL = ApprovalRequestEvent(
+    request_id="r1",
+    tool_call_id="c1",
+    tool="bash",
+    arguments={},
+    rule="ask",
+    summary="Sure?",
+    covers=("make",),
+    edits=True,
+    cwd="/w",
+    diff="+new",
+)
+DECISION = PlanDecisionEvent(decision_id="r1", question="Sure?", options=("l", "r"), labels=("Left", "Right"))
+ASKED = {"question": "Which?", "options": [{"label": "A"}, {"label": "B"}], "multi_select": False}
+QUESTION = QuestionEvent(request_id="r1", questions=(ASKED,))
 
 
-def asked(kind: str, **details: Any) -> OpenRequest:
-    given: dict[str, dict[str, Any]] = {
-        APPROVAL: {"covers": ("make",), "edits": True, "reason": "", "cwd": "/w", "diff": "+new"},
-        DECISION: {"options": ("l", "r"), "labels": ("Left", "Right"), "multi_select": False},
-        QUESTION: {"questions": QUESTIONS},
-    }
-    return OpenRequest(
-        request_id="r1", kind=kind, summary="Sure?", origin=RequestOrigin(), details={**given[kind], **details}
-    )
+def asked(request: Request, **fields: Any) -> Request:
+    return structs.replace(request, **fields)
 
 
 class Answering(Caller):
@@ -77,7 +86,7 @@ def test_a_decision_takes_options_and_at_least_one() -> None:
 
 
 def test_answers_to_questions_are_one_each_and_of_a_single_one_all_that_are_given() -> None:
-    several = asked(QUESTION, questions=[*QUESTIONS, *QUESTIONS])
+    several = asked(QUESTION, questions=(ASKED, ASKED))
 
     assert answer_command(asked(QUESTION), ["A", "B"]) == AnswerQuestion(
         request_id="r1", answers=(("A", "B"),), by="client"
@@ -106,5 +115,5 @@ async def test_a_person_is_asked_with_the_options_and_not_what_takes_several() -
     assert await prompter.answer(asked(DECISION)) == Decide(decision_id="r1", selections=("r",), by="client")
     assert caller.asked == [("Sure?", {"l": "Left", "r": "Right"})]
     assert await prompter.answer(asked(DECISION, multi_select=True)) is None
-    assert await prompter.answer(asked(QUESTION, questions=[*QUESTIONS, *QUESTIONS])) is None
+    assert await prompter.answer(asked(QUESTION, questions=(ASKED, ASKED))) is None
     assert len(caller.asked) == 1

@@ -9,12 +9,14 @@ import msgspec
 
 from ipc.events import Fact, PlanDecisionEvent, PlanEditedEvent
 from planner.plan.dag import Dag
+from planner.plan.diagnostics import PlanEndedError
+from planner.plan.for_each import items_of
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan
 from planner.plan.status import STEP_TRANSITIONS, PlanStatus, StepStatus
 from planner.plan.write_claims import ANYTHING, claim_of, claims_overlap
 from planner.state.changes import TooLateError
-from planner.state.commands import Command, SortSteps, Start
+from planner.state.commands import AttemptSaved, Command, Effect, KeepItems, ReadItems, SortSteps, Start, Unfold
 from planner.state.decide import carry_out, decide
 from planner.state.evolve import evolve, fold
 from planner.state.schedule import schedule_of
@@ -202,12 +204,27 @@ class ScriptedRun:
         facts: list[Fact] = []
         try:
             effects = carry_out(self.state, command, self.clock, lambda fact: self._record(fact, facts))
-        except TooLateError:
+        except (TooLateError, PlanEndedError):
             return []
         assert self.read_back == self.state, "what is recorded comes to another state"
         assert as_rebuilt(self.state), "the schedule is not what the state comes to"
         self.facts += facts
-        return said_by(facts, effects, self.state)
+        said = said_by(facts, effects, self.state)
+        for effect in effects:
+            said += self._see_to_list(effect)
+        return said
+
+    def _see_to_list(self, effect: Effect) -> list[Instruction]:
+        """A list that the plan itself has is read at once, and what it came to kept."""
+        said: list[Instruction] = []
+        if isinstance(effect, ReadItems):
+            items = items_of(schedule_of(self.state).steps[effect.step_id], None, {})
+            said = self._carry_out(Unfold(step_id=effect.step_id, items=items))
+            self.plan = schedule_of(self.state).plan
+            self._claims = {s.id: claim_of(s) for s in self.plan.steps}
+        elif isinstance(effect, KeepItems):
+            said = self._carry_out(AttemptSaved(effect.step_id))
+        return said
 
     def _record(self, fact: Fact, facts: list[Fact]) -> None:
         assert self.read_back == self.state, "what is recorded comes to another state"

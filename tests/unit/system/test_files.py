@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -11,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.full_disk import file_size_limit
 from vibe.system import files
-from vibe.system.files import append_all, put_file, replace_file, trial_file
+from vibe.system.files import append_all, put_file, put_new_file, replace_file, trial_file
 
 ROOM = 4096
 
@@ -188,6 +188,21 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("full_disk")
+def test_a_new_file_is_there_whole_or_not_at_all(folder: Path) -> None:
+    path = folder / "plan.json"
+    with pytest.raises(OSError, match="File too large"):
+        put_new_file(path, b"x" * ROOM * 2)
+    assert not [*folder.iterdir()]
+    put_new_file(path, b"first")
+    with pytest.raises(FileExistsError):
+        put_new_file(path, b"second")
+    (folder / "link").symlink_to("nowhere")
+    with pytest.raises(FileExistsError):
+        put_new_file(folder / "link", b"third")
+    assert (path.read_bytes(), sorted(one.name for one in folder.iterdir())) == (b"first", ["link", "plan.json"])
+
+
+@pytest.mark.usefixtures("full_disk")
 def test_a_line_that_does_not_fit_is_taken_back(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_bytes(b"whole\n")
@@ -225,9 +240,5 @@ def test_writers_that_meet_leave_one_whole_file(tmp_path: Path) -> None:
 @pytest.fixture
 def full_disk() -> Generator[None]:
     """No file may get longer than ``ROOM`` bytes: a write ends in the middle, as on a disk that fills up."""
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, before)
+    with file_size_limit(ROOM):
+        yield

@@ -3,8 +3,11 @@ from __future__ import annotations
 import pytest
 
 from planner.report.formatting import one_line as document_line
+from planner.report.formatting import when
 from vibe.front.event_text import one_line as terminal_line
-from vibe.system.plain_text import plain
+from vibe.front.start_screen import moment
+from vibe.system.plain_text import date_text, plain
+from vibe.view.figures import ago
 
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\x9b\x00\u202ed\u2066e\ufeff\U000e0041\ud800\u0378f"
 
@@ -18,3 +21,12 @@ def test_what_could_move_a_cursor_or_hide_is_gone_and_lines_stay() -> None:
 def test_a_terminal_and_a_document_show_the_same(text: str) -> None:
     assert terminal_line(text) == document_line(text)
     assert terminal_line("a\u2028b\x85c\rd\n e") == "a b c d e"
+
+
+@pytest.mark.parametrize("damaged", [1e300, -1e300, 1e17, -1e17])
+def test_a_moment_that_no_calendar_has_is_told_all_the_same(damaged: float) -> None:
+    assert date_text(damaged, "%Y") == f"{damaged:g}"
+    assert (when(damaged), when(0)) == (f"{damaged:g}", "")
+    assert moment(damaged, 1e9)
+    assert ago(damaged, 1e9)
+    assert date_text(86_400, "%Y-%m-%d", utc=True) == "1970-01-02"

@@ -32,6 +32,7 @@ TOKENS = (
     "glpat-abc1def2ghi3jkl4mno5", "AKIAIOSFODNN7EXAMPLE", "xoxb-123456789012-abcdef", "hf_abcdefGHIJKL1234567",
     "npm_abcdefGHIJKL1234567890", "AIzaSyA1234567890abcdefghijklmnopqrstuv", "pypi-AgEIcHlwaS5vcmcabcdef",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefghijklmnop", "https://ada:hunter22@example.org",
+    "redis://:hunter22@example.org",
     "https://0123456789abcdef0123@example.org/a.git",
     "Authorization: Bearer abcdef.123456",
     "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----",

@@ -212,6 +212,23 @@ def test_a_finished_subagent_says_what_its_budget_came_to() -> None:
     assert step_after(ended).budget_used == 77
 
 
+def test_the_time_of_a_turn_has_none_of_the_wait_for_a_person() -> None:
+    talk: dict[str, Any] = {"session_id": "talk"}
+    view = View()
+    for event in (
+        e.PromptStartedEvent(prompt_id="p", ts=100.0, **talk),
+        e.QuestionEvent(request_id="q", questions=(), ts=101.0, **talk),
+        e.QuestionEvent(request_id="r", questions=(), ts=110.0, **talk),
+        e.AnswerEvent(request_id="q", answers=(), ts=130.0, **talk),
+        e.AnswerEvent(request_id="r", answers=(), ts=161.0, **talk),
+        e.PromptEndedEvent(prompt_id="p", outcome="completed", duration_s=62.0, ts=162.0, **talk),
+    ):
+        apply(view, event)
+    [turn] = [agent.turn for agent in view.agents.values()]
+    assert turn is not None
+    assert turn.seconds == pytest.approx(2.0)
+
+
 def test_turns_are_counted() -> None:
     assert step_after(*[e.AssistantEvent(message_id=str(n), text="", **WHO) for n in range(3)]).turns == 3
 

@@ -43,7 +43,7 @@ def journalled(events: Iterable[Event]) -> list[Event]:
     return [event for event in decoded if event is not None]
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(seed=SEEDS, others=st.integers(0, 60))
 def test_replayed_and_live_are_the_same_view(seed: int, others: int) -> None:
     events, random = announced(seed, others)
@@ -61,7 +61,7 @@ def test_replayed_and_live_are_the_same_view(seed: int, others: int) -> None:
     assert msgspec.json.encode(live[0])
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(seed=SEEDS, others=st.integers(0, 30))
 def test_nothing_changes_that_is_not_under_a_key(seed: int, others: int) -> None:
     events, _ = announced(seed, others)

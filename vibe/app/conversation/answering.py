@@ -10,13 +10,13 @@ from pathlib import Path
 
 import anyio
 from anyio import CancelScope, to_thread
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
-from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit
-from subagents.agent.budget import Account, Limits
+from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit, with_duty
+from subagents.agent.budget import Account
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.agent.spawner import Spawner
 from subagents.step_result import AgentUsage
@@ -38,8 +38,8 @@ from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.guidance import CallGuidance
-from vibe.core.tools.workspace import ReadTracker, Workspace
+from vibe.core.tools.hand_in import HandIn
+from vibe.core.tools.workspace import ReadTracker
 from vibe.core.turn import AgentKit
 from vibe.system.errors import EnvironmentFailure, UsageError
 
@@ -72,9 +72,9 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
 
     setup: Setup
     kit: AgentKit
+    context: AgentContext
+    own: AgentParts
     spawner: Spawner
-    taught: CallGuidance
-    workspace: Workspace
     outputs: Path
 
     @classmethod
@@ -110,42 +110,43 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
         theirs = replace(context, tools=setup.tools.filtered(None, (PROPOSE_PLAN,)))
         spawner = setup.pool.below(session.session_id, theirs, session.folder.path / "subagents")
         history = FileHistory(partial(session.snapshots, engine.environ, engine.own_places), parts.turn)
-        kit = agent_kit(
-            context,
-            AgentParts(
-                state=AgentState(
-                    agent_id=session.session_id,
-                    conversation=session.transcript,
-                    outputs=session.folder.outputs,
-                    background=parts.background,
-                    reads=reads,
-                ),
-                model=setup.model,
-                profile=setup.profile,
-                taught=taught,
-                role=setup.role,
-                subagents=spawner,
-                middleware=(history,) if setup.writes else (),
-                fork=session.fork,
-                keeps_partial=True,
+        own = AgentParts(
+            state=AgentState(
+                agent_id=session.session_id,
+                conversation=session.transcript,
+                outputs=session.folder.outputs,
+                background=parts.background,
+                reads=reads,
             ),
+            model=setup.model,
+            profile=setup.profile,
+            taught=taught,
+            role=setup.role,
+            subagents=spawner,
+            middleware=(history,) if setup.writes else (),
+            fork=session.fork,
+            keeps_partial=True,
         )
-        return cls(
-            setup=setup, kit=kit, spawner=spawner, taught=taught, workspace=workspace, outputs=session.folder.outputs
-        )
+        kit, outputs = agent_kit(context, own), session.folder.outputs
+        return cls(setup=setup, kit=kit, context=context, own=own, spawner=spawner, outputs=outputs)
 
-    def told(self, prompt: str, piped: bytes = b"") -> str:
+    def kit_for(self, hand_in: HandIn | None) -> AgentKit:
+        """Return what it answers a prompt with; reads files."""
+        return self.kit if hand_in is None else with_duty(self.kit, self.context, self.own, hand_in)
+
+    def told(self, prompt: str, piped: bytes = b"", *, expand: bool = True) -> str:
         """Return the prompt with the command or skill it names, what was piped in, and the files it mentions.
 
-        Reads files, and keeps what was piped in if that is long. Nothing in it is a command or a mention.
+        Reads files, and keeps what was piped in if that is long. Nothing in that is a command or a mention, and without
+        ``expand`` nothing in the prompt.
 
         Raises:
             UsageError: there is no such command, or its file can't be used.
             EnvironmentFailure: the disk refuses what was piped in.
         """
-        started = self.setup.engine.guidance.started(prompt)
-        text = self.taught.prompt(started)
-        return with_mentioned_files(text, self.workspace, with_piped(text, piped, self.outputs))
+        text = self.own.taught.prompt(self.setup.engine.guidance.started(prompt)) if expand else prompt
+        told = with_piped(text, piped, self.outputs, self.kit.tools.masked)
+        return with_mentioned_files(text, self.context.workspace, told) if expand else told
 
     def pictures(self, prompt: str) -> tuple[Image, ...]:
         """Return the picture files that a prompt mentions; a model that sees none gets none, and that is said.
@@ -154,7 +155,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
             UsageError: one is larger than models take.
         """
         try:
-            images = mentioned_images(prompt, self.workspace)
+            images = mentioned_images(prompt, self.context.workspace)
         except FileAccessError as error:
             raise UsageError(str(error)) from error
         if images and not self.setup.model.sees_images:
@@ -167,13 +168,16 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
 class Prompt(Struct, frozen=True, kw_only=True):
     """A prompt and how far to go for it; an empty text goes on where the conversation was cut off.
 
-    ``piped`` is data that came with it on standard input.
+    ``piped`` is data that came with it on standard input. ``hand_in`` is the value it wants for an answer.
     """
 
     text: str
     images: tuple[Image, ...] = ()
     limits: PromptLimits = NO_LIMITS
     piped: bytes = b""
+    hand_in: HandIn | None = None
+    expand: bool = True
+    """A command or skill that it begins with, and the files it mentions, are put into it."""
 
 
 class Answering:
@@ -188,7 +192,7 @@ class Answering:
         self._started = time.monotonic()
         self._scope = CancelScope(deadline=anyio.current_time() + (limits.time_limit or float("inf")))
         self._loop: AgentLoop | None = None
-        account.renew(Limits(max_tokens=limits.max_tokens, max_price=limits.max_price))
+        account.renew(limits)
 
     def steer(self, text: str, by: str = "") -> bool:
         """Send a message to the agent; False: it has not begun, or has ended."""
@@ -225,12 +229,13 @@ class Answering:
             duration_s=time.monotonic() - self._started,
             agents=(self._own_usage(spawned), *spawned),
             environment_failed=failed,
+            value=UNSET if self._prompt.hand_in is None else acted.output,
         )
 
     async def _act(self, agent: ConversationAgent) -> ActResult:
         prompt, before = self._prompt, self._transcript
         try:
-            told = await to_thread.run_sync(agent.told, prompt.text, prompt.piped)
+            told = await to_thread.run_sync(partial(agent.told, prompt.text, prompt.piped, expand=prompt.expand))
         except NoSuchCommandError:
             text = await self._servers.prompted(prompt.text[1:])
             if text is None:
@@ -238,8 +243,11 @@ class Answering:
             told = await to_thread.run_sync(agent.told, text, prompt.piped)
         if not told and not before.messages:
             raise UsageError("the session has no message to continue from: give a prompt")
-        images = prompt.images + await to_thread.run_sync(agent.pictures, prompt.text)
-        loop = self._loop = AgentLoop(agent.kit, max_turns=prompt.limits.max_turns, turns_before=before.turns)
+        images = prompt.images
+        if prompt.expand:
+            images += await to_thread.run_sync(agent.pictures, prompt.text)
+        kit = await to_thread.run_sync(agent.kit_for, prompt.hand_in)
+        loop = self._loop = AgentLoop(kit, max_turns=prompt.limits.max_turns, turns_before=before.turns)
         async with agent.setup.engine.confinement.at_work():
             return await (loop.act(told, images=images) if told else loop.resume())
         raise AssertionError("nothing in there is swallowed")  # for the type checker

@@ -24,7 +24,7 @@ class ConversationControl:
         self.router = CommandRouter("this run answers prompts").on(Cancel, self._cancel)
         self.router.on(Interrupt, self._on_interrupt).on(Steer, self._on_steer)
         serve_requests(self.router, board, NOT_ASKED)
-        self._prompted = prompted
+        self._prompted: Callable[[str], object] = prompted or _not_yet
         if prompted is not None:
             self.router.on(GivePrompt, self._on_prompt)
         self._interrupt: Callable[[], bool] = _not_yet
@@ -44,20 +44,20 @@ class ConversationControl:
 
     async def _on_interrupt(self, command: Interrupt) -> Reply:
         if command.session_id not in {"", self._session_id()}:
-            return _elsewhere(command.session_id)
+            return elsewhere(command.session_id)
         message = "interrupted: the conversation so far is kept" if self._interrupt() else "nothing is running"
         return Reply(ok=True, message=message)
 
     async def _on_steer(self, command: Steer) -> Reply:
-        if command.step_id or command.agent_id not in {"", self._session_id()}:
-            return _elsewhere(command.step_id or command.agent_id)
+        if problem := unfit(command, self._session_id()):
+            return problem
         if self._steer(command.text, "" if command.by in OWN_ANSWERS else command.by):
             return Reply(ok=True, message="the agent reads it before its next turn")
         return refusal("refused", "the agent is not working: give it a prompt instead")
 
     async def _on_prompt(self, command: GivePrompt) -> Reply:
-        if self._prompted is None or command.session_id not in {"", self._session_id()}:
-            return _elsewhere(command.session_id)
+        if problem := unfit(command, self._session_id()):
+            return problem
         self._prompted(command.text)
         return Reply(ok=True, message="prompt accepted")
 
@@ -66,5 +66,29 @@ def _not_yet(*_: object) -> bool:
     return False
 
 
-def _elsewhere(name: str) -> Reply:
+def hear_words(router: CommandRouter, session_id: str, tell: Callable[[str, str], bool]) -> None:
+    """Pass words for a run that only plans to ``tell``, with who says them; it returns whether anybody hears them."""
+
+    async def hear(command: Steer | GivePrompt) -> Reply:
+        if problem := unfit(command, session_id):
+            return problem
+        if tell(command.text, command.by):
+            return Reply(ok=True, message="the planner reads it")
+        return refusal("refused", "no plan is being written or waits for an answer here right now")
+
+    router.on(Steer, hear).on(GivePrompt, hear)
+
+
+def unfit(command: Steer | GivePrompt, session_id: str) -> Reply | None:
+    """Return why words can't be taken: they are for another conversation, or more than text; None: they can."""
+    at = command.session_id if isinstance(command, GivePrompt) else command.step_id or command.agent_id
+    if at not in {"", session_id}:
+        return elsewhere(at)
+    if isinstance(command, GivePrompt) and (command.images or command.output_schema is not None):
+        return refusal("refused", "this conversation takes prompts of text alone: leave the rest out")
+    return None
+
+
+def elsewhere(name: str) -> Reply:
+    """The reply to a command for another conversation."""
     return refusal("refused", f"this conversation is not {name[:40]!r}: leave the id out")

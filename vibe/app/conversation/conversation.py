@@ -12,16 +12,7 @@ from anyio import CancelScope, to_thread
 from msgspec import structs
 from msgspec.structs import replace
 
-from ipc.events import (
-    ConversationClearedEvent,
-    ConversationConfiguredEvent,
-    ConversationRewoundEvent,
-    PromptEndedEvent,
-    PromptStartedEvent,
-    SessionEndedEvent,
-    SessionStartedEvent,
-    WarningEvent,
-)
+from ipc import events as e
 from ipc.sink import TaggingSink
 from subagents.agent.budget import Account, Limits
 from vibe import __version__
@@ -34,6 +25,7 @@ from vibe.core.messages import Image, Message, Outcome, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
 from vibe.core.session.rewind import RewindReport
 from vibe.core.session.write_turn import WAITS
+from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.workspace import ReadTracker
 from vibe.shell.process.port import CommandResult
 from vibe.system.errors import UsageError, VibeError
@@ -55,19 +47,17 @@ class Conversation:
 
     Its transcript, account, approvals, read files, tools' states and background commands last from prompt to prompt,
     whatever agent or model answers. ``account`` counts all its prompts, ``approvals`` say how far the agents may go
-    unasked, and ``channel`` is the way of its events. ``session`` is what is saved, ``servers`` are those of MCP.
-    ``conversation_id`` stays as it is.
+    unasked, ``channel`` is the way of its events, and ``commands`` carries out what others ask of it. ``session`` is
+    what is saved, ``servers`` are those of MCP. ``conversation_id`` stays as it is.
     """
 
     def __init__(self, parts: ConversationParts) -> None:
         self._parts = parts
         self.session, self.channel, self.servers = parts.session, parts.channel, parts.servers
-        self.background = parts.background
+        self.background, self.commands = parts.background, parts.control.router
         self.conversation_id = parts.session.session_id
         self._sink = TaggingSink(
-            parts.channel.sink,
-            session_id=lambda: self.session.session_id,
-            conversation_id=self.conversation_id,
+            parts.channel.sink, session_id=lambda: self.session.session_id, conversation_id=self.conversation_id
         )
         self.approvals = parts.setup.engine.approvals(parts.setup.approval_mode, parts.seat.approver)
         self.approvals.tree.neighbours = partial(parts.host.workspaces.writing_beside, parts.hold)
@@ -103,17 +93,23 @@ class Conversation:
         """True while a prompt is being answered."""
         return self._answering is not None or self._occupation is not None
 
-    async def send(
+    async def send(  # noqa: PLR0913  all but the prompt by keyword
         self,
         prompt: str,
         *,
         images: tuple[Image, ...] = (),
         limits: PromptLimits = NO_LIMITS,
         piped: bytes = b"",
+        hand_in: HandIn | None = None,
+        expand: bool = True,
+        prompt_id: str = "",
     ) -> PromptResult:
         """Have a prompt answered; what goes wrong with the work is in the answer. Empty: go on where it was cut off.
 
-        Cancelling this call interrupts the work. ``piped`` is put below the prompt as data.
+        Cancelling this call interrupts the work. ``piped`` is put below the prompt as data. With ``hand_in``
+        the agent ends with a value that fits it: it is the result's, and blank in that of an end without one.
+        Without ``expand``, nothing in the prompt is a command or a mention of a file. Events name it by ``prompt_id``
+        (blank: by a new one).
 
         Raises:
             BusyError: another prompt is being answered.
@@ -124,13 +120,15 @@ class Conversation:
         if self.setup.missing_key is not None:
             raise self.setup.missing_key
         self.setup.pool.renew()
-        asked = Prompt(text=prompt, images=images, limits=limits, piped=piped)
+        asked = Prompt(text=prompt, images=images, limits=limits, piped=piped, hand_in=hand_in, expand=expand)
         self._answering = Answering(asked, self._parts, self._prompt_account)
         if self._parts.control.cancelled:
             self._answering.interrupt()
-        prompt_id, result, outcome, is_new = uuid4().hex, None, Outcome.INTERRUPTED, False
+        prompt_id, result, outcome, is_new = prompt_id or uuid4().hex, None, Outcome.INTERRUPTED, False
         origin = "user" if prompt else "resume"
-        self._sink.publish(PromptStartedEvent(prompt_id=prompt_id, conversation_id=self.conversation_id, origin=origin))
+        self._sink.publish(
+            e.PromptStartedEvent(prompt_id=prompt_id, conversation_id=self.conversation_id, origin=origin)
+        )
         try:
             with self._writing():
                 self._warn_of_weakness()
@@ -190,7 +188,7 @@ class Conversation:
             await shielded(partial(to_thread.run_sync, self.session.clear))
             self._agent, self._reads = None, ReadTracker()
             self._sink.publish(
-                ConversationClearedEvent(conversation_id=self.conversation_id, new_session_id=self.session_id)
+                e.ConversationClearedEvent(conversation_id=self.conversation_id, new_session_id=self.session_id)
             )
 
     async def rewind(
@@ -218,7 +216,7 @@ class Conversation:
                     self.session.transcript.append(UserMessage(f"{HOST_NOTICE}{TAKEN_BACK} {', '.join(changed)}"))
                 return report
             self._sink.publish(
-                ConversationRewoundEvent(
+                e.ConversationRewoundEvent(
                     message_index=message_index,
                     files=changed,
                     conversation_id=self.conversation_id,
@@ -229,7 +227,7 @@ class Conversation:
         raise AssertionError("what is shielded is not cancelled")
 
     def _tell_wait(self, message: str) -> None:
-        self._sink.publish(WarningEvent(code=WAITS, message=message))
+        self._sink.publish(e.WarningEvent(code=WAITS, message=message))
 
     async def fork(self) -> str:
         """Save a copy of the conversation as another session and return its id; this one goes on as it is.
@@ -279,7 +277,7 @@ class Conversation:
             if change.agent is not None and change.model is None:
                 opening = replace(opening, model=None)  # the agent may have one of its own
             made = parts.setup = await to_thread.run_sync(set_up, parts.host, opening, parts.seat)
-            parts.closing.push_async_callback(made.engine.models.aclose)
+            parts.closing.push_async_callback(made.engine.aclose)
             await self.servers.move_to(made.engine)
             self._agent = None
             is_other = made.profile.auto_approve != former.profile.auto_approve
@@ -293,9 +291,9 @@ class Conversation:
         if changed:
             self._sink.publish(structs.replace(now, changed=changed))
 
-    def _choices(self) -> ConversationConfiguredEvent:
+    def _choices(self) -> e.ConversationConfiguredEvent:
         setup = self.setup
-        return ConversationConfiguredEvent(
+        return e.ConversationConfiguredEvent(
             agent=setup.profile.name,
             model=setup.model.key,
             thinking=setup.model.thinking.value,
@@ -316,7 +314,7 @@ class Conversation:
                 outcome = Outcome.INTERRUPTED
             while self.interrupt():  # what it leaves is written down before others may continue the session
                 await self._rested.wait()
-            self._sink.publish(SessionEndedEvent(outcome=outcome.value, exit_code=exit_code))
+            self._sink.publish(e.SessionEndedEvent(outcome=outcome.value, exit_code=exit_code))
             await to_thread.run_sync(self.session.close, outcome)
         self._parts.ending.set()
         await self._parts.ended.wait()
@@ -327,7 +325,7 @@ class Conversation:
         """Publish the first events."""
         setup, sink = self.setup, self._sink
         sink.publish(
-            SessionStartedEvent(
+            e.SessionStartedEvent(
                 workspace=str(setup.opening.workdir),
                 model=setup.model.key,
                 agent=setup.profile.name,
@@ -335,9 +333,9 @@ class Conversation:
             )
         )
         for warning in setup.engine.warnings:
-            sink.publish(WarningEvent(code="start", message=warning))
+            sink.publish(e.WarningEvent(code="start", message=warning))
         if self.session.repaired:
-            sink.publish(WarningEvent(code="session.repaired", message=self.session.repaired))
+            sink.publish(e.WarningEvent(code="session.repaired", message=self.session.repaired))
 
     async def _entitle(self, prompt: str) -> bool:
         """Call a session by its first prompt, here and for others who look for runs; False: it has a title."""
@@ -351,14 +349,14 @@ class Conversation:
         weakness = self.setup.engine.confinement.weakness
         if weakness and weakness != self._told_weakness:
             self._told_weakness = weakness
-            self._sink.publish(WarningEvent(code="sandbox", message=weakness))
+            self._sink.publish(e.WarningEvent(code="sandbox", message=weakness))
 
-    def _ended(self, prompt_id: str, result: PromptResult | None, outcome: Outcome) -> PromptEndedEvent:
+    def _ended(self, prompt_id: str, result: PromptResult | None, outcome: Outcome) -> e.PromptEndedEvent:
         """Return the end of a prompt; of one without a result no more is known than its ``outcome``."""
         if result is None:
-            return PromptEndedEvent(prompt_id=prompt_id, outcome=outcome.value, conversation_id=self.conversation_id)
+            return e.PromptEndedEvent(prompt_id=prompt_id, outcome=outcome.value, conversation_id=self.conversation_id)
         acted = result.acted
-        return PromptEndedEvent(
+        return e.PromptEndedEvent(
             prompt_id=prompt_id,
             outcome=acted.outcome.value,
             conversation_id=self.conversation_id,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from vibe.core.config.paths import VibePaths
@@ -103,8 +103,10 @@ def _bytes_of(name: str, workspace: Workspace, most: int) -> bytes:
         return b""
 
 
-def with_piped(prompt: str, data: bytes, outputs: Path) -> str:
+def with_piped(prompt: str, data: bytes, outputs: Path, masked: Callable[[str], str]) -> str:
     """Return a prompt with what was piped in below it; what is long or no text is kept in the folder ``outputs``.
+
+    A text is ``masked`` first, as what a command prints is.
 
     Raises:
         EnvironmentFailure: it can't be kept.
@@ -115,6 +117,9 @@ def with_piped(prompt: str, data: bytes, outputs: Path) -> str:
         text = decode(data, FILE).text
     except ToolError:
         text = None
+    else:
+        text, plain = masked(text), text
+        data = data if text == plain else text.encode(errors="replace")
     if text is not None and len(data) <= HEAD_BYTES + TAIL_BYTES:
         return f'{prompt}\n\n<stdin bytes="{len(data)}">\n{_defused(text)}\n</stdin>'
     path = _kept(data, outputs)

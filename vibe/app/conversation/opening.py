@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
+from subagents.agent.budget import Limits
 from subagents.step_result import AgentUsage
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.request_board import Company
 from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import McpServerConfig, Thinking
+from vibe.core.hooks.runner import Hook
 from vibe.core.messages import Outcome, Usage
 from vibe.core.tools.manager import ToolClass
 from vibe.core.tools.permissions import ApprovalMode
@@ -53,6 +55,10 @@ class Opening(Struct, frozen=True, kw_only=True):
     """MCP servers that the front end brings, beside those that are configured; one of the same name is passed over."""
     observe: bool = False
     """Whatever the agent may do, it and those it starts only look: nothing is written and no network is reached."""
+    tools: tuple[ToolClass, ...] = ()
+    """Those that the program brings, for the agent and those it starts."""
+    hooks: tuple[Hook, ...] = ()
+    """Those that the program brings, for the same."""
 
     @property
     def title(self) -> str:
@@ -73,13 +79,10 @@ class Seat(Company, frozen=True, kw_only=True):
     """The tool by which the conversation's own agent proposes plans; None: nobody would answer."""
 
 
-class PromptLimits(Struct, frozen=True, kw_only=True):
+class PromptLimits(Limits, frozen=True, kw_only=True):
     """Limits of one prompt, counted from its sending on; None: no limit."""
 
     max_turns: int | None = None
-    max_tokens: int | None = None
-    max_price: float | None = None
-    """In USD."""
     time_limit: float | None = None
     """In seconds."""
 
@@ -99,6 +102,8 @@ class PromptResult(Struct, frozen=True, kw_only=True):
     """The usage of each alone: the conversation's own agent first, then those it started."""
     environment_failed: bool = False
     """The disk or a required server, not the model's work, ended it."""
+    value: Any = UNSET
+    """The value that was handed in; None: none was, or it is null; unset: none was wanted."""
 
     def record(self, session_id: str, channel: Publishing, warnings: Sequence[str]) -> RunRecord:
         """Return it as commands print it; an agent without an id is that of the session."""
@@ -118,6 +123,7 @@ class PromptResult(Struct, frozen=True, kw_only=True):
             duration_s=self.duration_s,
             denied=acted.denied,
             warnings=channel.warnings(warnings),
+            value=self.value,
         )
 
 

@@ -18,7 +18,7 @@ from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import Opening, Seat
 from vibe.app.conversation.session import ChatSession
 from vibe.app.conversation.setup import Setup, set_up
-from vibe.app.engine.event_publishing import listeners_of, publishing
+from vibe.app.engine.event_publishing import publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.tool_servers import ToolServers, tool_servers
 from vibe.core.config.paths import VibePaths
@@ -97,6 +97,8 @@ class Runtime:
             error = raised
         finally:
             with CancelScope(shield=True):
+                if parts is not None and error is None and not parts.ending.is_set():  # cancelled before it was closed
+                    await to_thread.run_sync(session.close, Outcome.INTERRUPTED)
                 await to_thread.run_sync(session.release)
             if parts is not None:
                 parts.error = error
@@ -110,20 +112,13 @@ class Runtime:
         opening, config = setup.opening, setup.engine.config
         seat, board = seat.with_board()
         control = ConversationControl(board, seat.prompted)
-        stack.push_async_callback(setup.engine.models.aclose)
+        stack.push_async_callback(setup.engine.aclose)
         attended = seat.user_input is not None
         started = tool_servers(setup.engine, host, opening.workdir, opening.servers, attended=attended)
         # Who only looks has no server: it is a program that does as it likes.
         servers = ToolServers(setup.engine) if opening.observe else await stack.enter_async_context(started)
         opened = await stack.enter_async_context(
-            publishing(
-                host,
-                seat.listeners,
-                address=config.ipc.address,
-                named=listeners_of(config, host),
-                kept=config.session_logging.enabled,
-                control=control.router,
-            )
+            publishing(host, config, seat.listeners, kept=config.session_logging.enabled, control=control.router)
         )
         own = replace(opened, session_id=session.session_id)
         channel = await own.about(opening.workdir, opening.title)

@@ -84,10 +84,13 @@ def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
         agent=opening.agent or "",
         trust=opening.trust,
         snapshot=True,
+        tools=opening.tools,
+        hooks=opening.hooks,
     )
     engine = build_engine(host.beside(opening.extra_roots), wanted)
     profile = engine.chosen
-    models, alias = engine.models, opening.model or profile.active_model
+    given = host.given.values.get("active_model") if host.given else None
+    models, alias = engine.models, opening.model or given or profile.model
     model = models.resolve_priced(alias) if opening.priced else models.resolve(alias)
     if opening.thinking is not None:
         model = model.model_copy(update={"thinking": opening.thinking})
@@ -126,7 +129,8 @@ def with_proposing(engine: Engine, tool: ToolClass | None) -> ToolManager:
     if tool is None or not config.planner.enabled or config.planner.suggest == "never":
         return engine.tools
     enabled = config.enabled_tools
-    return engine.tools.with_tool(tool).filtered(enabled or None, () if enabled else config.disabled_tools)
+    left_out = config.denied_tools if enabled else (*config.disabled_tools, *config.denied_tools)
+    return engine.tools.with_tool(tool).filtered(enabled or None, left_out)
 
 
 def _missing_key(models: ModelCatalog, model: ModelConfig) -> MissingKeyError | None:

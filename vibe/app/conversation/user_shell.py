@@ -10,15 +10,8 @@ from uuid import uuid4
 
 from ipc.events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent
 from ipc.sink import EventSink
+from vibe.shell.process import runner
 from vibe.shell.process.port import CommandOrder
-from vibe.shell.process.runner import (
-    CommandResult,
-    OutputLimit,
-    OutputPiece,
-    RunningCommand,
-    run_to_end,
-    shell_argv,
-)
 from vibe.shell.process.screen import shown
 from vibe.system.plain_text import plain
 from vibe.system.programs import command_environ
@@ -32,7 +25,7 @@ NO_PAGER = MappingProxyType(dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SY
 
 async def run_for_user(
     command: str, workdir: Path, environ: Mapping[str, str], sink: EventSink, *, in_colour: bool = False
-) -> CommandResult:
+) -> runner.CommandResult:
     """Run a line in the user's shell, unconfined and without an input; cancelling ends it with all it started.
 
     ``in_colour``: it prints to a terminal.
@@ -42,7 +35,7 @@ async def run_for_user(
     """
     call_id = uuid4().hex
 
-    async def show(piece: OutputPiece) -> None:
+    async def show(piece: runner.OutputPiece) -> None:
         sink.publish(
             ToolStreamEvent(
                 tool_call_id=call_id,
@@ -57,11 +50,11 @@ async def run_for_user(
     status, display = "cancelled", CommandDisplay(command=command)
     content, seconds = "", 0.0
     try:
-        argv, limit = tuple(_argv(command, environ)), OutputLimit(raw=in_colour)
+        argv, limit = tuple(_argv(command, environ)), runner.OutputLimit(raw=in_colour)
         variables = {**command_environ(environ), **NO_PAGER}
         order = CommandOrder(argv=argv, cwd=workdir, environ=variables, limit=limit)
-        running = await RunningCommand.start(order, in_terminal=in_colour)
-        result = await run_to_end(running, show)
+        running = await runner.RunningCommand.start(order, in_terminal=in_colour)
+        result = await runner.run_to_end(running, show)
         status, content, seconds = "ok" if result.is_success else "error", _output(result), result.duration_s
         display = CommandDisplay(command=command, exit_code=result.exit_code, duration_s=seconds)
     finally:
@@ -73,7 +66,7 @@ async def run_for_user(
     return result
 
 
-def as_told(command: str, result: CommandResult) -> str:
+def as_told(command: str, result: runner.CommandResult) -> str:
     """Return a command and its output as the model is told of it: without colours, of rewritten lines the last."""
     printed = plain(shown(_output(result)))
     return f"I ran this in the shell:\n$ {command}\n{printed}\n[exit code {result.exit_code}]"
@@ -83,8 +76,8 @@ def _argv(command: str, environ: Mapping[str, str]) -> list[str]:
     """The user's own shell with a line, where it is one that takes lines so; else what runs other lines."""
     shell = environ.get("SHELL", "")
     known = Path(shell).name in SHELLS and os.access(shell, os.X_OK)
-    return [shell, "-c", command] if known else shell_argv(command)
+    return [shell, "-c", command] if known else runner.shell_argv(command)
 
 
-def _output(result: CommandResult) -> str:
+def _output(result: runner.CommandResult) -> str:
     return "\n".join(text.rstrip("\n") for text in (result.stdout, result.stderr) if text.strip())

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from anyio import to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -16,23 +17,21 @@ from vibe.app.engine.host import Host, one_deeper
 from vibe.app.engine.settings import Settings
 from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.agents.models import AgentProfile
-from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config, with_keyring
+from vibe.core.config.loader import ConfigRequest, GivenSettings, LoadedConfig, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths
 from vibe.core.guidance import Guidance, load_guidance
+from vibe.core.hooks.runner import Hook
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.llm.limiter import CallLimiter
-from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.manager import ToolManager, ToolSources
+from vibe.core.tools.hand_in import HAND_IN
+from vibe.core.tools.manager import ToolClass, ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Approver, Files
 from vibe.core.tools.workspace import Workspace, bounds_of
-from vibe.shell.sandbox.confinement import Confinement, remove_abandoned_placeholders
-from vibe.shell.sandbox.port import SandboxUnprovenError
+from vibe.shell.sandbox.confinement import Confinement, confines, remove_remains
 from vibe.shell.sandbox.records import put_back_abandoned, records_of
-from vibe.shell.sandbox.settings import Network
-from vibe.shell.sandbox.temporary import remove_abandoned
 from vibe.system.own_places import OwnPlaces
 
 PROPOSE_PLAN = "propose_plan"
@@ -48,6 +47,8 @@ class EngineRequest(Struct, frozen=True, kw_only=True):
     workdir: Path
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Values by dotted configuration key."""
+    given: GivenSettings | None = None
+    """Further settings of the run; None: those of its host."""
     agent: str | None = None
     """The profile the user chose, which may set anything. Empty: the default one; None: no choice was made."""
     trust: bool = False
@@ -57,6 +58,10 @@ class EngineRequest(Struct, frozen=True, kw_only=True):
     """The script's delays take so many times as long as it says."""
     snapshot: bool = False
     """The prompt shows the workspace's files and git: for an agent that a person talks to."""
+    tools: tuple[ToolClass, ...] = ()
+    """Those that the program brings, for all agents."""
+    hooks: tuple[Hook, ...] = ()
+    """Those that the program brings; they run after those of files."""
 
 
 class Engine(Struct, frozen=True, kw_only=True):
@@ -94,6 +99,11 @@ class Engine(Struct, frozen=True, kw_only=True):
         """The variables, with what the user's ``.env`` adds."""
         return self.loaded.environ
 
+    async def aclose(self) -> None:
+        """Close its connections, and remove its temporary files: the run is over."""
+        await self.models.aclose()
+        await to_thread.run_sync(self.confinement.close)
+
     def workspace(
         self,
         root: Path,
@@ -109,14 +119,10 @@ class Engine(Struct, frozen=True, kw_only=True):
         Reads the file system.
         """
         bounds = bounds_of(self.confinement, self.environ)
-        return Workspace(
-            root=root,
-            extra_roots=extra_roots,
-            read_roots=read_roots,
-            bounds=bounds,
-            files=files or DISK,
-            own_places=self.own_places,
+        workspace = Workspace(
+            root=root, extra_roots=extra_roots, read_roots=read_roots, bounds=bounds, own_places=self.own_places
         )
+        return workspace if files is None else replace(workspace, files=files)
 
 
 ALWAYS_KEPT = "planner.enable_persistence = false has no effect: plans are always kept, `vibe plan clean` removes them"
@@ -131,11 +137,13 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
         UsageError: the configuration, or what it names, is wrong.
     """
     put_back = put_back_abandoned(records_of(host.home))  # before any of it is read
+    request = replace(request, given=request.given or host.given)  # which the processes of steps have to know
     wanted = ConfigRequest(
         home=host.home,
         workdir=request.workdir,
         environ=one_deeper(host.environ),
         flags=request.flags,
+        given=request.given,
         trust_workdir=request.trust,
     )
     loaded = load_config(wanted)
@@ -154,16 +162,18 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
         root=request.workdir,
         project_tools=loaded.project_dir / "tools" if loaded.project_dir else None,
         user_tools=VibePaths(host.home).tools,
-        given=(PROPOSE_PLAN,),
+        given=(PROPOSE_PLAN, HAND_IN),
+        own=request.tools,
     )
     confinement = _confinement(host, loaded, request.workdir)
     with ThreadPoolExecutor(max_workers=2) as beside:
         guided = beside.submit(
             load_guidance, loaded, nested, snapshot=request.snapshot
         )  # which waits for git, as this for bwrap
-        confines = beside.submit(_confines, confinement)
-        tools = ToolManager(replace(sources, is_sandboxed=confines.result), config)
+        is_confined = beside.submit(confines, confinement)
+        tools = ToolManager(replace(sources, is_sandboxed=is_confined.result), config)
         guidance = guided.result()
+        guidance = replace(guidance, hooks=(*guidance.hooks, *request.hooks))
     return Engine(
         request=request,
         loaded=loaded,
@@ -190,7 +200,7 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
 
 def network_flags(*, on: bool) -> Mapping[str, Any]:
     """Return the settings of ``--network``."""
-    return {"sandbox.network": Network.ON.value} if on else {}
+    return {"sandbox.network": "on"} if on else {}
 
 
 def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement:
@@ -202,20 +212,6 @@ def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement
         confinement.choice()
     remove_remains(loaded.environ, workdir)  # this run may never confine a command, and so never look
     return confinement
-
-
-def remove_remains(environ: Mapping[str, str], workdir: Path) -> None:
-    """Remove what runs that were killed left of their commands' confinement; writes in both places."""
-    remove_abandoned(environ.get("TMPDIR"))
-    remove_abandoned_placeholders(workdir)
-
-
-def _confines(confinement: Confinement) -> bool:
-    """Return whether commands are confined here; where that could not be found out, whether they are to be."""
-    try:
-        return confinement.choice().sandbox is not None
-    except SandboxUnprovenError:
-        return True
 
 
 def load_agents(loaded: LoadedConfig, nested: Sequence[Path] = ()) -> AgentManager:

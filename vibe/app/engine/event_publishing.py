@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import ExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, Protocol
 from urllib.parse import quote
 from uuid import uuid4
@@ -16,20 +15,11 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ipc import events as e
 from ipc.bus import EventBus, event_bus
 from ipc.control import Serve, control_server
-from ipc.events import (
-    AssistantDeltaEvent,
-    ErrorEvent,
-    Event,
-    ReasoningDeltaEvent,
-    ToolArgumentsEvent,
-    ToolStreamEvent,
-    WarningEvent,
-)
 from ipc.registry import RunInfo
 from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
-from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.config.models import VibeConfig
 from vibe.core.extensions import LISTENERS, make_extension
@@ -42,7 +32,7 @@ TOLD: Final = (
 )
 """The fields in a log line, if not empty; of reasons only the stable words."""
 
-_TOO_MANY: Final = (AssistantDeltaEvent, ReasoningDeltaEvent, ToolArgumentsEvent, ToolStreamEvent)
+_TOO_MANY: Final = (e.AssistantDeltaEvent, e.ReasoningDeltaEvent, e.ToolArgumentsEvent, e.ToolStreamEvent)
 
 logger = logging.getLogger(__name__)
 
@@ -50,17 +40,17 @@ logger = logging.getLogger(__name__)
 class EventLog:
     """An ``EventSink``: errors and warnings in full, at their level; all else but pieces of answers at DEBUG."""
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: e.Event) -> None:
         """Log the event at its level."""
-        if isinstance(event, ErrorEvent):
+        if isinstance(event, e.ErrorEvent):
             logger.error("%s: %s", event.code, event.message)
-        elif isinstance(event, WarningEvent):
+        elif isinstance(event, e.WarningEvent):
             logger.info("%s: %s", event.code, event.message)
         elif logger.isEnabledFor(logging.DEBUG) and not isinstance(event, _TOO_MANY):
             logger.debug("%s%s", event.__struct_config__.tag, _told(event))
 
 
-def _told(event: Event) -> str:
+def _told(event: e.Event) -> str:
     values = ((name, getattr(event, name, None)) for name in TOLD)
     return "".join(f" {name}={value!r}" for name, value in values if value and not (name == "reason" and " " in value))
 
@@ -78,9 +68,9 @@ class WarningLog:
         self._said: dict[str, None] = {}
         self._more = 0
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: e.Event) -> None:
         """Keep it, if it is a warning that lasts."""
-        if not isinstance(event, WarningEvent) or event.code in PASSING or event.message in self._said:
+        if not isinstance(event, e.WarningEvent) or event.code in PASSING or event.message in self._said:
             return
         if len(self._said) < KEPT_WARNINGS:
             self._said[event.message] = None
@@ -105,7 +95,7 @@ class Listener(EventSink, Protocol):
         ...
 
 
-def listeners_of(config: VibeConfig, host: Host) -> dict[str, Mapping[str, str]]:
+def _listeners_of(config: VibeConfig, host: Host) -> dict[str, Mapping[str, str]]:
     """Return the listeners that are configured, by name, each with the variables it is made with."""
     environ = {**host.environ, "VIBE_HOME": str(host.home)}
     listeners: dict[str, Mapping[str, str]] = dict.fromkeys(config.ipc.listeners, environ)
@@ -126,7 +116,7 @@ class _Guarded(Struct, eq=False):
     _listener: Listener | None
     _record: WarningLog
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: e.Event) -> None:
         if self._listener is not None:
             self._call(partial(self._listener.publish, event))
 
@@ -146,7 +136,7 @@ class _Guarded(Struct, eq=False):
             self._listener = None
             logger.exception("the listener %s failed", self._name)
             message = f"the listener {self._name!r} failed and has heard no more: {error}"
-            self._record.publish(WarningEvent(code="listener", message=message))
+            self._record.publish(e.WarningEvent(code="listener", message=message))
 
 
 class Publishing(Struct, frozen=True, kw_only=True):
@@ -155,8 +145,6 @@ class Publishing(Struct, frozen=True, kw_only=True):
     sink: EventSink
     """Takes the run's events."""
     bus: EventBus
-    source: str
-    """The name of the run for subscribers."""
     session_id: str
     heard: WarningLog
     named: tuple[_Guarded, ...] = ()
@@ -181,18 +169,18 @@ class Publishing(Struct, frozen=True, kw_only=True):
 @asynccontextmanager
 async def publishing(
     host: Host,
+    config: VibeConfig,
     listeners: Sequence[EventSink],
     *,
     address: str | None = None,
-    named: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    control: Serve,
     kept: bool = True,
-    control: Serve | None = None,
 ) -> AsyncGenerator[Publishing]:
     """Open the bus for one run; it closes, with all that was published on disk, when the block ends.
 
-    ``named`` are the listeners of installed packages that hear it besides ``listeners``, each with its variables.
-    ``kept``: the events stay for a while after the run. ``control`` carries out commands from outside (None: the run
-    takes none).
+    The listeners of installed packages that the settings name hear it besides ``listeners``. ``address`` None: as
+    configured. ``kept``: the events stay for a while after the run. ``control`` carries out commands from
+    outside.
 
     Raises:
         UsageError: there are two vibes above this one, or there is no such listener.
@@ -204,17 +192,15 @@ async def publishing(
     info = RunInfo(cwd="", session_id=session_id, kept=kept)
     bus_of = partial(EventBus, host.home, source=source, info=info, runtime_dir=host.runtime_dir)
     async with (
-        event_bus(partial(bus_of, address=address or None)) as bus,
-        control_server(bus.entry, control or CommandRouter("this run only plans: stop it with Ctrl-C or SIGTERM")),
+        event_bus(partial(bus_of, address=address or config.ipc.address or None)) as bus,
+        control_server(bus.entry, control),
     ):
         heard = WarningLog()
         guarded: list[_Guarded] = []
         with ExitStack() as open_ones:
-            for name, environ in named.items():
+            for name, environ in _listeners_of(config, host).items():
                 listener = make_extension(LISTENERS, name, environ)
                 guarded.append(open_ones.enter_context(closing(_Guarded(name, listener, heard))))
             root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners, *guarded]))
             sink = TaggingSink(root, session_id=session_id)
-            yield Publishing(
-                sink=sink, bus=bus, source=source, session_id=session_id, heard=heard, named=tuple(guarded)
-            )
+            yield Publishing(sink=sink, bus=bus, session_id=session_id, heard=heard, named=tuple(guarded))

@@ -17,12 +17,14 @@ from uuid import uuid4
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from vibe.system.errors import UsageError
-from vibe.system.files import FolderLocks
-from vibe.system.own_places import OwnPlaces
+from vibe.core.config.paths import absolute, in_utf8
+from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.files import FolderLocks, typed_path
+from vibe.system.own_places import NO_HOME, OwnPlaces, user_home_of
 from vibe.system.programs import guarded
 
 if TYPE_CHECKING:
+    from vibe.core.config.loader import GivenSettings
     from vibe.core.llm.limiter import CallLimiter
     from vibe.core.llm.retry import RetryPolicy
     from vibe.core.session.write_turn import WriteTurn
@@ -91,6 +93,8 @@ class Host(Struct, frozen=True, kw_only=True):
     """The limiters of calls by provider, which all runs of this host share."""
     results: tuple[Path, ...] = ()
     """The files that its runs are to leave for a caller."""
+    given: GivenSettings | None = None
+    """Settings of its runs that go before, or beside, the configured ones; None: there are none."""
 
     @property
     def runtime_dir(self) -> Path | None:
@@ -119,6 +123,53 @@ class Host(Struct, frozen=True, kw_only=True):
         from vibe.core.session.write_turn import WriteTurn  # noqa: PLC0415  as above
 
         return WriteTurn(folders, name, self.environ, self.patience, self.workspaces.locks)
+
+
+HOME_VARIABLE = "VIBE_HOME"
+HOME_DIRECTORY = ".vibe"
+
+
+def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
+    """The user's vibe folder, as the variables have it.
+
+    Raises:
+        EnvironmentFailure: they have none, and the system knows no home of this user.
+    """
+    chosen = environ.get(HOME_VARIABLE)
+    user_home = user_home_of(environ)
+    if not chosen and user_home == NO_HOME:
+        raise EnvironmentFailure(f"no home directory: set {HOME_VARIABLE} to a folder for vibe")
+    home = Path(absolute(chosen, cwd, user_home)) if chosen else user_home / HOME_DIRECTORY
+    if in_utf8(home) != str(home):
+        raise EnvironmentFailure(
+            f"the home folder {in_utf8(home)!r} can't be used because its name is not UTF-8: "
+            f"set {HOME_VARIABLE} to another"
+        )
+    return home
+
+
+def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
+    """The folder a flag names (relative to ``cwd``), or ``cwd``.
+
+    Raises:
+        UsageError: there is no such folder, or none that can be written down.
+    """
+    folder = typed_path(cwd, given) if given else cwd
+    if not folder.is_dir():
+        where = f"{flag} {given}" if given else f"the current folder, {cwd}"
+        raise UsageError(f"{where}: no such folder")
+    return utf8_folder(folder.resolve())
+
+
+def utf8_folder(folder: Path) -> Path:
+    """The folder, which what is kept of a run will name.
+
+    Raises:
+        UsageError: its name is not UTF-8, as JSON, TOML and events have to be.
+    """
+    if in_utf8(folder) != str(folder):
+        raise UsageError(f"the folder {in_utf8(folder)!r} can't be used because its name is not UTF-8: rename it")
+    return folder
 
 
 def allow_open_files() -> None:

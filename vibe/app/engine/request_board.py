@@ -4,31 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
 import anyio
 from anyio import CancelScope, move_on_after
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
+from ipc import events as e
 from ipc.commands import AnswerQuestion, Approve, Decide, Reply, Requests, tag_of
 from ipc.control import refusal
-from ipc.events import (
-    AnswerEvent,
-    ApprovalDecisionEvent,
-    ApprovalRequestEvent,
-    Event,
-    PlanCompletedEvent,
-    PlanDecisionEvent,
-    PlanPausedEvent,
-    QuestionEvent,
-    RequestWithdrawnEvent,
-)
 from ipc.sink import EventSink
 from vibe.app.engine.command_router import CommandRouter
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver
-from vibe.core.tools.questions import Answer, Question, UserInput
+from vibe.core.tools.questions import Question, QuestionAnswer, UnansweredError, UserInput
 
 BY_PERSON = "user"
 BY_NOBODY = "nobody"
@@ -44,49 +34,65 @@ SHORTEST = 4
 SHOWN_ID = 8
 SHOWN = 100
 
-APPROVAL = "approval"
-QUESTION = "question"
-DECISION = "decision"
-TOLD = ("tool_call_id", "tool", "arguments", "rule", "reason", "diff", "covers", "edits", "preview", "cwd", "confined")
-"""Fields of the event that announces a call, as an answer needs them."""
-ANSWERED_WITH = {APPROVAL: tag_of(Approve), QUESTION: tag_of(AnswerQuestion), DECISION: tag_of(Decide)}
+Request: TypeAlias = e.ApprovalRequestEvent | e.QuestionEvent | e.PlanDecisionEvent
+"""The event that opened a request; it has all that an answer needs."""
+KINDS: Mapping[type[Request], tuple[str, str]] = {
+    e.ApprovalRequestEvent: ("approval", tag_of(Approve)),
+    e.QuestionEvent: ("question", tag_of(AnswerQuestion)),
+    e.PlanDecisionEvent: ("decision", tag_of(Decide)),
+}
+"""The name of a request, and the command that answers it."""
+TOLD: Mapping[type[Request], tuple[str, ...]] = {
+    e.ApprovalRequestEvent: (
+        *("tool_call_id", "tool", "arguments", "rule", "reason", "diff", "covers", "edits", "preview", "cwd"),
+        "confined",
+    ),
+    e.QuestionEvent: ("questions",),
+    e.PlanDecisionEvent: (
+        *("options", "labels", "descriptions", "multi_select", "default", "timeout_seconds", "attempt"),
+    ),
+}
+"""Its fields that those who answer from elsewhere are told."""
 
 
-class RequestOrigin(Struct, frozen=True):
-    """The place a request comes from; None: unknown, or outside plans, steps and subagents."""
-
-    session_id: str | None = None
-    plan_id: str | None = None
-    agent_id: str | None = None
-    step_id: str | None = None
+def step_of(request: Request) -> str | None:
+    """Return the step that a request is about; None: none, or it is not known."""
+    own = request.step_id if isinstance(request, e.PlanDecisionEvent) else None
+    return own or request.subagent_step_id
 
 
-class OpenRequest(Struct, frozen=True, kw_only=True):
-    """Open request; ``details`` are what an answer needs."""
+def summary_of(request: Request) -> str:
+    """Return what is asked, in a line."""
+    match request:
+        case e.ApprovalRequestEvent():
+            return request.summary
+        case e.QuestionEvent():
+            return " / ".join(str(each["question"]) for each in request.questions)
+        case e.PlanDecisionEvent():
+            return request.question
 
-    request_id: str
-    kind: str
-    summary: str
-    origin: RequestOrigin
-    details: dict[str, Any]
 
-    @property
-    def document(self) -> dict[str, Any]:
-        """The request as data; see ``ipc.commands.Requests``."""
-        return {
-            "request_id": self.request_id,
-            "kind": self.kind,
-            "answer_with": ANSWERED_WITH[self.kind],
-            "summary": self.summary,
-            **asdict(self.origin),
-            **self.details,
-        }
+def document_of(request: Request) -> dict[str, Any]:
+    """Return a request as data; see ``ipc.commands.Requests``."""
+    kind, answer_with = KINDS[type(request)]
+    return {
+        "request_id": request.request_id,
+        "kind": kind,
+        "answer_with": answer_with,
+        "summary": summary_of(request),
+        "session_id": request.session_id or None,
+        "plan_id": request.plan_id,
+        "agent_id": request.subagent_id,
+        "step_id": step_of(request),
+        **({"opened": request.ts} if isinstance(request, e.PlanDecisionEvent) else {}),
+        **{name: getattr(request, name) for name in TOLD[type(request)]},
+    }
 
 
 class _Replies(Struct, frozen=True):
     """Answers to an agent's questions; None: the user declined to answer."""
 
-    answers: Sequence[Answer] | None
+    answers: Sequence[QuestionAnswer] | None
     by: str
 
 
@@ -103,7 +109,7 @@ A = TypeVar("A", bound=ApprovalAnswer | _Replies)
 class _Asked(Struct, Generic[A], eq=False):
     """A request with its answer, once there is one; ``scope`` is cancelled then."""
 
-    about: OpenRequest
+    request: Request
     scope: CancelScope = field(default_factory=CancelScope)
     answer: A | None = None
 
@@ -115,75 +121,74 @@ class RequestBoard(Struct, eq=False):
     answers by commands. What has an answer is withdrawn from the others. Without a person a request waits for
     ``patience_s`` and is then denied, or left without an answer.
 
-    As an EventSink it hears where requests come from, and of the decisions that plans wait for. Those it lists; the
-    plan's run judges the answers to them.
+    As an EventSink it hears of requests, with where they come from, and of the decisions that plans wait for. Those it
+    lists; the plan's run judges the answers to them.
     """
 
     _approver: Approver | None = None
     _user_input: UserInput | None = None
     patience_s: float = SECONDS_WITHOUT_PERSON
-    _origins: dict[str, RequestOrigin] = field(default_factory=dict[str, RequestOrigin])
+    _announced: dict[str, e.ApprovalRequestEvent | e.QuestionEvent] = field(
+        default_factory=dict[str, e.ApprovalRequestEvent | e.QuestionEvent]
+    )
     _asked: dict[str, _Asked[Any]] = field(default_factory=dict[str, _Asked[Any]])
-    _decisions: dict[tuple[str | None, str], OpenRequest] = field(
-        default_factory=dict[tuple[str | None, str], OpenRequest]
+    _decisions: dict[tuple[str | None, str], e.PlanDecisionEvent] = field(
+        default_factory=dict[tuple[str | None, str], e.PlanDecisionEvent]
     )
     _answered: dict[str, _Said] = field(default_factory=dict[str, _Said])
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     @property
-    def open(self) -> list[OpenRequest]:
+    def open(self) -> list[Request]:
         """Everything that waits for an answer: approvals, then questions, then decisions."""
-        asked = sorted((each.about for each in self._asked.values()), key=lambda about: about.kind)
+        asked = sorted((each.request for each in self._asked.values()), key=lambda request: KINDS[type(request)])
         return [*asked, *self._decisions.values()]
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: e.Event) -> None:
         """Note a request, an answer or a decision."""
         match event:
-            case ApprovalRequestEvent() | QuestionEvent():
-                self._origins[event.request_id] = _origin(event)
-            case ApprovalDecisionEvent() | AnswerEvent() | RequestWithdrawnEvent():
-                self._origins.pop(event.request_id, None)
+            case e.ApprovalRequestEvent() | e.QuestionEvent():
+                self._announced[event.request_id] = event
+            case e.ApprovalDecisionEvent() | e.AnswerEvent() | e.RequestWithdrawnEvent():
+                self._announced.pop(event.request_id, None)
                 self._tell_changed()
-            case PlanDecisionEvent(selections=(), by=""):
-                self._decisions[event.plan_id, event.decision_id] = decision_request(event)
-            case PlanDecisionEvent():
+            case e.PlanDecisionEvent(selections=(), by=""):
+                self._decisions[event.plan_id, event.decision_id] = event
+            case e.PlanDecisionEvent():
                 if self._decisions.pop((event.plan_id, event.decision_id), None) is not None:
                     chosen = f"decided ({', '.join(event.selections)})" if event.selections else "left open"
                     self._remember(event.decision_id, _Said(chosen, event.by))
-            case PlanPausedEvent() | PlanCompletedEvent():  # no agent waits any more
+            case e.PlanPausedEvent() | e.PlanCompletedEvent():  # no agent waits any more
                 self._decisions = {key: each for key, each in self._decisions.items() if key[0] != event.plan_id}
             case _:
                 pass
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
-    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        """Return the first answer; see ``Approver``."""
-        details = {name: getattr(request, name) for name in TOLD}
-        about = self._about(request.request_id, APPROVAL, request.summary, details)
+    async def approve(self, request: e.ApprovalRequestEvent) -> ApprovalAnswer:
+        """Return the first answer; see ``Approver``. The person is told where it comes from."""
+        known = self._announced.get(request.request_id)
+        request = known if isinstance(known, e.ApprovalRequestEvent) else request
         person = None if self._approver is None else partial(self._approver.approve, request)
         why = f"no answer within {self.patience_s / 60:g} minutes"
         late = ApprovalAnswer(allow=False, reason=why, by=BY_TIMEOUT)
-        answer = await self._first(_Asked(about), person, late)
+        answer = await self._first(_Asked(request), person, late)
         return answer or ApprovalAnswer(allow=False, by=BY_NOBODY)
 
-    async def ask(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+    async def ask(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
         """Return the first answers; see ``UserInput``."""
         request_id = request_id or uuid4().hex
-        details = {"questions": [question.model_dump(mode="json") for question in questions]}
-        about = self._about(request_id, QUESTION, " / ".join(each.question for each in questions), details)
+        put = tuple(question.model_dump(mode="json") for question in questions)
+        request = self._announced.get(request_id) or e.QuestionEvent(request_id=request_id, questions=put)
         ask = self._user_input
         person = None if ask is None else partial(_ask_person, ask, questions, request_id)
-        replies = await self._first(_Asked(about), person, _Replies(None, BY_TIMEOUT))
+        replies = await self._first(_Asked(request), person, _Replies(None, BY_TIMEOUT))
         return replies and replies.answers
-
-    def _about(self, request_id: str, kind: str, summary: str, details: Mapping[str, Any]) -> OpenRequest:
-        origin = self._origins.get(request_id, RequestOrigin())
-        return OpenRequest(request_id=request_id, kind=kind, summary=summary, origin=origin, details=dict(details))
 
     async def _first(self, asked: _Asked[A], person: Callable[[], Awaitable[A]] | None, late: A) -> A | None:
         """Wait for the first answer, here or by a command, else return ``late``. Cancelling withdraws the request."""
-        self._asked[asked.about.request_id] = asked
+        request_id = asked.request.request_id
+        self._asked[request_id] = asked
         self._tell_changed()
         try:
             with asked.scope:
@@ -191,15 +196,15 @@ class RequestBoard(Struct, eq=False):
                     await anyio.sleep(self.patience_s)
                 self._settle(asked, late if person is None else await person())
         finally:
-            del self._asked[asked.about.request_id]
-            self._origins.pop(asked.about.request_id, None)
+            del self._asked[request_id]
+            self._announced.pop(request_id, None)
         return asked.answer
 
     def _settle(self, asked: _Asked[A], answer: A) -> None:
         """Keep the answer, if it is the first."""
         if asked.answer is None:
             asked.answer = answer
-            self._remember(asked.about.request_id, _said(answer))
+            self._remember(asked.request.request_id, _said(answer))
 
     def _remember(self, request_id: str, said: _Said) -> None:
         self._answered[request_id] = said
@@ -213,7 +218,7 @@ class RequestBoard(Struct, eq=False):
     async def _announced_are_asked(self) -> None:
         """Wait until every request that was announced can be listed and answered."""
         with move_on_after(ANNOUNCED_SECONDS):
-            while self._origins.keys() - self._asked.keys() - self._answered.keys():
+            while self._announced.keys() - self._asked.keys() - self._answered.keys():
                 await self._changed.wait()
 
     # --- commands -------------------------------------------------------------------------------------------------
@@ -221,7 +226,7 @@ class RequestBoard(Struct, eq=False):
     async def list_open(self, _: Requests) -> Reply:
         """Tell what is open."""
         await self._announced_are_asked()
-        requests = [request.document for request in self.open]
+        requests = [*map(document_of, self.open)]
         count = {0: "no request is open", 1: "1 request is open"}.get(
             len(requests), f"{len(requests)} requests are open"
         )
@@ -229,32 +234,34 @@ class RequestBoard(Struct, eq=False):
 
     async def answer(self, command: Approve | AnswerQuestion) -> Reply:
         """Take an answer about a call or to an agent's questions, or refuse it with the reason."""
-        key = await self._meant(command.request_id, APPROVAL if isinstance(command, Approve) else QUESTION)
+        kind = e.ApprovalRequestEvent if isinstance(command, Approve) else e.QuestionEvent
+        key = await self._meant(command.request_id, kind)
         if isinstance(key, Reply):
             return key
         asked = self._asked.get(key)
-        details = None if asked is None else asked.about.details
+        request = None if asked is None else asked.request
         try:
-            given = _approved(command, details) if isinstance(command, Approve) else _replied(command, details)
+            given = _approved(command, request) if isinstance(command, Approve) else _replied(command, request)
         except ValueError as error:
             return refusal("refused", str(error))
         return self._taken(key, asked, given)
 
-    async def _meant(self, given: str, kind: str) -> str | Reply:
+    async def _meant(self, given: str, kind: type[Request]) -> str | Reply:
         """Return the id of the request that is meant, or why it can't be answered so."""
         await self._announced_are_asked()
-        kinds = {request.request_id: request.kind for request in self.open}
+        kinds = {request.request_id: type(request) for request in self.open}
         known = {*kinds, *self._answered}
         found = (
             [given] if given in known else [key for key in known if len(given) >= SHORTEST and key.startswith(given)]
         )
         if len(found) != 1:
-            waiting = ", ".join(f"{_short(each)} ({each.summary[:SHOWN]})" for each in self.open) or "none"
+            waiting = ", ".join(f"{_short(each)} ({summary_of(each)[:SHOWN]})" for each in self.open) or "none"
             problem = f"{given[:40]!r} matches several requests" if found else f"no request {given[:40]!r} is open"
             return refusal("refused", f"{problem}; open: {waiting}")
         (key,) = found
-        if kinds.get(key, kind) != kind:
-            return refusal("refused", f"request {key} is a {kinds[key]}: answer it with {ANSWERED_WITH[kinds[key]]!r}")
+        if kinds.get(key, kind) is not kind:
+            own, answer_with = KINDS[kinds[key]]
+            return refusal("refused", f"request {key} is a {own}: answer it with {answer_with!r}")
         return key
 
     def _taken(self, key: str, asked: _Asked[Any] | None, answer: ApprovalAnswer | _Replies) -> Reply:
@@ -266,6 +273,40 @@ class RequestBoard(Struct, eq=False):
         if first == said:
             return Reply(ok=True, message=first.words, data=data)
         return Reply(ok=False, message=f"already {first.words} by {first.by}", reason="refused", data=data)
+
+
+class Absentee(Struct, frozen=True):
+    """An ``Approver`` who leaves the answers to others, who give them by commands until ``over`` returns.
+
+    Then all is denied for ``reason`` or left open. ``answer`` is a ``UserInput``, and ``decide`` is asked what a plan
+    waits for.
+    """
+
+    over: Callable[[], Awaitable[object]]
+    reason: str
+    by: str = BY_NOBODY
+
+    async def approve(self, request: e.ApprovalRequestEvent) -> ApprovalAnswer:  # noqa: ARG002  the port's
+        """Deny the call in the end."""
+        await self.over()
+        return ApprovalAnswer(allow=False, reason=self.reason, by=self.by)
+
+    async def answer(self, questions: Sequence[Question], request_id: str = "") -> None:  # noqa: ARG002  as above
+        """Leave the questions without an answer in the end.
+
+        Raises:
+            UnansweredError: always.
+        """
+        await self.over()
+        raise UnansweredError(self.reason)
+
+    async def decide(self, decision: e.PlanDecisionEvent) -> None:  # noqa: ARG002  as above
+        """Leave the decision open in the end."""
+        await self.over()
+
+
+AN_HOUR = Absentee(partial(anyio.sleep, SECONDS_WITHOUT_PERSON), "no answer within an hour", BY_TIMEOUT)
+"""Whoever answers has an hour for it."""
 
 
 class Company(Struct, frozen=True, kw_only=True):
@@ -304,23 +345,6 @@ def serve_requests(table: CommandRouter, board: RequestBoard | None, not_asked: 
         table.on(Requests, board.list_open).on(Approve, board.answer).on(AnswerQuestion, board.answer)
 
 
-def _origin(event: ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent) -> RequestOrigin:
-    return RequestOrigin(event.session_id or None, event.plan_id, event.subagent_id, event.subagent_step_id)
-
-
-def decision_request(event: PlanDecisionEvent) -> OpenRequest:
-    """Return a decision that a plan waits for, by the event that opened it."""
-    names = ("options", "labels", "descriptions", "multi_select", "default", "timeout_seconds", "attempt")
-    origin = _origin(event)
-    return OpenRequest(
-        request_id=event.decision_id,
-        kind=DECISION,
-        summary=event.question,
-        origin=replace(origin, step_id=event.step_id or origin.step_id),
-        details={"opened": event.ts, **{name: getattr(event, name) for name in names}},
-    )
-
-
 async def _ask_person(ask: UserInput, questions: Sequence[Question], request_id: str) -> _Replies:
     return _Replies(await ask(questions, request_id), BY_PERSON)
 
@@ -334,43 +358,44 @@ def _said(answer: ApprovalAnswer | _Replies) -> _Said:
     return _Said(f"answered ({'; '.join(each.answer for each in answer.answers)[:SHOWN]})", answer.by)
 
 
-def _approved(command: Approve, details: Mapping[str, Any] | None) -> ApprovalAnswer:
-    """Return the answer about a call; ``details`` None: it has one already.
+def _approved(command: Approve, request: Request | None) -> ApprovalAnswer:
+    """Return the answer about a call; ``request`` None: it has one already.
 
     Raises:
         ValueError: a yes can't reach so far.
     """
     scope = ApprovalScope(command.scope if command.allow else "once")
-    if details is not None and scope is ApprovalScope.EDITS and not details["edits"]:
+    open_call = request if isinstance(request, e.ApprovalRequestEvent) else None
+    if open_call is not None and scope is ApprovalScope.EDITS and not open_call.edits:
         raise ValueError("this is not a file edit, so approving all edits does not cover it")
-    if details is not None and scope in {ApprovalScope.SESSION, ApprovalScope.ALWAYS} and not details["covers"]:
+    if open_call is not None and scope in {ApprovalScope.SESSION, ApprovalScope.ALWAYS} and not open_call.covers:
         raise ValueError(f"this can be allowed once, but not for {scope}")
     return ApprovalAnswer(allow=command.allow, scope=scope, reason=command.reason, by=command.by)
 
 
-def _replied(command: AnswerQuestion, details: Mapping[str, Any] | None) -> _Replies:
-    """Return the answers as the agent gets them; ``details`` None: it has some already.
+def _replied(command: AnswerQuestion, request: Request | None) -> _Replies:
+    """Return the answers as the agent gets them; ``request`` None: it has some already.
 
     Raises:
         ValueError: they don't fit the questions.
     """
     given, by = command.answers, command.by
-    if details is None:
-        return _Replies([Answer(question="", answer=", ".join(each)) for each in given] or None, by)
-    questions = details["questions"]
+    if not isinstance(request, e.QuestionEvent):
+        return _Replies([QuestionAnswer(question="", answer=", ".join(each)) for each in given] or None, by)
+    questions = request.questions
     if given and len(given) != len(questions):
         raise ValueError(f"give one answer per question: {len(questions)} expected, {len(given)} given")
     return _Replies([_answer(question, each, by) for question, each in zip(questions, given, strict=False)] or None, by)
 
 
-def _answer(question: Mapping[str, Any], given: Sequence[str], by: str) -> Answer:
+def _answer(question: Mapping[str, Any], given: Sequence[str], by: str) -> QuestionAnswer:
     labels = [option["label"] for option in question["options"]]
     is_other = not all(text in labels for text in given)
     if len(given) > 1 and (is_other or not question["multi_select"]):
         most = f"labels from {', '.join(labels)}" if question["multi_select"] else "one answer"
         raise ValueError(f"{question['question'][:SHOWN]!r} takes {most}; got {', '.join(given)[:SHOWN]!r}")
-    return Answer(question=question["question"], answer=", ".join(given), is_other=is_other, by=by)
+    return QuestionAnswer(question=question["question"], answer=", ".join(given), is_other=is_other, by=by)
 
 
-def _short(request: OpenRequest) -> str:
-    return request.request_id if request.kind == DECISION else request.request_id[:SHOWN_ID]
+def _short(request: Request) -> str:
+    return request.request_id if isinstance(request, e.PlanDecisionEvent) else request.request_id[:SHOWN_ID]

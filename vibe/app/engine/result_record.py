@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 from msgspec.structs import replace
 
 from planner.state.state import RemovedStep, StepState
@@ -53,11 +54,11 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     """One run, as it ended."""
 
     outcome: Outcome
-    session_id: str
-    result: str
-    duration_s: float
-    usage: Usage
-    cost_usd: float | None
+    session_id: str = ""
+    result: str = ""
+    duration_s: float = 0.0
+    usage: Usage = Usage()
+    cost_usd: float | None = 0.0
     reason: str | None = None
     """A stable word for why it did not complete."""
     detail: str = ""
@@ -72,6 +73,16 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     warnings: Sequence[str] = ()
     exit_code: int = 0
     """The exit code of the process."""
+    value: Any = UNSET
+    """The answer where one of a JSON Schema was wanted; None: there is none, or it is null."""
+
+    @property
+    def answer(self) -> str:
+        """The answer in words, or the value as JSON where one was wanted; blank: there is none."""
+        if self.value is UNSET:
+            return self.result
+        is_there = self.outcome in {Outcome.COMPLETED, Outcome.BLOCKED}
+        return json.dumps(self.value, ensure_ascii=False) if is_there else ""
 
     def after_signal(self, exit_code: int | None) -> RunRecord:
         """Return the record of this run if a signal with that exit code came meanwhile (None: none did).
@@ -101,6 +112,8 @@ class RunRecord(Struct, frozen=True, kw_only=True):
             "denied": [structs.asdict(denial) for denial in self.denied],
             "warnings": list(self.warnings),
         }
+        if self.value is not UNSET:
+            document["value"] = self.value
         if self.plan_id is not None:
             document["plan_id"] = self.plan_id
         if self.steps is not None:

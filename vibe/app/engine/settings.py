@@ -14,10 +14,9 @@ from pydantic import BaseModel
 from vibe.app.engine.host import Host
 from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
-from vibe.core.config.models import VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, find_project_dir, shown
-from vibe.core.config.schema import Key, annotation_at, entry_of, leaves, parse_word, section_of, suggestion, written
-from vibe.core.config.writer import ConfigWriter, parse_key
+from vibe.core.config.schema import Key, leaves, parse_key, parse_word, section_at, suggestion, type_of, written
+from vibe.core.config.writer import ConfigWriter
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.system.errors import ConfigError, UsageError, did_you_mean
 from vibe.system.own_places import user_home_of
@@ -42,7 +41,7 @@ class UnknownSettingError(UsageError):
     """No such key."""
 
     def __init__(self, key: Key) -> None:
-        near = suggestion(key[-1], _section(key[:-1]), key[:-1])
+        near = suggestion(key[-1], section_at(key[:-1]), key[:-1])
         hint = did_you_mean(near, "see `vibe config show`")
         super().__init__(f"unknown setting {written(key)!r}: {hint}")
 
@@ -54,7 +53,9 @@ class Settings:
         self._host = host
         self._workdir = workdir
         self._user_home = user_home_of(host.environ)
-        self._request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust)
+        self._request = ConfigRequest(
+            home=host.home, workdir=workdir, environ=host.environ, given=host.given, trust_workdir=trust
+        )
 
     def load(self, drafts: Mapping[Path, Path] | None = None) -> LoadedConfig:
         """The settings, with ``drafts`` in place of files.
@@ -142,15 +143,6 @@ class Settings:
             yield ShownSetting(key=written(key), value=_masked(key, value, loaded.environ), origin=origin)
 
 
-def _section(table: Key) -> type[BaseModel]:
-    """The model of a table, as far as there is one."""
-    section: type[BaseModel] = VibeConfig
-    for name in table:
-        field = section.model_fields.get(name)  # none: the name of an entry, or a misspelling
-        section = (field and (section_of(field.annotation) or entry_of(field.annotation))) or section
-    return section
-
-
 def _about(problem: ConfigError, key: str) -> bool:
     """Return whether a problem concerns a key, its table or the file as a whole."""
     return not problem.key or problem.key.startswith(key) or key.startswith(problem.key)
@@ -162,15 +154,8 @@ def _annotation(key: Key) -> Any:
     Raises:
         UnknownSettingError: there is no such setting.
     """
-    section: Any = VibeConfig
-    if len(key) == 3 and key[1].startswith("["):
-        group = VibeConfig.model_fields.get(key[0])
-        section = entry_of(group.annotation) if group else None
-        if section is None or key[2] not in section.model_fields:
-            raise UnknownSettingError(key)
-        return section.model_fields[key[2]].annotation
-    annotation = annotation_at(key)
-    if annotation is None or (key not in set(leaves()) and key[0] != "tools"):
+    annotation, is_entry = type_of(key), len(key) == 3 and key[1].startswith("[")
+    if annotation is None or not (is_entry or key in set(leaves()) or key[0] == "tools"):
         raise UnknownSettingError(key)
     return annotation
 

@@ -68,8 +68,10 @@ class ToolServers:
                 return f"The prompt {prompt.name!r} of the MCP server {owner!r}:\n\n{text}"
         return None
 
-    async def equip(self, sink: EventSink) -> Engine:
+    async def equip(self, sink: EventSink, *, waits: bool = True) -> Engine:
         """Wait for the servers, once, announce how each stands, and give the engine's agents their tools.
+
+        If it is not to wait, since there is no agent yet, it does so as each of them is ready.
 
         Raises:
             EnvironmentFailure: a server that is required is not there.
@@ -81,7 +83,9 @@ class ToolServers:
             sink.publish(WarningEvent(code="start", message=message))
         if self._servers is None or self._is_equipped:
             return self._engine
-        self._sink = sink
+        self._sink, self._is_equipped = sink, not waits
+        if not waits:
+            return self._engine
         self._announce(sink, *(state for state in self._servers.states() if state.status.value == STARTING))
         try:
             await self._servers.wait_ready()
@@ -106,7 +110,7 @@ class ToolServers:
 
     async def refresh(self) -> None:
         """Take over the tools that the servers offer by now; agents see them from their next turn on."""
-        if self._sink is not None:
+        if self._sink is not None and self._is_equipped:
             await self._adopt()
             self._announce(self._sink, *(self._servers.states() if self._servers else ()))
 

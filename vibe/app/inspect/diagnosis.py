@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import time
@@ -96,7 +97,8 @@ def _ok(subject: str, detail: str) -> Finding:
 
 
 def _home(home: Path) -> Finding:
-    existing = next(folder for folder in (home, *home.parents) if folder.exists())
+    # Path.exists would raise for what lies in a folder that is closed to us.
+    existing = next(folder for folder in (home, *home.parents) if os.path.exists(folder))  # noqa: PTH110  as said
     probe = existing / ".vibe-probe"
     try:
         probe.touch()
@@ -185,6 +187,9 @@ def _reached(provider: ProviderConfig) -> Iterator[Finding]:
         detail = f"{provider.api_base} can't be reached ({error}): check the address, the network and the proxy"
         yield Finding("network", CheckState.FAILED, detail)
         return
+    except VibeError as error:  # a proxy that is none
+        yield Finding("network", CheckState.FAILED, str(error))
+        return
     yield _ok("network", f"{urlsplit(provider.api_base).netloc} can be reached")
     with suppress(TypeError, ValueError):  # no date, or none that makes sense
         yield _clock(parsedate_to_datetime(answered.headers.get("date")).timestamp() - time.time())
@@ -250,7 +255,7 @@ async def _sent_and_seen(home: Path, runtime_dir: Path | None) -> None:
 def _first_line(argv: list[str]) -> str:
     try:
         ended = subprocess.run(  # noqa: S603  a program of the PATH, asked for its version
-            argv, capture_output=True, timeout=PROGRAM_SECONDS, check=False, text=True
+            argv, capture_output=True, timeout=PROGRAM_SECONDS, check=False, text=True, errors="replace"
         )
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)

@@ -19,17 +19,19 @@ from subagents.agent.budget import Account, Limits
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.step_result import AgentUsage
 from vibe import __version__
+from vibe.app.conversation.control import hear_words
 from vibe.app.conversation.opening import TITLE_LENGTH, PromptResult
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
-from vibe.app.engine.event_publishing import Publishing, listeners_of, publishing
+from vibe.app.engine.command_router import CommandRouter
+from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.drafting import PlanDraft, ProposedChange
 from vibe.app.plan.replanning import check_enabled, limits_of
-from vibe.app.plan.usage_history import expectation
+from vibe.app.plan.usage_history import PlanningSpent, expectation, note_planning
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import ModelConfig
-from vibe.core.messages import Outcome
+from vibe.core.messages import Outcome, Spending
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import UserInput
 
@@ -68,14 +70,22 @@ class Planning:
         self.limits = limits
         self._channel = channel
         self._started = time.monotonic()
+        self._draft: PlanDraft | None = None
         self.has_ended = False
 
     def draft(self, goal: str) -> PlanDraft:
-        """Return a proposal for a goal, without a version yet."""
+        """Return a proposal for a goal, without a version yet; what others tell this run is about it from now on."""
         engine, context, limits = self._engine, self.context, self.limits
         expects = partial(expectation, (self._home, context.workspace.root), engine, context.default_model)
         config, agents = engine.config, engine.agents
-        return PlanDraft(goal=goal, context=context, limits=limits, config=config, agents=agents, expects=expects)
+        self._draft = PlanDraft(
+            goal=goal, context=context, limits=limits, config=config, agents=agents, expects=expects
+        )
+        return self._draft
+
+    def tell(self, text: str, by: str) -> bool:
+        """Pass words from outside on to the planner; False: no plan is being written or asked about."""
+        return self._draft is not None and self._draft.tell(text, by)
 
     def end(self, found: PlanDraft | ProposedChange | None, signal_exit: int | None = None) -> RunRecord:
         """Announce the end, and return what the run came to.
@@ -109,10 +119,10 @@ async def planning(
         EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
     """
     engine, model, limits = await anyio.to_thread.run_sync(_prepare, request, host)
-    address = request.bus_address or engine.config.ipc.address
+    router = CommandRouter("this run only plans: stop it with Ctrl-C or SIGTERM")
     async with (
         aclosing(engine.models),
-        publishing(host, listeners, address=address, named=listeners_of(engine.config, host)) as opened,
+        publishing(host, engine.config, listeners, address=request.bus_address, control=router) as opened,
     ):
         channel = await opened.about(request.workdir, request.subject[:TITLE_LENGTH])
         channel.sink.publish(
@@ -121,11 +131,16 @@ async def planning(
         for warning in (*engine.warnings, *request.notes):
             channel.sink.publish(WarningEvent(code="start", message=warning))
         run = Planning(engine, _context(request, engine, channel, user_input), limits, channel, host.home)
+        hear_words(router, channel.session_id, run.tell)
         try:
             yield run
         finally:
             if not run.has_ended:
                 run.end(None)
+            spent = Spending(run.context.account.usage, run.context.account.cost_usd)
+            took = PlanningSpent(time.time(), model.key, str(request.workdir), spent)
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(note_planning, host.home, took)
 
 
 def _prepare(request: PlanningRequest, host: Host) -> tuple[Engine, ModelConfig, PlanningLimits]:

@@ -1,20 +1,21 @@
-"""A step's own process: ``python -P -m vibe.app.plan.child_main LINK PARENT``, started by the run and served by it.
+"""A step's own process: ``python -P -m vibe.app.plan.child_main [CONTROL] LINK PARENT``, started and served by the run.
 
 It imports and builds all that an attempt needs before it is told which, makes one attempt as the run itself would, says
 what came of it, and leaves. It dies with the process that started it, however that ends. What an agent of it asks for
 (room in the plan's budget, a slot at a provider, an answer of the user) it asks of the run, over the link.
+
+Over CONTROL it gets further links, each for an attempt at a step that is a command.
 """
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -47,16 +48,15 @@ from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import ApprovalAnswer
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.system.awake_loop import run_awake
 from vibe.system.errors import VibeError, innermost
+from vibe.system.process import die_with
 
 logger = logging.getLogger(__name__)
 
-PR_SET_PDEATHSIG = 1
 ORPHAN_SECONDS = 5
 """The time a process has to end after its run is gone, where the kernel does not end it."""
-ORPHANED = 1
 MISMATCH = 3
 
 
@@ -72,38 +72,61 @@ class _QuietServers(Struct, eq=False):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve one attempt."""
-    descriptor, parent = map(int, arguments)
-    _die_with(parent)
+    """Serve one attempt, or those that come."""
+    *control, descriptor, parent = map(int, arguments)
+    die_with(parent)
     with socket.socket(fileno=descriptor) as link:
         try:
-            run_awake(_serve, StepLink(SocketTransport(link)))
+            run_awake(_serve, StepLink(SocketTransport(link)), *control)
         except protocol.MismatchError as error:
             sys.stderr.write(f"{error}\n")
             return MISMATCH
     return 0
 
 
-def _die_with(parent: int) -> None:
-    """Have the kernel end this process with its parent; elsewhere the end of the link does, a little later."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(ORPHANED)
-
-
-async def _serve(link: StepLink) -> None:
+async def _serve(link: StepLink, control: int | None = None) -> None:
     await link.greet((protocol.AGENTS,))
     prepare = await link.receive()
     if not isinstance(prepare, protocol.Prepare):
         return
     document = msgspec.json.decode(bytes(prepare.document), type=StepDocument, dec_hook=lambda kind, text: kind(text))
     engine = await anyio.to_thread.run_sync(_engine, link, document)
+    make = partial(_make, document=document, engine=engine)
+    if control is None:
+        await make(link, orphan_seconds=ORPHAN_SECONDS)
+        return
+    with socket.socket(fileno=control) as links:
+        await _host(link, links, make)
+
+
+async def _host(link: StepLink, links: socket.socket, make: Callable[[StepLink], Awaitable[None]]) -> None:
+    """Make the attempts whose links come, beside each other, until the first link ends."""
+    async with anyio.create_task_group() as group:
+        group.start_soon(_attend, link, "", group.cancel_scope, ORPHAN_SECONDS)
+        while True:
+            await anyio.wait_readable(links)
+            _, descriptors, *_ = socket.recv_fds(links, 1, 1)
+            if not descriptors:
+                return
+            group.start_soon(_make_beside, socket.socket(fileno=descriptors[0]), make)
+
+
+async def _make_beside(connection: socket.socket, make: Callable[[StepLink], Awaitable[None]]) -> None:
+    """Make an attempt beside others; it ends with its link."""
+    with connection, suppress(protocol.LinkError):
+        link = StepLink(SocketTransport(connection))
+        await link.greet((protocol.AGENTS,))
+        await make(link)
+
+
+async def _make(
+    link: StepLink, document: StepDocument, engine: Engine | VibeError, orphan_seconds: int | None = None
+) -> None:
     begin = await link.receive()
     if not isinstance(begin, protocol.Begin):
         return
     async with anyio.create_task_group() as group:
-        group.start_soon(_attend, link, begin.task.step_id, group.cancel_scope)
+        group.start_soon(_attend, link, begin.task.step_id, group.cancel_scope, orphan_seconds)
         result = await _attempt(link, document, engine, begin)
         _end(link, result)
         group.cancel_scope.cancel()
@@ -116,21 +139,21 @@ def _end(link: StepLink, result: StepResult) -> None:
         link.send(protocol.Ended(internal_failure(f"the step's result cannot be written as JSON: {error}")))
 
 
-async def _attend(link: StepLink, step_id: str, scope: anyio.CancelScope) -> None:
-    """Leave when the run says so, or is gone."""
+async def _attend(link: StepLink, step_id: str, scope: anyio.CancelScope, orphan_seconds: int | None) -> None:
+    """Leave when the run says so, or is gone; then the process has so many seconds (None: it stays)."""
     try:
         wanted = await link.attend(step_id)
     except protocol.LinkError:
         wanted = False
-    if not wanted:
-        signal.alarm(ORPHAN_SECONDS)
+    if not wanted and orphan_seconds is not None:
+        signal.alarm(orphan_seconds)
     scope.cancel()
 
 
 def _engine(link: StepLink, document: StepDocument) -> Engine | VibeError:
     """Return the engine, or the error: the run is told once it asks for an attempt."""
     try:
-        return build_engine(_host(document), document.request, partial(LinkedLimiter, link))
+        return build_engine(_host_of(document), document.request, partial(LinkedLimiter, link))
     except VibeError as error:
         return error
 
@@ -157,11 +180,12 @@ def _no_surroundings(error: VibeError) -> StepResult:
 async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: protocol.Begin) -> StepResult:
     place = document.place
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(engine.models.aclose)
-        servers = await stack.enter_async_context(
-            tool_servers(engine, _host(document), place.workspace, attended=link.can(protocol.QUESTIONS))
-        )
-        engine = await servers.equip(_QuietServers(link))
+        if begin.task.has_agent:
+            stack.push_async_callback(engine.models.aclose)
+            servers = await stack.enter_async_context(
+                tool_servers(engine, _host_of(document), place.workspace, attended=link.can(protocol.QUESTIONS))
+            )
+            engine = await servers.equip(_QuietServers(link))
         approvals = engine.approvals(document.approvals, LinkedApprover(link) if link.can(protocol.APPROVALS) else None)
         approvals.tree.queue = LinkedTurn(link, approvals)
         services = RunServices(
@@ -174,9 +198,8 @@ async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: pro
             steering=link.steering,
             turns=lambda tell: link.leased(protocol.TurnToWrite(), tell, WorkspaceLockedError),
         )
-        local = LocalExecutor(
-            step_context(engine, place, services), lambda step_id: _folder(document, step_id), LinkedClaims(link)
-        )
+        context = step_context(engine, place, services)
+        local = LocalExecutor(context, lambda step_id: _folder(document, step_id), LinkedClaims(link))
         with link.steering.attempt(begin.task.step_id):
             return await local.run(begin.task, link)
 
@@ -187,7 +210,7 @@ def _folder(document: StepDocument, step_id: str) -> Path:
     return folder
 
 
-def _host(document: StepDocument) -> Host:
+def _host_of(document: StepDocument) -> Host:
     return Host(home=document.home, environ=dict(os.environ))
 
 
@@ -407,14 +430,16 @@ class LinkedApprover(Struct, eq=False):
         return granted.answer or ApprovalAnswer(allow=False)
 
 
-async def linked_input(link: StepLink, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+async def linked_input(
+    link: StepLink, questions: Sequence[Question], request_id: str = ""
+) -> Sequence[QuestionAnswer] | None:
     """Put an agent's questions to the person the run can ask; see ``UserInput``. Cancelling withdraws them."""
     asked = tuple(question.model_dump(mode="json") for question in questions)
     try:
         granted = await link.lease(protocol.PersonsReplies(questions=asked, request_id=request_id))
     except LeaseRefusedError:
         return None
-    return None if granted.answers is None else [Answer.model_validate(answer) for answer in granted.answers]
+    return None if granted.answers is None else [QuestionAnswer.model_validate(answer) for answer in granted.answers]
 
 
 class LinkedLimiter(Struct, eq=False):

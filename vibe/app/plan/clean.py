@@ -15,15 +15,9 @@ from msgspec.structs import replace
 
 from planner.store.errors import UnknownPlanError, writing
 from planner.store.folder import LOCK_FILE, PlanFolder, PlanSummary, find_plan, list_plans, lock_plan, plans_folder
+from subagents.worktree import lifecycle
 from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.errors import WorktreeError, WorktreeRefusedError
-from subagents.worktree.lifecycle import (
-    Phase,
-    StepWorktree,
-    WorktreePlace,
-    plan_branches,
-    work_of,
-)
 from subagents.worktree.repository import Repository, open_repository
 from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder, remove_if_empty
 from vibe.app.engine.host import Host
@@ -61,12 +55,12 @@ def find_worktrees(repository: Repository | None, folder: Path, plan_id: str) ->
     listed = repository.git("worktree", "list", "--porcelain", "-z").items
     known = (Path(item.removeprefix("worktree ")) for item in listed if item.startswith("worktree "))
     found.update(dict.fromkeys(path for path in known if path.parent == folder))
-    refs = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{plan_branches(plan_id)}").text
+    refs = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{lifecycle.plan_branches(plan_id)}").text
     branches = tuple(ref.removeprefix("refs/heads/") for ref in refs.splitlines())
     return PlanWorktrees(worktrees=tuple(found), branches=branches)
 
 
-def give_up_worktrees(repository: Repository, place: WorktreePlace) -> None:
+def give_up_worktrees(repository: Repository, place: lifecycle.WorktreePlace) -> None:
     """Remove the worktrees of a plan that will not be continued. Blocks.
 
     What was not merged is kept on its branch; a merge that was cut off is carried to its end first.
@@ -79,8 +73,8 @@ def give_up_worktrees(repository: Repository, place: WorktreePlace) -> None:
             record = place.record(step_id)
             if record is None:
                 continue
-            step = StepWorktree(place=place, step_id=step_id, number=record.attempt, repository=repository)
-            if record.phase is Phase.MERGING:
+            step = lifecycle.StepWorktree(place=place, step_id=step_id, number=record.attempt, repository=repository)
+            if record.phase is lifecycle.Phase.MERGING:
                 step.recover(locked)
             step.clear(locked)
     for rest in place.put_away():
@@ -190,15 +184,14 @@ def _branches(repository: Repository) -> Iterator[_Branch]:
     """Yield branches that are ours beyond doubt: by name, and by their last commit unless that is the user's, too."""
     fields = "%(refname)%00%(worktreepath)%00%(contents:body)%00%00"
     found = repository.git("for-each-ref", f"--format={fields}", "refs/heads/vibe/").out.split(b"\0\0\n")
-    merged = set(
-        repository.git("for-each-ref", "--merged=HEAD", "--format=%(refname)", "refs/heads/vibe/").text.split()
-    )
+    listed = repository.git("for-each-ref", "--merged=HEAD", "--format=%(refname)", "refs/heads/vibe/")
+    merged = {*listed.text.split()}
     for ref, worktree, body in (os.fsdecode(one).split("\0", 2) for one in found if one):
         name = ref.removeprefix("refs/heads/")
         matched = _BRANCH.fullmatch(name)
-        if matched is None or not name.startswith(plan_branches(matched[1])):
+        if matched is None or not name.startswith(lifecycle.plan_branches(matched[1])):
             continue
-        if ref in merged or work_of(matched[2], matched[1]) in body:
+        if ref in merged or lifecycle.work_of(matched[2], matched[1]) in body:
             yield _Branch(name=name, plan_id=matched[1], is_merged=ref in merged, worktree=worktree)
 
 
@@ -272,7 +265,7 @@ def give_up(host: Host, folder: PlanFolder) -> None:
     trees = worktrees_folder(folder)
     repository = _open(Path(folder.settings().workspace), host) if trees.is_dir() else None
     if repository is not None:
-        place = WorktreePlace(plan_id=folder.plan_id, folder=trees, step_folder=folder.step_folder)
+        place = lifecycle.WorktreePlace(plan_id=folder.plan_id, folder=trees, step_folder=folder.step_folder)
         give_up_worktrees(repository, place)
 
 
@@ -320,9 +313,8 @@ def _clean_orphans(
             f"{', '.join(orphans.unmerged)} holds unmerged work, and no plan with that id is in {str(root)!r}; "
             f"`vibe plan clean {orphans.plan_id}` removes it"
         )
-        cleaned.append(
-            Cleaned(plan_id=orphans.plan_id, found=PlanWorktrees(branches=orphans.unmerged), kept_because=why)
-        )
+        left = PlanWorktrees(branches=orphans.unmerged)
+        cleaned.append(Cleaned(plan_id=orphans.plan_id, found=left, kept_because=why))
     return cleaned
 
 

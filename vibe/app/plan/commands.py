@@ -21,11 +21,13 @@ from planner.plan.operations import Operation, plain_operations
 from planner.plan.revision import revise as apply
 from planner.state.commands import Tell
 from planner.store.errors import PlanLockedError
-from planner.store.folder import PlanFolder, RunSettings, find_plan
+from planner.store.folder import PlanFolder, find_plan
 from planner.store.store import PlanStore
+from vibe.app.engine.build import EngineRequest
 from vibe.app.engine.host import Host
 from vibe.app.plan.clean import give_up, what_is_left
 from vibe.app.plan.control_handler import done_reply
+from vibe.app.plan.preflight import check_needs
 from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
 
@@ -132,7 +134,7 @@ async def revise(
     def in_folder(store: PlanStore) -> Done:
         current = store.effective().plan
         store.decided(Revise(operations=plain, reason=reason))  # is it possible at all?
-        _check_start(current, apply(current, operations).plan, store.settings, host, trust=trust)
+        _check_start(current, apply(current, operations).plan, store, host, trust=trust)
         store.take(Revise(operations=plain_operations(operations), reason=reason))
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)
 
@@ -166,17 +168,25 @@ async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder:
         await anyio.sleep(_LOOK_SECONDS)
 
 
-def _check_start(before: Plan, after: Plan, settings: RunSettings, host: Host, *, trust: bool) -> None:
+def _check_start(before: Plan, after: Plan, store: PlanStore, host: Host, *, trust: bool) -> None:
     """Check that what a change brings could start, as the next resume will.
 
     What stood in the way before is not its fault.
     """
+    settings = store.settings
     replay = Path(settings.script) if settings.script else None
+    request = EngineRequest(workdir=Path(settings.workspace), trust=trust, replay=replay)
+    over = {step.id for step in store.state().steps.values() if step.status.is_final}
+
+    def check(plan: Plan) -> None:
+        engine_of_resume(plan, settings, host, request)
+        check_needs([step for step in plan.steps if step.id not in over], settings.cluster)
+
     try:
-        engine_of_resume(after, settings, host, trust=trust, replay=replay)
+        check(after)
     except VibeError as error:
         try:
-            engine_of_resume(before, settings, host, trust=trust, replay=replay)
+            check(before)
         except VibeError as known:
             if str(known) == str(error):
                 return

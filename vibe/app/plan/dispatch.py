@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -19,7 +20,7 @@ from planner.run.dispatcher import Dispatcher, DispatchOptions
 from planner.run.revision_runner import ReplanPolicy
 from planner.run.watchdog import Watchdog
 from planner.state.outcome import RunResult
-from planner.store.folder import STEPS_FOLDER, ApprovalSetting
+from planner.store.folder import STEPS_FOLDER
 from planner.store.store import PlanStore
 from subagents.agent.budget import Account
 from subagents.agent.run_services import RunServices
@@ -34,7 +35,7 @@ from vibe.app.engine.request_board import Company
 from vibe.app.plan.decision_prompter import DecisionAsker, DecisionPrompter
 from vibe.app.plan.prepare import PreparedRun
 from vibe.app.plan.replanning import replan_policy
-from vibe.app.plan.reuse import note_commit
+from vibe.app.plan.reuse import items_reused, note_commit
 from vibe.app.plan.rewind import recorded
 from vibe.app.plan.step_context import StepPlace, step_context
 from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, step_executor
@@ -112,6 +113,7 @@ def _plan_steps(run: HeldRun, watchdog: Watchdog) -> PlanSteps:
         store=store,
         host=run.host,
         engine=engine,
+        program=run.prepared.options.program,
         place=StepPlace(
             workspace=Path(settings.workspace),
             model=settings.model,
@@ -147,10 +149,13 @@ def _dispatch_options(run: HeldRun, steps: PlanSteps, watchdog: Watchdog, kept_b
         watchdog=watchdog,
         step_limits=usual_limits(steps.engine.config),
         attended=run.audience.waits or run.decider is not None,
+        by_program=store.settings.by_program,
         version=__version__,
         expected=_expected(steps) if not store.state().attached else None,
         replanning=_replanning(steps, kept_by),
+        earlier=partial(items_reused, store, steps.host.home),
         steering=run.steering,
+        left=run.account.left,
         spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
     )
 
@@ -164,11 +169,10 @@ def _expected(steps: PlanSteps) -> PlanExpectation | None:
 
 
 def _replanning(steps: PlanSteps, kept_by: KeptBy) -> ReplanPolicy:
-    """Return the policy of replanning; new commands are allowed only in the mode that allows all no rule denies."""
+    """Return the policy of replanning."""
     context = step_context(steps.engine, steps.place, steps.services)
-    unread = steps.store.settings.approvals is ApprovalSetting.AUTO
-    folder = revisions_folder(steps.store.folder)
-    return replan_policy(context, steps.engine.config.planner, new_commands=unread, folder=folder, kept_by=kept_by)
+    config, settings, folder = steps.engine.config.planner, steps.store.settings, revisions_folder(steps.store.folder)
+    return replan_policy(context, config, settings, folder=folder, kept_by=kept_by)
 
 
 async def _width(wanted: int, sink: EventSink) -> int:

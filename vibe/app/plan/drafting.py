@@ -19,13 +19,13 @@ from planner.plan.model import Plan, PlanStatus
 from planner.plan.operations import operation_text
 from planner.plan.step_limits import usual_limits
 from planner.state.changes import OPEN_STATUSES
-from planner.state.decide import look
 from planner.state.schedule import outline_of
 from planner.state.state import State
-from planner.store.current_plan import effective_plan
+from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder
 from subagents.agent.run_context import AgentContext
 from vibe.app.plan.command_consent import command_lines
+from vibe.app.plan.preflight import with_ladders
 from vibe.core.agent_loop import ActResult
 from vibe.core.agents.manager import AgentManager
 from vibe.core.config.models import VibeConfig
@@ -68,6 +68,8 @@ class PlanDraft(Struct, kw_only=True):
     """Result of the last planning; None before the first, or if it was cancelled."""
     planner: PlannerAgent | None = None
     """The one that planned last."""
+    commented: Callable[[str, str], object] | None = None
+    """Takes a comment on the proposal, and who made it; None: nobody is being asked about it."""
 
     @property
     def last(self) -> DraftVersion:
@@ -119,6 +121,13 @@ class PlanDraft(Struct, kw_only=True):
         """Say something to the model that plans; False: it does not, or can't take that."""
         return self.planner is not None and self.planner.steer(text)
 
+    def tell(self, text: str, by: str) -> bool:
+        """Take words from outside as a comment while a person is asked, else as ``steer``; False: nobody hears them."""
+        if self.commented is not None:
+            self.commented(text, by)
+            return True
+        return self.steer(text)
+
     async def replace(self, document: LoadedPlan | bytes | str, repairs: tuple[str, ...] = ()) -> DraftVersion:
         """Take a document that another wrote as the next version; ``repairs`` as in it.
 
@@ -149,11 +158,15 @@ class PlanDraft(Struct, kw_only=True):
 
     def _bounds(self, loaded: LoadedPlan) -> tuple[Estimate, PlanExpectation | None]:
         """Return the bounds of a plan, and what it will take; reads earlier plans, and may load the price list."""
-        plan = loaded.plan.resolved()
+        plan = with_ladders(loaded, self.agents).plan.resolved()
         at_once = plan.max_parallel_steps or self.config.planner.max_parallel_steps
         rate_of, usual = cache(self._rate), usual_limits(self.config)
         found = estimate(
-            plan, loaded.dag, max_parallel=at_once, usual=usual, rate_of=lambda step: rate_of(step.model, step.agent)
+            plan,
+            loaded.dag,
+            max_parallel=at_once,
+            usual=usual,
+            rate_of=lambda step: rate_of(next(iter(step.models), None), step.agent),
         )
         return found, self.expects(plan, at_once)
 
@@ -163,7 +176,7 @@ class PlanDraft(Struct, kw_only=True):
         try:
             profile = None if agent is None else self.agents.delegated(agent)
             own = models if profile is None else models.adjusted(profile.settings)
-            alias = model or (None if profile is None else profile.active_model) or self.context.default_model
+            alias = model or (None if profile is None else profile.model) or self.context.default_model
             return own.dearest_token(own.resolve(alias))
         except VibeError:  # a plan that can't run yet is read all the same
             return None
@@ -173,7 +186,7 @@ class PlanDraft(Struct, kw_only=True):
         bounds = msgspec.convert(found, PlanBounds, from_attributes=True)
         return PlanProposedEvent(
             goal=self.goal,
-            document=json.loads(version.loaded.plan.model_dump_json(exclude_unset=True)),
+            document=json.loads(version.loaded.plan.escaped().model_dump_json(exclude_unset=True)),
             steps=tuple(outline_of(step) for step in plan.steps),
             estimate=structs.replace(bounds, notes=notes(found, bounds=False)),
             expected=version.expected,
@@ -218,12 +231,9 @@ async def propose_change(
 
 def _as_it_stands(folder: PlanFolder) -> tuple[LoadedPlan, State]:
     """Return a plan and its state; reads files."""
-    state = folder.state()
+    loaded, state = current_state(folder)
     if state.status not in OPEN_STATUSES | {PlanStatus.FAILED}:
         raise PlanEndedError(state.status.value, "nothing left to change; run the edited plan file")
-    loaded = effective_plan(folder, state)
-    if not state.is_run or state.status is not PlanStatus.ACTIVE:
-        look(state, loaded, folder.settings().decisions)
     return loaded, state
 
 

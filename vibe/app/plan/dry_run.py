@@ -11,7 +11,7 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from planner.plan.estimate import Estimate, estimate, notes
-from planner.plan.loader import LoadedPlan
+from planner.plan.loader import LoadedPlan, bound
 from planner.plan.model import Plan, Step
 from planner.plan.step_limits import StepLimits, step_limits, usual_limits
 from planner.store.folder import PlanRunOptions
@@ -19,16 +19,18 @@ from subagents.agent.tool_policy import step_tools
 from vibe.app.engine.build import Engine
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import ENVIRONMENT_EXIT
-from vibe.app.plan.preflight import check_model
+from vibe.app.plan.preflight import check_model, check_needs, with_ladders
 from vibe.app.plan.prepare import engine_of_new
 from vibe.app.plan.replanning import check_replans
 from vibe.app.plan.reuse import ReuseStart, starting_point
+from vibe.app.plan.step_executor import CLUSTER_EXECUTOR, executor_of
 from vibe.app.plan.worktrees import check_worktrees
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.manager import ToolManager, profile_view
 from vibe.system.errors import EnvironmentFailure, VibeError
 
 USAGE_EXIT = 2
+_TOLD_BOUNDS = ("critical_path", "model_steps", "max_tokens", "max_turns", "max_price", "speed_up", "overlaps")
 
 T = TypeVar("T")
 
@@ -65,20 +67,14 @@ class DryRun(Struct, frozen=True, kw_only=True):
 
     def as_document(self) -> dict[str, Any]:
         """As JSON. Token, turn and price figures are upper bounds, never guesses."""
-        bounds = to_builtins(self.bounds)
+        bounds: dict[str, Any] = to_builtins(self.bounds)
         selection = self.start.selection
         return {
             "goal": self.plan.goal,
             "order": [list(level) for level in self.order],
-            "critical_path": list(self.bounds.critical_path),
+            **{name: bounds[name] for name in _TOLD_BOUNDS},
             "side_by_side": self.side_by_side,
-            "model_steps": self.bounds.model_steps,
-            "max_tokens": self.bounds.max_tokens,
-            "max_turns": self.bounds.max_turns,
-            "max_price": self.bounds.max_price,
             "max_seconds": self.plan.budget.max_seconds if self.plan.budget else None,
-            "speed_up": self.bounds.speed_up,
-            "overlaps": bounds["overlaps"],
             "notes": list(self.said),
             "commands": [{"step": step.id, "command": line} for step in self.steps for line in step.commands],
             "steps": [to_builtins(step) for step in self.steps],
@@ -106,9 +102,11 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     Raises:
         UsageError: a flag or the configuration is wrong.
     """
+    loaded = bound(loaded, options.inputs)
     plan = loaded.plan
     engine = engine_of_new(plan, options, host)
     start = starting_point(loaded, options, host.home, engine.environ)
+    plan = with_ladders(loaded, engine.agents).plan
     parallel = options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps
     usual = usual_limits(engine.config)
     bounds = estimate(plan, loaded.dag, max_parallel=parallel, usual=usual)
@@ -118,6 +116,9 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
             needs.see(partial(engine.models.resolve, options.model))
         steps = tuple(needs.of(step) for step in plan.steps)
         needs.see(partial(check_replans, plan, engine))
+        runs = [step for step in plan.steps if step.id in start.selection.runs]
+        cluster = options.cluster or engine.config.cluster.address
+        needs.see(partial(check_needs, runs, cluster if executor_of(options) == CLUSTER_EXECUTOR else ""))
         dirty, where = options.allow_dirty, loaded.where
         needs.see(partial(check_worktrees, plan, start.workspace, host, engine, allow_dirty=dirty, where=where))
     finally:
@@ -159,12 +160,18 @@ class _Needs(Struct):
         """Return what the step needs."""
         commands = tuple(line for line in (step.command, *step.verify) if line)
         needs = StepNeeds(
-            id=step.id, mode=step.mode.value, commands=commands, attempts=1 + step.retries, workspace=step.workspace
+            id=step.id,
+            mode=step.mode.value,
+            commands=commands,
+            attempts=len(step.rungs) + step.retries,
+            workspace=step.workspace,
         )
         if step.command is not None:
             return needs
         limits = step_limits(step, self.usual)
-        model, no_model = self._model(step)
+        rungs = [self._model(rung) for rung in step.rungs]
+        model = ", then ".join(name for name, _ in rungs)
+        no_model = "; ".join(filter(None, (problem for _, problem in rungs)))
         tools, no_tools = self._step_tools(step)
         return replace(
             needs,
@@ -179,8 +186,8 @@ class _Needs(Struct):
     def _model(self, step: Step) -> tuple[str, str]:
         priced = bool((self.plan.budget and self.plan.budget.max_price) or step.max_price is not None)
         check = partial(check_model, step, self.engine, self.default_model, priced=priced)
-        otherwise = step.model or self.default_model or ""
-        return self._looked_up(("model", step.model, step.agent, priced), check, otherwise)
+        own = next(iter(step.models), None)
+        return self._looked_up(("model", own, step.agent, priced), check, own or self.default_model or "")
 
     def _step_tools(self, step: Step) -> tuple[tuple[str, ...], str]:
         allowed = None if step.allowed_tools is None else tuple(step.allowed_tools)

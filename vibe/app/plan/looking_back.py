@@ -10,20 +10,9 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
+from ipc import events as e
 from ipc.codec import decode_event
 from ipc.errors import IpcError
-from ipc.events import (
-    AssistantDeltaEvent,
-    Event,
-    Fact,
-    ModelEndedEvent,
-    PlanEditedEvent,
-    PlanPausedEvent,
-    ReasoningDeltaEvent,
-    ToolArgumentsEvent,
-    ToolStreamEvent,
-    UsageEvent,
-)
 from ipc.journal import JournalReader
 from ipc.registry import Registry
 from planner.plan.status import PlanStatus
@@ -45,7 +34,7 @@ LOST: Final = "its process ended"
 """Reason of a pause that no process wrote down."""
 
 _OF_MODELS: Final = (b'{"type":"model.ended"', b'{"type":"usage"')
-_Passing: TypeAlias = AssistantDeltaEvent | ReasoningDeltaEvent | ToolArgumentsEvent | ToolStreamEvent
+_Passing: TypeAlias = e.AssistantDeltaEvent | e.ReasoningDeltaEvent | e.ToolArgumentsEvent | e.ToolStreamEvent
 
 
 class ModelUse(Struct):
@@ -64,11 +53,11 @@ def models_used(registry: Registry, workspace: Path) -> dict[str, ModelUse]:
     with suppress(OSError, IpcError):
         for body in chain.from_iterable(map(_bodies, _newest(paths))):
             event = decode_event(body) if body.startswith(_OF_MODELS) else None
-            if isinstance(event, ModelEndedEvent) and event.status == "ok":
+            if isinstance(event, e.ModelEndedEvent) and event.status == "ok":
                 use = found.setdefault(event.model, ModelUse())
                 use.answers += 1
                 use.waits += [] if event.first_token_s is None else [event.first_token_s]
-            elif isinstance(event, UsageEvent):
+            elif isinstance(event, e.UsageEvent):
                 use = found.setdefault(event.model, ModelUse())
                 known = use.cost_usd is not None and event.cost_usd is not None
                 use.cost_usd = (use.cost_usd or 0.0) + (event.cost_usd or 0.0) if known else None
@@ -85,25 +74,36 @@ def _newest(paths: Iterable[Path]) -> Iterator[Path]:
         yield path
 
 
-def plans_of_session(host: Host, session_id: str) -> list[PlanView]:
+class PastPlan(Struct, frozen=True):
+    """A plan of a conversation, and the message before which it was begun (None: not known)."""
+
+    view: PlanView
+    place: int | None
+
+
+def plans_of_session(host: Host, session_id: str, *, is_summarised: bool) -> list[PastPlan]:
     """Return the plans of a conversation as ``plans_of``, also those from before it was summarised; reads files."""
     ids = ids_of(VibePaths(host.home), session_id)
-    return plans_of(Registry(host.home, host.runtime_dir), ids)
+    return plans_of(Registry(host.home, host.runtime_dir), ids, newer=session_id if is_summarised else "")
 
 
-def plans_of(registry: Registry, sessions: Collection[str]) -> list[PlanView]:
+def plans_of(registry: Registry, sessions: Collection[str], newer: str = "") -> list[PastPlan]:
     """Return the plans that were begun in a conversation and that no process works on, the oldest first; reads files.
 
-    ``sessions`` are the ids that the conversation had.
+    ``sessions`` are the ids that the conversation had; all but those of the session ``newer`` (blank: any) were begun
+    before the first message that is left.
     """
-    found: list[PlanView] = []
+    found: list[PastPlan] = []
     for folder in plans_in(registry.home, None, LOOKED_AT):
         with suppress(BrokenPlanError):
-            if folder.settings().session in sessions and folder.holder() is None:
-                found += filter(None, (_read_back(folder, registry),))
+            settings = folder.settings()
+            if settings.session in sessions and folder.holder() is None:
+                plan = _read_back(folder, registry)
+                place = settings.messages if newer in {"", settings.session} else 0
+                found += [] if plan is None else [PastPlan(plan, place)]
         if len(found) == MOST_PLANS:
             break
-    return sorted(found, key=lambda plan: plan.started_at or 0.0)
+    return sorted(found, key=lambda plan: plan.view.started_at or 0.0)
 
 
 def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:
@@ -111,7 +111,7 @@ def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:
     view, plan_id = View(), folder.plan_id
     events = list(_events_of(plan_id, registry))
     # The journal's facts have no source; those that were announced are among the events, with more in them.
-    known = {(type(event), event.ts) for event in events if isinstance(event, Fact)}
+    known = {(type(event), event.ts) for event in events if isinstance(event, e.Fact)}
     unknown = [fact for fact in folder.journal().facts if (type(fact), fact.ts) not in known]
     for event in sorted((*unknown, *events), key=lambda event: event.ts):
         apply(view, event)
@@ -123,12 +123,12 @@ def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:
             step.changed(step.state.result.files_changed)
     if plan.state.status is PlanStatus.ACTIVE:
         at = plan.state.updated
-        apply(view, PlanEditedEvent(ts=at, plan_id=plan_id))
-        apply(view, PlanPausedEvent(ts=at, plan_id=plan_id, reason=LOST))
+        apply(view, e.PlanEditedEvent(ts=at, plan_id=plan_id))
+        apply(view, e.PlanPausedEvent(ts=at, plan_id=plan_id, reason=LOST))
     return plan
 
 
-def _events_of(plan_id: str, registry: Registry) -> Iterator[Event]:
+def _events_of(plan_id: str, registry: Registry) -> Iterator[e.Event]:
     """Yield what the runs of a plan announced, as far as it is kept."""
     paths = [Path(entry.journal) for entry in registry.ended() if entry.info.plan_id == plan_id]
     with suppress(OSError, IpcError):

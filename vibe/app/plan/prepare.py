@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from ipc.commands import Decide
 from ipc.registry import Registry
-from planner.plan.loader import LoadedPlan
+from planner.plan.loader import LoadedPlan, bound
 from planner.plan.model import Plan, PlanStatus, Sample
 from planner.plan.operations import RevisionInvalidError
 from planner.plan.revision import operations_between
-from planner.reuse.reuse import steps_named
 from planner.state.decide import look
 from planner.store.current_plan import effective_plan
 from planner.store.folder import (
+    PROGRAM,
     ApprovalSetting,
     PlanFolder,
     PlanRunOptions,
@@ -32,14 +32,15 @@ from planner.store.folder import (
     plans_folder,
 )
 from planner.store.store import PlanStore
-from vibe.app.engine.build import Engine, EngineRequest, build_engine, network_flags, remove_remains
+from vibe.app.engine.build import Engine, EngineRequest, build_engine, network_flags
 from vibe.app.engine.host import Host
+from vibe.app.plan import preflight
 from vibe.app.plan.command_consent import check_accepted, is_by_model
-from vibe.app.plan.preflight import check_answers, check_decisions, check_surroundings
 from vibe.app.plan.replanning import check_replans, with_decision_timeout
 from vibe.app.plan.reuse import starting_point, variables_of, write_start
-from vibe.app.plan.step_executor import DEFAULT_EXECUTOR, check_executor
+from vibe.app.plan.step_executor import cluster_of, executor_of
 from vibe.app.plan.worktrees import check_worktrees
+from vibe.shell.sandbox.confinement import remove_remains
 from vibe.system.errors import EnvironmentFailure, UsageError
 
 _PREFIX = "vibe-sample-"
@@ -53,11 +54,9 @@ class PlanOverError(UsageError):
     """A plan that has ended can't be resumed as it is."""
 
     def __init__(self, plan_id: str, status: PlanStatus) -> None:
-        again = (
-            "a cancelled plan can't be resumed; run the plan file again"
-            if status is PlanStatus.CANCELLED
-            else f"`vibe plan retry {plan_id} STEP` repeats a step"
-        )
+        again = f"`vibe plan retry {plan_id} STEP` repeats a step"
+        if status is PlanStatus.CANCELLED:
+            again = "a cancelled plan can't be resumed; run the plan file again"
         super().__init__(f"plan {plan_id} has ended ({status.value}): nothing to resume; {again}")
 
 
@@ -66,7 +65,7 @@ class PreparedRun(Struct, frozen=True, kw_only=True):
 
     loaded: LoadedPlan
     engine: Engine
-    bus_address: str
+    options: PlanRunOptions
     open_store: Callable[[], PlanStore]
 
 
@@ -77,15 +76,21 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
         UsageError: the plan, a flag or the configuration is wrong.
         EnvironmentFailure: a provider's key is missing.
     """
+    loaded = bound(loaded, options.inputs)
     plan, sample = loaded.plan, loaded.plan.sample
     engine = engine_of_new(plan, options, host)
     replay = engine.request.replay
-    check_surroundings(plan, engine, options.model)
+    does = RunSettings(workspace="").with_program(options.program)
+    preflight.check_functions(loaded, options.program)
+    preflight.check_surroundings(plan, engine, options.model, does.by_program)
     check_replans(plan, engine)
     check_accepted(plan, loaded.where, accepted=_is_accepted(options, engine))
     start = starting_point(loaded, options, host.home, engine.environ)
     check_worktrees(plan, start.workspace, host, engine, allow_dirty=options.allow_dirty, where=loaded.where)
     engine = replace(engine, warnings=(*engine.warnings, *start.warnings))
+    executor = executor_of(options)
+    cluster = cluster_of(executor, options.cluster or "", engine.config.cluster)
+    preflight.check_needs([step for step in plan.steps if step.id in start.selection.runs], cluster)
 
     def make_store() -> PlanStore:
         fresh = sample if start.reused_from is None else None
@@ -97,20 +102,25 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             sample=sample is not None,
             script=str(replay) if replay else None,
             model=options.model,
-            approvals=ApprovalSetting.AUTO if engine.config.auto_approve else options.approvals,
+            approvals=ApprovalSetting.AUTO if engine.config.auto_approve and not options.asked else options.approvals,
             max_parallel=options.max_parallel or plan.max_parallel_steps or engine.config.planner.max_parallel_steps,
             decisions=dict(options.decisions),
             fail_fast=options.fail_fast,
-            executor=options.executor or DEFAULT_EXECUTOR,
+            executor=PROGRAM if does.executor == PROGRAM else executor,
+            cluster=cluster,
+            functions=does.functions,
             allow_dirty=options.allow_dirty,
             accept_writes=_is_accepted(options, engine) or not is_by_model(plan),
             network=options.network,
             origin=loaded.where,
             session=options.session,
-            only=steps_named(plan, options.only),
+            messages=options.messages,
+            given=host.given.names if host.given else (),
+            only=start.only,
             reused_from=start.reused_from,
             base_commit=start.base_commit,
             variables=variables_of(plan.steps, engine.environ),
+            inputs=plan.values(),
             note=start.note,
         )
         try:
@@ -126,9 +136,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             raise
         return store
 
-    address = options.bus_address or engine.config.ipc.address
-    timed = with_decision_timeout(loaded, engine.config.planner.decision_timeout_seconds)
-    return PreparedRun(loaded=timed, engine=engine, bus_address=address, open_store=make_store)
+    return _prepared(loaded, engine, options, make_store)
 
 
 def _is_accepted(options: PlanRunOptions, engine: Engine) -> bool:
@@ -143,15 +151,23 @@ def engine_of_new(plan: Plan, options: PlanRunOptions, host: Host) -> Engine:
     Raises:
         UsageError: a flag or the configuration is wrong.
     """
-    check_executor(options.executor or DEFAULT_EXECUTOR)
-    check_decisions(plan.decisions, options.decisions)
+    executor_of(options)
+    preflight.check_decisions(plan.decisions, options.decisions)
     sample = plan.sample if options.model is None else None
     replay = options.plan_folder / sample.replay if sample and sample.replay else None
-    flags = network_flags(on=options.network)
-    wanted = EngineRequest(
-        workdir=options.workdir, flags=flags, trust=options.trust, replay=replay, slowed=options.slowed
-    )
+    wanted = replace(_wanted(options, options.workdir, replay), flags=network_flags(on=options.network))
     return build_engine(host, wanted)
+
+
+def _wanted(options: PlanRunOptions, workdir: Path, replay: Path | None) -> EngineRequest:
+    return EngineRequest(
+        workdir=workdir,
+        trust=options.trust,
+        replay=replay,
+        slowed=options.slowed,
+        tools=options.tools,
+        hooks=options.hooks,
+    )
 
 
 def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> PreparedRun:
@@ -169,57 +185,75 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     if state.status not in RESUMABLE:
         raise PlanOverError(folder.plan_id, state.status)
     settings = _resumed_settings(folder.settings(), options)
-    check_executor(settings.executor)
+    if options.inputs and {**settings.inputs, **options.inputs} != settings.inputs:
+        raise UsageError(f"plan {folder.plan_id}: its inputs are those it was begun with: run the plan file again")
     loaded = effective_plan(folder, state, where=settings.origin or "plan.json")
-    revisions = len(state.revisions)
-    answers = check_answers(loaded.plan, look(state, loaded, folder.settings().decisions), options.decisions)
+    preflight.check_program(folder.settings(), loaded, state, options.program)
+    preflight.check_functions(loaded, options.program)
+    known = len(state.revisions), len(state.unfolded)
+    answers = preflight.check_answers(loaded.plan, look(state, loaded, folder.settings().decisions), options.decisions)
     replay = Path(settings.script) if settings.script and options.model is None else None
-    engine = engine_of_resume(loaded.plan, settings, host, trust=options.trust, replay=replay, slowed=options.slowed)
+    engine = engine_of_resume(loaded.plan, settings, host, _wanted(options, Path(settings.workspace), replay))
+    cluster = cluster_of(settings.executor, settings.cluster, engine.config.cluster)
+    left = set(state.open_steps())
+    preflight.check_needs([step for step in loaded.plan.steps if step.id in left], cluster)
+    settings = settings.model_copy(update={"cluster": cluster})
+
+    if lost := [name for name in settings.given if host.given is None or name not in host.given.names]:
+        told = (
+            f"plan {folder.plan_id} was begun with {', '.join(lost)}, which is not kept: give it again if it is meant"
+        )
+        engine = replace(engine, warnings=(*engine.warnings, told))
 
     def reopen_store() -> PlanStore:
         store = PlanStore.open(host.home, folder.plan_id)
         try:
-            _check_unchanged(store, revisions)
+            _check_unchanged(store, known)
             for decision_id, selections in answers.items():
                 store.take(Decide(decision_id=decision_id, selections=tuple(selections), by="flag"))
+            store.note_program(options.program)
         except BaseException:
             store.close()
             raise
         store.settings = settings
         return store
 
-    address = options.bus_address or engine.config.ipc.address
+    return _prepared(loaded, engine, options, reopen_store)
+
+
+def _prepared(
+    loaded: LoadedPlan, engine: Engine, options: PlanRunOptions, open_store: Callable[[], PlanStore]
+) -> PreparedRun:
     timed = with_decision_timeout(loaded, engine.config.planner.decision_timeout_seconds)
-    return PreparedRun(loaded=timed, engine=engine, bus_address=address, open_store=reopen_store)
+    ready = preflight.with_ladders(timed, engine.agents)
+    return PreparedRun(loaded=ready, engine=engine, options=options, open_store=open_store)
 
 
-def _check_unchanged(store: PlanStore, revisions: int) -> None:
-    """Check that the plan was neither ended nor changed between the first look and its being held."""
+def _check_unchanged(store: PlanStore, known: tuple[int, int]) -> None:
+    """Check that the plan was neither ended nor changed since the first look at its revisions and lists."""
     now = store.state()
     if now.status not in RESUMABLE:
         raise PlanOverError(store.plan_id, now.status)
-    if len(now.revisions) != revisions:
+    if (len(now.revisions), len(now.unfolded)) != known:
         raise UsageError(f"plan {store.plan_id} was just changed by another command: resume it again")
 
 
-def engine_of_resume(
-    plan: Plan, settings: RunSettings, host: Host, *, trust: bool, replay: Path | None = None, slowed: float = 1.0
-) -> Engine:
+def engine_of_resume(plan: Plan, settings: RunSettings, host: Host, request: EngineRequest) -> Engine:
     """Return what does the rest of a plan that was begun, every step of which could start; reads files.
+
+    The settings add to the request.
 
     Raises:
         UsageError: its workspace is gone, or a step or the configuration is wrong.
         EnvironmentFailure: a provider's key is missing.
     """
-    workdir = Path(settings.workspace)
+    workdir = request.workdir
     if not workdir.is_dir():
         raise UsageError(
             f"the workspace of plan {settings.plan_id}, {str(workdir)!r}, does not exist: restore it first"
         )
-    flags = network_flags(on=settings.network)
-    wanted = EngineRequest(workdir=workdir, flags=flags, trust=trust, replay=replay, slowed=slowed)
-    engine = build_engine(host, wanted)
-    check_surroundings(plan, engine, settings.model)
+    engine = build_engine(host, replace(request, flags=network_flags(on=settings.network)))
+    preflight.check_surroundings(plan, engine, settings.model, settings.by_program)
     check_replans(plan, engine)
     check_worktrees(plan, workdir, host, engine)
     return engine
@@ -229,19 +263,22 @@ def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSett
     given = {
         "model": options.model,
         "max_parallel": options.max_parallel,
-        "approvals": options.approvals if options.approvals is not ApprovalSetting.ASK else None,
+        "approvals": options.approvals if options.asked or options.approvals is not ApprovalSetting.ASK else None,
         "fail_fast": options.fail_fast or None,
         "network": options.network or None,
-        "executor": options.executor,
+        "executor": executor_of(options, settings.executor),
+        "cluster": options.cluster,
         "decisions": {**settings.decisions, **options.decisions},
     }
-    return settings.model_copy(update={name: value for name, value in given.items() if value is not None})
+    given = {name: value for name, value in given.items() if value is not None}
+    return settings.model_copy(update=given).with_program(options.program)
 
 
-def unfinished_run(home: Path, loaded: LoadedPlan, workspace: Path) -> str | None:
+def unfinished_run(home: Path, loaded: LoadedPlan, options: PlanRunOptions) -> str | None:
     """The id of the newest plan begun from this file, in this workspace, that has not ended; None if there is none.
 
-    A demonstration works in a copy of its own, wherever it was started. Reads files.
+    One begun with other values than those of ``options`` for its inputs is not meant. A demonstration works in a copy
+    of its own, wherever it was started. Reads files.
 
     Raises:
         UsageError: there is one, of another text.
@@ -252,8 +289,12 @@ def unfinished_run(home: Path, loaded: LoadedPlan, workspace: Path) -> str | Non
             continue
         folder = PlanFolder(plans_folder(home) / plan.plan_id)
         settings = folder.settings()
-        if settings.origin == loaded.where and (settings.sample or Path(settings.workspace) == workspace):
-            if folder.source() != loaded.source_bytes and _differs(folder, loaded):
+        if settings.origin == loaded.where and (settings.sample or Path(settings.workspace) == options.workdir):
+            kept = {one.name: settings.inputs[one.name] for one in loaded.plan.inputs if one.name in settings.inputs}
+            wanted = bound(loaded, {**kept, **options.inputs})
+            if wanted.plan.values() != settings.inputs:
+                continue
+            if folder.source() != wanted.source_bytes and _differs(folder, wanted):
                 raise UsageError(
                     f"{loaded.where} has changed since plan {plan.plan_id} started from it: `vibe plan edit "
                     f"{plan.plan_id} --file FILE` applies the changes, `vibe plan cancel {plan.plan_id}` cancels it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from planner.author.planner_agent import PlannerAgent, PlanningLimits
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan
 from planner.run.revision_runner import ReplanPolicy
+from planner.store.folder import ApprovalSetting, RunSettings
 from subagents.agent.run_context import AgentContext
 from subagents.executor import KeptBy
 from subagents.worktree.repository import find_repository
 from vibe.app.engine.build import Engine
-from vibe.app.plan.preflight import check_surroundings
+from vibe.app.plan.preflight import check_needs, check_surroundings, with_ladders
 from vibe.app.plan.worktrees import wants_worktrees
 from vibe.core.config.models import PlannerConfig
 from vibe.system.errors import UsageError
@@ -70,35 +72,42 @@ def limits_of(
 
 
 def replan_policy(
-    context: AgentContext, config: PlannerConfig, *, new_commands: bool, folder: Path, kept_by: KeptBy | None = None
+    context: AgentContext, config: PlannerConfig, settings: RunSettings, *, folder: Path, kept_by: KeptBy
 ) -> ReplanPolicy:
     """Return the policy of a run: the reviser, its limit, and the check of revised plans.
 
-    ``new_commands``: revisions may add command lines, unread by the user. ``kept_by`` gives a failed step's work.
+    Revisions may add command lines, unread by the user, in the mode alone that allows all that no rule denies.
+    ``kept_by`` gives a failed step's work.
     """
-    check = partial(check_revised, context, config)
+    check = partial(checked_revision, context, config, settings)
+    new_commands = settings.approvals is ApprovalSetting.AUTO
     if not config.enabled:
         return ReplanPolicy(max_replans=config.max_replans, check=check)
     planner = PlannerAgent(context, limits_of(config), new_commands=new_commands, folder=folder, kept_by=kept_by)
     return ReplanPolicy(reviser=planner, max_replans=config.max_replans, check=check)
 
 
-def check_revised(context: AgentContext, config: PlannerConfig, plan: Plan) -> None:
-    """Check that every step of a plan that was changed while it runs could start; waits for git.
+def checked_revision(
+    context: AgentContext, config: PlannerConfig, settings: RunSettings, loaded: LoadedPlan, left: Collection[str]
+) -> LoadedPlan:
+    """Return a plan that was changed while it runs as it is run, once each step that is left can start; waits for git.
 
     Whether a merge is under way is not asked: it may be that of one of the plan's own steps.
 
     Raises:
-        UsageError: a model or agent is unknown, a price limit can't be held, models may not plan, or there is no
-            repository for worktrees.
+        UsageError: a model or agent is unknown, a price limit can't be held, models may not plan, a step needs what
+            there is not, or there is no repository for worktrees.
         EnvironmentFailure: a provider's key is missing.
     """
-    check_surroundings(plan, context, context.default_model)
+    plan = loaded.plan
+    check_surroundings(plan, context, context.default_model, settings.by_program)
     wanted = "" if config.enabled else _wish_for_replans(plan)
     if wanted:
         raise PlannerDisabledError("the configuration", wanted)
     if wants_worktrees(plan):
         find_repository(context.workspace.root, context.environ)
+    check_needs([step for step in plan.steps if step.id in left], settings.cluster)
+    return with_ladders(loaded, context.agents)
 
 
 def with_decision_timeout(loaded: LoadedPlan, seconds: float) -> LoadedPlan:

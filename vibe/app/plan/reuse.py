@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import takewhile
@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Raw, Struct, field, structs
 
 from ipc.events import PlanLeftEvent, PlanReusedEvent, PlanStepUpdateEvent
-from planner.plan.diagnostics import listed
-from planner.plan.loader import LoadedPlan
+from planner.plan.diagnostics import InputsInvalidError, listed
+from planner.plan.for_each import children_of
+from planner.plan.loader import LoadedPlan, bound
 from planner.plan.model import Plan, Step, StepStatus
 from planner.reuse.reuse import (
     REUSED_BY,
@@ -25,6 +26,7 @@ from planner.reuse.reuse import (
     KeyedPlan,
     Selection,
     answers_taken_over,
+    items_taken,
     note_of,
     reuse,
     same_base,
@@ -34,8 +36,10 @@ from planner.reuse.reuse import (
 from planner.state.decisions import plan_decision
 from planner.state.state import ONLY_REASON
 from planner.store.current_plan import current_state
+from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, PlanRunOptions, find_plan
 from planner.store.store import PlanStore
+from subagents.step_result import StepResult
 from vibe.system.errors import UsageError
 from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
 from vibe.system.git.discovery import locate
@@ -55,12 +59,13 @@ Side: TypeAlias = PlanFolder | LoadedPlan
 class ReuseStart(Struct, frozen=True, kw_only=True):
     """Start of a run, with what it takes over.
 
-    ``workspace`` is where it works, ``decisions`` are answers taken over. ``base_commit`` is what the content keys
-    stand on, ``note`` what to say of all this. ``warnings``: why nothing was
+    ``only`` are the steps asked for by name, ``workspace`` is where it works, ``decisions`` are answers taken over.
+    ``base_commit`` is what the content keys stand on, ``note`` what to say of all this. ``warnings``: why nothing was
     taken over, or what may be out of date.
     """
 
     selection: Selection
+    only: tuple[str, ...] = ()
     workspace: Path
     decisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     base_commit: str | None
@@ -86,7 +91,7 @@ def starting_point(loaded: LoadedPlan, options: PlanRunOptions, home: Path, envi
     selection = select(plan, loaded.dag, only)
     if folder is None:
         note = note_of(selection, None, head=head)
-        return ReuseStart(selection=selection, workspace=workspace, base_commit=head, note=note)
+        return ReuseStart(selection=selection, only=only, workspace=workspace, base_commit=head, note=note)
     earlier = read_earlier(folder)
     head, since = _head_to_go_by(earlier, folder, head, workspace, environ)
     answers = answers_taken_over(earlier, plan, given)
@@ -94,11 +99,14 @@ def starting_point(loaded: LoadedPlan, options: PlanRunOptions, home: Path, envi
     new = KeyedPlan(plan=plan, dag=loaded.dag, decisions={**answers, **given}, base_commit=base)
     selection = reuse(earlier, new, selection, only)
     note = note_of(selection, earlier, head=head) + since
-    if not selection.taken:
-        return ReuseStart(selection=selection, workspace=workspace, base_commit=base, note=note, warnings=(note,))
+    has_list = any(step.for_each is not None and step.id in selection.runs for step in plan.steps)
+    if not selection.taken and not has_list:
+        none = ReuseStart(selection=selection, only=only, workspace=workspace, base_commit=base, note=note)
+        return structs.replace(none, warnings=(note,))
     doubts = _doubts(new, selection, folder, workspace, environ, plan_file=workspace / loaded.where)
     return ReuseStart(
         selection=selection,
+        only=only,
         workspace=workspace,
         decisions=answers,
         base_commit=base,
@@ -106,6 +114,27 @@ def starting_point(loaded: LoadedPlan, options: PlanRunOptions, home: Path, envi
         note="; ".join([note, *doubts]),
         warnings=doubts,
     )
+
+
+def items_reused(store: PlanStore, home: Path, step_id: str, items: object) -> tuple[dict[str, StepResult], str]:
+    """Return what the plan that results are taken over from made of items of a list, and its id; reads files."""
+    settings, reused_from = store.settings, store.settings.reused_from
+    if reused_from is None or step_id in settings.only:
+        return {}, ""
+    loaded, state = store.effective(), store.folder.state()
+    pattern = next(step for step in loaded.plan.steps if step.id == step_id)
+    try:
+        earlier = read_earlier(find_plan(home, reused_from))
+        loaded = loaded.unfolded(children_of(pattern, items, loaded.plan.values()))
+    except (UsageError, BrokenPlanError):
+        return {}, ""  # it is gone, or the list is none, which is told when the steps are made
+    new = KeyedPlan(
+        plan=loaded.plan,
+        dag=loaded.dag,
+        decisions={**settings.decisions, **state.answers()},
+        base_commit=settings.base_commit,
+    )
+    return items_taken(earlier, new, step_id, state.reused()), reused_from
 
 
 def _head_to_go_by(
@@ -217,6 +246,9 @@ def _keyed(side: Side, beside: Side, environ: Mapping[str, str]) -> KeyedPlan:
     if isinstance(beside, LoadedPlan):
         return KeyedPlan(plan=plan, dag=dag, decisions={}, base_commit=None)
     earlier, workspace = read_earlier(beside), Path(beside.settings().workspace)
+    with suppress(InputsInvalidError):  # of another plan
+        bound_side = bound(side, earlier.keyed.plan.values())
+        plan, dag = bound_side.plan, bound_side.dag
     head, _ = _head_to_go_by(earlier, beside, head_commit(workspace, environ), workspace, environ)
     base = earlier.keyed.base_commit if same_base(earlier, head) else head
     return KeyedPlan(plan=plan, dag=dag, decisions=answers_taken_over(earlier, plan, {}), base_commit=base)
@@ -294,22 +326,21 @@ def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:
     return answer.text or None if answer else None
 
 
-def changed_files(folder: Path, before: str, after: str, environ: Mapping[str, str]) -> tuple[Path, ...] | None:
+def changed_files(folder: Path, before: str, after: str, environ: Mapping[str, str]) -> Sequence[Path] | None:
     """Return the files of the working tree in which two commits differ; None: git can't say. Blocks."""
-    top = _asked(folder, environ, "rev-parse", "--show-toplevel")
-    answer = _asked(folder, environ, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", before, after, "--")
-    return tuple(Path(top.text, name) for name in answer.items) if top and answer else None
+    return _files(folder, environ, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", before, after, "--")
 
 
 def files_of(folder: Path, environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield the files in the folder that git does not ignore; none: git can't say. Blocks."""
-    top = _asked(folder, environ, "rev-parse", "--show-toplevel")
-    answer = _asked(folder, environ, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
-    if top is None or answer is None:
-        return
-    for name in answer.items:
-        if (file := Path(top.text, name)).is_relative_to(folder):
-            yield file
+    words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+    return (file for file in _files(folder, environ, *words) or () if file.is_relative_to(folder))
+
+
+def _files(folder: Path, environ: Mapping[str, str], *words: str) -> Sequence[Path] | None:
+    """Return the files that git names in an answer; None: it gives none."""
+    top, answer = _asked(folder, environ, "rev-parse", "--show-toplevel"), _asked(folder, environ, *words)
+    return [Path(top.text, name) for name in answer.items] if top and answer else None
 
 
 def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> GitOutput | None:

@@ -41,7 +41,8 @@ class Standing(StrEnum):
 class ChangedFile(Struct, frozen=True, kw_only=True):
     """A file that a step changed, last in ``attempt``; None: it was not there, or is not any more.
 
-    ``texts`` are the two as text, None also for what is no text. ``path`` is relative to the workspace.
+    ``texts`` are the two as text, None also for what is no text. ``path`` is relative to the workspace. ``busy`` are
+    the steps that were at work, where it is not known which of them changed it.
     """
 
     step_id: str
@@ -52,6 +53,7 @@ class ChangedFile(Struct, frozen=True, kw_only=True):
     texts: tuple[str | None, str | None] = (None, None)
     diff: FileDiff = FileDiff()
     standing: Standing = Standing.OPEN
+    busy: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -123,7 +125,9 @@ class PlanReview:
                 step = self._who.step_of(path, busy)
                 if step is not None and step.workspace == "shared" and not _is_folder(before) and not _is_folder(after):
                     attempt = self._attempt_at(step, point.at)
-                    found.append(ChangedFile(step_id=step.id, attempt=attempt, path=path, before=before, after=after))
+                    unsure = self._who.unsure(path, [one for one in busy if one.workspace == "shared"])
+                    change = ChangedFile(step_id=step.id, attempt=attempt, path=path, before=before, after=after)
+                    found.append(replace(change, busy=unsure))
         return iter(found)
 
     def _attempt_at(self, step: Step, at: float) -> int:
@@ -132,7 +136,8 @@ class PlanReview:
 
     def _committed(self, host: Host, folder: PlanFolder) -> Iterator[ChangedFile]:
         """Yield what the steps in worktrees changed, as far as it was merged, the earliest first."""
-        own = [step_id for step_id in self._who.results if self._is_apart(step_id)]
+        apart = {step.id for step in self._steps.values() if step.workspace == "worktree"}
+        own = [step_id for step_id in self._who.results if step_id in apart]
         if not own:
             return
         repository = open_repository(self.workspace, host.environ, git_folder(host.home), own=host.own_places)
@@ -148,9 +153,6 @@ class PlanReview:
                 merged.append((record.base.commit, record.work))  # which could not be committed
             for attempt, pair in reversed(list(zip(reversed(done), reversed(merged), strict=False))):
                 yield from _changed_between(repository, pair, step_id, attempt)
-
-    def _is_apart(self, step_id: str) -> bool:
-        return step_id in self._steps and self._steps[step_id].workspace == "worktree"
 
     def _read(self, found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:
         """Yield the changes with their texts."""
@@ -222,7 +224,8 @@ def _joined(found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:
         key = one.step_id, one.path
         earlier = latest.get(key)
         if earlier is not None and _is_same(earlier.after, one.before):
-            latest[key] = replace(one, before=earlier.before)
+            busy = tuple(dict.fromkeys((*earlier.busy, *one.busy)))
+            latest[key] = replace(one, before=earlier.before, busy=busy)
             continue
         if earlier is not None:
             apart.append(latest.pop(key))

@@ -226,11 +226,18 @@ class Changes:
 
     def step_of(self, path: str, busy: Sequence[Step]) -> Step | None:
         """Return which of the steps that were at work changed a path: who said so, or else who may, or the first."""
+        return self._known(path, busy) or (busy[0] if busy else None)
+
+    def unsure(self, path: str, busy: Sequence[Step]) -> tuple[str, ...]:
+        """Return the steps that were at work if any of several may have changed a path."""
+        return () if len(busy) < 2 or self._known(path, busy) else tuple(step.id for step in busy)
+
+    def _known(self, path: str, busy: Sequence[Step]) -> Step | None:
         for holds in (self._reported, self._claimed):
             found = [step for step in busy if holds(step, path)]
             if len(found) == 1:
                 return found[0]
-        return busy[0] if busy else None
+        return None
 
     def _whose(self, path: str, ours: Sequence[Step], theirs: Sequence[Step]) -> tuple[bool, bool]:
         """Return whether steps that are taken back changed it, and whether others did."""

@@ -12,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ipc.events import WarningEvent
-from ipc.sink import EventSink
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.run.control import PlanControl
@@ -26,7 +25,7 @@ from subagents.agent.budget import Account
 from subagents.agent.steering import Steering
 from subagents.step_result import ENVIRONMENT_REASON
 from vibe.app.conversation.opening import PromptResult
-from vibe.app.engine.event_publishing import Publishing, listeners_of, publishing
+from vibe.app.engine.event_publishing import Publishing, publishing
 from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord, exit_code_of
 from vibe.app.engine.tool_servers import tool_servers
@@ -34,7 +33,7 @@ from vibe.app.plan.control_handler import plan_router
 from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience, HeldRun, dispatch_steps
 from vibe.app.plan.prepare import PreparedRun, prepare_new, prepare_resumed
-from vibe.app.plan.step_executor import plan_limits
+from vibe.app.plan.step_executor import agents_to_come, plan_limits
 from vibe.app.plan.usage_history import earlier_spending, removed_from, revision_agents
 from vibe.core.agent_loop import ActResult
 from vibe.core.messages import Outcome, Spending, Spent
@@ -61,16 +60,19 @@ class PlanSession:
     """
 
     def __init__(self, prepared: PreparedRun, host: Host, audience: Audience) -> None:
+        self._audience, board = audience.with_board(waits=audience.waits)
         self.control = PlanControl()
         """Pauses and cancels the run, decides, revises the plan, and acts on single steps."""
         self.steering = Steering()
         """Sends messages to the agents of running steps."""
         self.plan_id: str | None = None
         """The plan's id, once it has one."""
+        self.commands = plan_router(self.control, board, self.steering)
+        """Carries out what others ask of the run."""
+        self.channel: Publishing | None = None
+        """The way of its events, once it runs."""
         self._prepared = prepared
         self._host = host
-        self._audience = audience
-        self._sink: EventSink | None = None
 
     @property
     def plan(self) -> Plan:
@@ -79,8 +81,8 @@ class PlanSession:
 
     def warn(self, code: str, message: str) -> None:
         """Announce something to those who watch the run; without effect before it began."""
-        if self._sink is not None:
-            self._sink.publish(WarningEvent(code=code, message=message))
+        if self.channel is not None:
+            self.channel.sink.publish(WarningEvent(code=code, message=message))
 
     async def run(self, before_start: Callable[[], object] | None = None) -> PlanRun:
         """Run the plan until it ends or pauses; ``before_start`` is called when all is ready, before the first step.
@@ -89,21 +91,20 @@ class PlanSession:
             UsageError: the plan has ended, or its workspace is in use.
             EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
         """
-        run, host, control = self._prepared, self._host, self.control
-        audience, board = self._audience.with_board(waits=self._audience.waits)
+        run, host, control, audience = self._prepared, self._host, self.control, self._audience
         decider = None if audience.decide is None else DecisionPrompter(audience.decide)
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(run.engine.models.aclose)
+            stack.push_async_callback(run.engine.aclose)
             opened = await stack.enter_async_context(
                 publishing(
                     host,
+                    run.engine.config,
                     [*audience.listeners, *([] if decider is None else [decider])],
-                    address=run.bus_address,
-                    named=listeners_of(run.engine.config, host),
-                    control=plan_router(control, board, self.steering),
+                    address=run.options.bus_address,
+                    control=self.commands,
                 )
             )
-            self._sink = opened.sink
+            self.channel = opened
             store = stack.enter_context(await anyio.to_thread.run_sync(run.open_store))
             self.plan_id = store.plan_id
             workspace = Path(store.settings.workspace)
@@ -119,7 +120,8 @@ class PlanSession:
                 channel.sink.publish(WarningEvent(code="start", message=warning))
             account = await anyio.to_thread.run_sync(_open_account, run.loaded.plan, store)
             try:
-                run = replace(run, engine=await servers.equip(channel.sink))
+                engine = await servers.equip(channel.sink, waits=agents_to_come(run.loaded.plan, store) > 0)
+                run = replace(run, engine=engine)
                 attached = HeldRun(
                     prepared=run,
                     host=host,

@@ -1,30 +1,35 @@
-"""Executors of a plan's steps: this process, or one of its own for each attempt."""
+"""Executors of a plan's steps: this process, one of its own for each attempt, or what an installed package has."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import msgspec
+from anyio import to_thread
 from msgspec import Struct
 
 from planner.plan.model import Plan
-from planner.store.folder import ApprovalSetting
+from planner.store.folder import PROGRAM, ApprovalSetting, PlanRunOptions, ProgramPart
 from planner.store.store import PlanStore
 from subagents.agent.budget import Limits
 from subagents.agent.run_services import RunServices
 from subagents.executor import StepExecutor
 from subagents.step.local_executor import LocalExecutor
 from subagents.step.tamper_guard import RunClaims
-from vibe.app.engine.build import Engine
+from vibe.app.engine.build import Engine, EngineRequest
 from vibe.app.engine.host import Host
 from vibe.app.plan.step_context import StepDocument, StepPlace, step_context
 from vibe.core import extensions
-from vibe.core.extensions import extension_names, make_extension
+from vibe.core.config.models import ClusterConfig
+from vibe.core.extensions import extension_names, load_extension
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.system.errors import UsageError
 
+DEFAULT_EXECUTOR = "local"
+CLUSTER_EXECUTOR = "dask"
+OWN_EXECUTORS = (DEFAULT_EXECUTOR, "process", CLUSTER_EXECUTOR)
 STEP_PROGRAM = "vibe.app.plan.child_main"
 MOST_SPARES = 2
 
@@ -44,6 +49,8 @@ class PlanSteps(Struct, frozen=True, kw_only=True):
     engine: Engine
     place: StepPlace
     services: RunServices
+    program: ProgramPart | None = None
+    """Does some of them; None: no program is there for that."""
 
 
 def check_executor(name: str) -> None:
@@ -52,27 +59,89 @@ def check_executor(name: str) -> None:
     Raises:
         UsageError: there is no such executor.
     """
-    if name not in EXECUTORS and name not in (known := extension_names(extensions.EXECUTORS)):
-        raise UsageError(f"--executor {name!r}: no such executor; choose from {', '.join([*EXECUTORS, *known])}")
+    if name not in OWN_EXECUTORS and name not in (others := extension_names(extensions.EXECUTORS)):
+        known = dict.fromkeys((*OWN_EXECUTORS, *others))
+        raise UsageError(f"--executor {name!r}: no such executor; choose from {', '.join(known)}")
+
+
+def executor_of(options: PlanRunOptions, before: str = DEFAULT_EXECUTOR) -> str:
+    """Return the name of the executor that was asked for; a cluster has but one.
+
+    Raises:
+        UsageError: there is no such executor, or it has nothing to do with a cluster.
+    """
+    name = options.executor or (before if options.cluster is None else CLUSTER_EXECUTOR)
+    if options.executor or name != PROGRAM:
+        check_executor(name)
+    _check_reach(name, options)
+    if options.cluster is not None and name != CLUSTER_EXECUTOR:
+        raise UsageError(f"--cluster is for --executor {CLUSTER_EXECUTOR}, not for {name!r}: leave one of the two out")
+    return name
+
+
+def _check_reach(name: str, options: PlanRunOptions) -> None:
+    """Check that the steps can call what a program brings.
+
+    Raises:
+        UsageError: they are in other processes.
+    """
+    functions = options.program.functions if options.program and name == "process" else ()
+    brought = {"tools": options.tools, "hooks": options.hooks, "functions": functions}
+    if (found := [word for word, given in brought.items() if given]) and name in {"process", CLUSTER_EXECUTOR}:
+        raise UsageError(
+            f"executor={name!r}: a process of its own can't call {' and '.join(found)} of this program: leave "
+            "executor= out, or offer them as an MCP server"
+        )
+
+
+def cluster_of(executor: str, given: str, config: ClusterConfig) -> str:
+    """Return the address of the cluster that an executor uses, if it uses one and that can be used; blocks.
+
+    Raises:
+        UsageError: none is named, or a setting of it is wrong.
+        EnvironmentFailure: it can't be reached.
+    """
+    if executor != CLUSTER_EXECUTOR:
+        return ""
+    from vibe.app.cluster.address import check_cluster
+
+    address = given or config.address
+    if not address:
+        raise UsageError(
+            f"--executor {CLUSTER_EXECUTOR} needs a cluster: name it with --cluster ADDRESS (local:2 to try it out), "
+            "or by `address` in [cluster] of your settings"
+        )
+    check_cluster(address, config.certificates)
+    return address
 
 
 @asynccontextmanager
 async def step_executor(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
     """Yield the executor that the run's settings ask for; what it started is gone when the block ends."""
-    name, claims = steps.store.settings.executor, RunClaims()
-    own = EXECUTORS.get(name)
-    made = own(steps, claims) if own else make_extension(extensions.EXECUTORS, name, steps, _local(steps, claims))
-    async with made as executor:
-        yield executor
+    named, claims, program = steps.store.settings.executor, RunClaims(), steps.program
+    name = DEFAULT_EXECUTOR if named == PROGRAM else named
+    # Other packages are promised the executor of this process, see docs/guide/extending.md; ours share more with it.
+    given = claims if name in OWN_EXECUTORS else local_executor(steps, claims)
+    make = await to_thread.run_sync(load_extension, extensions.EXECUTORS, name)
+    async with make(steps, given) as executor:
+        yield executor if program is None else program.executor(executor, steps.place.workspace)
 
 
-def _local(steps: PlanSteps, claims: RunClaims) -> LocalExecutor:
+@asynccontextmanager
+async def in_this_process(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
+    """Have the steps done here."""
+    yield local_executor(steps, claims)
+
+
+def local_executor(steps: PlanSteps, claims: RunClaims) -> LocalExecutor:
+    """Return the executor of this process."""
     context = step_context(steps.engine, steps.place, steps.services)
     return LocalExecutor(context, steps.store.step_folder, claims)
 
 
 @asynccontextmanager
-async def _in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
+async def in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
+    """Have each step of an agent done by a process of its own."""
     from subagents.process.child_process import StepProgram
     from subagents.process.executor import ProcessExecutor, ProcessPool
 
@@ -82,28 +151,20 @@ async def _in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[S
         StepProgram(
             argv=(sys.executable, "-P", "-m", STEP_PROGRAM),
             environ=steps.host.environ,
-            document=_document(steps),
-            capabilities=_capabilities(steps.services),
+            document=step_document(steps, steps.engine.request),
+            capabilities=capabilities_of(steps.services),
         ),
         spares=min(MOST_SPARES, store.settings.max_parallel),
-        expected=_agents_to_come(steps.plan, store),
+        expected=agents_to_come(steps.plan, store),
     )
     try:
         await pool.fill()
-        yield ProcessExecutor(pool, steps.services, claims, _local(steps, claims), store.step_folder)
+        yield ProcessExecutor(pool, steps.services, claims, local_executor(steps, claims), store.step_folder)
     finally:
         await pool.close()
 
 
-EXECUTORS: Mapping[str, Callable[[PlanSteps, RunClaims], AbstractAsyncContextManager[StepExecutor]]] = {
-    "local": lambda steps, claims: nullcontext(_local(steps, claims)),
-    "process": _in_processes,
-}
-"""The executors there are, by the name that ``--executor`` and a run's settings know them by."""
-DEFAULT_EXECUTOR = "local"
-
-
-def _capabilities(services: RunServices) -> tuple[str, ...]:
+def capabilities_of(services: RunServices) -> tuple[str, ...]:
     """Return what the run can do for the processes of steps."""
     from subagents.process.protocol import APPROVALS, QUESTIONS
 
@@ -111,12 +172,13 @@ def _capabilities(services: RunServices) -> tuple[str, ...]:
     return tuple(name for name, person in asked.items() if person is not None)
 
 
-def _document(steps: PlanSteps) -> bytes:
+def step_document(steps: PlanSteps, request: EngineRequest) -> bytes:
+    """Return the document for processes of steps, which build their engine by ``request``."""
     return msgspec.json.encode(
         StepDocument(
             home=steps.host.home,
             steps=steps.store.folder.step_folder("-").parent,
-            request=steps.engine.request,
+            request=request,
             approvals=steps.services.approvals.mode,
             place=steps.place,
             limits=plan_limits(steps.plan),
@@ -131,9 +193,7 @@ def plan_limits(plan: Plan) -> Limits:
     return Limits(max_tokens=budget.max_tokens, max_price=budget.max_price) if budget else Limits()
 
 
-def _agents_to_come(plan: Plan, store: PlanStore) -> int:
+def agents_to_come(plan: Plan, store: PlanStore) -> int:
     """Return how many steps an agent has still to do."""
-    steps = store.state().steps
-    return sum(
-        step.command is None and not (step.id in steps and steps[step.id].status.is_final) for step in plan.steps
-    )
+    done = {step_id for step_id, step in store.state().steps.items() if step.status.is_final}
+    return sum(step.command is None and step.id not in done for step in plan.steps)

@@ -7,6 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
+from msgspec import Struct
+
+from ipc.errors import INVALID_JSON
 from ipc.events import PlanExpectation
 from planner.author.planner_agent import CALLER
 from planner.plan.expectation import COMMAND, Measured, expect
@@ -19,11 +23,15 @@ from planner.store.folder import JOURNAL_FILE, PlanFolder, plans_in
 from subagents.step.local_executor import attempt_spending
 from subagents.step_result import AgentUsage
 from vibe.app.plan.preflight import StepParts, check_model
+from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Spending, Spent, total_of
 from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.system.errors import VibeError
+from vibe.system.files import append_rotating, text_of
 
 NOTHING = Spending()
+MOST_PLANNING: Final = 4_000_000
+"""Bytes of each of the two files that say what planning took."""
 
 
 def removed_from(plan: Plan, state: State, folder: PlanFolder) -> list[tuple[RemovedStep, Spending]]:
@@ -54,6 +62,30 @@ def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
             used = AgentUsage(agent_id=agent_id, agent=CALLER, usage=said.usage, cost_usd=said.cost_usd)
             found.append((step_id, used))
     return found
+
+
+class PlanningSpent(Struct, frozen=True):
+    """The spending of a run in which a plan was written or changed, which ended ``at`` unix seconds in a folder."""
+
+    at: float
+    model: str
+    project: str
+    spent: Spending
+
+
+def note_planning(home: Path, planning: PlanningSpent) -> None:
+    """Keep what a run that planned took, if it took anything and the disk has room."""
+    if planning.spent.usage.calls:
+        with suppress(OSError):
+            append_rotating(VibePaths(home).planning_log, msgspec.json.encode(planning) + b"\n", MOST_PLANNING)
+
+
+def earlier_planning(home: Path) -> Iterator[PlanningSpent]:
+    """Yield what runs that planned took, as far as it is kept; what is torn is left out. Reads files."""
+    log = VibePaths(home).planning_log
+    for line in [line for path in (log.with_name(f"{log.name}.1"), log) for line in text_of(path).splitlines()]:
+        with suppress(*INVALID_JSON):
+            yield msgspec.json.decode(line.encode("utf-8", "surrogateescape"), type=PlanningSpent)
 
 
 def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[AttemptKey, Spent]:

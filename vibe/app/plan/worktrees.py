@@ -49,11 +49,11 @@ def check_worktrees(
         raise UsageError(
             "the demonstration runs on a copy of its files, which is not a git repository: use workspace 'shared'"
         )
-    repository = _open(workspace, host, engine)
+    repository = repository_of(workspace, host, engine)
     check_startable(repository, allow_dirty=allow_dirty, not_counted=[Path(where)] if Path(where).is_absolute() else [])
 
 
-def _open(workspace: Path, host: Host, engine: Engine) -> Repository:
+def repository_of(workspace: Path, host: Host, engine: Engine) -> Repository:
     """The repository; programs it chose for git run only where the user trusts it.
 
     Raises:
@@ -93,7 +93,7 @@ def worktree_executor(
         step_folder=store.step_folder,
         setup=engine.config.worktree.setup,
     )
-    opened = partial(_open, workspace, host, engine)
+    opened = partial(repository_of, workspace, host, engine)
     return WorktreeExecutor(inner, place, opened, services.sink, services.turns)
 
 

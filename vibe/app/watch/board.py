@@ -50,7 +50,7 @@ class Board:
         self._runs = Runs(home, runtime_dir)
         self.followers: dict[str, Follower] = {}
         """Those of the runs that were seen alive or opened, by key."""
-        self._listed: dict[str, dict[str, Any]] = {}
+        self.listed: dict[str, dict[str, Any]] = {}
         """The rows of all runs as they are where these are not followed."""
         self._tasks: TaskGroup | None = None
         self._seen: tuple[tuple[KnownRun, ...], bool] = ((), False)
@@ -91,7 +91,7 @@ class Board:
     def rows(self) -> dict[str, dict[str, Any]]:
         """The row of every run, by its key; the newest first."""
         seen = {run.key: run_row(run, view) for run in self.runs if (view := self.view_of(run.key)) is not None}
-        return self._listed | seen
+        return self.listed | seen
 
     def requests(self) -> dict[str, dict[str, Any]]:
         """The row of everything that waits, by its id; the oldest first."""
@@ -107,7 +107,7 @@ class Board:
     def know(self, runs: tuple[KnownRun, ...]) -> None:
         """Take in the runs there are, and follow those that live."""
         self.runs = runs
-        self._listed = {run.key: run_row(run) for run in runs}
+        self.listed = {run.key: run_row(run) for run in runs}
         for run in runs:
             follower = self.followers.get(run.key)
             if run.live if follower is None else follower.run != run:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 from anyio import create_task_group, lowlevel, to_thread
@@ -13,17 +12,17 @@ from anyio import create_task_group, lowlevel, to_thread
 from ipc.errors import IpcError
 from ipc.events import Event
 from ipc.registry import Entry
+from ipc.subscriber import Subscription, subscribe
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, plans_folder
 from vibe.app.watch.runs import KnownRun
 from vibe.view.agent_view import EntryView, Key
 from vibe.view.view import View, apply, lose
 
-if TYPE_CHECKING:
-    from ipc.subscriber import Subscription
-
 EVENTS_AT_ONCE = 200
 """After so many events others on the loop have their turn."""
+REST_S = 0.02
+"""Events gather so long: at 600 a second that halves what following takes of the processor."""
 
 
 class Follower:
@@ -84,9 +83,9 @@ class Follower:
         return found
 
     def _subscription(self, entry: Entry) -> Subscription:
-        from ipc.subscriber import subscribe
-
-        return subscribe(Path(entry.journal), home=self._home, after=0, runtime_dir=self._runtime_dir)
+        subscription = subscribe(Path(entry.journal), home=self._home, after=0, runtime_dir=self._runtime_dir)
+        subscription.rest = REST_S
+        return subscription
 
     async def _recall(self) -> None:
         """Take in what only the plan's own folder knows: the facts of sources whose events are gone."""

@@ -19,11 +19,11 @@ LINE_CHARACTERS = 160
 ASKED: Final[dict[type, tuple[str, ...]]] = {
     ApprovalRequestEvent: ("tool", "diff", "reason", "rule", "covers", "edits", "cwd", "confined"),
     QuestionEvent: ("questions",),
-    PlanDecisionEvent: (
-        *("question", "options", "labels", "descriptions", "multi_select", "default", "timeout_seconds"),
-    ),
+    PlanDecisionEvent: ("question", "options", "labels", "descriptions", "multi_select", "default", "timeout_seconds"),
 }
 """Fields of the events that ask, as their rows have them."""
+PLANNER = "planner"
+"""The agent that writes plans; what it is prompted with are not a person's words."""
 DIED = "its process died: `vibe plan resume {}` continues it"
 
 
@@ -31,8 +31,9 @@ def run_row(run: KnownRun, view: View | None = None) -> dict[str, Any]:
     """The row of a run, from its folded events, or (None) from what its folders say.
 
     Fields at their default are left out, but for ``title``. ``status`` is that of the plan, or of a conversation
-    ``active``, ``idle`` or ``ended``; of either ``lost``, if its process died. ``checks`` counts those that passed,
-    those that failed and all; ``requests`` those that wait for a person. Times are unix seconds.
+    ``active``, ``idle``, ``proposed`` (its plan, which waits for an answer) or ``ended``; of either ``lost``, if its
+    process died. ``checks`` counts those that passed, those that failed and all; ``requests`` those that wait for a
+    person. Times are unix seconds.
     """
     plan = None if view is None else view.plan
     row = {"title": run.title, "folder": run.folder, "live": run.live, "started_at": moment(run.started_at)}
@@ -151,13 +152,14 @@ def _doing(view: View, plan: PlanView) -> str:
 def _conversation(run: KnownRun, view: View) -> dict[str, Any]:
     main = view.main
     source = next(reversed(view.runs.values()), None)
-    prompt = "" if main is None else _last_prompt(view)
+    prompt = "" if main is None or main.profile == PLANNER else _last_prompt(view)
     busy = main is not None and main.prompt is not None
+    at_rest = "idle" if view.plan is None or view.plan.proposal is None else "proposed"
     ended = None if source is None else source.ended_at
     lost = not run.live and ended is None
     return {
         "title": prompt[:TITLE_CHARACTERS] or run.title,
-        "status": "lost" if lost else "ended" if not run.live else "active" if busy else "idle",
+        "status": "lost" if lost else "ended" if not run.live else "active" if busy else at_rest,
         "outcome": None if source is None else source.outcome,
         "tokens": view.spent.tokens,
         "max_tokens": None if main is None else main.max_tokens,

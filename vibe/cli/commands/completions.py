@@ -25,6 +25,10 @@ def names_of(kind: str, env: CliEnvironment) -> list[str]:
     if kind == "plans":
         found = _latest(paths.plans)
         names = [*found, "latest"] if found else []
+    elif kind == "library":
+        from vibe.app.plan.library import named_plans  # noqa: PLC0415  as below
+
+        names = list(named_plans(env, env.cwd, trust=False))
     else:
         names = _latest(paths.sessions) if kind == "sessions" else _configured(kind, env)
     return [name for name in dict.fromkeys(names) if _SAFE.fullmatch(name) and name[0] != "-"][:MOST]
@@ -66,6 +70,8 @@ NAMED_BY_OPTION = {
     "--resume": "sessions",
 }
 NAMED_BY_OPERAND = {
+    "plan run": {"FILE|NAME": ("library", FILES)},
+    "plan validate": {"FILE|NAME": ("library", FILES)},
     "plan": {"ID": ("plans",), "FILE|ID": ("plans", FILES), "A": ("plans", FILES), "B": ("plans", FILES)},
     "session": {"ID": ("sessions",)},
     "mcp remove": {"NAME": ("servers",)},
@@ -110,7 +116,7 @@ def _known() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     words: dict[str, list[str]] = {}
     values: dict[str, list[str]] = {}
     for line, command in {"": PROMPT, **GRAMMAR}.items():
-        names = [name for given in command.arguments for name in (given if isinstance(given, tuple) else (given,))]
+        names = command.arguments.replace("|", " ").split()
         operands = [ARGUMENTS[name] for name in names if not name.startswith("-")]
         options = {option: ARGUMENTS[name] for name in names if name.startswith("-") for option in spellings(name)}
         fixed = [*(below(line) if line else COMMANDS), *(word for one in operands for word in one.get("choices", ()))]

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from vibe.app.engine.settings import Settings
-from vibe.cli.editor import open_editor
+from vibe.cli.editor import edited
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.front.event_text import one_line
 from vibe.front.listings import LONGEST, setting_line
@@ -59,18 +59,14 @@ def run_edit(args: Arguments, env: CliEnvironment) -> None:
     """Open the settings file in an editor; what is invalid is kept beside it."""
     writer = _settings(args, env).writer(project=args.project)
     before = writer.text()
-    folder = Path(tempfile.mkdtemp(prefix="vibe-config-", dir=env.environ.get("TMPDIR")))
-    draft = folder / "config.toml"
-    draft.write_text(before, encoding="utf-8")
-    open_editor(draft, env)
-    after = draft.read_text(encoding="utf-8", errors="replace")
+    after = edited(before, "config.toml", env)
     try:
         if after != before:
             writer.replace(after)
     except ConfigError as error:
+        draft = Path(tempfile.mkdtemp(prefix="vibe-config-", dir=env.environ.get("TMPDIR"))) / "config.toml"
+        draft.write_text(after, encoding="utf-8")
         raise UsageError(f"{error}\nnothing was changed; your text is in {draft}") from error
-    draft.unlink()
-    folder.rmdir()
 
 
 def _settings(args: Arguments, env: CliEnvironment) -> Settings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -25,6 +26,7 @@ from vibe.cli.signals import ProcessEnd, cancelled_by_signals
 from vibe.cli.streams import forgive, has_failed
 from vibe.front.event_text import one_line
 from vibe.front.run_list import Row, asked_text, list_lines
+from vibe.system.errors import innermost
 from vibe.system.loopback import listening
 from vibe.system.programs import open_browser
 
@@ -44,6 +46,7 @@ FLICKERING = frozenset({"doing", "tokens", "cost_usd", "progress_at", "waited_s"
 HOST = "127.0.0.1"
 """The page is for this machine alone."""
 TOKEN_BYTES = 32
+HOST_NAME = re.compile(r"[\w.-]+|\[[0-9a-fA-F:.]+\]")
 
 Tables = Mapping[str, Mapping[str, Row]]
 
@@ -51,6 +54,8 @@ Tables = Mapping[str, Mapping[str, Row]]
 def run(args: Arguments, env: CliEnvironment) -> int:
     """Show the runs, and return the exit code."""
     if args.web:
+        if args.follow or args.plain:
+            raise CommandLineError("--web shows a page: leave out --follow and --plain")
         return _web(args, env)
     if args.run or args.port or args.control or args.allow_host or args.name or args.open:
         raise CommandLineError("a RUN, --port, --control, --allow-host, --name and --open go with --web: add it")
@@ -99,7 +104,6 @@ async def _follow(args: Arguments, env: CliEnvironment) -> int:
             if board.take_changed():
                 tables = _tables(board)
                 env.write_lines(line for change in _changes(before, tables) if (line := words(*change)))
-                env.stdout.flush()
                 before = tables
             await anyio.sleep(TICK_S)
         tasks.cancel_scope.cancel()
@@ -143,6 +147,9 @@ def _web(args: Arguments, env: CliEnvironment) -> int:
     from vibe.dashboard.acting import BY  # noqa: PLC0415  as below
     from vibe.dashboard.server import Served, Tokens  # noqa: PLC0415  not for those that read lines
 
+    for name in args.allow_host:
+        if not HOST_NAME.fullmatch(name):
+            raise CommandLineError(f"--allow-host takes the name alone, such as laptop.example.net, not {name!r}")
     token, view = secrets.token_urlsafe(TOKEN_BYTES), secrets.token_urlsafe(TOKEN_BYTES)
     tokens = Tokens(view=view, control=token) if args.control else Tokens(view=token)
     served = Served(tokens=tokens, by=args.name or BY, hosts=tuple(args.allow_host))
@@ -161,8 +168,9 @@ async def _serve(listener: socket, served: Served, began: Callable[[], object], 
     async with cancelled_by_signals(env) as signals:
         try:
             await serve(listener, env, served, began)
-        finally:
-            end.is_near(ExitCode.HUNG_UP if signals.exit_code == ExitCode.HUNG_UP else ExitCode.DONE)
+        except ExceptionGroup as group:
+            raise innermost(group) from group
+    end.is_near(ExitCode.HUNG_UP if signals.exit_code == ExitCode.HUNG_UP else ExitCode.DONE)
     return end.code
 
 
@@ -171,6 +179,5 @@ def _tell(links: Mapping[str, Any], args: Arguments, env: CliEnvironment) -> Non
     look = [f"only to look: {links['view_url']}"] if args.control else []
     lines = [links["url"], *look, "Ctrl-C ends it"]
     env.write_lines([json.dumps(links)] if args.output == "json" else lines)
-    env.stdout.flush()
     if args.open:
         Thread(target=open_browser, args=(links["url"], env.environ), daemon=True).start()

@@ -13,7 +13,16 @@ MARKS = {CheckState.OK: "ok  ", CheckState.WARNING: "warn", CheckState.FAILED: "
 
 def run(args: Arguments, env: CliEnvironment) -> int:
     """Print the findings; exit code 3 if one of them makes runs fail."""
-    findings = tuple(diagnose(env, args.workdir, trust=args.trust, online=args.online))
+    findings = [*diagnose(env, args.workdir, trust=args.trust, online=args.online)]
+    if args.cluster:
+        from vibe.app.cluster.address import check_installed
+        from vibe.app.engine.settings import Settings  # noqa: PLC0415  as below
+
+        check_installed()
+        from vibe.app.inspect.cluster import cluster_findings  # noqa: PLC0415  imports Dask
+
+        config = Settings(env, args.workdir, trust=args.trust).load().config
+        findings += cluster_findings(config.cluster, config.sandbox.mode, env.environ)
     rows = [{"subject": f.subject, "state": f.state.value, "detail": f.detail} for f in findings]
     env.answer(args, {"findings": rows}, map(_line, findings))
     failed = any(finding.state is CheckState.FAILED for finding in findings)

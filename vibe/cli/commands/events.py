@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TextIO
@@ -14,18 +13,20 @@ from anyio import to_thread
 from ipc.commands import AnswerQuestion, Approve, Decide, Requests, RunCommand
 from ipc.errors import EventsLostError, IpcError, JournalError, UnknownSourceError
 from ipc.registry import Entry, Registry
+from ipc.subscriber import EndReason, Subscription, subscribe
 from vibe.app.watch.commands import CommandOutcome, send_to
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
+from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.streams import forgive, has_failed, waiting
 from vibe.front.event_text import describe, one_line, step_of
 from vibe.front.request_text import ANSWERS, AnswerWord, meant, offered
 from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.plain_text import date_text
 
 if TYPE_CHECKING:
     from ipc.codec import EventRecord
-    from ipc.subscriber import Subscription
     from vibe.app.telemetry import Telemetry
 
 
@@ -41,16 +42,9 @@ READER_SECONDS = 0.05
 
 def run(args: Arguments, env: CliEnvironment) -> int | None:
     """Carry out ``vibe events ...`` and return its exit code."""
-    carried_out = {
-        "list": _list,
-        "answer": answer,
-        "schema": _schema,
-        "watch": _watch,
-        "tail": _tail,
-        "export": _export,
-    }
+    served = {"list": _list, "answer": answer, "schema": _schema, "watch": _watch, "tail": _tail, "export": _export}
     try:
-        return carried_out[args.subcommand](args, env)
+        return served[args.subcommand](args, env)
     except IpcError as error:
         env.stderr.write(f"vibe events: {error}\n")
         wrong_name = isinstance(error, UnknownSourceError | JournalError) and not isinstance(error, EventsLostError)
@@ -70,7 +64,7 @@ def _list(args: Arguments, env: CliEnvironment) -> None:
 
 
 def _entry_line(entry: Entry) -> str:
-    started = time.strftime("%H:%M:%S", time.localtime(entry.started))
+    started = date_text(entry.started, "%H:%M:%S")
     plan = f"  plan {entry.info.plan_id}" if entry.info.plan_id else ""
     place = f"{entry.events}  {entry.info.cwd}"
     return one_line(f"{entry.source}  pid {entry.pid}  since {started}{plan}  {place}  {entry.info.title}", 400)
@@ -78,10 +72,7 @@ def _entry_line(entry: Entry) -> str:
 
 def _watch(args: Arguments, env: CliEnvironment) -> int:
     if not env.stdout.isatty():
-        env.stderr.write(
-            "vibe events watch: stdout is not a terminal; for events as lines, run `vibe events tail --from 1`\n"
-        )
-        return ExitCode.USAGE
+        raise CommandLineError("stdout is not a terminal; for events as lines, run `vibe events tail --from 1`")
     from vibe.cli.terminal.watching import watch  # noqa: PLC0415  not for those that print lines
 
     return watch(_subscription(_source(args, env), 0, (), env), env)
@@ -90,8 +81,6 @@ def _watch(args: Arguments, env: CliEnvironment) -> int:
 def _subscription(
     source: str, after: int | Literal["now"], topics: tuple[str, ...], env: CliEnvironment
 ) -> Subscription:
-    from ipc.subscriber import subscribe
-
     token = env.environ.get(TOKEN_VARIABLE, "")
     return subscribe(source, home=env.home, after=after, topics=topics, runtime_dir=env.runtime_dir, token=token)
 
@@ -99,7 +88,8 @@ def _subscription(
 def _source(args: Arguments, env: CliEnvironment) -> str:
     """The run that is meant, as ``subscribe`` takes it."""
     source: str = args.source or _only_source(env)
-    return str(env.cwd / source) if "://" not in source and (env.cwd / source).is_file() else source
+    path = env.path(source)
+    return str(path) if "://" not in source and path.is_file() else source
 
 
 def _tail(args: Arguments, env: CliEnvironment) -> int:
@@ -120,9 +110,6 @@ async def _follow(
     The signal cancels a scope rather than the loop's main task: a deadline that passes at the same moment can't take
     that for its own.
     """
-    from ipc.subscriber import EndReason
-    from vibe.cli.signals import cancelled_by_signals  # noqa: PLC0415  not for those that listen only
-
     subscription = _subscription(source, "now" if isinstance(after, str) else after, topics, env)
     forgive(env.stdout)
     async with cancelled_by_signals(env) as signals:
@@ -172,7 +159,7 @@ def _line(record: EventRecord) -> str:
     tag, _, _ = record.topic.partition("|")
     if event is None:
         return f"{record.seq:>7}  {one_line(tag):<18} (of a newer version) {one_line(_text(record))}"
-    clock = time.strftime("%H:%M:%S", time.localtime(event.ts))
+    clock = date_text(event.ts, "%H:%M:%S")
     return f"{record.seq:>7}  {clock}  {tag:<18} {step_of(event)}{describe(event)}"
 
 
@@ -183,11 +170,8 @@ def _text(record: EventRecord) -> str:
 def _only_source(env: CliEnvironment) -> str:
     running = [entry.source for entry in Registry(env.home, env.runtime_dir).running()]
     if len(running) != 1:
-        raise UnknownSourceError(
-            "no SOURCE",
-            f"was given and {'several runs are publishing' if running else 'no run is publishing'}",
-            running,
-        )
+        what = "several runs are" if running else "no run is"
+        raise UnknownSourceError("no SOURCE", f"was given and {what} publishing", running)
     return running[0]
 
 

@@ -6,11 +6,10 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import chain, count
-from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -24,7 +23,8 @@ from vibe.app.engine.settings import Settings
 from vibe.app.engine.tool_servers import servers_of
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.parser import CommandLineError
+from vibe.cli.parser import CommandLineError, pairs
+from vibe.cli.piped import read_text
 from vibe.cli.signals import cancelled_by_signals
 from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.models import McpServerConfig, McpTransport
@@ -194,15 +194,8 @@ def run_remove(args: Arguments, env: CliEnvironment) -> None:
 
 def run_import(args: Arguments, env: CliEnvironment) -> int:
     """Add the servers of another agent's file, and say what was changed; exit code 1 if one was left out."""
-    servers, name = _file(args, env), args.file
-    path = env.cwd / Path(name).expanduser()
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise UsageError(f"{name} can't be read ({why}): name the file with the servers") from error
-    left_out = 0
-    for found in read_servers(text, name):
+    servers, left_out = _file(args, env), 0
+    for found in read_servers(read_text("vibe mcp import", args.file, env), args.file):
         problem = found.problem
         if not problem:
             try:
@@ -232,23 +225,13 @@ def _entry(args: Arguments) -> dict[str, object]:
     if not target[0].startswith(ADDRESSES):
         if args.header or args.key_env:
             raise CommandLineError(f"--header and --key-env are for a server with an address: {target[0]!r} is none")
-        env = _pairs("--env", args.env)
+        env = dict(pairs("--env", args.env))
         return {"transport": "stdio", "command": target, **({"env": env} if env else {})}
     if len(target) > 1 or args.env:
         raise CommandLineError(f"{target[0]}: an address takes no --env and no further words")
-    headers = _pairs("--header", args.header)
+    headers = dict(pairs("--header", args.header))
     key = {"api_key_env": args.key_env} if args.key_env else {}
     return {"transport": "http", "url": target[0], **({"headers": headers} if headers else {}), **key}
-
-
-def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise CommandLineError(f"{flag} {name}: write it as {flag} NAME=VALUE")
-        found[name] = value
-    return found
 
 
 # --- signing in to servers on the network, and out

@@ -9,6 +9,7 @@ from functools import partial
 from anyio import create_task_group
 
 from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import ProcessEnd, cancelled_by_signals
 from vibe.mcp_server.protocol import LazyRuntime, load_server, serve_http, serve_stdio, url_of
@@ -36,8 +37,7 @@ def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRunt
     token = given or secrets.token_urlsafe(24)
     with listening(*address, "--http") as listener:
         server = load_server(runtime)
-        env.stdout.write(f"{url_of(listener)}\n{'' if given else f'Authorization: Bearer {token}' + chr(10)}")
-        env.stdout.flush()
+        env.write_lines([url_of(listener), *([] if given else [f"Authorization: Bearer {token}"])])
         runtime.wanted.set()
         return run_awake(_served, env, runtime, partial(serve_http, server, listener, token, runtime.disconnected))
 
@@ -47,10 +47,12 @@ async def _served(env: CliEnvironment, runtime: LazyRuntime, serve_clients: Call
     end = ProcessEnd(is_ours=env.owns_process)
     async with cancelled_by_signals(env) as signals, create_task_group() as group:
         group.start_soon(runtime.run)
+        code = ExitCode.FAILED
         try:
             await serve_clients()
+            code = ExitCode.DONE
         finally:
-            end.is_near(signals.exit_code or 0)
+            end.is_near(signals.exit_code or code)
             runtime.close()
             group.cancel_scope.cancel()
     return end.code

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from signal import Signals
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anyio import CancelScope
 from msgspec.structs import replace
@@ -19,26 +19,31 @@ from vibe.app.conversation.opening import Opening, PromptLimits, Seat
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.build import network_flags
 from vibe.app.engine.host import Host
+from vibe.app.engine.request_board import AN_HOUR
 from vibe.app.engine.result_record import RunRecord
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.parser import CommandLineError
-from vibe.cli.piped import read_all, read_context
-from vibe.cli.signals import handled_signals
+from vibe.cli.piped import read_all, read_context, read_text
+from vibe.cli.signals import EXIT_OF, handled_signals
 from vibe.cli.streams import forgive
 from vibe.cli.terminal.keyboard import is_in_background
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Image, Outcome
 from vibe.core.session.folder import SessionFolder
 from vibe.core.tools.files.images import images_in
+from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.event_text import one_line
-from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_record
+from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_document
 from vibe.front.slash.wording import SHOWN_ID
 from vibe.system.awake_loop import run_awake
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import replace_file
 from vibe.system.plain_text import plain
+
+if TYPE_CHECKING:
+    from vibe.cli.commands.input_stream import PromptLines
 
 RESULT = "result.json"
 EVENTS = "events.jsonl"
@@ -109,8 +114,6 @@ class OutputFolder:
             replace_file(self._path / RESULT, text.encode(), sync=False, mode=None)
         except OSError as error:
             raise OutputFolderError(self._path, error) from error
-        finally:
-            self.abandon()
 
     def abandon(self) -> None:
         """Close the files that are not finished; harmless after ``save``."""
@@ -122,40 +125,58 @@ class OutputFolder:
 
 REASON_LENGTH = 1_000
 """Characters of why a run did not complete."""
-PROMPT_BYTES = 1_000_000
-"""More than any model reads: a larger file is a mistake."""
 
 
 class PipedPrompt(NamedTuple):
-    """A prompt, what standard input brought beside it, and what is to be known of that."""
+    """A prompt, what standard input brought beside it and what is to be known of that, and the value it wants."""
 
     text: str
     piped: bytes = b""
     note: str = ""
     images: tuple[Image, ...] = ()
+    hand_in: HandIn | None = None
 
 
 def run_prompt(args: Arguments, env: CliEnvironment) -> int:
-    """Answer the prompt and return the exit code."""
-    prompt = _prompt(args, env)._replace(images=images_in(env.cwd / name for name in args.image))
+    """Answer the prompt, or those that come as lines, and return the exit code."""
+    wanted = _hand_in(args.output_schema, env)
+    lines = _lines(args, env, wanted) if args.input else None
+    images = images_in(env.cwd / name for name in args.image)
+    prompt = PipedPrompt("") if lines else _prompt(args, env)._replace(images=images, hand_in=wanted)
     opening, limits = opening_of(args, prompt.text), PromptLimits(**args.named_in(PromptLimits))
     streaming = args.output == "streaming"
+    if streaming and prompt.note:
+        env.tell(f"vibe: {prompt.note}")
     said_as_it_happens = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
     said = partial(line_of, said_as_it_happens)
     listener = EventLines(env.stdout, json_line) if streaming else EventLines(env.stderr, said)
     forgive(env.stdout)
     with ExitStack() as closing:
-        folder = OutputFolder(env.cwd / Path(args.output_dir).expanduser()) if args.output_dir else None
-        seat = _seat(args, env)
+        folder = OutputFolder(env.path(args.output_dir)) if args.output_dir else None
+        seat = Seat(approver=lines.person, user_input=lines.person.answer) if lines else _seat(args, env)
         seat = replace(seat, listeners=[*seat.listeners, listener, *([] if folder is None else [folder])])
         if folder is not None:
             closing.callback(folder.abandon)
             env = replace(env, results=folder.files)
-        record = run_awake(answered, env, opening, seat, limits, prompt)
-        closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
+        record = run_awake(answered, env, opening, seat, limits, lines or prompt)
+        if lines is None:
+            closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
         if folder is not None:
             folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)
     return record.exit_code
+
+
+def _lines(args: Arguments, env: CliEnvironment, wanted: HandIn | None) -> PromptLines:
+    """The lines of standard input that bring prompts; each wants a value of the schema, unless it says another.
+
+    Raises:
+        CommandLineError: there is a prompt already.
+    """
+    from vibe.cli.commands.input_stream import PromptLines  # noqa: PLC0415  few programs hold conversations
+
+    if args.prompt or args.words or args.prompt_file is not None or args.image:
+        raise CommandLineError("--input json takes its prompts from standard input: leave the prompt out")
+    return PromptLines(env, None if wanted is None else wanted.schema, partial(_hand_in, env=env))
 
 
 def opening_of(args: Arguments, prompt: str, *, talks: bool = False) -> Opening:
@@ -174,23 +195,32 @@ def talk_of(args: Arguments) -> tuple[Opening, PromptLimits]:
     """The conversation of a person at the terminal, and the limits of each prompt.
 
     Raises:
-        UsageError: there is an image.
+        UsageError: there is an image or a schema.
     """
+    if args.output_schema:
+        raise UsageError("--output-schema goes with -p: a conversation answers in words")
     if args.image:
         raise UsageError("--image goes with -p: in a conversation, type @FILE or paste the path of the image")
     opening = opening_of(args, readable(" ".join(args.words).strip()), talks=True)
     return opening, PromptLimits(**args.named_in(PromptLimits))
 
 
-async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimits, prompt: PipedPrompt) -> RunRecord:
-    """Hold a conversation of one prompt; a signal interrupts it.
+async def answered(
+    host: Host, opening: Opening, seat: Seat, limits: PromptLimits, prompt: PipedPrompt | PromptLines
+) -> RunRecord:
+    """Hold a conversation of one prompt, or of those that come as lines; a signal interrupts it.
 
     Raises:
         UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``Runtime.open_conversation``.
     """
+    code = 0
     with CancelScope() as scope:
 
-        def on_signal(_which: Signals, _count: int) -> None:
+        def on_signal(which: Signals, _count: int) -> None:
+            nonlocal code
+            code = code or EXIT_OF[which]
+            if not isinstance(prompt, PipedPrompt):
+                prompt.stop()
             if conversation is None:
                 scope.cancel()
             else:
@@ -199,19 +229,29 @@ async def answered(host: Host, opening: Opening, seat: Seat, limits: PromptLimit
         conversation: Conversation | None = None
         async with Runtime(host) as runtime, handled_signals(host, on_signal) as signals:
             conversation = await runtime.open_conversation(opening, seat)
-            if prompt.note:
-                conversation.channel.sink.publish(WarningEvent(code="stdin", message=prompt.note))
-            answer = await conversation.send(prompt.text, images=prompt.images, limits=limits, piped=prompt.piped)
-            warnings = conversation.setup.engine.warnings
-            record = answer.record(conversation.session_id, conversation.channel, warnings)
+            if isinstance(prompt, PipedPrompt):
+                record = await _sent(conversation, prompt, limits)
+            else:
+                record = await prompt.answer(conversation, limits, signals)
             record = record.after_signal(signals.exit_code)
             await conversation.aclose(record.outcome, record.exit_code)
             return record
-    raise KeyboardInterrupt  # before there was anything to save
+    return RunRecord(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before it began", exit_code=code)
+
+
+async def _sent(conversation: Conversation, prompt: PipedPrompt, limits: PromptLimits) -> RunRecord:
+    if prompt.note:
+        conversation.channel.sink.publish(WarningEvent(code="stdin", message=prompt.note))
+    answer = await conversation.send(
+        prompt.text, images=prompt.images, limits=limits, piped=prompt.piped, hand_in=prompt.hand_in
+    )
+    return answer.record(conversation.session_id, conversation.channel, conversation.setup.engine.warnings)
 
 
 def _seat(args: Arguments, env: CliEnvironment) -> Seat:
     """The person at the terminal, if any; asked on standard error, since standard output is the answer alone."""
+    if env.detached is not None:
+        return Seat(listeners=[env.detached], approver=AN_HOUR, user_input=AN_HOUR.answer)
     if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty()):
         return Seat()
     if is_in_background(env.stdin.fileno()):  # it would be stopped for reading keys
@@ -238,17 +278,25 @@ def _prompt(args: Arguments, env: CliEnvironment) -> PipedPrompt:
     return PipedPrompt(prompt)
 
 
+def _hand_in(file: str | None, env: CliEnvironment) -> HandIn | None:
+    """The value of the schema in a file that the answer is to be; None: it is to be words."""
+    if file is None:
+        return None
+    named = f"--output-schema {file}"
+    from planner.plan.strict_json import JsonRefused, parse  # noqa: PLC0415  few prompts have a schema
+
+    try:
+        schema = parse(read_text("--output-schema", file, env))
+    except JsonRefused as refused:
+        first = refused.problems[0]
+        place = f"line {first.at.line} column {first.at.column}: " if first.at else ""
+        raise UsageError(f"{named}: {place}{first}") from refused
+    return HandIn.of_prompt(schema, named)
+
+
 def _prompt_in(name: str, env: CliEnvironment) -> str:
     """The text of a prompt file."""
-    try:
-        with (env.cwd / Path(name).expanduser()).open("rb") as file:
-            content = file.read(PROMPT_BYTES + 1)
-    except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or error
-        raise UsageError(f"--prompt-file {name}: can't be read ({why}): name a text file") from error
-    if len(content) > PROMPT_BYTES:
-        raise UsageError(f"--prompt-file {name}: longer than {PROMPT_BYTES:,} bytes: name a shorter one")
-    prompt = content.decode("utf-8-sig", "replace").strip()
+    prompt = read_text("--prompt-file", name, env).strip()
     if not prompt:
         raise UsageError(f"--prompt-file {name}: it is empty: write a prompt, or give one with -p PROMPT")
     return prompt
@@ -266,10 +314,10 @@ def _flags(args: Arguments) -> dict[str, Any]:
 
 def _print(record: RunRecord, output: str, env: CliEnvironment) -> None:
     if output != "text":
-        write_record(record, env.stdout, indent=2 if output == "json" else None)
+        write_document(record.as_document(), env.stdout, indent=2 if output == "json" else None)
         return
-    if record.result:
-        answer = plain(record.result) if env.stdout.isatty() else record.result
+    if record.answer:
+        answer = plain(record.answer) if env.stdout.isatty() else record.answer
         env.stdout.write(answer.rstrip("\n") + "\n")
     if record.exit_code:
         why = record.detail or record.reason or "; ".join(record.warnings) or "no reason given"

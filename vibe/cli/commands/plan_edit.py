@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from planner.plan.diagnostics import PlanInvalidError
-from planner.plan.loader import LoadedPlan, read_plan_file
+from planner.plan.loader import LoadedPlan, bound, read_plan_file
 from planner.plan.model import PlanBudget
 from planner.plan.operations import Operation, SetBudget, operation_text, read_operations
 from planner.plan.revision import operations_between
@@ -50,7 +50,7 @@ def run(args: Arguments, env: CliEnvironment) -> int | None:
         before = current.plan.budget or PlanBudget()
         return _apply(args, (SetBudget(budget=before.model_copy(update=limits)),), env)
     if args.file is not None:
-        return _apply_file(args, env.cwd / Path(args.file).expanduser(), current, env)
+        return _apply_file(args, env.path(args.file), current, env)
     if not (env.stdin.isatty() and env.stdout.isatty()):
         raise CommandLineError("no terminal for an editor: give --operations FILE or --file FILE")
     return _edit(args, current, env)
@@ -59,13 +59,11 @@ def run(args: Arguments, env: CliEnvironment) -> int | None:
 def _read_operations(name: str, env: CliEnvironment) -> tuple[Operation, ...]:
     where = "standard input" if name == "-" else name
     try:
-        if name == "-":
-            source = env.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            source = (env.cwd / Path(name).expanduser()).read_bytes()
-    except (OSError, RuntimeError) as error:
-        problem = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{where} can't be read ({problem}): give a file with a JSON list of operations") from error
+        source = env.stdin.buffer.read(MAX_BYTES + 1) if name == "-" else env.path(name).read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{where} can't be read ({error.strerror}): give a file with a JSON list of operations"
+        ) from error
     try:
         return read_operations(parse(decode(source)))
     except JsonRefused as error:
@@ -80,7 +78,8 @@ def _apply(args: Arguments, operations: Sequence[Operation], env: CliEnvironment
 
 def _apply_file(args: Arguments, path: Path, current: LoadedPlan, env: CliEnvironment) -> None:
     """Carry out the changes that a file makes to the plan as it stands."""
-    _apply(args, operations_between(current.plan, read_plan_file(path).plan), env)
+    wanted = bound(read_plan_file(path), current.plan.values())
+    _apply(args, operations_between(current.plan, wanted.plan), env)
 
 
 # --- in an editor -------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from planner.state.state import State
 from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import UnknownPlanError
 from planner.store.folder import PlanFolder, find_plan
-from vibe.app.plan.quickstart import quickstart_file
 from vibe.app.plan.reuse import Side, comparable
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -54,19 +54,20 @@ def run_graph(args: Arguments, env: CliEnvironment) -> None:
 
 
 def _draw(form: str, found: _Found) -> str:
-    loaded, statuses = found.loaded, found.statuses or None
+    statuses, loaded = found.statuses or None, found.loaded.folded(found.statuses)
+    plan = loaded.plan
     if form == "mermaid":
-        return mermaid(loaded.plan, statuses)
+        return mermaid(plan, statuses)
     if form == "dot":
-        return dot(loaded.plan, statuses)
+        return dot(plan, statuses)
     if form == "svg":
         from planner.report.graph_svg import Shown, svg  # noqa: PLC0415  only a drawing needs the layout
 
         reused = found.state.reused()
-        return svg(loaded.plan, loaded.dag, Shown(statuses=statuses, reused=reused) if statuses else None)
+        return svg(plan, loaded.dag, Shown(statuses=statuses, reused=reused) if statuses else None)
     from vibe.front.plan_graph import plan_text  # noqa: PLC0415  as above
 
-    return plan_text(loaded.plan, found.state.steps if statuses else None)
+    return plan_text(plan, found.state.steps if statuses else None)
 
 
 def run_validate(args: Arguments, env: CliEnvironment) -> int:
@@ -129,7 +130,7 @@ def _shown_document(found: _Found) -> dict[str, Any]:
 def _shown(found: _Found) -> list[str]:
     plan, statuses, reused = found.loaded.plan, found.statuses, found.state.reused()
     lines = [one_line(plan.goal, 400), *_about(plan), ""]
-    for step in plan.steps:
+    for step in found.loaded.folded(statuses).plan.steps:
         status = statuses.get(step.id, StepStatus.PENDING)
         after = ", ".join(f"{d.step} {d.on}" if d.on != "completed" else d.step for d in step.dependencies)
         mark = REUSED_MARK if step.id in reused else MARKS[status.value]
@@ -141,11 +142,14 @@ def _shown(found: _Found) -> list[str]:
 
 
 def _about(plan: Plan) -> list[str]:
-    """Return lines about the plan's budget and its decisions."""
+    """Return lines about the plan's inputs, its budget and its decisions."""
+    values = plan.values()
+    given = [f"input {one.name} ({one.type}): {json.dumps(values.get(one.name))}" for one in plan.inputs]
     budget = plan.budget.model_dump(exclude_none=True) if plan.budget else {}
     lines = [f"budget: {', '.join(f'{name} {value}' for name, value in budget.items())}"] if budget else []
     if plan.max_parallel_steps:
         lines.append(f"at most {plan.max_parallel_steps} steps in parallel")
+    lines += [one_line(line, 400) for line in given]
     for decision in plan.decisions:
         options = ", ".join(option.id for option in decision.options)
         chosen = [decision.default] if isinstance(decision.default, str) else decision.default or []
@@ -171,8 +175,9 @@ def _details(step: Step, after: str) -> list[tuple[str, str]]:
         ("writes", ", ".join(step.writes or ())),
         ("verify", "; ".join(step.verify)),
         ("workspace", step.workspace if step.workspace != "shared" else ""),
+        ("needs", ", ".join(f"{name}={need}" for name, need in step.needs.items())),
         ("agent", step.agent or ""),
-        ("model", step.model or ""),
+        ("model", ", then ".join(step.models)),
         ("allowed tools", ", ".join(step.allowed_tools or ())),
         ("denied tools", ", ".join(step.denied_tools)),
         ("limits", _limits(step)),
@@ -218,23 +223,42 @@ def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
     Raises:
         UsageError: it is no file and no id, or that of several plans.
     """
-    if reference == "-" or (env.cwd / Path(reference).expanduser()).exists():
+    if reference == "-" or env.path(reference).exists():
         return None
     try:
         return find_plan(env.home, reference)
     except UnknownPlanError as error:
         if "/" in reference or Path(reference).suffix in {".json", *YAML_SUFFIXES}:
             return None
+        from vibe.app.plan.library import named_plans  # noqa: PLC0415  for names alone
+
+        if reference in named_plans(env, env.cwd, trust=False):
+            return None
         problem = "is neither a plan file nor a plan that has run: check the path, or see `vibe plan list`"
         raise UsageError(f"{reference!r} {problem}") from error
 
 
 def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
-    """The plan of a FILE argument: a path, ``-`` for stdin, None for the built-in demonstration.
+    """The plan of a FILE argument, ``-`` for stdin, else as ``path_of``.
 
     Raises:
         PlanInvalidError: it is no valid plan.
+        UsageError: as ``path_of``.
     """
     if file == "-":
         return load_plan(env.stdin.buffer.read(), where="standard input", form=JSON)
-    return read_plan_file(quickstart_file() if file is None else env.cwd / Path(file).expanduser())
+    return read_plan_file(path_of(file, env))
+
+
+def path_of(file: str | None, env: CliEnvironment, workdir: Path | None = None, *, trust: bool = False) -> Path:
+    """Return the file that a FILE argument means: a path, or a plan's name; None: the built-in demonstration.
+
+    Raises:
+        UsageError: there is no plan of that name, or it is that of a project which is not trusted.
+    """
+    path = env.path(file or "")
+    if file is not None and ({"/", "."}.intersection(file) or (path.exists() and not path.is_dir())):
+        return path
+    from vibe.app.plan.library import plan_named  # noqa: PLC0415  for names alone
+
+    return plan_named(file, env, workdir or env.cwd, trust=trust)

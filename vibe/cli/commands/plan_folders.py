@@ -1,14 +1,22 @@
-"""``vibe plan list|status``: the plans that have been run, and their state."""
+"""``vibe plan list|status|library``: the plans that have been run, their state, and those that can be by name."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from msgspec.structs import asdict
 
+from planner.plan.placeholders import as_text
 from planner.store.folder import PlanSummary, find_plan
 from vibe.app.engine.result_record import removed_document
+from vibe.app.plan.library import named_plans
 from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.front.event_text import one_line
 from vibe.front.next_command import decision_documents
 from vibe.front.plan_listing import PlanRead, plan_line, plans_that_ran
+
+GOAL_LENGTH = 200
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
@@ -26,10 +34,26 @@ def run_status(args: Arguments, env: CliEnvironment) -> None:
     document["steps"] = [{"id": name, "status": step.status.value, "attempt": step.begun} for name, step in steps]
     document["removed_steps"] = [removed_document(step, spent) for step, spent in read.removed]
     document["open_decisions"] = decision_documents(read.summary.plan_id, read.waiting)
-    env.answer(args, document, read.lines())
+    env.answer(args, document, read.item_lines(args.step, args.page) if args.step else read.lines())
 
 
 def _document(plan: PlanSummary) -> dict[str, object]:
     fields: dict[str, object] = {**asdict(plan), "pid": plan.holder, "interrupted": plan.is_interrupted}
     del fields["holder"]
     return fields
+
+
+def run_library(args: Arguments, env: CliEnvironment) -> None:
+    """Print the list."""
+    plans = [plan.as_document() for plan in named_plans(env, args.workdir, trust=args.trust).values()]
+    env.answer(args, plans, (line for plan in plans for line in _lines(plan)))
+
+
+def _lines(plan: Mapping[str, Any]) -> Iterator[str]:
+    refused = "not loaded: the folder is not trusted; run with --trust, or vibe trust add"
+    told = plan["problem"] or plan["goal"] if plan["trusted"] else refused
+    yield f"{plan['name']}  ({plan['source']})  {one_line(told, GOAL_LENGTH)}"
+    for one in plan["inputs"]:
+        default = "" if one["default"] is None else f", {one_line(as_text(one['default']), GOAL_LENGTH)} if not given"
+        about = f": {one_line(one['description'], GOAL_LENGTH)}" if one["description"] else ""
+        yield f"  --with {one['name']}=VALUE  ({one['type']}{default}){about}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from planner.plan.for_each import pattern_named
 from planner.store.current_plan import effective_plan
 from planner.store.folder import PlanFolder, find_plan
 from subagents.step.command_runner import LOG_FILE
 from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.cli.streams import has_failed
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.front.event_text import one_line
@@ -26,17 +28,20 @@ TRANSCRIPTS = "messages*.jsonl"
 def run(args: Arguments, env: CliEnvironment) -> None:
     """Print the log; with ``--follow``, go on as long as the plan runs."""
     folder = find_plan(env.home, args.plan)
-    logs = [_StepLog(folder, step_id, env) for step_id in _steps(folder, args.step)]
+    logs = {step_id: _StepLog(folder, step_id, env) for step_id in _steps(folder, args.step)}
     last: _StepLog | None = None
     while True:
         runs = args.follow and folder.holder() is not None  # looked at first: what is printed after it is all there is
-        for log, text in ((one, text) for one in logs for text in one.fresh()):
-            if args.step is None and log is not last:
+        for step_id in _meant(_begun(folder), args.step):  # those for the items of a list come while it runs
+            if step_id not in logs:
+                logs[step_id] = _StepLog(folder, step_id, env)
+        for log, text in ((one, text) for one in logs.values() for text in one.fresh()):
+            if log is not last and log.step_id != args.step:
                 env.stdout.write(f"### {log.step_id}\n")
             env.stdout.write(text)
             last = log
         env.stdout.flush()
-        if not runs:
+        if not runs or has_failed(env.stdout):
             break
         time.sleep(POLL_SECONDS)
     if last is None:
@@ -45,19 +50,26 @@ def run(args: Arguments, env: CliEnvironment) -> None:
 
 
 def _steps(folder: PlanFolder, wanted: str | None) -> list[str]:
-    """The steps to print: in the plan's order, then those that a revision removed.
+    """The steps to print, in the plan's order; those that a revision removed are not among them.
 
     Raises:
         UsageError: there is no such step.
     """
     known = [step.id for step in effective_plan(folder).plan.steps]
-    parent = folder.step_folder("-").parent
-    removed = sorted(path.name for path in parent.iterdir() if path.name not in known) if parent.is_dir() else []
-    if wanted is None:
-        return [*known, *removed]
-    if wanted not in known and wanted not in removed:
+    if wanted is not None and wanted not in known and wanted not in _begun(folder):
         raise UsageError(f"plan {folder.plan_id} has no step {wanted!r}; its steps: {', '.join(known)}")
-    return [wanted]
+    return _meant(known, wanted)
+
+
+def _begun(folder: PlanFolder) -> list[str]:
+    """The steps that have left something on disk."""
+    parent = folder.step_folder("-").parent
+    return sorted(path.name for path in parent.iterdir()) if parent.is_dir() else []
+
+
+def _meant(step_ids: Iterable[str], wanted: str | None) -> list[str]:
+    """Those of the steps that are wanted; with a list, those for its items are."""
+    return [step_id for step_id in step_ids if wanted in {None, step_id, pattern_named(step_id)}]
 
 
 class _StepLog:

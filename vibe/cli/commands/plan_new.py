@@ -37,6 +37,7 @@ from vibe.front.event_text import counted, one_line
 from vibe.front.output import TROUBLE, EventLines, line_of
 from vibe.front.plan_graph import plan_text
 from vibe.system.plain_text import plain
+from vibe.system.redaction import Mask
 
 Planned = TypeVar("Planned", PlanDraft, ProposedChange)
 
@@ -47,7 +48,7 @@ NOTE_LENGTH = 400
 def run_new(args: Arguments, env: CliEnvironment) -> int:
     """Write the plan to the file, or to stdout, and return the exit code of the record."""
     target = _target(args.to, env)
-    base = None if args.base is None else read_plan_file(env.cwd / Path(args.base).expanduser())
+    base = None if args.base is None else read_plan_file(env.path(args.base))
     sentence, piped, note = _goal(args.goal, env)
     request = PlanningRequest(
         subject=sentence, piped=piped, notes=(note,) if note else (), **args.named_in(PlanningRequest)
@@ -99,11 +100,9 @@ def _target(name: str | None, env: CliEnvironment) -> Path | None:
     """Return the file of the plan; checked before anything is spent on it."""
     if name is None or name == "-":
         return None
-    path = env.cwd / Path(name).expanduser()
+    path = env.file_to_write("-o", name)
     if path.exists() or path.is_symlink():
         raise CommandLineError(f"-o {name}: already exists; delete it or choose another name")
-    if not path.parent.is_dir():
-        raise CommandLineError(f"-o {name}: no folder {str(path.parent)!r}; create it first")
     return path
 
 
@@ -118,8 +117,7 @@ def _person(output: str, env: CliEnvironment) -> UserInput | None:
 
 def _save(plan: LoadedPlan, path: Path) -> OSError | None:
     try:
-        with path.open("xb") as file:
-            file.write(plan.source_bytes)
+        plan.save(path)
     except OSError as error:
         return error
     return None
@@ -132,7 +130,6 @@ def _write_text(record: RunRecord, draft: PlanDraft, file: Path | None, env: Cli
         env.stdout.write(plain(text) if env.stdout.isatty() else text)
     else:
         env.write_lines(_picture(draft.loaded, file))
-        env.stdout.flush()
     env.stderr.write("\n".join(about) + "\n")
 
 
@@ -180,7 +177,7 @@ async def _written(base: LoadedPlan | None, request: PlanningRequest, home: Path
     """Have a plan written for a goal, or ``base`` changed as a sentence says."""
     draft = run.draft(request.subject)
     outputs = outputs_of(home, run.session_id)
-    draft.piped = await to_thread.run_sync(with_piped, "", request.piped, outputs)
+    draft.piped = await to_thread.run_sync(with_piped, "", request.piped, outputs, Mask(run.context.environ).printed)
     draft.context = replace(run.context, workspace=run.context.workspace.granting([outputs], write=False))
     if base is None:
         await draft.write()
@@ -216,9 +213,7 @@ def run_ask(args: Arguments, env: CliEnvironment) -> int:
     listener = _listener(args, env, watched=asks)
     record, change = anyio.run(_planned, request, env, [listener], partial(_proposed, folder, request.subject))
     if change is None:
-        env.stderr.write(
-            f"vibe: no change: {one_line(record.detail or record.reason or 'no reason given', CHANGE_LENGTH)}\n"
-        )
+        env.tell(f"vibe: no change: {one_line(record.detail or record.reason or 'no reason given', CHANGE_LENGTH)}")
         return record.exit_code
     if not change.operations:
         why = one_line(change.reason or "the plan already says so", CHANGE_LENGTH)

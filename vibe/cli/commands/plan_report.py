@@ -9,7 +9,6 @@ from planner.report.ci import github_annotations
 from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.report import ReportFormat, read_report, written
 from vibe.cli.environment import Arguments, CliEnvironment
-from vibe.cli.parser import CommandLineError
 from vibe.front.ci_log import write_command
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import put_file
@@ -31,9 +30,9 @@ def run(args: Arguments, env: CliEnvironment) -> None:
     """Print the report, or write it to a file."""
     folder = find_plan(env.home, args.plan)
     form = ReportFormat("xml" if args.format == "junit" else args.format) if args.format else None
-    if args.file:
+    if args.file and args.file != "-":
         form = form or format_of("-o", args.file)
-        write_report(folder, report_path("-o", args.file, env), form, env)
+        write_report(folder, env.file_to_write("-o", args.file), form, env)
     else:
         env.stdout.write(written(read_report(folder), form or ReportFormat.MARKDOWN, env.environ))
 
@@ -49,18 +48,6 @@ def format_of(flag: str, name: str) -> ReportFormat:
     except ValueError:
         how = "give the file a name that ends in .md, .html, .json or .xml (JUnit)"
         raise UsageError(f"{flag} {name}: {how}") from None
-
-
-def report_path(flag: str, name: str, env: CliEnvironment) -> Path:
-    """Return the path of a report file.
-
-    Raises:
-        CommandLineError: its folder is not there.
-    """
-    path = env.cwd / Path(name).expanduser()
-    if not path.parent.is_dir():
-        raise CommandLineError(f"{flag} {name}: no folder {str(path.parent)!r}; create it first")
-    return path
 
 
 def write_report(folder: PlanFolder, path: Path, form: ReportFormat, env: CliEnvironment) -> None:

@@ -8,32 +8,38 @@ import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ipc.commands import Pause
+from planner.plan.diagnostics import InputsInvalidError
+from planner.plan.inputs import input_values
 from planner.plan.loader import LoadedPlan
 from planner.store.folder import ApprovalSetting, PlanRunOptions, find_plan
-from vibe.app.engine.host import Host, allow_open_files
+from vibe.app.engine.host import Host, allow_open_files, existing_folder
+from vibe.app.engine.request_board import AN_HOUR
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.dry_run import dry_run
 from vibe.app.plan.prepare import unfinished_run
-from vibe.app.plan.quickstart import WATCHED_SLOWED, quickstart_file
+from vibe.app.plan.quickstart import WATCHED_SLOWED
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
-from vibe.cli.commands.plan_files import read_plan
-from vibe.cli.environment import Arguments, CliEnvironment, existing_folder
+from vibe.cli.commands.plan_files import path_of, read_plan
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.cli.parser import CommandLineError
+from vibe.cli.parser import CommandLineError, pairs
 from vibe.cli.signals import handled_signals
 from vibe.cli.streams import forgive
 from vibe.front.dry_run_text import dry_run_lines
 from vibe.front.next_command import hint
-from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_record
+from vibe.front.output import TROUBLE, EventLines, json_line, line_of, write_document
 from vibe.front.plan_summary import summary_text
 from vibe.front.progress import ProgressLines
 from vibe.system.awake_loop import run_awake
+
+if TYPE_CHECKING:
+    from vibe.cli.commands.input_stream import InputLines
 
 NO_PLAN = (
     "no plan given: name its file (`vibe plan run plan.json`), write one (`vibe plan new GOAL -o plan.json`), or try "
@@ -47,8 +53,8 @@ PAUSING = "pausing: agents stop at a safe point, about 5 s; an open question mus
 
 def run(args: Arguments, env: CliEnvironment) -> int:
     """Run or resume, and return the exit code of the record."""
-    if args.subcommand == "run" and (args.file is None) is not args.demo:
-        raise CommandLineError(NO_PLAN if args.file is None else "--demo runs the built-in plan: leave FILE out")
+    if args.subcommand == "run":
+        _check_new(args)
     options = _options(args, env)
     leave_reports = [_report(file, env) for file in args.report]
     if env.owns_process:
@@ -59,6 +65,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         ended = _run(resumed, options, args, env)
     else:
         loaded = read_plan(args.file, env)
+        options = _with_inputs(loaded, options, args, env)
         if args.dry_run:
             return _dry_run(loaded, options, args.output, env)
         try:
@@ -66,19 +73,33 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         except PlanNotAcceptedError as error:
             from vibe.cli.terminal.person import accept_commands
 
-            if not accept_commands(error.lines, error.writes, env):
+            if args.input or not accept_commands(error.lines, error.writes, env):
                 env.stderr.write(f"vibe: {error}\n")
                 return ExitCode.BLOCKED
             ended = _run(loaded, replace(options, accepted=True), args, env)
     if args.output == "text":
         env.stdout.write(summary_text(ended))
     else:
-        write_record(ended.record, env.stdout, indent=2 if args.output == "json" else None)
+        write_document(ended.record.as_document(), env.stdout, indent=2 if args.output == "json" else None)
     if ended.record.plan_id is not None:
         env.stdout.flush()  # whatever becomes of the reports, the record is out
         for leave in leave_reports:
             leave(ended.record.plan_id)
     return ended.record.exit_code
+
+
+def _check_new(args: Arguments) -> None:
+    """Check that the words fit each other.
+
+    Raises:
+        CommandLineError: they don't.
+    """
+    if (args.file is None) is not args.demo:
+        raise CommandLineError(NO_PLAN if args.file is None else "--demo runs the built-in plan: leave FILE out")
+    if args.detach and args.dry_run:
+        raise CommandLineError("--dry-run runs nothing: leave --detach out")
+    if args.input and (args.file == "-" or args.dry_run):
+        raise CommandLineError("--input json takes commands from standard input: name a file, and leave --dry-run out")
 
 
 def _run_to_resume(args: Arguments, options: PlanRunOptions, env: CliEnvironment) -> str | None:
@@ -89,16 +110,29 @@ def _run_to_resume(args: Arguments, options: PlanRunOptions, env: CliEnvironment
         raise CommandLineError(
             "--resume continues the last run of a FILE; it can't be combined with --dry-run, --only or --reuse"
         )
-    return unfinished_run(env.home, read_plan(args.file, env), options.workdir)
+    return unfinished_run(env.home, read_plan(args.file, env), options)
 
 
 def _run(plan: LoadedPlan | str, options: PlanRunOptions, args: Arguments, env: CliEnvironment) -> PlanRun:
-    with _audience(args, env) as audience:
-        return run_awake(carried_out, plan, options, env, audience)
+    lines: InputLines | None = None
+    if args.input:
+        from vibe.cli.commands.input_stream import InputLines  # noqa: PLC0415  few programs steer plans
+
+        lines = InputLines(env)
+    person = lines.person if lines else AN_HOUR if env.detached is not None and not args.wait else None
+    with _audience(args, env) as watching:
+        audience = watching
+        if person is not None:
+            audience = replace(audience, approver=person, user_input=person.answer, decide=person.decide)
+        if env.detached is not None:
+            audience = replace(audience, listeners=[*audience.listeners, env.detached])
+        return run_awake(carried_out, plan, options, env, audience, lines)
 
 
-async def carried_out(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanRun:
-    """Run a plan, or go on with the one of that id; signals pause it.
+async def carried_out(
+    plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience, lines: InputLines | None = None
+) -> PlanRun:
+    """Run a plan, or go on with the one of that id; signals pause it, and commands come by ``lines``.
 
     Raises:
         UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``open_plan`` and ``PlanSession.run``.
@@ -106,7 +140,8 @@ async def carried_out(plan: LoadedPlan | str, options: PlanRunOptions, host: Hos
     session = await open_plan(plan, options, host, audience)
     async with handled_signals(host, partial(_on_signal, session)) as signals:
         # What is there by the start lives to the end of the run: never look through thousands of steps again.
-        ended = await session.run(before_start=gc.freeze if host.owns_process else None)
+        before_start = gc.freeze if host.owns_process else None
+        ended = await (lines.run(session, before_start) if lines else session.run(before_start))
         return replace(ended, record=ended.record.after_signal(signals.exit_code))
 
 
@@ -123,14 +158,13 @@ def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
     """Return the function that writes the report of a plan, by its id, to ``file``.
 
     Raises:
-        UsageError: the file's name does not say what it is to hold.
-        CommandLineError: its folder is not there.
+        UsageError: the file's name does not say what it is to hold, or its folder is not there.
     """
-    from vibe.cli.commands.plan_report import format_of, report_path, report_to_github, write_report
+    from vibe.cli.commands.plan_report import format_of, report_to_github, write_report
 
     if file == "github":
         return lambda plan_id: report_to_github(find_plan(env.home, plan_id), env)
-    form, path = format_of("--report", file), report_path("--report", file, env)
+    form, path = format_of("--report", file), env.file_to_write("--report", file)
     return lambda plan_id: write_report(find_plan(env.home, plan_id), path, form, env)
 
 
@@ -145,12 +179,14 @@ def _dry_run(loaded: LoadedPlan, options: PlanRunOptions, output: str, env: CliE
 
 def _options(args: Arguments, env: CliEnvironment) -> PlanRunOptions:
     approvals = ApprovalSetting.AUTO if args.auto_approve else ApprovalSetting(args.approve or ApprovalSetting.ASK)
-    file = getattr(args, "file", "-")
     args.workdir = getattr(args, "workdir", None) or existing_folder("--workdir", None, env.cwd)
+    file = getattr(args, "file", "-")
+    path = env.cwd / "-" if file == "-" else path_of(file, env, args.workdir, trust=args.trust)
+    args.file = str(path) if file not in {None, "-"} else file
+    args.inputs = _inputs(getattr(args, "inputs", []))
     args.only = tuple(step for given in getattr(args, "only", ()) for step in given.split(",") if step)
-    path = quickstart_file() if file is None else env.cwd / Path(file).expanduser()
     return PlanRunOptions(
-        plan_folder=env.cwd if file == "-" else path.parent,
+        plan_folder=path.parent,
         approvals=approvals,
         decisions=_decisions(args.decide),
         slowed=WATCHED_SLOWED if file is None and _is_watched(args, env) else 1.0,
@@ -158,13 +194,42 @@ def _options(args: Arguments, env: CliEnvironment) -> PlanRunOptions:
     )
 
 
+def _inputs(given: list[str]) -> dict[str, str]:
+    """``name=value`` flags."""
+    values: dict[str, str] = {}
+    for name, value in pairs("--with", given):
+        if name in values:
+            raise CommandLineError(f"--with {name} is given twice: give one value")
+        values[name] = value
+    return values
+
+
+def _with_inputs(loaded: LoadedPlan, options: PlanRunOptions, args: Arguments, env: CliEnvironment) -> PlanRunOptions:
+    """Return the options with a value for each input that has none; a person at the terminal is asked for them.
+
+    Raises:
+        InputsInvalidError: nobody can be asked, or a value that was given is wrong.
+    """
+    try:
+        input_values(loaded.plan.inputs, options.inputs, loaded.where)
+    except InputsInvalidError as error:
+        if not error.missing or args.output != "text" or not (env.stdin.isatty() and env.stdout.isatty()):
+            raise
+        from vibe.cli.terminal.person import ask_inputs
+
+        answers = ask_inputs([one for one in loaded.plan.inputs if one.name in error.missing], env)
+        if answers is None:
+            raise
+        return replace(options, inputs={**options.inputs, **answers})
+    return options
+
+
 def _decisions(given: list[str]) -> dict[str, tuple[str, ...]]:
     """``id=option`` flags, each repeatable for decisions that take several options."""
     decisions: dict[str, tuple[str, ...]] = {}
-    for flag in given:
-        decision_id, equals, option = flag.partition("=")
-        if not (decision_id and equals and option):
-            raise CommandLineError(f"--decide {flag}: write it as --decide ID=OPTION")
+    for decision_id, option in pairs("--decide", given, "ID=OPTION"):
+        if not option:
+            raise CommandLineError(f"--decide {decision_id}=: name the option")
         decisions[decision_id] = (*decisions.get(decision_id, ()), option)
     return decisions
 
@@ -181,7 +246,7 @@ def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
     if args.output == "streaming":
         yield Audience(listeners=[EventLines(env.stdout, json_line)], waits=args.wait)
     elif args.output == "json":
-        hints = [EventLines(env.stderr, hint)] if args.wait else []
+        hints = [EventLines(env.stderr, hint)] if args.wait or env.detached else []
         yield Audience(listeners=[EventLines(env.stderr, partial(line_of, TROUBLE)), *hints], waits=args.wait)
     elif _is_watched(args, env):
         from vibe.cli.terminal.live_tree import LiveTree  # noqa: PLC0415  for people alone
@@ -191,5 +256,5 @@ def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
             queue, person = asking(env, tree)
             yield Audience(listeners=[tree, queue], approver=person, user_input=person.answer, decide=person.decide)
     else:
-        hints = [EventLines(env.stdout, hint)] if args.wait else []
+        hints = [EventLines(env.stdout, hint)] if args.wait or env.detached else []
         yield Audience(listeners=[ProgressLines(env.stdout, output=args.show_output), *hints], waits=args.wait)

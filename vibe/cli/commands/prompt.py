@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
 from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.cli.grammar import parser_of
 from vibe.cli.parser import CommandLineError
 
 if TYPE_CHECKING:
@@ -17,33 +17,31 @@ TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
 UNABLE = frozenset({"", "dumb", "unknown"})
 """Values of TERM: no screen can be drawn."""
 
-
-class _Front(Enum):
-    """The way in which a person or a script meets the agent."""
-
-    ONE_PROMPT = auto()
-    LINES = auto()
-    SCREEN = auto()
+SHOWING = frozenset({"--attach", "--debug", "--output", "--workdir"})
+"""Options that mean something where a run elsewhere is shown, or have a value without a word."""
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:
     """Answer the prompt, or talk at the terminal, and return the exit code."""
-    front = _front(args, env)
-    if front is _Front.SCREEN:
+    named = args.prompt is not None or args.prompt_file is not None or args.output_dir is not None
+    at_terminal = env.stdin.isatty() and env.stdout.isatty()
+    _check(args, env, is_named=named, at_terminal=at_terminal)
+    if not args.attach and (named or not at_terminal or args.output != "text"):
+        from vibe.cli.commands.one_prompt import run_prompt  # noqa: PLC0415  a screen is drawn before
+
+        return run_prompt(args, env)
+    if args.attach or (not args.plain and draws(env)):
         from vibe.cli.textual_ui.app import show  # noqa: PLC0415  costs what prompts of scripts do without
 
         return show(partial(_attached if args.attach else _local, args, env), env)
-    from vibe.cli.commands.one_prompt import run_prompt, talk_of  # noqa: PLC0415  a screen is drawn before
+    from vibe.cli.commands.one_prompt import talk_of  # noqa: PLC0415  as above
+    from vibe.cli.plain.start import chat  # noqa: PLC0415  as above
 
-    if front is _Front.LINES:
-        from vibe.cli.plain.start import chat  # noqa: PLC0415  as above
-
-        if not args.plain:
-            env.stderr.write("vibe: this terminal can't draw a screen (TERM, or no UTF-8): chatting line by line\n")
-        if args.setup and (code := _set_up(env)):
-            return code
-        return chat(*talk_of(args), env)
-    return run_prompt(args, env)
+    if not args.plain:
+        env.stderr.write("vibe: this terminal can't draw a screen (TERM, or no UTF-8): chatting line by line\n")
+    if args.setup and (code := _set_up(env)):
+        return code
+    return chat(*talk_of(args), env)
 
 
 def _local(args: Arguments, env: CliEnvironment) -> Hold:
@@ -69,28 +67,22 @@ def _attached(args: Arguments, env: CliEnvironment) -> Hold:
     return partial(hold_attached, env, args.attach, env.environ.get(TOKEN_VARIABLE, ""))
 
 
-def _front(args: Arguments, env: CliEnvironment) -> _Front:
-    """Return how the person or script meets the agent.
+def _check(args: Arguments, env: CliEnvironment, *, is_named: bool, at_terminal: bool) -> None:
+    """Check that the person or script can meet the agent so; ``is_named``: one prompt is to be answered.
 
     Raises:
         CommandLineError: they want to talk, and can't.
     """
-    one_prompt = args.prompt is not None or args.prompt_file is not None or args.output_dir is not None
-    at_terminal = env.stdin.isatty() and env.stdout.isatty()
-    if args.setup and (one_prompt or args.attach or args.output != "text" or not at_terminal):
+    if args.setup and (is_named or args.attach or args.output != "text" or not at_terminal):
         raise CommandLineError("--setup needs a terminal: use `vibe setup` and its flags")
     if args.attach:
-        _check_attach(args, env, can=at_terminal and not one_prompt and not args.words and not args.plain)
-        return _Front.SCREEN
-    if args.plain:
-        if one_prompt or args.output != "text":
-            raise CommandLineError("--plain can't be combined with -p, --prompt-file, --output or --output-dir")
         if not at_terminal:
-            raise CommandLineError("--plain needs a terminal: use `vibe -p PROMPT`")
-        return _Front.LINES
-    if not at_terminal or one_prompt or args.output != "text":
-        return _Front.ONE_PROMPT
-    return _Front.SCREEN if draws(env) else _Front.LINES
+            raise CommandLineError(f"--attach needs a terminal: use `vibe events tail {args.attach}`")
+        _check_attach(args, env, can=not (is_named or args.words or args.plain or args.input))
+    elif args.plain and (is_named or args.output != "text"):
+        raise CommandLineError("--plain can't be combined with -p, --prompt-file, --output or --output-dir")
+    elif args.plain and not at_terminal:
+        raise CommandLineError("--plain needs a terminal: use `vibe -p PROMPT`")
 
 
 def _check_attach(args: Arguments, env: CliEnvironment, *, can: bool) -> None:
@@ -101,6 +93,9 @@ def _check_attach(args: Arguments, env: CliEnvironment, *, can: bool) -> None:
     """
     if not can:
         raise CommandLineError("--attach takes no prompt")
+    others = [name for name in parser_of(()).told(args) if name not in SHOWING]
+    if others:
+        raise CommandLineError(f"--attach shows a run as it was begun: leave out {', '.join(others)}")
     if not draws(env):
         raise CommandLineError(f"this terminal can't draw a screen: use `vibe events watch {args.attach}`")
 

@@ -1,9 +1,10 @@
-"""``vibe session list|show|export|rewind``: saved conversations."""
+"""``vibe session``: saved conversations, shown, searched, exported, forked, renamed and deleted."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,27 +14,37 @@ import msgspec
 
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
+from vibe.cli.parser import CommandLineError
+from vibe.core.config.dotenv import read_env_file
 from vibe.core.config.paths import VibePaths, in_utf8
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
-from vibe.core.session.folder import SavedSession, SessionLoader, Transcript, lock_session
+from vibe.core.session.folder import SavedSession, SessionListing, SessionLoader, Transcript, lock_session
+from vibe.core.session.keeping import (
+    MOST_FOUND,
+    FoundPlace,
+    delete_sessions,
+    prune_sessions,
+    rename_session,
+    search_sessions,
+)
 from vibe.core.session.rewind import RewindManager, RewindReport
 from vibe.front.event_text import one_line
 from vibe.front.listings import restored_lines
-from vibe.system.plain_text import plain
+from vibe.system.errors import UsageError, remedy
+from vibe.system.files import PRIVATE, put_file
+from vibe.system.plain_text import date_text, plain
+from vibe.system.redaction import each_text, redact
 
 FENCE = "````"
+_PAGE_STYLE = ".said{white-space:pre-wrap;unicode-bidi:plaintext}summary{cursor:pointer;color:var(--soft)}"
 SHOWN_ID = 12
 """Characters of an id in the list; enough to name a session."""
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
     """List the sessions, the newest first."""
-    listing = _loader(env).all()
-    here = str(env.cwd.resolve())
-    sessions = [saved for saved in listing.sessions if not args.here or saved.meta.workspace == here]
-    for problem in listing.problems:
-        env.stderr.write(f"warning: {one_line(problem, 1_000)}\n")
-    lines = [f"{saved.meta.session_id[:SHOWN_ID]}  {_line(saved)}" for saved in sessions]
+    sessions = _chosen(args, env)
+    lines = [_listed(saved) for saved in sessions]
     none = ["no sessions yet: start one with `vibe -p PROMPT`"]
     env.answer(args, [_document(saved) for saved in sessions], lines or none)
 
@@ -49,11 +60,126 @@ def run_export(args: Arguments, env: CliEnvironment) -> None:
     """Print a whole conversation."""
     saved = _loader(env).find(args.session)
     messages = Transcript.peek(saved.folder.transcript).messages
-    if args.format == "json":
-        env.write_json(_whole(saved, messages))
-        return
-    document = "\n".join(_markdown(saved, messages)) + "\n"
-    env.stdout.write(plain(document) if env.stdout.isatty() else document)
+    document = _exported(args.format, saved, messages, _mask(env))
+    if args.file not in {None, "-"}:
+        path = env.path(args.file)
+        try:
+            put_file(path, document.encode("utf-8", "replace"), mode=PRIVATE)
+        except OSError as error:
+            raise UsageError(f"-o {args.file}: can't be written ({error.strerror}); {remedy(error)}") from error
+    else:
+        env.stdout.write(plain(document) if env.stdout.isatty() else document)
+
+
+def _exported(form: str, saved: SavedSession, messages: list[Message], masked: Callable[[str], str]) -> str:
+    """Return a whole conversation in a format, without secrets."""
+    if form == "html":
+        return _page(saved, messages, masked)
+    if form == "json":
+        return json.dumps(each_text(_whole(saved, messages), masked), indent=2, ensure_ascii=False) + "\n"
+    return masked("\n".join(_markdown(saved, messages)) + "\n")
+
+
+def _page(saved: SavedSession, messages: list[Message], masked: Callable[[str], str]) -> str:
+    """Return a conversation as one HTML file: no script, nothing loaded, every text escaped."""
+    from planner.report.formatting import escaped, escaped_line  # noqa: PLC0415  what makes pages is for this alone
+    from planner.report.graph_svg import style_sheet  # noqa: PLC0415  as above
+    from planner.report.html import page  # noqa: PLC0415  as above
+
+    title = escaped_line(masked(saved.meta.title), 80) or escaped(saved.meta.session_id)
+    parts = [f'<h1>{title}</h1><p class="note">{escaped_line(masked(_line(saved)))}</p>']
+    for number, message in enumerate(messages):
+        said = escaped(masked(message.content))
+        if isinstance(message, ToolMessage):
+            parts.append(f"<details><summary>{escaped_line(_who(message))}</summary><pre>{said}</pre></details>")
+            continue
+        parts.append(f'<h2>{number} {_who(message)}</h2><div class="said">{said}</div>')
+        calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
+        parts += (f"<pre>{escaped_line(call.name)} {escaped(masked(call.arguments))}</pre>" for call in calls)
+    return page(title, f"{style_sheet('page')}\n{_PAGE_STYLE}", parts)
+
+
+def _mask(env: CliEnvironment) -> Callable[[str], str]:
+    """Return what takes the secrets of the user's variables, and what looks like one, out of a text."""
+    path = VibePaths(env.home).env_file
+    return partial(redact, environ={**read_env_file(path, str(path)).values, **env.environ})
+
+
+def run_search(args: Arguments, env: CliEnvironment) -> None:
+    """Print each place where all the words are."""
+    masked = _mask(env)
+    found = list(search_sessions(_chosen(args, env), args.words, masked))
+    lines = (f"{one.session.meta.session_id[:SHOWN_ID]}  {_when(one.session)}  {_place(one)}" for one in found)
+    env.answer(args, each_text([_found_document(one) for one in found], masked), lines)
+    if not found and args.output == "text":
+        env.tell("no session has these words")
+    elif len(found) >= MOST_FOUND:
+        env.tell(f"the newest {len(found)} places are shown: give more words")
+
+
+def _place(found: FoundPlace) -> str:
+    number = "title" if found.message is None else f"{found.message:>5}"
+    return f"{number}  {one_line(found.line)}"
+
+
+def _found_document(found: FoundPlace) -> dict[str, Any]:
+    meta = found.session.meta
+    told = {"session_id": meta.session_id, "title": meta.title, "workspace": meta.workspace}
+    return {**told, "updated": found.session.updated, "message": found.message, "line": found.line}
+
+
+def run_rename(args: Arguments, env: CliEnvironment) -> None:
+    """Give a session another title."""
+    saved = _loader(env).find(args.session)
+    title = rename_session(saved, " ".join(args.title))
+    env.write_lines([f"{saved.meta.session_id[:SHOWN_ID]}  {one_line(title)}"])
+
+
+def run_fork(args: Arguments, env: CliEnvironment) -> None:
+    """Save a session, or what was said before one of its messages, as another; print the new id."""
+    saved = _loader(env).find(args.session)
+    count = len(Transcript.peek(saved.folder.transcript).messages) if args.message is None else args.message
+    manager = RewindManager(VibePaths(env.home).sessions, env.environ, outcome="forked")
+    report = manager.rewind(saved, count, files=False)
+    env.answer(args, {"session_id": report.session_id, "messages": report.messages}, [report.session_id])
+
+
+def run_delete(args: Arguments, env: CliEnvironment) -> None:
+    """Delete sessions, all or none."""
+    loader = _loader(env)
+    chosen = {saved.meta.session_id: saved for saved in map(loader.find, args.sessions)}
+    delete_sessions([*chosen.values()], loader.all())
+    env.answer(args, {"deleted": [*chosen]}, (f"deleted {_listed(saved)}" for saved in chosen.values()))
+
+
+def run_prune(args: Arguments, env: CliEnvironment) -> None:
+    """Delete old sessions."""
+    if args.older_than is None:
+        raise CommandLineError("vibe session prune: say how old, such as --older-than 30d")
+    done = prune_sessions(_all(env), time.time() - args.older_than, dry_run=args.dry_run)
+    kept = [{"session_id": saved.meta.session_id, "reason": reason} for saved, reason in done.kept]
+    document = {"deleted": [one.meta.session_id for one in done.deleted], "kept": kept, "dry_run": args.dry_run}
+    did = "would delete" if args.dry_run else "deleted"
+    lines = [f"{did} {_listed(saved)}" for saved in done.deleted] + [f"kept: {reason}" for _, reason in done.kept]
+    env.answer(args, document, lines or ["no session is that old"])
+
+
+def _listed(saved: SavedSession) -> str:
+    return f"{saved.meta.session_id[:SHOWN_ID]}  {_line(saved)}"
+
+
+def _chosen(args: Arguments, env: CliEnvironment) -> list[SavedSession]:
+    """All sessions, or those of the current directory."""
+    here = str(env.cwd.resolve())
+    return [saved for saved in _all(env).sessions if not args.here or saved.meta.workspace == here]
+
+
+def _all(env: CliEnvironment) -> SessionListing:
+    """Every session; a folder that can't be understood is told."""
+    listing = _loader(env).all()
+    for problem in listing.problems:
+        env.tell(f"warning: {one_line(problem, 1_000)}")
+    return listing
 
 
 def _loader(env: CliEnvironment) -> SessionLoader:
@@ -66,8 +192,12 @@ def _whole(saved: SavedSession, messages: list[Message]) -> dict[str, Any]:
 
 def _line(saved: SavedSession) -> str:
     meta = saved.meta
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(saved.updated))
-    return f"{when}  {meta.outcome or 'not ended'}  {one_line(meta.workspace, 60)}  {one_line(meta.title, 60)}".rstrip()
+    place = f"{one_line(meta.workspace, 60)}  {one_line(meta.title, 60)}"
+    return f"{_when(saved)}  {meta.outcome or 'not ended'}  {place}".rstrip()
+
+
+def _when(saved: SavedSession) -> str:
+    return date_text(saved.updated, "%Y-%m-%d %H:%M")
 
 
 def _shown(saved: SavedSession, messages: list[Message]) -> Iterator[str]:

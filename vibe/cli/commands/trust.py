@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vibe.cli.environment import Arguments, CliEnvironment, existing_folder, utf8_folder
+from vibe.app.engine.host import existing_folder, utf8_folder
+from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.config.paths import project_root
 from vibe.core.config.trust import TrustStore
 from vibe.front.event_text import one_line
@@ -22,7 +23,7 @@ def run_add(args: Arguments, env: CliEnvironment) -> None:
 def run_remove(args: Arguments, env: CliEnvironment) -> None:
     """Trust a folder, which may be gone, no longer."""
     home = user_home_of(env.environ)
-    named = None if args.dir is None else (env.cwd / Path(args.dir).expanduser()).resolve()
+    named = None if args.dir is None else env.path(args.dir).resolve()
     folder = _project(env, home) if named is None else utf8_folder(named)
     changed = TrustStore(env.home, user_home=home).remove(folder)
     _say(f"{folder} is no longer trusted" if changed else f"{folder} was not trusted", env)

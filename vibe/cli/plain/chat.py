@@ -18,7 +18,7 @@ from vibe.cli.plain.plan_lines import PlanLines
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.messages import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.front.event_text import counted, describe, one_line, trouble
 from vibe.front.slash.command import UserCommand, user_command
 from vibe.front.slash.held_talk import HeldTalk
@@ -153,7 +153,7 @@ class PlainChat(HeldTalk):
         self.say("saved · vibe --plain -c goes on")
         self._lines.out.flush()
 
-    async def _answered(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+    async def _answered(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
         """Return the person's answers, for which lines are taken before there is a conversation."""
         answers = None
         async with create_task_group() as group:
@@ -266,7 +266,7 @@ class PlainChat(HeldTalk):
         if not self.conversation.is_busy:
             self.begin(self._send, text)
         elif self.conversation.steer(text):
-            self.say("(sent to the agent before its next step)")
+            self.say("(will be read before the next step)")
         else:
             self.say("the agent is about to finish: send that again when it has")
 

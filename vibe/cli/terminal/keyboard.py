@@ -7,7 +7,7 @@ import re
 import select
 import termios
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from errno import ENODEV
 from typing import Any, Self, TextIO
 
@@ -42,7 +42,7 @@ class Keyboard:
 
     def __init__(self, terminal: int, *, escape: bool = False) -> None:
         self._terminal = terminal
-        self._escape = escape
+        self._alters = escape
         self._before: list[Any] | None = None
         self._fd = -1
         self._held = b""
@@ -58,8 +58,9 @@ class Keyboard:
             self._fd = os.open(self._device(), flags)
         except OSError as error:
             raise KeyboardGoneError(*error.args) from error
-        if self._escape:
-            self._end_lines_at_escape()
+        if self._alters and not is_in_background(self._fd):
+            self._before = termios.tcgetattr(self._fd)
+            _set(self._fd, self._altered(list(self._before)))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -119,14 +120,11 @@ class Keyboard:
         except OSError as error:
             raise KeyboardGoneError(*error.args) from error
 
-    def _end_lines_at_escape(self) -> None:
-        if is_in_background(self._fd):
-            return
-        self._before = termios.tcgetattr(self._fd)
-        changed = list(self._before)
-        changed[_CONTROL_CHARACTERS] = list(changed[_CONTROL_CHARACTERS])
-        changed[_CONTROL_CHARACTERS][termios.VEOL] = ESCAPE.encode()
-        _set(self._fd, changed)
+    def _altered(self, attributes: list[Any]) -> list[Any]:
+        """Attributes with which the Esc key ends a line, too."""
+        attributes[_CONTROL_CHARACTERS] = list(attributes[_CONTROL_CHARACTERS])
+        attributes[_CONTROL_CHARACTERS][termios.VEOL] = ESCAPE.encode()
+        return attributes
 
     async def _behind_sequence(self) -> bytes | None:
         """Return the text typed behind the sequence of another key, an arrow for one; None: it was the Esc key itself.
@@ -154,17 +152,11 @@ class Keyboard:
 class Keys(Keyboard):
     """Reads single keys, as they are pressed; a context manager. Nothing is echoed."""
 
-    def __enter__(self) -> Self:
-        """Open it.
+    def __init__(self, terminal: int) -> None:
+        super().__init__(terminal, escape=True)
 
-        Raises:
-            KeyboardGoneError: ``terminal`` is no terminal, or cannot be opened.
-        """
-        super().__enter__()
-        if not is_in_background(self._fd):
-            self._before = termios.tcgetattr(self._fd)
-            _set(self._fd, _without(_ONE_BY_ONE, self._before))
-        return self
+    def _altered(self, attributes: list[Any]) -> list[Any]:
+        return _without(_ONE_BY_ONE, attributes)
 
     async def key(self) -> str | None:
         """The next key: ``up``, ``down``, ``enter``, ``escape`` or a character; None when the input was closed.
@@ -198,15 +190,8 @@ def hushed(out: TextIO) -> Generator[None]:
     Does nothing where there is no terminal or its foreground belongs to others: changing it would stop this process.
     """
     fd = _foreground(out)
-    if fd is None:
+    with nullcontext() if fd is None else unseen(fd):
         yield
-        return
-    before = termios.tcgetattr(fd)
-    _set(fd, _without(termios.ECHO, before))
-    try:
-        yield
-    finally:
-        _set(fd, before)
 
 
 @contextmanager

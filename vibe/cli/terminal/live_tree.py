@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
 from typing import Self, TextIO, TypeAlias
@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ipc.events import Event
 from vibe.cli.terminal.keyboard import hushed
+from vibe.front.cells import Line
 from vibe.front.event_text import one_line
 from vibe.front.plan_card import card
 from vibe.view.plan_view import PlanView
@@ -121,9 +122,9 @@ class LiveTree:
                 self._show()
 
     def asking_step(self, request_id: str) -> str:
-        """Id of the step whose request is open; empty if none is known. May wait as ``pause`` does."""
+        """Name of the step whose request is open; empty if none is known. May wait as ``pause`` does."""
         with self.seen() as view:
-            return view.asking_step(request_id)
+            return view.asker(request_id)
 
     def _draw_until_the_end(self) -> None:
         while not self._ended.wait(SECONDS_PER_FRAME):
@@ -186,7 +187,11 @@ class LiveTree:
 
 def plan_picture(view: View, now: float, width: int, height: int, *, chosen: str = "") -> Sequence[Text]:
     """The plan that was taken up last, in at most ``height`` lines of at most ``width`` cells."""
-    lines = card(view.plan or PlanView(key=()), now, width, height, chosen=chosen)
+    return texts_of(card(view.plan or PlanView(key=()), now, width, height, chosen=chosen))
+
+
+def texts_of(lines: Iterable[Line]) -> Sequence[Text]:
+    """Lines in the colours of the terminal."""
     texts = [Text.assemble(*((text, _look(style)) for text, style in line), no_wrap=True) for line in lines]
     for text in texts:
         text.rstrip()  # what a terminal made narrower need not wrap

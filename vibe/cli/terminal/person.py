@@ -13,13 +13,16 @@ from anyio import to_thread
 from msgspec import Struct
 
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, PlannedCommand
+from planner.plan.inputs import read_value
+from planner.plan.placeholders import as_text
 from vibe.cli.terminal.prompt_queue import PromptQueue
 from vibe.core.tools.ports import ApprovalAnswer
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.front import request_text as texts
 from vibe.system.plain_text import ESCAPE
 
 if TYPE_CHECKING:
+    from planner.plan.model import Input
     from vibe.cli.environment import CliEnvironment
     from vibe.cli.terminal.live_tree import LiveTree
 
@@ -38,7 +41,6 @@ class Dialogue(Protocol):
         Raises:
             OSError: the terminal is gone.
         """
-        ...
 
     async def change_line(self, number: int, text: str) -> None:
         """Put another text into a line above, where that can be done.
@@ -46,7 +48,6 @@ class Dialogue(Protocol):
         Raises:
             OSError: the terminal is gone.
         """
-        ...
 
     async def answer(self, prompt: str) -> str | None:
         """The line typed after a prompt; None when the person closed the input (Ctrl-D), ``ESCAPE`` for the Esc key.
@@ -76,7 +77,7 @@ class TerminalPerson(Struct, eq=False):
 
     Ctrl-D, or a terminal that is gone, is a no to a call; to the rest, as Esc is, that the person would rather not.
 
-    ``_asking_step`` tells the id of the step that asks (empty: none), by the id of its request; it may wait for a
+    ``_asking_step`` tells the name of the step that asks (empty: none), by the id of its request; it may wait for a
     picture. ``_clock`` tells unix seconds.
     """
 
@@ -93,7 +94,7 @@ class TerminalPerson(Struct, eq=False):
         except OSError:
             return TERMINAL_CLOSED
 
-    async def answer(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+    async def answer(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
         """An answer to each question; None as soon as one is declined. Cancelling withdraws them."""
         step_id = await to_thread.run_sync(self._asking_step, request_id)
         whose = f"  for step {texts.visible(step_id)}" if step_id else ""
@@ -185,6 +186,42 @@ async def _accept(lines: Sequence[PlannedCommand], writes: Sequence[str], env: C
     return (answer or "").strip().lower() in YES
 
 
+def ask_inputs(inputs: Sequence[Input], env: CliEnvironment) -> dict[str, object] | None:
+    """Return the values that the person at the terminal gives for a plan's inputs; None: they would rather not."""
+    return anyio.run(partial(_ask_inputs, inputs, env))
+
+
+async def _ask_inputs(inputs: Sequence[Input], env: CliEnvironment) -> dict[str, object] | None:
+    with suppress(OSError):
+        async with PromptQueue(env).conversation("The plan wants to know:\n", escape=True) as conversation:
+            return await _ask_values(conversation, inputs)
+    return None
+
+
+async def _ask_values(conversation: Dialogue, inputs: Sequence[Input]) -> dict[str, object] | None:
+    values: dict[str, object] = {}
+    for one in inputs:
+        values[one.name] = await _ask_value(conversation, one)
+        if values[one.name] is None:
+            return None
+    return values
+
+
+async def _ask_value(conversation: Dialogue, declared: Input) -> object | None:
+    """The person's value, asked for until it is one; None: they decline."""
+    choices = f"; one of {', '.join(map(as_text, declared.choices))}" if declared.choices else ""
+    about = f" {_indented(declared.description)}" if declared.description else ""
+    await conversation.say(f"  {declared.name} ({declared.type}{texts.visible(choices)}){about}\n")
+    while True:
+        line = await conversation.answer("  > ")
+        if line is None or line == ESCAPE:
+            return None
+        value, problem = read_value(declared, line)
+        if not problem:
+            return value
+        await conversation.say(f"  {texts.visible(problem)}\n")
+
+
 async def _yes_or_no(conversation: Dialogue, request: ApprovalRequestEvent) -> ApprovalAnswer:
     prompt = texts.prompt_of(request)
     while True:
@@ -197,8 +234,8 @@ async def _yes_or_no(conversation: Dialogue, request: ApprovalRequestEvent) -> A
         prompt = texts.UNCLEAR + texts.prompt_of(request)
 
 
-async def _ask_all(conversation: Dialogue, questions: Sequence[Question]) -> Sequence[Answer] | None:
-    answers: list[Answer] = []
+async def _ask_all(conversation: Dialogue, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+    answers: list[QuestionAnswer] = []
     for number, question in enumerate(questions, start=1):
         position = f"{number} of {len(questions)}: " if len(questions) > 1 else ""
         answer = await _ask(conversation, question, position)
@@ -208,7 +245,7 @@ async def _ask_all(conversation: Dialogue, questions: Sequence[Question]) -> Seq
     return answers
 
 
-async def _ask(conversation: Dialogue, question: Question, position: str) -> Answer | None:
+async def _ask(conversation: Dialogue, question: Question, position: str) -> QuestionAnswer | None:
     choosing = texts.choosing_of_question(question.model_dump())
     header = f"[{texts.visible(question.header)}] " if question.header else ""
     await conversation.say(f"  {position}{header}{_indented(question.question)}\n{texts.options_text(choosing)}")
@@ -216,9 +253,9 @@ async def _ask(conversation: Dialogue, question: Question, position: str) -> Ans
     if picked is None:
         return None
     if picked.words:
-        return Answer(question=question.question, answer=picked.words, is_other=True)
+        return QuestionAnswer(question=question.question, answer=picked.words, is_other=True)
     labels = [question.options[position].label for position in picked.positions]
-    return Answer(question=question.question, answer=", ".join(labels))
+    return QuestionAnswer(question=question.question, answer=", ".join(labels))
 
 
 def _indented(text: str) -> str:

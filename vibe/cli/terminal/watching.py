@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio import CancelScope, create_task_group, to_thread
-from rich.cells import chop_cells
-from rich.text import Text
 
 from ipc.errors import IpcError
 from planner.plan.status import paused_text
@@ -19,95 +17,20 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.terminal.keyboard import Keys
-from vibe.cli.terminal.live_tree import LiveTree, plan_picture
+from vibe.cli.terminal.live_tree import LiveTree, plan_picture, texts_of
 from vibe.core.messages import Outcome
+from vibe.front.cells import Line, fit
 from vibe.front.event_text import counted, one_line
-from vibe.system.plain_text import plain
-from vibe.view.agent_view import AgentView, CallView, EntryView
+from vibe.front.fleet import transcript_tail
+from vibe.view.agent_view import AgentView
+from vibe.view.figures import took
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View, lose
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from ipc.subscriber import Subscription
-
-
-MARKS = {"user": ">", "answer": "●", "reasoning": "…", "note": "!"}
-
-STYLES = {"user": "bold", "reasoning": "dim italic", "warning": "yellow", "error": "red", "note": "cyan"}
-
-CALL_MARKS = {
-    "ok": "✓",
-    "error": "✗",
-    "failed": "✗",
-    "denied": "✗",
-    "cancelled": "×",  # noqa: RUF001  a cross is meant
-    "writing": "▸",
-    "queued": "·",
-    "running": "▸",
-}
-
-CALL_STYLES = {"ok": "green", "error": "red", "failed": "red", "denied": "red", "cancelled": "dim", "queued": "dim"}
-
-DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
-
-MOST_LINES = {"user": 12, "reasoning": 4}
-
-OUTPUT_LINES, DIFF_LINES = 8, 40
-
-INDENT = "  "
-
-
-def transcript_lines(agents: Sequence[AgentView], width: int, wanted: int) -> list[Text]:
-    """The newest entries of agents, as they began, in lines of at most ``width`` cells: ``wanted`` lines or some more.
-
-    Fewer: there are no others.
-    """
-    entries = [entry for agent in agents for entry in agent.entries.values()]
-    shown: list[list[Text]] = []
-    for entry in sorted(entries, key=lambda entry: (entry.ts, entry.first), reverse=True):
-        if wanted <= 0:
-            break
-        lines = list(_call(entry, width) if isinstance(entry, CallView) else _said(entry, width))
-        wanted -= len(lines)
-        shown.append(lines)
-    if wanted > 0 and any(agent.older for agent in agents):
-        shown.append([Text("  (earlier output is in the run's journal)", style="dim")])
-    return [line for lines in reversed(shown) for line in lines]
-
-
-def _said(entry: EntryView, width: int) -> Iterator[Text]:
-    style = STYLES.get(entry.status if entry.kind == "note" else entry.kind, "")
-    most = MOST_LINES.get(entry.kind)
-    texts = plain(entry.text).strip().split("\n")
-    more = [f"… {len(texts) - most} more lines"] if most is not None and len(texts) > most else []
-    mark = MARKS.get(entry.kind, "·") + " "
-    for text in [*texts[:most], *more]:
-        for piece in _fitted(text, width):
-            yield Text(mark + piece, style=style)
-            mark = INDENT
-
-
-def _call(call: CallView, width: int) -> Iterator[Text]:
-    style = CALL_STYLES.get(call.outcome, "cyan")
-    words = call.words if call.status != "writing" else f"{call.tool} {call.written}"
-    how = {"queued": "  (queued)", "denied": "  (denied)", "cancelled": "  (stopped)"}.get(call.status, "")
-    code = f"  exit {call.exit_code}" if call.exit_code else ""
-    took = f"{code}  {call.duration_s:.1f} s" if call.duration_s is not None and not how else ""
-    line = one_line(words, max(8, width - len(INDENT + how + took))) + how + took
-    yield Text(f"{CALL_MARKS.get(call.outcome, '·')} {line}"[:width], style=style)
-    if call.diff:
-        for text in plain(call.diff).split("\n")[2 : 2 + DIFF_LINES]:
-            yield from (Text(INDENT + piece, style=DIFF_STYLES.get(text[:1], "dim")) for piece in _fitted(text, width))
-        return
-    printed = plain(call.text).rstrip().split("\n") if call.text.strip() else []
-    hidden = [f"… {len(printed) - OUTPUT_LINES} lines above"] if len(printed) > OUTPUT_LINES else []
-    for text in [*hidden, *printed[-OUTPUT_LINES:]]:
-        yield from (Text(INDENT + piece, style="dim") for piece in _fitted(text, width)[:2])
-
-
-def _fitted(text: str, width: int) -> list[str]:
-    """A line in pieces that fit."""
-    return chop_cells(text.expandtabs(4), max(8, width - len(INDENT))) or [""]
 
 
 TREE_KEYS = " ↑↓ or its number: choose a step · Enter: open it · q: leave (the run continues)"
@@ -141,7 +64,7 @@ class RunWatcher:
                 heading += f" · {step.doing()}"
             return self._transcript(heading, list(step.agents.values()), OPEN_KEYS, width, height)
         lines = plan_picture(view, now, width, height - 1, chosen=self.step_id)
-        return [*lines, Text(TREE_KEYS[:width], style="dim")]
+        return [*lines, *texts_of([fit([(TREE_KEYS, "muted")], width)])]
 
     def press(self, key: str, view: View) -> bool:
         """Do what a key means; False: the person leaves."""
@@ -191,12 +114,14 @@ class RunWatcher:
         self, heading: str, agents: Sequence[AgentView], keys: str, width: int, height: int
     ) -> Sequence[Text]:
         room = max(1, height - 2)
-        lines = transcript_lines(agents, width, room + self._scrolled)
-        lines = lines or [Text("  nothing yet", style="dim")]
+        lines = transcript_tail(agents, width, room + self._scrolled, whole=True)
+        if len(lines) < room + self._scrolled and any(agent.older for agent in agents):
+            lines.insert(0, [("  (earlier output is in the run's journal)", "muted")])
+        lines = lines or [[("  nothing yet", "muted")]]
         self._scrolled = min(self._scrolled, max(0, len(lines) - room))
         end = len(lines) - self._scrolled
-        title = Text(f" {one_line(heading, max(8, width - 1))}", style="bold")
-        return [title, *lines[max(0, end - room) : end], Text(keys[:width], style="dim")]
+        title: Line = [(f" {one_line(heading, max(8, width - 1))}", "bold")]
+        return texts_of(fit(line, width) for line in [title, *lines[max(0, end - room) : end], [(keys, "muted")]])
 
 
 def _about_agent(agent: AgentView | None) -> str:
@@ -290,5 +215,5 @@ def _plan_end(plan: PlanView) -> str:
     how = paused_text(plan.reason) if plan.status == "paused" else plan.status
     spent = f", {plan.tokens:,} tokens in {counted(plan.spent.calls, 'call')}" if plan.spent.calls else ""
     return one_line(
-        f"plan {plan.id} {how}: {plan.done} of {counted(plan.total, 'step')} done in {plan.elapsed(0.0):.1f} s{spent}"
+        f"plan {plan.id} {how}: {plan.done} of {counted(plan.total, 'step')} done in {took(plan.elapsed(0.0))}{spent}"
     )

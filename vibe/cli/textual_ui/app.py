@@ -9,23 +9,29 @@ import signal
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from signal import SIGINT, Signals
+from subprocess import STDOUT
 from typing import Any, ClassVar, TypeAlias, cast
 
 import anyio
 from msgspec import Struct
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
-from textual.events import AppBlur, AppFocus
+from textual.events import AppBlur, AppFocus, Event, Paste
+from textual.events import Key as KeyPressed
 from textual.filter import LineFilter
+from textual.message import Message
 from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import Input, TextArea
 
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -33,9 +39,8 @@ from vibe.cli.signals import handled_signals
 from vibe.cli.textual_ui.chat_screen import ChatScreen, Hold
 from vibe.cli.textual_ui.controllers.app_controller import AppController
 from vibe.cli.textual_ui.log.chat_log import ChatLog
-from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet
 from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
-from vibe.cli.textual_ui.overview.ticker import Refresher, StatusLine
+from vibe.cli.textual_ui.overview.ticker import StatusLine
 from vibe.cli.textual_ui.palettes import (
     ASK_BACKGROUND,
     DARK,
@@ -44,9 +49,11 @@ from vibe.cli.textual_ui.palettes import (
     SIXTEEN,
     BackgroundTold,
     following,
+    has_few_colours,
     seems_dark,
 )
-from vibe.cli.textual_ui.readable import ASCII, STILL, Groundless, Signs, Uncoloured, readable
+from vibe.cli.textual_ui.readable import ASCII, STILL, Restyled, Signs, groundless, readable, uncoloured
+from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
 from vibe.core.config.paths import CONFIG_FILE
@@ -86,6 +93,15 @@ def read_settings(home: Path) -> UiSettings:
     good = {name: value for name, value in given.items() if name in known and _fits(value, getattr(usual, name))}
     bad = [name for name in given if name in known and name not in good]
     return UiSettings(**good, problem=f"[ui] {bad[0]}: invalid value, using the default" if bad else "")
+
+
+def settings_of(env: CliEnvironment) -> UiSettings:
+    """The settings in the user's vibe folder, with those given for this run."""
+    usual = UiSettings()
+    given: Mapping[str, Any] = env.given.values if env.given else {}
+    ours = ((name, given.get(f"ui.{name}")) for name in UiSettings.__struct_fields__)
+    good = {name: value for name, value in ours if _fits(value, getattr(usual, name))}
+    return replace(read_settings(env.home), **good)
 
 
 def _fits(value: object, usual: object) -> bool:
@@ -131,10 +147,10 @@ class Attention:
             self._sign("vibe answered")
 
 
-FRAME_SECONDS = 0.08
-"""Between two looks at what changed: what comes alone is shown at once."""
 AWAY_SECONDS = 120.0
 """The absence after which the person is told what happened meanwhile."""
+PATIENCE = 0.5
+"""Seconds that keys wait for the one before."""
 LEAVE_SECONDS = 2.0
 """Within which a second Ctrl-C on an empty line leaves, and a second Esc goes back."""
 WEB = ("http://", "https://")
@@ -176,15 +192,24 @@ class VibeApp(App[None]):
         Binding("shift+tab", "next_mode", "Mode: the next one", priority=True, show=False),
     ]
 
+    class Passed(Message):
+        """Goes the way of a key, behind it: when it comes here, all that the key met on its way has taken it."""
+
     def __init__(
         self, env: CliEnvironment, leave: Callable[[], object], clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(driver_class=_driver_class())
-        self._uncoloured, self._groundless = [Uncoloured()], [Groundless()]
-        self._following = partial(following, terminal=env.environ.get("TERM", ""))
+        self._keys = deque[KeyPressed | Paste]()
+        """Those that wait for the one before."""
+        self._passing: Timer | None = None
+        """Ends the wait for a key that is lost on its way; None: none is on its way."""
+        self._passed_text = False
+        """Text may be on its way."""
+        self._uncoloured, self._groundless = [Restyled(uncoloured)], [Restyled(groundless)]
+        self._following = partial(following, has_few=has_few_colours(env.environ))
         for theme in (DARK, LIGHT, SIXTEEN, self._following(is_dark=seems_dark(env.environ))):
             self.register_theme(theme)
-        self.settings = read_settings(env.home)
+        self.settings = settings_of(env)
         self._signs = [] if self.settings.motion else [Signs(STILL)]
         self._signs += [Signs(ASCII)] if self.settings.glyphs == "ascii" else []
         self.animation_level = self.animation_level if self.settings.motion else "none"
@@ -201,7 +226,7 @@ class VibeApp(App[None]):
         self.back: Callable[[], object] | None = None
         """Goes back to where this chat was opened from; None: it was opened from nowhere."""
         self._pressed = ("", 0.0)
-        self._refresher = Refresher(self, self.store.flush, FRAME_SECONDS)
+        self._refresher = Refresher(self, self.store.flush, SECONDS_PER_FRAME)
         self._away: tuple[float, ViewMoment] | None = None
         """Since when, in monotonic seconds, the person looks elsewhere, and how all stood then."""
 
@@ -224,6 +249,39 @@ class VibeApp(App[None]):
     def get_default_screen(self) -> ChatScreen:
         """The chat."""
         return self.chat_screen
+
+    async def on_event(self, event: Event) -> None:
+        """Pass keys on one after the other: the next one goes to where the one before led, however soon it comes.
+
+        What comes before the first frame is for the screen, which has it in the line.
+        """
+        is_new = not event.is_forwarded and self.chat_screen.is_drawn.is_set()
+        if is_new and isinstance(event, KeyPressed | Paste):
+            self._keys.append(event)
+            await self._pass_keys()
+        else:
+            await super().on_event(event)
+
+    async def _pass_keys(self) -> None:
+        """Pass on what waits: text at once, another key once all before it is done, and what follows after it."""
+        while self._keys and self._passing is None:
+            event = self._keys[0]
+            if self.screen is self.chat_screen:
+                self.chat_screen.aim(event)
+            is_text = isinstance(event, Paste) or event.is_printable
+            is_text = is_text and isinstance(self.focused, TextArea | Input)
+            if is_text or not self._passed_text:
+                await super().on_event(self._keys.popleft())
+            self._passed_text = is_text
+            if not is_text and (self.focused or self.screen).post_message(self.Passed()):
+                self._passing = self.set_interval(PATIENCE, self._go_on)
+
+    @on(Passed)
+    async def _go_on(self) -> None:
+        if self._passing is not None:
+            self._passing.stop()
+            self._passing = None
+        await self._pass_keys()
 
     def on_mount(self) -> None:
         """Follow the terminal's colours if that is set, and say what is wrong with the settings."""
@@ -280,8 +338,8 @@ class VibeApp(App[None]):
                 self.chat_screen.say(summary)
         self._away = None
 
-    def switch(self, hold: Hold) -> None:
-        """Leave the chat, and go on with what holds another."""
+    def switch(self, hold: Hold | None) -> None:
+        """Leave the chat, and go on with what holds another; None: nothing does yet."""
         self.following = hold
         self.chat_screen.log_view.reset()
         self.store.restart()
@@ -336,10 +394,7 @@ class VibeApp(App[None]):
         return is_second
 
     def action_leave_if_blank(self) -> None:
-        """Leave, where nothing is typed once the keys before have been taken: this one comes here ahead of them."""
-        (self.focused or self).call_later(self._leave_if_blank)
-
-    def _leave_if_blank(self) -> None:
+        """Leave, where nothing is typed."""
         if not self.chat_screen.prompt.text.strip():
             self.chat_screen.leave()
 
@@ -347,7 +402,7 @@ class VibeApp(App[None]):
         """Leave the terminal to the shell; ``fg`` comes back."""
         os.kill(os.getpid(), signal.SIGTSTP)
 
-    def action_toggle_calls(self) -> None:
+    def _action_toggle_calls(self) -> None:
         """Fold or unfold all calls of tools."""
         self.chat_screen.log_view.toggle_all_calls()
 
@@ -370,8 +425,8 @@ class VibeApp(App[None]):
         if isinstance(self.screen, picker_screen.PickerScreen):
             self.screen.action_leave()
             return
-        chat, marked = self.controller.chat, [*ChatLog.BINDINGS, *PaintedSheet.BINDINGS]
-        tables = {"app.": self.BINDINGS, "": self.chat_screen.BINDINGS, "chat": marked}
+        chat = self.controller.chat
+        tables = {"app.": self.BINDINGS, "": self.chat_screen.BINDINGS, "chat": ChatLog.OF_ENTRY}
         picker = picker_screen.overview_of(what, () if chat is None else chat.about.commands, tables)
         self.push_screen(picker_screen.PickerScreen(picker), self._take)
 
@@ -468,13 +523,25 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | No
         app.controller.leave()
     about = None if app.controller.chat is None else app.controller.chat.about
     parting = app.chat_screen.parting or ("saved" if about is not None and about.saved.messages else "")
-    if parting:
+    error = app.crash or problem  # a screen that broke may have broken what was being closed, too
+    left = app.store.view.plans.get(app.chat_screen.left_running)
+    if left is not None and left.status == "paused" and error is None:
+        env.stdout.write(await _goes_on_alone(env, left.id))
+    elif parting:
         goes_on = f" · {about.goes_on}" if about is not None and about.session_id else ""
         env.stdout.write(f"{parting}{goes_on}\n")
-    error = app.crash or problem  # a screen that broke may have broken what was being closed, too
     if error is not None:
         raise error
     return signals.exit_code or ExitCode.DONE
+
+
+async def _goes_on_alone(env: CliEnvironment, plan_id: str) -> str:
+    """Have a plan that was paused go on in a process of its own; returns the words on that."""
+    command = (sys.executable, "-P", "-m", "vibe.cli.main", "plan", "resume", plan_id, "--detach")
+    done = await anyio.run_process(command, check=False, stderr=STDOUT, cwd=env.cwd, env=env.for_another)
+    if done.returncode:
+        return f"{done.stdout.decode(errors='replace')}the plan is paused · vibe plan resume {plan_id}\n"
+    return f"the plan goes on · vibe --attach {plan_id} looks on\n"
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from anyio import Event
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import DescendantFocus, Key, Mount, Resize, ScreenResume
+from textual.events import DescendantFocus, Key, Mount, Paste, Resize, ScreenResume
 from textual.screen import Screen
 
 from vibe import __version__
@@ -32,6 +32,7 @@ from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, journals_of
 from vibe.cli.textual_ui.presenters.plan_cards import PlanCards, PlanningCards
 from vibe.cli.textual_ui.presenters.start_page import StartPage
+from vibe.cli.textual_ui.refresher import app_of
 from vibe.cli.textual_ui.state_store import ScreenPhase, UIStateStore
 from vibe.core.config.paths import shown
 from vibe.front.start_screen import LOOK, StartChoice, StartFacts
@@ -43,9 +44,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ipc.events import PlanProposedEvent
-    from vibe.cli.textual_ui.screens.agent_screens import AgentScreen
+    from vibe.app.plan.looking_back import PastPlan
     from vibe.view.agent_view import Key as ViewKey
-    from vibe.view.plan_view import PlanView
     from vibe.view.view import View
 
 LOW = 8
@@ -103,6 +103,7 @@ class ChatScreen(LowestScreen):
     ChatScreen.high PromptInput > Horizontal { padding: 1; }
     """
 
+    VERTICAL_BREAKPOINTS = [(0, "low"), (LOW, "middling"), (HIGH, "high")]  # noqa: RUF012  as Textual has it
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+t", "look('overview')", "Overview", show=False),
         Binding("tab", "mark(0)", "Complete, else mark an entry of the chat", show=False),
@@ -124,7 +125,7 @@ class ChatScreen(LowestScreen):
         super().__init__()
         self.is_drawn = Event()
         self.store = store
-        self.requests = RequestQueue(lambda request_id: store.view.asking_step(request_id))  # noqa: PLW0108  of the view there is then
+        self.requests = RequestQueue(lambda request_id: store.view.asker(request_id))  # noqa: PLW0108  of the view there is then
         self.switch = switch
         self.log_view = ChatLog(id="log")
         self.start = StartPage(self.log_view, self._take_choice, clock)
@@ -160,6 +161,8 @@ class ChatScreen(LowestScreen):
         self._clock = clock
         self._said_early: list[tuple[str, str]] = []
         """Sentences said before there was a chat, each with its status."""
+        self.left_running = ""
+        """The plan that is to go on without the screen; blank: none."""
         self.parting = ""
         """The last sentence said while the person was leaving, to be read in their shell."""
 
@@ -187,11 +190,17 @@ class ChatScreen(LowestScreen):
         self.prompt.focus()
         self.call_after_refresh(self.is_drawn.set)
 
+    def aim(self, event: Key | Paste) -> None:
+        """Have the line, or the panel in its place, take text for which whoever has the keys has no use."""
+        is_text = isinstance(event, Paste) or (event.is_printable and not self.log_view.takes(event.key))
+        if is_text and self._bottom not in (() if self.focused is None else self.focused.ancestors):
+            self._bottom.focus()
+
     @on(Key)
     def _take_key(self, event: Key) -> None:
-        """Have in the line what is typed before it takes keys, or was on its way to another part of the screen."""
+        """Have in the line what is typed before it takes keys."""
         is_starting = self.store.screen.phase is ScreenPhase.STARTING
-        if self._bottom.takes(event) or self.log_view.takes(event.key):
+        if self.has_class("asking") or self.log_view.takes(event.key):
             return
         if event.is_printable and event.character:
             self.prompt.set_text(self.prompt.text + event.character)
@@ -201,8 +210,6 @@ class ChatScreen(LowestScreen):
             self._controller.submit(self.prompt.text)
             self.prompt.clear()
             self.call_after_refresh(self._clear_if_blank)
-        elif event.key == "enter" and self.focused is not None and self.prompt in self.focused.ancestors:
-            self.prompt.press_enter()
 
     @on(ScreenResume)
     def _come_back(self) -> None:
@@ -217,14 +224,12 @@ class ChatScreen(LowestScreen):
 
     @on(Resize)
     def _fit(self, event: Resize) -> None:
-        """Have the overview beside the chat where there is room, and the line below it not where a panel needs that."""
+        """Have the overview beside the chat where there is room."""
         is_wide = event.size.width >= WIDE
         if is_wide is not self._is_wide and self._overview is False:
             self._overview = None
         self._is_wide = is_wide
         self._place_overview()
-        self.set_class(event.size.height < LOW, "low")
-        self.set_class(event.size.height >= HIGH, "high")
 
     def _place_overview(self) -> None:
         """Have the overview beside the chat as the person wants it, else where there is room and something in it."""
@@ -243,19 +248,20 @@ class ChatScreen(LowestScreen):
 
     # --- as a stage
 
-    def opened(self, chat: Chat, prompt: str, plans: Sequence[PlanView] = ()) -> None:
+    def opened(self, chat: Chat, prompt: str, plans: Sequence[PastPlan] = ()) -> None:
         """A conversation is there, with a first prompt to be sent (blank: none), and ``plans`` that it had before."""
         about = chat.about
         self.presenter.show(self.store.view, about.session_id)
         self.ticker.agent_id = self._working.agent_id = about.session_id
-        self.presenter.resume(about.saved)
-        self.store.view.plans.update(self._cards.resume(plans))
+        self.presenter.resume(about.saved, [(each.place, self._cards.record(each.view)) for each in plans])
+        goes_on = [each.view for each in plans if each.view.status == "paused"]
+        self.store.view.plans.update({plan.id: plan for plan in goes_on})
         self.run_worker(warm, thread=True, group="warm", exit_on_error=False)
         if prompt or self.store.screen.queued or not about.session_id:
             self.start.drop()
         else:
             facts = self._first_facts(about.folder, is_new=not about.saved.messages)
-            self.start.begin(replace(facts, with_cards=[plan.id for plan in plans]))
+            self.start.begin(replace(facts, with_cards=[each.view.id for each in plans]))
         for text, status in self._said_early:
             self.presenter.say(text, status)
         self._said_early.clear()
@@ -283,13 +289,13 @@ class ChatScreen(LowestScreen):
         """
         if self.store.screen.phase is ScreenPhase.LEAVING:
             self.parting = text.partition("\n")[0]
-        if not self.our_app.is_running:
+        if not app_of(self).is_running:
             return  # it broke down, and what it held is being closed
         self.store.flush()  # what it is about comes first
         self.presenter.say(text, status)
         if self.store.screen.phase is ScreenPhase.STARTING:
             self._said_early.append((text, status))
-        if self.our_app.screen is not self:
+        if app_of(self).screen is not self:
             first, *_ = text.splitlines() or [""]
             severity = "error" if status == "error" else "information"
             self.notify(first, severity=severity, timeout=SAID_SECONDS, markup=False)
@@ -299,12 +305,14 @@ class ChatScreen(LowestScreen):
         chat, plan = self._controller.chat, self.store.view.plan
         about = None if chat is None else chat.about
         goes_on = "" if about is None or not about.session_id else about.goes_on
-        if plan is None or not goes_on or not is_live(plan) or not self._bottom.ask_leaving(plan, goes_on):
+        can_outlive = self._env.owns_process and self._env.given is None
+        is_asked = plan is not None and bool(goes_on) and is_live(plan)
+        if plan is None or not is_asked or not self._bottom.ask_leaving(plan, goes_on, can_outlive=can_outlive):
             self._controller.leave()
 
     def copy(self, text: str) -> None:
         """Put text on the person's clipboard."""
-        self.our_app.copy_to_clipboard(text)
+        app_of(self).copy_to_clipboard(text)
 
     def edit(self, text: str, name: str) -> str:
         """Have the person change a text in their editor, as a file of that name, and return it.
@@ -315,7 +323,7 @@ class ChatScreen(LowestScreen):
             EditorError: there is no editor, or it failed.
         """
         outcome: str | Exception = text
-        with self.our_app.suspend():  # Textual's does not come back from an error within
+        with app_of(self).suspend():  # Textual's does not come back from an error within
             try:
                 outcome = edited(text, name, self._env)
             except Exception as error:  # noqa: BLE001  raised below
@@ -365,12 +373,12 @@ class ChatScreen(LowestScreen):
             TranscriptScreen,
         )
 
-        chat, view = self._controller.chat, self.store.view
-        if chat is not None and self.our_app.screen is self:  # else one was just opened
-            desk = AgentDesk(chat=chat, requests=self.requests, read=self._read, clock=self._clock)
-            opened = TranscriptScreen(view, desk, tile_id) if tile_id else FleetScreen(view, desk)
-            self.store.add(opened.present)
-            self.our_app.push_screen(opened, lambda _: self._close(opened))
+        chat = self._controller.chat
+        if chat is not None and app_of(self).screen is self:  # else one was just opened
+            desk = AgentDesk(store=self.store, chat=chat, requests=self.requests, read=self._read, clock=self._clock)
+            opened = TranscriptScreen(desk, tile_id) if tile_id else FleetScreen(desk)
+            # all that is told there is in the chat, too
+            app_of(self).push_screen(opened, lambda _: app_of(self).clear_notifications())
 
     @on(DescendantFocus)
     def _tell_keys(self) -> None:
@@ -459,20 +467,12 @@ class ChatScreen(LowestScreen):
         if message.line and chat is not None:
             chat.command(message.line)
         if message.leaves:
+            self.left_running = message.panel.plan.id if message.goes_on else ""
             self._controller.leave()
-
-    @property
-    def our_app(self) -> App[None]:
-        """The app."""
-        return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
 
     @on(Ticker.PlanWanted)
     def _show_plan(self) -> None:
         self._cards.reveal()
-
-    def _close(self, opened: AgentScreen) -> None:
-        self.store.remove(opened.present)
-        self.our_app.clear_notifications()  # all of it is in the chat, too
 
     def _edited(self, text: str, name: str) -> str | None:
         """Return a text as the person's editor left it; None: there is none, which is said."""

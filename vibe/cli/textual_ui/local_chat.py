@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from anyio import Event, Lock, sleep, to_thread
@@ -136,7 +137,8 @@ class LocalTalk(HeldTalk):
     async def _begin_on_stage(self, prompt: str) -> None:
         """Have the stage show the conversation, with the plans of one that is resumed."""
         host, held = self.runtime.host, self.conversation
-        plans = await to_thread.run_sync(plans_of_session, host, held.session_id) if held.messages else []
+        read = partial(plans_of_session, host, held.session_id, is_summarised=begins_with_summary(held.messages))
+        plans = await to_thread.run_sync(read) if held.messages else []
         self._stage.opened(LocalChat(self, self._stage, self._limits), prompt, plans)
 
     async def tell_of_seat(self) -> None:

@@ -62,8 +62,8 @@ SIXTEEN: Final = _spelt_out(
 )
 """The terminal's own colours: its two, and four of its palette for the meanings; all else is told by bold text."""
 OURS: Final = (FOLLOW, DARK.name, LIGHT.name, SIXTEEN.name)
-_OF_FEW_COLOURS: Final = frozenset({"linux", "ansi", "vt100", "vt220", "xterm-16color"})
-"""Terminals with 16 colours at most, by their ``TERM``."""
+_OF_MANY_COLOURS: Final = frozenset({"256color", "kitty"})
+"""Ends of the names of terminals, in ``TERM``, that have more than 16."""
 _LIGHT_OF_16: Final = frozenset({"7", *map(str, range(9, 16))})
 """Colours of a terminal's own palette on which dark text is read."""
 
@@ -96,10 +96,17 @@ def seems_dark(environ: Mapping[str, str]) -> bool:
     return environ.get("COLORFGBG", "").rpartition(";")[2] not in _LIGHT_OF_16
 
 
-def following(*, is_dark: bool, terminal: str = "") -> Theme:
-    """Return the theme ``follow`` for a terminal, whose kind its ``TERM`` says."""
+def has_few_colours(environ: Mapping[str, str]) -> bool:
+    """Return whether a terminal has 16 colours at most: so it is drawn then, whatever it could do."""
+    term = environ.get("TERM", "")
+    is_rich = environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}
+    return bool(term) and not is_rich and term.rpartition("-")[2] not in _OF_MANY_COLOURS
+
+
+def following(*, is_dark: bool, has_few: bool = False) -> Theme:
+    """Return the theme ``follow`` for a terminal; ``has_few``: 16 colours at most."""
     own = DARK if is_dark else LIGHT
-    return replace(SIXTEEN if terminal in _OF_FEW_COLOURS else own, name=FOLLOW)
+    return replace(SIXTEEN if has_few else own, name=FOLLOW)
 
 
 def listed(names: Iterable[str]) -> list[str]:

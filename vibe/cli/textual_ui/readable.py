@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from rich.segment import Segment
@@ -32,24 +32,21 @@ MARKING = 0.3
 """Of brightness, by which the ground of what is marked or under the cursor differs from that of the screen."""
 
 
-class Uncoloured(LineFilter):
-    """Leaves the terminal's own two colours; what only its ground told apart is reversed."""
+class Restyled(LineFilter):
+    """Shows all in other styles: those that ``restyle`` returns for a style and the colour behind the line."""
+
+    def __init__(self, restyle: Callable[[Style, Color], Style]) -> None:
+        super().__init__()
+        self._restyle = restyle
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """See ``LineFilter``."""
-        return [Segment(text, style and _uncoloured(style, background), control) for text, style, control in segments]
-
-
-class Groundless(LineFilter):
-    """Leaves out the grounds that have one of the colours with a meaning: in a terminal's own palette none is faint."""
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002  as in Textual
-        """See ``LineFilter``."""
-        return [Segment(text, style and _groundless(style), control) for text, style, control in segments]
+        return [Segment(text, style and self._restyle(style, background), control) for text, style, control in segments]
 
 
 @lru_cache(1024)
-def _groundless(style: Style) -> Style:
+def groundless(style: Style, _background: Color) -> Style:
+    """Leave out a ground that is one of the colours with a meaning: in a terminal's own palette none is faint."""
     ground = style.bgcolor
     is_loud = ground is not None and ground.number in MEANINGS
     return Style(color=style.color, bgcolor="default") + style.without_color if is_loud else style
@@ -68,7 +65,8 @@ class Signs(LineFilter):
 
 
 @lru_cache(1024)
-def _uncoloured(style: Style, background: Color) -> Style:
+def uncoloured(style: Style, background: Color) -> Style:
+    """Leave the terminal's own two colours; what only its ground told apart is reversed."""
     ground = None if style.bgcolor is None else Color.from_rich_color(style.bgcolor)
     marks = ground is not None and abs(ground.brightness - background.brightness) > MARKING
     return style.without_color + Style(reverse=True) if marks else style.without_color

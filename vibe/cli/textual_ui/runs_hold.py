@@ -14,10 +14,11 @@ from anyio import EndOfStream, Lock, create_task_group, move_on_after, open_proc
 from anyio.abc import Process
 
 from ipc.errors import IpcError
-from vibe.cli.environment import HOME_VARIABLE, CliEnvironment
+from vibe.cli.environment import CliEnvironment
 from vibe.cli.textual_ui.app import VibeApp, show
 from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
 from vibe.cli.textual_ui.panels.request_queue import Awaited
+from vibe.cli.textual_ui.refresher import app_of
 from vibe.cli.textual_ui.screens.runs_screen import RunsDesk, RunsScreen
 from vibe.cli.textual_ui.state_store import ScreenPhase
 from vibe.system.errors import EnvironmentFailure
@@ -47,7 +48,7 @@ def _load(env: CliEnvironment, desk: RunsDesk, first: Awaited[str | None]) -> Ho
     desk.board, desk.send, desk.page = board, send, page.address
 
     async def hold(stage: ChatScreen) -> None:
-        app = cast("VibeApp", stage.our_app)
+        app = cast("VibeApp", app_of(stage))
         async with create_task_group() as tasks:
             tasks.start_soon(board.keep)
             try:
@@ -92,9 +93,9 @@ class PageServer:
 
     async def _begin(self) -> None:
         env = self._env
-        variables = {**env.environ, HOME_VARIABLE: str(env.home)}
         self._url = ""
-        self._process = process = await open_process(SERVING, stdin=DEVNULL, stderr=DEVNULL, cwd=env.cwd, env=variables)
+        process = await open_process(SERVING, stdin=DEVNULL, stderr=DEVNULL, cwd=env.cwd, env=env.for_another)
+        self._process = process
         said = b""
         with move_on_after(BEGIN_S), suppress(EndOfStream):
             while process.stdout is not None and b"\n" not in said:
@@ -115,6 +116,4 @@ async def _visit(app: VibeApp, hold: Hold) -> None:
         app.notify(str(error), severity="warning", markup=False)
     app.back = None
     if app.store.screen.phase is not ScreenPhase.LEAVING:
-        app.chat_screen.log_view.reset()
-        app.store.restart()
-        app.controller.switch()
+        app.switch(None)

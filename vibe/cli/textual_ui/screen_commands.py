@@ -13,6 +13,7 @@ from vibe.app.engine.settings import Settings
 from vibe.app.first_use.flow import FirstUse
 from vibe.cli.textual_ui.chat_screen import ChatScreen, choice_of
 from vibe.cli.textual_ui.palettes import FOLLOW, listed
+from vibe.cli.textual_ui.refresher import app_of
 from vibe.cli.textual_ui.remote_chat import hold_attached
 from vibe.cli.textual_ui.screens.picker_screen import PickerScreen
 from vibe.cli.textual_ui.screens.review_screen import review_changes
@@ -43,7 +44,7 @@ SAMPLE: list[Line] = [
 
 def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
     """Return the commands that show something on a screen, by name."""
-    app = stage.our_app
+    app = app_of(stage)
     rows = (
         ("attach", "SOURCE", "save this conversation and show a run of another process", partial(_attach, stage)),
         ("find", "WORDS", "search the chat upwards; repeat for the next match", partial(_find, stage)),
@@ -66,12 +67,12 @@ def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
 
 async def picked(stage: ChatScreen, picker: Picker) -> str | None:
     """Have the person choose, over the chat, and return the line of it; blank or None: they would rather not."""
-    return await choice_of(stage.our_app, PickerScreen(picker))
+    return await choice_of(app_of(stage), PickerScreen(picker))
 
 
 async def set_up(stage: ChatScreen, host: Host, workdir: Path) -> bool | None:
     """Have the person choose provider, key and model, as far as they want; True: they kept a choice."""
-    return await choice_of(stage.our_app, SetupScreen(partial(FirstUse, host, workdir)))
+    return await choice_of(app_of(stage), SetupScreen(partial(FirstUse, host, workdir)))
 
 
 def is_due(host: Host, workdir: Path) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator
+from pydantic_core import PydanticCustomError
 
 from vibe.core.config.models import ToolTable
 from vibe.core.config.toml_source import TomlSource
@@ -37,6 +38,17 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 Word = Annotated[str, Field(min_length=1)]
 
 
+def _models(value: object) -> str | tuple[str, ...]:
+    names = cast("list[object]", value) if isinstance(value, list | tuple) else [value]
+    texts = tuple(name for name in names if isinstance(name, str) and name.strip())
+    if not 1 <= len(names) <= 4 or len(texts) < len(names):
+        raise PydanticCustomError("models", "must be the name of a model, or a list of 1 to 4 of them")
+    return value if isinstance(value, str) else texts
+
+
+Models = Annotated[str | tuple[str, ...], PlainValidator(_models)]
+
+
 class AgentFile(BaseModel):
     """Content of an agent file; its keys stand at the top level."""
 
@@ -52,8 +64,9 @@ class AgentFile(BaseModel):
     """`safe` agents have no tool that writes or reaches the network."""
     agent_type: AgentType = AgentType.AGENT
     """`subagent`: other agents delegate to it, and no person talks to it."""
-    active_model: Word | None = None
-    """Its model; not set: the configured one."""
+    active_model: Models | None = None
+    """Its model; not set: the configured one. Of a list, the first; in a plan's step each other takes over once one
+    failed."""
     system_prompt_id: Word | None = None
     """Its system prompt; not set: the configured one."""
     enabled_tools: tuple[str, ...] = ("*",)
@@ -80,6 +93,16 @@ class AgentProfile(AgentFile):
     file: TomlSource | None = None
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """Its models, first to last; empty: the configured one."""
+        return (self.active_model,) if isinstance(self.active_model, str) else self.active_model or ()
+
+    @property
+    def model(self) -> str | None:
+        """The first of its models; None: the configured one."""
+        return next(iter(self.models), None)
+
+    @property
     def source(self) -> str:
         """Origin of the profile, for people."""
         return self.file.label if self.file else BUILTIN_SOURCE
@@ -100,9 +123,7 @@ BUILTIN_AGENTS: Mapping[str, AgentProfile] = MappingProxyType({
     profile.name: profile
     for profile in (
         AgentProfile(
-            name="default",
-            display_name="Default",
-            description="Asks before it changes files or runs commands.",
+            name="default", display_name="Default", description="Asks before it changes files or runs commands."
         ),
         AgentProfile(
             name="plan",

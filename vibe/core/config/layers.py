@@ -155,11 +155,14 @@ class _LayerReader:
         self.layer.settings[key] = Setting(self._resolved(key, value), self._origin_of(raw))
 
     def _resolved(self, key: Key, value: Any) -> Any:
-        if key in {("enabled_tools",), ("disabled_tools",)}:
+        if key in {("enabled_tools",), ("disabled_tools",), ("denied_tools",)}:
             return _each_text(value, canonical_tool_name)
         if key in {("tool_paths",), ("agent_paths",), ("skill_paths",)}:
             return _each_text(value, lambda text: absolute(text, self._base, self._user_home))
-        is_file = (key[0] == "providers" and key[-1] == "script") or key == ("local", "model_path")
+        is_file = (key[0] == "providers" and key[-1] == "script") or key in {
+            ("local", "model_path"),
+            ("cluster", "certificates"),
+        }
         if is_file and isinstance(value, str) and value:
             return absolute(value, self._base, self._user_home)
         return value
@@ -320,7 +323,10 @@ class InvalidConfigError(ConfigError):
 
 LOOKS = "ui"
 STDIO_FIELDS = ("command", "args", "env")
-PATTERN_KEYS = tuple(f"{which}_{kind}" for kind in ("tools", "agents", "skills") for which in ("enabled", "disabled"))
+PATTERN_KEYS = (
+    *(f"{which}_{kind}" for kind in ("tools", "agents", "skills") for which in ("enabled", "disabled")),
+    "denied_tools",
+)
 HTTP_FIELDS = ("url", "headers", "api_key_env", "api_key_header", "api_key_format")
 
 

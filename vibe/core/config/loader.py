@@ -8,16 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from vibe.core.config.dotenv import EnvFile, read_env_file
 from vibe.core.config.foreign_keys import foreign_summary
-from vibe.core.config.layers import DEFAULT_ORIGIN, Layer, default_layer, drop_bad_looks, merge, read_layer, validate
-from vibe.core.config.models import VibeConfig
+from vibe.core.config.layers import (
+    DEFAULT_ORIGIN,
+    Layer,
+    Setting,
+    default_layer,
+    drop_bad_looks,
+    merge,
+    read_layer,
+    validate,
+)
+from vibe.core.config.models import BackendKind, VibeConfig
 from vibe.core.config.paths import (
     CONFIG_FILE,
     VibePaths,
@@ -27,9 +36,10 @@ from vibe.core.config.paths import (
     project_lineage,
     shown,
 )
-from vibe.core.config.schema import Key, annotation_at, leaves, parse_word, written
+from vibe.core.config.schema import Key, annotation_at, known_key, leaves, parse_word, written
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.trust import TrustStore, trusting
+from vibe.system.errors import UsageError, closest, did_you_mean
 from vibe.system.own_places import user_home_of
 from vibe.system.programs import guarded
 
@@ -47,12 +57,40 @@ NOT_SETTINGS = frozenset({
 FLAG_NAMES = MappingProxyType({
     "active_model": "--model",
     "auto_approve": "--auto-approve",
+    "denied_tools": "--disabled-tools",
     "enabled_tools": "--enabled-tools",
+    "instructions": "--instructions",
     "ipc.address": "--bus",
+    "mcp_servers": "--mcp",
     "planner.max_parallel_steps": "--max-parallel",
     "sandbox.network": "--network",
 })
 """The flag that sets a key; for others the key itself after ``--``."""
+SERVERS = "mcp_servers"
+INSTRUCTIONS, DENIED, MCP = FLAG_NAMES["instructions"], FLAG_NAMES["denied_tools"], FLAG_NAMES[SERVERS]
+
+
+class GivenSettings(Struct, frozen=True, kw_only=True):
+    """Settings of one run, by whoever starts it: ``values``, by dotted key, go before files, variables and the agent.
+
+    The others come beside what those say; a server never replaces a configured one. ``named`` is what problems call the
+    place of a value, before its key.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    instructions: str = ""
+    disabled_tools: tuple[str, ...] = ()
+    servers: tuple[Mapping[str, Any], ...] = ()
+    named: str = "--set"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The flags and keys that are given, without their values."""
+        others = {INSTRUCTIONS: self.instructions, DENIED: self.disabled_tools, MCP: self.servers}
+        return (*(f"{self.named} {key}" for key in self.values), *(name for name, value in others.items() if value))
+
+
+NOTHING_GIVEN = GivenSettings()
 
 
 class ConfigRequest(Struct, frozen=True, kw_only=True):
@@ -67,6 +105,7 @@ class ConfigRequest(Struct, frozen=True, kw_only=True):
     workdir: Path
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    given: GivenSettings | None = None
     trust_workdir: bool = False
     drafts: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
     agent: TomlSource | None = None
@@ -115,6 +154,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
     """Load and validate the configuration; writes nothing. What is wrong in ``[ui]`` is a warning, but in drafts.
 
     Raises:
+        UsageError: A setting is given that there is none of.
         ConfigError: A file cannot be read or is not TOML.
         InvalidConfigError: Settings are wrong; every one of them is told.
     """
@@ -123,14 +163,21 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
     environ = {**env_file.values, **request.environ}
     project_dir, untrusted = _project(request, user_home)
     files = [paths.config_file] if project_dir is None else [paths.config_file, project_dir / CONFIG_FILE]
+    given = request.given or NOTHING_GIVEN
+    servers = read_layer({SERVERS: [*given.servers]}, lambda _: MCP, base=request.workdir, user_home=user_home)
+    own, *of_project = (_file_layer(file, request.drafts.get(file, file), user_home) for file in files)
     layers = [
         default_layer(),
-        *(_file_layer(file, request.drafts.get(file, file), user_home) for file in files),
+        servers,
+        own,
+        *map(_without_packages, of_project),
         *_variable_layers(request, environ, env_file, user_home),
         *_agent_layers(request.agent, user_home),
+        *_given_layers(given, request.workdir, user_home),
         *_flag_layers(request, user_home),
     ]
     merged = merge(layers)
+    _add(given, merged)
     looks = () if request.drafts else drop_bad_looks(merged)
     config = validate(merged)
     writable = (Path(absolute(place, request.workdir, user_home)) for place in config.sandbox.writable)
@@ -143,6 +190,11 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
             *env_file.warnings,
             *([untrusted] if untrusted else []),
             *merged.warnings,
+            *(
+                f"{MCP}: server {key[1]} is not used: one of that name is configured"
+                for key in servers.entries
+                if merged.entries[key] != MCP
+            ),
             *looks,
             *([foreign_summary(len(merged.foreign))] if merged.foreign else []),
         ),
@@ -166,6 +218,17 @@ def _file_layer(path: Path, draft: Path, user_home: Path) -> Layer:
     if source is None:
         return Layer()
     return read_layer(source.data, source.where, base=path.parent, user_home=user_home)
+
+
+def _without_packages(layer: Layer) -> Layer:
+    """The settings of a project without the installed packages that they name: only the user's own may."""
+    for key, setting in tuple(layer.settings.items()):
+        is_backend = key[0] == "providers" and key[-1] == "backend" and setting.value not in frozenset(BackendKind)
+        if is_backend or (key == ("ipc", "listeners") and setting.value):
+            del layer.settings[key]
+            why = f"a project names no installed packages; set it in your own {CONFIG_FILE} if it is meant"
+            layer.warnings.append(f"{setting.origin}: {written(key)} has no effect: {why}")
+    return layer
 
 
 def _agent_layers(agent: TomlSource | None, user_home: Path) -> Iterator[Layer]:
@@ -195,10 +258,49 @@ def _flag_layers(request: ConfigRequest, user_home: Path) -> Iterator[Layer]:
         yield _single(key, value, FLAG_NAMES.get(name, f"--{name}"), request.workdir, user_home)
 
 
+def _given_layers(given: GivenSettings, workdir: Path, user_home: Path) -> Iterator[Layer]:
+    for name, value in given.values.items():
+        key, origin = known_key(name, given.named), given.named
+        try:
+            data = to_jsonable_python(value)
+        except PydanticSerializationError as error:
+            raise UsageError(
+                f"{origin} {name}: {type(value).__name__} is no kind of value that a setting has"
+            ) from error
+        layer = _single(key, data, origin, workdir, user_home)
+        if len(key) > 1 and key[1].startswith("["):  # of an entry that is configured: no other of its fields
+            layer = Layer(settings={key: layer.settings.get(key, Setting(data, origin))})
+        yield layer
+
+
+def _add(given: GivenSettings, merged: Layer) -> None:
+    """Put what comes beside the configured behind it.
+
+    Raises:
+        UsageError: a value is for an entry that there is none of.
+    """
+    for name in given.values:
+        key = known_key(name, given.named)
+        if len(key) > 1 and key[1].startswith("[") and key[:2] not in merged.entries:
+            known = [entry[1].strip("[]") for entry in merged.entries if entry[0] == key[0]]
+            hint = did_you_mean(closest(key[1].strip("[]"), known), f"there are: {', '.join(known)}")
+            raise UsageError(f"{given.named} {name}: no such entry of {key[0]}; {hint}")
+    if given.instructions:
+        before = merged.settings.get(("instructions",))
+        text = f"{before.value}\n\n{given.instructions}" if before and before.value else given.instructions
+        merged.settings["instructions",] = Setting(text, INSTRUCTIONS)
+    if given.disabled_tools:
+        before = merged.settings.get(("denied_tools",))
+        value: object = before.value if before else []
+        if isinstance(value, list):  # else it is told that it is none
+            patterns = [*cast("list[str]", value), *given.disabled_tools]
+            merged.settings["denied_tools",] = Setting(patterns, DENIED)
+
+
 def _single(key: Key, value: Any, origin: str, base: Path, user_home: Path) -> Layer:
     """The one setting as a file would nest it, read as a layer."""
     for name in reversed(key[1:]):
-        value = {name: value}
+        value = [{"name": name[1:-1], **value}] if name.startswith("[") else {name: value}
     return read_layer({key[0]: value}, lambda _: origin, base=base, user_home=user_home)
 
 

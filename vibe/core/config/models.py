@@ -319,6 +319,52 @@ class IpcConfig(Section):
     """Listeners of installed packages that hear each run's events, by name."""
 
 
+def _inside(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith(("/", "~")) or ".." in parts or parts[0] == ".git":
+        raise ValueError("must be a path below the workspace, such as node_modules")
+    return path
+
+
+def _bytes(text: str) -> str:
+    bytes_of(text)
+    return text
+
+
+def bytes_of(text: str) -> int:
+    """Return the bytes that a size stands for, such as `500 MB`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    number, _, unit = text.partition(" ")
+    if not number.isdecimal() or not int(number) or unit not in _UNITS:
+        raise ValueError("must be a size such as 500 MB or 2 GB")
+    return int(number) * _UNITS[unit]
+
+
+_UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+class ClusterConfig(Section):
+    """Workers on other machines, for `--executor dask`; needs the extra `cluster`."""
+
+    address: str = ""
+    """The scheduler's address, such as `tls://build:8786`, or `local:2` for workers of this machine."""
+    certificates: str = ""
+    """The folder with `ca.pem`, `cert.pem` and `key.pem`, as `vibe cluster certs` writes it."""
+    setup: tuple[str, ...] = ()
+    """Commands that a worker runs once in a checkout, such as `uv sync`, and again whenever `setup_keys` change."""
+    setup_keys: tuple[Annotated[str, AfterValidator(_inside)], ...] = ()
+    """Files on whose content the result of `setup` depends, such as `uv.lock`."""
+    lost_seconds: Annotated[float, Field(ge=5, le=3_600)] = 20.0
+    """A worker from which no word comes for so long is lost, and its steps are done elsewhere."""
+    checkpoint_seconds: PositiveSeconds = 10.0
+    """The age that the run's copy of an agent's files may reach before a model call."""
+    largest_tree: Annotated[str, AfterValidator(_bytes)] = "2 GB"
+    """The most that the files of a step may take, packed, on their way to a worker or back."""
+
+
 class TelemetryConfig(Section):
     """OpenTelemetry: traces and metrics of each run; needs the extra `telemetry`."""
 
@@ -402,13 +448,6 @@ class SessionLoggingConfig(Section):
     events, stays."""
 
 
-def _inside(path: str) -> str:
-    parts = PurePosixPath(path).parts
-    if not parts or path.startswith(("/", "~")) or ".." in parts or parts[0] == ".git":
-        raise ValueError("must be a path below the workspace, such as node_modules")
-    return path
-
-
 class WorktreeConfig(Section):
     """Settings for steps' worktrees: links and commands besides git's checkout."""
 
@@ -467,6 +506,8 @@ class VibeConfig(Section):
     """Patterns of the tools to offer; empty: all."""
     disabled_tools: tuple[str, ...] = ()
     """Patterns of tools to leave out."""
+    denied_tools: tuple[str, ...] = ()
+    """Patterns of tools that no agent has, whatever `enabled_tools` says."""
     tool_paths: tuple[str, ...] = ()
     """Folders and files with your own tools, relative to the file that names them."""
     default_agent: str = "default"
@@ -528,6 +569,8 @@ class VibeConfig(Section):
     """The event bus."""
     telemetry: TelemetryConfig = TelemetryConfig()
     """OpenTelemetry."""
+    cluster: ClusterConfig = ClusterConfig()
+    """Workers on other machines."""
     session_logging: SessionLoggingConfig = SessionLoggingConfig()
     """Settings for keeping conversations."""
     ui: UiConfig = UiConfig()

@@ -37,12 +37,16 @@ class VibePaths(Struct, frozen=True):
     """The user's settings."""
     plans = _Below("plans")
     """A folder a plan."""
+    library = _Below("library")
+    """The user's own plans, run by their names."""
     run = _Below("run")
     """Folder of the registry of publishers."""
     logs = _Below("logs")
     """Log files."""
     log_file = _Below("logs", "vibe.log")
     """Log file of internal errors."""
+    planning_log = _Below("logs", "planning.jsonl")
+    """A line for each run in which a model planned: what it took."""
     sessions = _Below("logs", "session")
     """A folder a session."""
     unlogged = _Below("run", "unlogged")

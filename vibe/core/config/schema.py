@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,12 +14,13 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 from pydantic import BaseModel
 
 from vibe.core.config.models import VibeConfig
-from vibe.system.errors import closest
+from vibe.system.errors import ConfigError, UsageError, closest, did_you_mean
 
 Key: TypeAlias = tuple[str, ...]
 """A setting: field names, and ``[name]`` for an entry of a list of tables."""
 
 TOOLS = "tools"
+_KEY_PART = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([^\]]+)\]|\.?\"([^\"]+)\"")
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
@@ -27,6 +29,25 @@ _FALSE = frozenset({"false", "0", "no", "off"})
 def written(key: Key) -> str:
     """``key`` as users see it: ``models[mine].provider``."""
     return ".".join(key).replace(".[", "[")
+
+
+def parse_key(text: str) -> Key:
+    """``tools.bash.allowlist`` or ``models[mine].temperature`` as the key of a setting.
+
+    Raises:
+        ConfigError: it is no key.
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        match = _KEY_PART.match(text, at)
+        if match is None or (at == 0 and text.startswith(("[", "."))):
+            break
+        parts.append(match[1] or match[3] or f"[{match[2]}]")
+        at = match.end()
+    if at < len(text) or not parts:
+        raise ConfigError("KEY", text, "is not a key; write it as active_model or tools.bash.permission")
+    return tuple(parts)
 
 
 def section_of(annotation: Any) -> type[BaseModel] | None:
@@ -90,6 +111,40 @@ def annotation_at(key: Key) -> Any:
         annotation = section.model_fields[name].annotation
         section = section_of(annotation)
     return annotation
+
+
+def section_at(table: Key) -> type[BaseModel]:
+    """The model of a table, as far as there is one."""
+    section: type[BaseModel] = VibeConfig
+    for name in table:
+        field = section.model_fields.get(name)  # none: the name of an entry, or a misspelling
+        section = (field and (section_of(field.annotation) or entry_of(field.annotation))) or section
+    return section
+
+
+def type_of(key: Key) -> Any:
+    """The type of a setting, that of an entry of a list of tables included; None: there is no such setting."""
+    if len(key) == 3 and key[1].startswith("["):
+        group = VibeConfig.model_fields.get(key[0])
+        field = section.model_fields.get(key[2]) if group and (section := entry_of(group.annotation)) else None
+        return field.annotation if field else None
+    return annotation_at(key)
+
+
+def known_key(name: str, named: str) -> Key:
+    """Return the key of a setting that somebody gives by ``name``, in a place of theirs that is ``named`` so.
+
+    Raises:
+        UsageError: there is no such setting.
+    """
+    try:
+        key = parse_key(name)
+    except ConfigError:
+        key = (name,)
+    if type_of(key) is None:
+        hint = did_you_mean(suggestion(key[-1], section_at(key[:-1]), key[:-1]), "see `vibe config show`")
+        raise UsageError(f"{named} {name}: no such setting; {hint}")
+    return key
 
 
 def parse_word(word: str, annotation: Any) -> Any:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from vibe.core.config.paths import VibePaths, find_project_dir, is_empty, project_lineage, shown
+from vibe.core.config.paths import PROJECT_DIRECTORY, VibePaths, find_project_dir, is_empty, project_lineage, shown
 from vibe.core.config.toml_source import TomlSource, read_toml
 from vibe.core.config.writer import changing_document, put_settings
 from vibe.system.errors import ConfigError
@@ -17,6 +17,8 @@ DOCS = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
 """Files that instruct agents: of a folder the first that is there, and not empty, is read."""
 
 
+KINDS = ("agents", "commands", "config.toml", "hooks.toml", "plans", "prompts", "skills", "tools")
+"""The names in a ``.vibe`` that mean something."""
 TRUSTED, UNTRUSTED = "trusted", "untrusted"
 
 
@@ -56,7 +58,7 @@ class TrustStore:
         left_out = [path for path in self._teaching(workdir) if not self.is_trusted(path.parent)]
         if not left_out:
             return None
-        names = [shown(path, self._user_home) for path in left_out]
+        names = [f"{shown(path, self._user_home)}{_kinds_in(path)}" for path in left_out]
         *others, last = dict.fromkeys(shown(path.parent, self._user_home) for path in left_out)
         untrusted = (
             f"{', '.join(others)} and {last} are not trusted folders" if others else f"{last} is not a trusted folder"
@@ -175,3 +177,9 @@ def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool)
 
 def _teaches(path: Path) -> bool:
     return path.exists() and not (path.is_dir() and is_empty(path))
+
+
+def _kinds_in(path: Path) -> str:
+    """Return in brackets the names in a ``.vibe`` that mean something; blank: it is none, or has none."""
+    found = [kind for kind in KINDS if (path / kind).exists()] if path.name == PROJECT_DIRECTORY else []
+    return f" ({', '.join(found)})" if found else ""

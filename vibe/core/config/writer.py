@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from vibe.core.config.schema import Key, written
+from vibe.core.config.schema import Key, parse_key, written
 from vibe.core.config.toml_source import read_text, read_toml
 from vibe.system.errors import ConfigError, EnvironmentFailure
 from vibe.system.files import PRIVATE, opened, put_file, trial_file, wait_for_lock
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 10.0
 """The time to wait for another process that changes the file."""
 LONGEST_LINE = 100
-_KEY_PART = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([^\]]+)\]|\.?\"([^\"]+)\"")
 
 
 class ConfigWriteError(EnvironmentFailure):
@@ -28,25 +26,6 @@ class ConfigWriteError(EnvironmentFailure):
 
     def __init__(self, label: str, error: OSError) -> None:
         super().__init__(f"{label} can't be written ({error.strerror}); check its permissions and the disk")
-
-
-def parse_key(text: str) -> Key:
-    """``tools.bash.allowlist`` or ``models[mine].temperature`` as the key of a setting.
-
-    Raises:
-        ConfigError: it is no key.
-    """
-    parts: list[str] = []
-    at = 0
-    while at < len(text):
-        match = _KEY_PART.match(text, at)
-        if match is None or (at == 0 and text.startswith(("[", "."))):
-            break
-        parts.append(match[1] or match[3] or f"[{match[2]}]")
-        at = match.end()
-    if at < len(text) or not parts:
-        raise ConfigError("KEY", text, "is not a key; write it as active_model or tools.bash.permission")
-    return tuple(parts)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -58,7 +58,8 @@ def event_named(word: str) -> HookEvent | None:
 class Hook(Struct, frozen=True, kw_only=True):
     """One entry of a ``hooks.toml``. ``project_dir`` is the folder its ``.vibe`` lies in, None for the user's own.
 
-    ``strict``: a call is denied where the hook that should check it fails; else that is a warning.
+    ``strict``: a call is denied where the hook that should check it fails; else that is a warning. ``call`` stands for
+    the command of a hook that a program brings: it gets the payload, and returns the document that a command prints.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Hook(Struct, frozen=True, kw_only=True):
     retries: int = DEFAULT_RETRIES
     project_dir: Path | None = None
     strict: bool = True
+    call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
 
     def is_about(self, tool: str) -> bool:
         """Return whether it wants to know about calls of a tool."""
@@ -275,13 +277,16 @@ def read_verdict(run: CommandResult) -> HookVerdict:
         )
     if run.exit_code != 0:
         raise HookBrokenError(f"exited with {run.exit_code}{_because(run)}")
-    if not run.stdout.lstrip().startswith("{"):
-        return HookVerdict()
-    said = _document(run.stdout)
+    return _answered(_document(run.stdout)) if run.stdout.lstrip().startswith("{") else HookVerdict()
+
+
+def _answered(said: dict[str, Any]) -> HookVerdict:
+    """Return the verdict of a hook's document."""
     specific = _specific(said)
-    decision = _first_word(specific.get("permissionDecision"), said.get("decision")).casefold()
-    if decision not in _BLOCKING | _PASSING:
-        raise HookBrokenError(f"answered with the unknown decision {decision!r}")
+    given = (specific.get("permissionDecision"), said.get("decision"))
+    decision = _first_word(*given).casefold()
+    if decision not in _BLOCKING | _PASSING or not all(isinstance(one, str | None) for one in given):
+        raise HookBrokenError(f"answered with the unknown decision {decision or given!r}")
     context = (specific.get("additionalContext"), specific.get("additional_context"))
     message = _first_word(said.get("message"), *context)
     stopped = said.get("continue") is False
@@ -321,8 +326,9 @@ def _reason(said: dict[str, Any]) -> str:
 
 
 def _first_word(*values: Any) -> str:
-    """The first that is a text with something in it."""
-    return next((word for value in values if isinstance(value, str) and (word := value.strip())), "")
+    """The first that is a text with something in it, as it can be passed on."""
+    words = (value.encode("utf-8", "replace").decode().strip() for value in values if isinstance(value, str))
+    return next(filter(None, words), "")
 
 
 def _because(run: CommandResult) -> str:
@@ -438,6 +444,8 @@ class HookRunner:
             HookBrokenError: it did not work.
         """
         text = json.dumps(payload, ensure_ascii=False, default=str)
+        if hook.call is not None:
+            return _answered(await hook.call(json.loads(text)))
         problem = ""
         for _ in range(hook.retries + 1):
             try:

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import Protocol
 
 import anyio
+from anyio.lowlevel import RunVar
 
 from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest, WaitNotice
@@ -28,7 +29,7 @@ class CallLimiter(Protocol):
 
 
 class ProviderLimiter:
-    """At most ``max_concurrency`` calls at once, and a pause that all of them share.
+    """At most ``max_concurrency`` calls at once in an event loop, and a pause that all of them share.
 
     ``max_pause_seconds`` bounds the pause that one answer of the provider imposes on all calls: a longer wait stops
     only its own call.
@@ -42,7 +43,8 @@ class ProviderLimiter:
         sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
         clock: Callable[[], float] = anyio.current_time,
     ) -> None:
-        self._slots = anyio.Semaphore(max_concurrency)
+        self._most = max_concurrency
+        self._slots = RunVar[anyio.Semaphore]("slots")  # of each loop: those of threads can't wake one another
         self._max_pause = max_pause_seconds
         self._sleep = sleep
         self._clock = clock
@@ -51,7 +53,12 @@ class ProviderLimiter:
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[None, None]:
         """Wait for a free place and for the end of a pause, then hold the place."""
-        async with self._slots:
+        try:
+            slots = self._slots.get()
+        except LookupError:
+            slots = anyio.Semaphore(self._most)
+            self._slots.set(slots)
+        async with slots:
             while (wait := self._resume_at - self._clock()) > 0:
                 await self._sleep(wait)
             yield

@@ -35,10 +35,7 @@ def todo_reminders(tools: ToolManager, transcript: Transcript) -> Reminders:
         return lambda: ()
     if transcript.messages:
         tool.state.todos = _left_by(transcript, tool)
-    transcript.memories = lambda: {
-        **transcript.remembered,
-        TODO: _items.dump_python(tool.state.todos, mode="json"),
-    }
+    transcript.memories = lambda: {**transcript.remembered, TODO: _items.dump_python(tool.state.todos, mode="json")}
 
     def read() -> Sequence[str]:
         todos = list(tool.state.todos)

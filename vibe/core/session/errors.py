@@ -42,3 +42,7 @@ class BrokenSessionError(UsageError):
 
 class DamagedMetaError(BrokenSessionError):
     """The meta data of a session are gone or no longer readable; its messages may be whole."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(path, f"{problem}; restore it from a backup, or remove the folder")
+        self.problem = problem

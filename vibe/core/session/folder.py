@@ -23,13 +23,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from ipc.errors import INVALID_JSON
-from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
+from vibe.core.messages import AssistantMessage, Message, Spending, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.schemas import table_of, text_in
-from vibe.core.session.errors import (
-    BrokenSessionError,
-    DamagedMetaError,
-    SessionFolderError,
-)
+from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError
 from vibe.system.errors import EnvironmentFailure, UsageError, remedy
 from vibe.system.files import FileLock, append_all, holder_of, opened, replace_file, text_of
 from vibe.system.plain_text import shortened
@@ -72,6 +68,7 @@ class Transcript:
     """The messages so far, and what the answers among them took: ``usage``, ``cost_usd`` (None: unknown), ``turns``.
 
     ``messages`` is another list once the conversation was restarted. ``path`` None keeps them in memory only.
+    ``inherited`` is what the conversation that it was forked from had taken by then.
     ``dropped_bytes`` is the length of a torn tail cut at opening; ``prompts`` are what was ever said to the
     agent, whatever was shortened since. ``remembered`` is what tools knew when that was last done, ``memories`` what
     they know now (None: unknown).
@@ -84,6 +81,7 @@ class Transcript:
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
         self.turns = 0
+        self.inherited = Spending()
         self.remembered: Mapping[str, Any] = {}
         self.memories: Callable[[], Mapping[str, Any]] | None = None
         self.path = path
@@ -152,6 +150,8 @@ class Transcript:
 
     def _remember(self, record: Record) -> None:
         if isinstance(record, Checkpoint):
+            if not self.messages:
+                self.inherited = Spending(record.usage, record.cost_usd)
             self.messages = list(record.messages)
             self.usage, self.cost_usd, self.turns = record.usage, record.cost_usd, record.turns
             self.remembered = record.remembered
@@ -314,10 +314,14 @@ def lock_session(folder: SessionFolder) -> FileLock:
     except OSError as error:
         raise SessionFolderError(folder.path, error) from error
     if held is None:
-        pid = holder_of(folder.lock)
-        holder = f"process {pid}" if pid else "another process"
-        raise EnvironmentFailure(f"session {folder.path.name} is in use by {holder}: wait for it or stop it")
+        raise EnvironmentFailure(f"session {folder.path.name} {in_use(folder)}: wait for it or stop it")
     return held
+
+
+def in_use(folder: SessionFolder) -> str:
+    """Return by whom a session is in use."""
+    pid = holder_of(folder.lock)
+    return f"is in use by {f'process {pid}' if pid else 'another process'}"
 
 
 VERSION = 1
@@ -545,6 +549,8 @@ class SessionLoader:
             meta = read_meta(folder.path)
         except DamagedMetaError as error:
             meta, lost = _of_messages(folder, error), error.problem
+        if "\0" in meta.workspace:
+            meta, lost = structs.replace(meta, workspace=""), "its workspace is no path"
         return SavedSession(folder=folder, meta=meta, updated=_updated(folder.path), lost=lost)
 
 

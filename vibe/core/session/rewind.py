@@ -30,11 +30,15 @@ class RewindReport(Struct, frozen=True, kw_only=True):
 
 
 class RewindManager(Struct, frozen=True):
-    """Everything here blocks: call it in a thread. For ``environ`` and ``own`` see ``Snapshots``."""
+    """Everything here blocks: call it in a thread. For ``environ`` and ``own`` see ``Snapshots``.
+
+    ``outcome`` is that of the session that is made, until somebody goes on with it.
+    """
 
     sessions: Path
     environ: Mapping[str, str]
     own: OwnPlaces = NO_OWN_PLACES
+    outcome: str = "rewound"
 
     def rewind(
         self,
@@ -104,7 +108,8 @@ class RewindManager(Struct, frozen=True):
             parent_id=session.meta.session_id,
             started=now,
             ended=now,
-            outcome="rewound",
+            outcome=self.outcome,
+            origin="",
         )
         folder = SessionFolder.begin(self.sessions, meta)
         conversation.restart(conversation.messages[:message_index], folder.transcript)

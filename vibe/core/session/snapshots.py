@@ -31,7 +31,7 @@ from vibe.system.files import replace_file, text_of
 from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
 from vibe.system.git.config_file import GitConfigError, read_settings
 from vibe.system.git.discovery import Located, locate
-from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
+from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces, is_placeholder
 from vibe.system.plain_text import some_of
 from vibe.system.programs import find_program, shunned
 
@@ -89,7 +89,8 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
     that had ``begun`` and ``ended``; ``busy`` are those that may have changed files since the point before, ``cut``:
     the process had ended meanwhile, so others may have, too, as with ``others``: they wrote in the folder; ``rewound``:
     the files had been put back to before these.
-    ``lost`` is why the files could not be recorded.
+    ``lost`` is why the files could not be recorded. ``there`` had been there at all points before, but was ignored, or
+    of a repository within.
     """
 
     at: float = 0.0
@@ -103,6 +104,7 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
     others: bool = False
     rewound: tuple[str, ...] = ()
     lost: str = ""
+    there: dict[str, PathState] = {}
 
 
 _decode = msgspec.json.Decoder(Point).decode
@@ -161,7 +163,7 @@ class Snapshots:
             self._write(Point(at=time.time(), messages=messages, found=True, lost=problem))
 
     def points(self) -> list[Point]:
-        """All points, the oldest first; a torn line is left out."""
+        """All points, the oldest first; a torn line is left out. What had been there all the time is with the first."""
         try:
             lines = (self._folder / LOG).read_bytes().splitlines()
         except OSError:
@@ -172,6 +174,8 @@ class Snapshots:
                 point = _decode(line)
                 changed = {_path_of(name): kept for name, kept in point.changed.items()}
                 found.append(structs.replace(point, changed=changed))
+                for name, kept in point.there.items():
+                    found[0].changed.setdefault(_path_of(name), kept)
         return found
 
     def check_readable(self) -> None:
@@ -266,7 +270,7 @@ class Snapshots:
                     continue
                 if stat.S_ISDIR(found.st_mode) and path in folders:
                     continue  # which says it for itself
-                is_ours = _is_placeholder(found, path.rpartition("/")[2])
+                is_ours = is_placeholder(found, path.rpartition("/")[2])
                 kept = None if is_ours else self._looked_at(path, found, tracked.get(path, ""), old)
             except (FileNotFoundError, NotADirectoryError):
                 kept = None
@@ -329,7 +333,7 @@ class Snapshots:
             FileNotFoundError: one has just gone.
         """
         place = f"{self.workspace}/{path}"
-        if _is_placeholder(os.lstat(place), name):
+        if is_placeholder(os.lstat(place), name):
             return []
         below = list(os.walk(place))
         if any(files or any(Path(found, name).is_symlink() for name in names) for found, names, files in below):
@@ -348,8 +352,10 @@ class Snapshots:
         self._ready = True
 
     def _write(self, point: Point) -> None:
-        changed = {_name_of(path): kept for path, kept in point.changed.items()}
-        line = msgspec.json.encode(structs.replace(point, changed=changed)) + b"\n"
+        came_to_light = self._came_to_light(point.changed)
+        changed = {_name_of(path): kept for path, kept in point.changed.items() if path not in came_to_light}
+        there = {_name_of(path): kept for path, kept in came_to_light.items()}
+        line = msgspec.json.encode(structs.replace(point, changed=changed, there=there)) + b"\n"
         path = self._folder / LOG
         try:
             with path.open("ab+") as log:
@@ -362,6 +368,18 @@ class Snapshots:
             self._write_known()
         self._files = files_after([point], self._files)
         self._last = point
+
+    def _came_to_light(self, changed: Mapping[str, PathState | None]) -> dict[str, PathState]:
+        """Return the files that are new to us and older than the last point, so that nobody has made them since.
+
+        Who renames a folder leaves the dates of what is in it as they are, but that is known by its inodes.
+        """
+        if self._last is None:
+            return {}
+        last_ns = int(self._last.at * 1e9) - SETTLED_NS
+        new = {path: kept for path, kept in changed.items() if kept is not None and path not in self._files}
+        known = {kept.inode for kept in self._files.values()} if new else set[int]()
+        return {path: kept for path, kept in new.items() if 0 < kept.ctime_ns < last_ns and kept.inode not in known}
 
     @property
     def _known_file(self) -> Path | None:
@@ -428,15 +446,6 @@ def _kept(found: os.stat_result, blob: str) -> PathState:
     """Return what was found; without the date of a change that another one could still have."""
     ctime_ns = found.st_ctime_ns if found.st_ctime_ns < time.time_ns() - SETTLED_NS else 0
     return PathState(found.st_mode, blob, found.st_size, found.st_mtime_ns, ctime_ns, found.st_ino)
-
-
-def _is_placeholder(found: os.stat_result, name: str) -> bool:
-    """Return whether it is one of the empty things that keep commands from making settings, while they run."""
-    return (
-        name.startswith(".")
-        and bool(found.st_mode & stat.S_ISVTX)
-        and not (found.st_size and stat.S_ISREG(found.st_mode))
-    )
 
 
 def _is_unchanged(old: PathState, found: os.stat_result) -> bool:

@@ -142,10 +142,7 @@ def _described(name: str, path: Path, warnings: list[str]) -> CommandFile:
     if isinstance(hint, list):  # [file] is a list to YAML
         hint = " ".join(f"[{text_of_field(word)}]" for word in cast("list[Any]", hint))
     return CommandFile(
-        name=name,
-        path=path,
-        description=text_of_field(fields.get("description")),
-        hint=text_of_field(hint),
+        name=name, path=path, description=text_of_field(fields.get("description")), hint=text_of_field(hint)
     )
 
 

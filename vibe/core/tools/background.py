@@ -77,7 +77,8 @@ class _Command:
                 self.status = "exited"
         finally:
             await self.running.stop()
-            self._take(await self.after())
+            left = self.running.result().left_running
+            self._take("\n".join(filter(None, (left and f"[{left}]", await self.after()))))
             self.last = (self.last + self.last_screen.flush())[-TOLD_CHARACTERS:]
             self.duration = time.monotonic() - self.started
             self.ended.set()

@@ -40,7 +40,7 @@ from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.ports import CallOutlook
-from vibe.core.tools.questions import announced
+from vibe.core.tools.questions import UnansweredError, announced
 from vibe.core.tools.schema import parse_arguments
 from vibe.system.redaction import Mask, redact
 
@@ -237,6 +237,8 @@ class ToolExecutor:
         except WorkspaceLockedError as error:
             self._deny(item, CallRefusal(by=BUSY, reason=str(error)))
             status, content = "error", f"The call was not run: {error}"
+        except UnansweredError as error:
+            status, content = "denied", self._deny(item, CallRefusal(by="headless", reason=str(error)))
         except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
             status, content = "error", _failure(item.name, error)
             item.display = self._displayed(error.display) if isinstance(error, ToolError) else None

@@ -43,7 +43,7 @@ from vibe.core.tools.permissions import (
     ToolPermission,
     decide,
 )
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver, CallOutlook
+from vibe.core.tools.ports import UNANSWERED, ApprovalAnswer, ApprovalScope, Approver, CallOutlook
 from vibe.core.tools.workspace import Workspace, any_matches, glob_matches
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.secrets import is_control, is_sensitive
@@ -295,7 +295,7 @@ def _keys(
     if accesses:
         kinds = ((access, "write" if access.write else "read") for access in accesses)
         return tuple(f"{name}: {kind} {workspace.lasting(access.path)}" for access, kind in kinds)
-    return (f"{name}: {json.dumps(args.model_dump(mode='json'), sort_keys=True)}",)
+    return (f"{name}: {json.dumps(args.model_dump(mode='json', fallback=repr, warnings=False), sort_keys=True)}",)
 
 
 JUDGING_SECONDS = 5
@@ -379,10 +379,7 @@ class Gate:
         if isinstance(queue, Lock) and queue.locked():
             self.sink.publish(
                 ToolQueuedEvent(
-                    tool_call_id=draft.tool_call_id,
-                    tool=draft.tool,
-                    summary=draft.summary,
-                    waits_for="request",
+                    tool_call_id=draft.tool_call_id, tool=draft.tool, summary=draft.summary, waits_for="request"
                 )
             )
         async with queue:
@@ -450,7 +447,8 @@ class Gate:
         finally:
             self.sink.publish(end)
         if not answer.allow:
-            return CallRefusal(by="user", reason=answer.reason or "the user said no")
+            by = "headless" if answer.by in UNANSWERED else "user"
+            return CallRefusal(by=by, reason=answer.reason or "the user said no")
         if answer.scope is ApprovalScope.EDITS:
             self.approvals.remember([ALL_EDITS])
         elif answer.scope is not ApprovalScope.ONCE:

@@ -14,14 +14,20 @@ from pydantic import model_validator
 from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.schemas import closed_object
 from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolArgs, ToolError, UnaskedConfig
-from vibe.core.tools.json_schema import rooted_at, value_problems
+from vibe.core.tools.json_schema import rooted_at, schema_problems, value_problems
 from vibe.core.tools.manager import ToolClass
 from vibe.core.tools.schema import is_deep
+from vibe.system.errors import UsageError
 
 HAND_IN = "hand_in"
 MAX_BYTES = 256 * 1024
 """The longest value, as JSON text."""
 MAX_DEPTH = 64
+EXAMPLE = '{"type": "object", "properties": {...}}'
+ANSWER_TEXT = (
+    "Hand in the answer to the user's prompt, as a value. The user gets this value, not what you say. It ends your "
+    "work: call it once all else is done."
+)
 UNFINISHED = frozenset({"interrupted", "cancelled"})
 
 Check = Callable[[Any], str | None]
@@ -58,6 +64,22 @@ class HandIn:
     value: Any = None
     summary: str = ""
     last_problem: str = ""
+
+    @classmethod
+    def of_prompt(cls, schema: object, named: str, check: Check | None = None) -> HandIn:
+        """Return the duty to answer a prompt with a value of a schema that the user ``named`` so.
+
+        Raises:
+            UsageError: that is no JSON Schema.
+        """
+        if not isinstance(schema, dict):
+            raise UsageError(f"{named}: not a JSON Schema: write an object, such as {EXAMPLE}")
+        wanted = cast("dict[str, Any]", schema)
+        deep = is_deep(wanted, MAX_DEPTH)
+        problems = [f"is nested deeper than {MAX_DEPTH} levels"] if deep else [*map(str, schema_problems(wanted))]
+        if problems:
+            raise UsageError(f"{named}: {'; '.join(problems)}")
+        return cls(schema=wanted, description=ANSWER_TEXT, check=check)
 
     def renew(self) -> None:
         """Forget what was handed in: a new prompt wants a new value."""

@@ -57,6 +57,10 @@ class SchemaProblem(Struct, frozen=True, kw_only=True):
     path: JsonPath
     message: str
 
+    def __str__(self) -> str:
+        """Return it with its place, as of a value."""
+        return f"{_shown(self.path, '').removeprefix('.')}: {self.message}".removeprefix(": ")
+
 
 def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
     """Everything that keeps ``schema`` from being used; none if it is a JSON Schema (draft 2020-12 unless it says)."""
@@ -69,7 +73,10 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
     try:
         _dialect(schema).check_schema(schema)
     except SchemaError as error:
-        return (SchemaProblem(path=tuple(error.path), message=_cut(error.message)),)
+        path = tuple(error.path)
+        is_type = path[-1:] == ("type",) and isinstance(error.instance, str)
+        message = f"{_short(error.instance)} is not a JSON Schema type" if is_type else _cut(error.message)
+        return (SchemaProblem(path=path, message=message),)
     except RecursionError:
         return (SchemaProblem(path=(), message="is nested too deeply"),)
     dangling = tuple(_dangling(schema))
@@ -168,7 +175,7 @@ def _dangling(schema: Mapping[str, Any]) -> Iterator[SchemaProblem]:
 def _references(node: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
     if isinstance(node, dict):
         for name, part in cast("dict[str, Any]", node).items():
-            if name == "$ref" and isinstance(part, str):
+            if name in _REFERRING and isinstance(part, str):
                 yield (*path, name), part
             elif name not in _DATA_KEYWORDS:
                 yield from _references(part, (*path, name))
@@ -210,16 +217,36 @@ def _phrase(error: ValidationError) -> str:
 
     best_match = cast("Callable[..., ValidationError | None]", cast("Any", exceptions).best_match)
     closest = best_match(error.context or ())
-    told = _cut(error.message)
-    return told if closest is None else f"{told} (closest: {_shown(closest.absolute_path)}: {_cut(closest.message)})"
+    told = _cut(_said(error))
+    return told if closest is None else f"{told} (closest: {_shown(closest.absolute_path)}: {_cut(_said(closest))})"
 
 
-def _shown(path: Iterable[str | int]) -> str:
+_KINDS = {
+    "array": "an array",
+    "boolean": "a boolean",
+    "integer": "an integer",
+    "null": "null",
+    "number": "a number",
+    "object": "an object",
+    "string": "a string",
+}
+
+
+def _said(error: ValidationError) -> str:
+    """The sentence about an error; of a wrong type in plain words."""
+    if error.validator != "type":
+        return error.message
+    wanted = cast("str | list[str]", error.validator_value)
+    kinds = [wanted] if isinstance(wanted, str) else wanted
+    return f"{error.instance!r} is not {' or '.join(_KINDS.get(kind, kind) for kind in kinds)}"
+
+
+def _shown(path: Iterable[str | int], root: str = "value") -> str:
     parts = (f"[{part}]" if isinstance(part, int) or not _PLAIN.fullmatch(part) else f".{part}" for part in path)
-    return "value" + "".join(parts)
+    return root + "".join(parts)
 
 
-_PLAIN = re.compile(r"[\w-]+")
+_PLAIN = re.compile(r"[\w$-]+")
 
 
 def _short(value: object) -> str:

@@ -38,7 +38,8 @@ from vibe.core.tools.base import BaseTool, BaseToolConfig, ToolPermission, shape
 from vibe.core.tools.errors import NoSuchToolError
 from vibe.core.tools.schema import KeywordArguments, SignatureProblem, describe_problems
 from vibe.shell.sandbox.settings import SandboxMode
-from vibe.system.errors import ConfigError, closest, did_you_mean
+from vibe.system.errors import ConfigError, UsageError, closest, did_you_mean
+from vibe.system.files import typed_path
 
 __all__ = ["ToolManager", "ToolSources", "ToolSurvey", "unknown_tools"]
 
@@ -102,8 +103,8 @@ class ToolSources(Struct, frozen=True, kw_only=True):
 
     ``root`` is what relative ``tool_paths`` start from; ``project_tools`` is None where the folder is not trusted.
     ``extra`` are classes made elsewhere (proxies of servers): they take no name that is taken. ``given`` are names of
-    those that the host gives to some agents. ``is_sandboxed`` tells whether commands are confined, and may take its
-    time.
+    those that the host gives to some agents. ``own`` are those of the program that vibe works for. ``is_sandboxed``
+    tells whether commands are confined, and may take its time.
     """
 
     root: Path
@@ -111,6 +112,7 @@ class ToolSources(Struct, frozen=True, kw_only=True):
     user_tools: Path | None = None
     extra: tuple[ToolClass, ...] = ()
     given: tuple[str, ...] = ()
+    own: tuple[ToolClass, ...] = ()
     is_sandboxed: Callable[[], bool] = lambda: True
 
 
@@ -141,13 +143,24 @@ class Discovery(Struct):
 
 BUILTIN = "vibe itself"
 SERVER = "a server"
+PROGRAM = "the program"
 
 
 def discover(sources: ToolSources, tool_paths: Iterable[str]) -> Discovery:
-    """Every tool of every source, in order: built-in, ``tool_paths``, the project's, the user's, extra ones."""
+    """Every tool of every source, in order: built-in, own, ``tool_paths``, the project's, the user's, extra ones.
+
+    Raises:
+        UsageError: one of the program's has a name that is taken.
+    """
     found = Discovery()
     for cls in builtin_tools():
         found.add(cls, BUILTIN)
+    for cls in sources.own:
+        name = cls.get_name()
+        holder = BUILTIN if name in sources.given else found.origins.get(name)
+        if holder is not None:
+            raise UsageError(f"tool {name!r}: {holder} has one of that name: give yours another, @tool(name=...)")
+        found.add(cls, PROGRAM)
     seen: set[Path] = set()
     for path in _files(sources, tool_paths, found):
         if path not in seen:
@@ -226,7 +239,7 @@ def _import(path: Path) -> ModuleType:
 
 def _files(sources: ToolSources, tool_paths: Iterable[str], found: Discovery) -> Iterator[Path]:
     for text in tool_paths:
-        path = Path(os.path.realpath(sources.root / Path(text).expanduser()))
+        path = Path(os.path.realpath(typed_path(sources.root, text)))
         if path.is_file() or path.is_dir():
             yield from _sources_below(path)
         else:
@@ -294,13 +307,14 @@ class ToolManager:
         *,
         parent: ToolManager | None = None,
         derive: Callable[[ToolSurvey], ToolSurvey] = lambda seen: seen,
+        instances: dict[str, BaseTool[Any, Any, Any, Any]] | None = None,
     ) -> None:
         self._sources = sources
         self.config = config
         self._parent = parent
         self._derive = derive
         self._offered: tuple[ToolSurvey, tuple[ToolSchema, ...]] | None = None
-        self._instances: dict[str, BaseTool[Any, Any, Any, Any]] = {}
+        self._instances: dict[str, BaseTool[Any, Any, Any, Any]] = {} if instances is None else instances
         self.warnings: tuple[str, ...] = ()
         if parent is None:
             self.adopt(self.survey(sources.extra))
@@ -327,10 +341,12 @@ class ToolManager:
         enabled = tuple(config.enabled_tools)
         disabled = tuple(config.disabled_tools)
         nameable = (*known, *self._sources.given)
-        found.warnings += _unmatched(nameable, found.tools, enabled_tools=enabled, disabled_tools=disabled)
+        denied = tuple(config.denied_tools)
+        named = {"enabled_tools": enabled, "disabled_tools": disabled, "denied_tools": denied}
+        found.warnings += _unmatched(nameable, found.tools, **named)
         if enabled and disabled:
             found.warnings.append("disabled_tools is ignored because enabled_tools is set")
-        names = _choose(known, enabled or None, () if enabled else disabled)
+        names = _choose(known, enabled or None, denied if enabled else (*disabled, *denied))
         return ToolSurvey(known=known, names=names, notes=notes, warnings=tuple(found.warnings))
 
     def adopt(self, survey: ToolSurvey) -> None:
@@ -398,14 +414,14 @@ class ToolManager:
         return self._view(derive)
 
     def with_tool(self, cls: ToolClass) -> ToolManager:
-        """A new view with one tool more, which the host gives to this agent alone, with fresh instances."""
+        """A new view with one tool more, which the host gives to this agent alone, and the instances of this one."""
         tool = _Tool(cls=cls, config=cls.config_class()(), origin=BUILTIN)
 
         def derive(base: ToolSurvey) -> ToolSurvey:
             name = cls.get_name()
             return replace(base, known={**base.known, name: tool}, names=tuple(sorted({*base.names, name})))
 
-        return self._view(derive)
+        return ToolManager(self._sources, self.config, parent=self, derive=derive, instances=self._instances)
 
     def reconfigured(self, change: Callable[[ToolClass, BaseToolConfig], BaseToolConfig]) -> ToolManager:
         """A new view with the same tools, each with the settings ``change`` makes of its own, with fresh instances."""
@@ -591,11 +607,12 @@ def profile_view(tools: ToolManager, profile: AgentProfile, *, may_widen: bool) 
 def observing(tools: ToolManager) -> ToolManager:
     """The tools of an agent that only looks, whatever its profile lets it do, and so of all whom it starts.
 
-    Only our own tools are left: what else calls itself harmless is not known to be. A shell is held to reading.
+    Only our own tools are left, and the program's: what else calls itself harmless is not known to be. A shell is held
+    to reading.
     """
 
     def keep(cls: ToolClass) -> bool:
-        ours = cls.__module__.startswith(BUILTIN_MODULES)
+        ours = cls.__module__.startswith(BUILTIN_MODULES) or tools.origin(cls.get_name()) == PROGRAM
         return ours and (_is_safe(cls) or READS_ONLY in _settings(cls))
 
     def held(cls: ToolClass, config: BaseToolConfig) -> BaseToolConfig:

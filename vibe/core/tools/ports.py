@@ -35,6 +35,10 @@ class CallOutlook(Struct, frozen=True, kw_only=True):
     diff: str = ""
 
 
+UNANSWERED = frozenset({"timeout", "nobody"})
+"""Values of ``by`` of an answer that nobody gave."""
+
+
 class ApprovalAnswer(Struct, frozen=True, kw_only=True):
     """Yes or no; ``reason`` is for the model, ``by`` says who it was (see ``approval.decided``)."""
 

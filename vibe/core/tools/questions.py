@@ -12,6 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from ipc.events import AnswerEvent, QuestionEvent, RequestWithdrawnEvent
 from ipc.sink import EventSink
+from vibe.system.errors import VibeError
 
 HEADER_LENGTH = 12
 
@@ -38,7 +39,7 @@ class Question(BaseModel):
     """An answer in the person's own words is wanted, so that a number is no option's; no model asks so."""
 
 
-class Answer(BaseModel):
+class QuestionAnswer(BaseModel):
     """Answer to a question: labels, or text of the person's own (``is_other``); ``by`` as in ``question.answered``."""
 
     model_config = ConfigDict(frozen=True)
@@ -49,13 +50,20 @@ class Answer(BaseModel):
     by: str = "user"
 
 
+class UnansweredError(VibeError):
+    """Nobody was there to answer, though there might have been."""
+
+
 class UserInput(Protocol):
     """Asks a person. Cancelling the call withdraws the questions."""
 
-    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
         """An answer to each question, in order; None if the person would rather not. Called once at a time.
 
         ``request_id`` is the one under which ``question.asked`` announced them.
+
+        Raises:
+            UnansweredError: nobody answered; the call counts as denied.
         """
         ...
 
@@ -68,13 +76,16 @@ def announced(
     ``tool_call_id`` is the call that asks.
     """
 
-    async def put(questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+    async def put(questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
         async with queue:
             request_id = request_id or uuid4().hex
             asked = tuple(question.model_dump(mode="json") for question in questions)
             sink.publish(QuestionEvent(request_id=request_id, questions=asked, tool_call_id=tool_call_id))
             try:
                 answers = await ask(questions, request_id)
+            except UnansweredError:
+                sink.publish(AnswerEvent(request_id=request_id, cancelled=True, by="nobody"))
+                raise
             except BaseException:
                 given_up = "the agent was stopped before anyone answered"
                 sink.publish(RequestWithdrawnEvent(request_id=request_id, kind="question", reason=given_up))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NoReturn, TypeVar, cast, get_args, get_origin, get_type_hints
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, NoReturn, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
+import typing_extensions as extensions
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from vibe.core.tools.errors import ToolArgumentsError
@@ -29,6 +32,9 @@ class SignatureProblem(Exception):
 
 class _Untitled(GenerateJsonSchema):
     """JSON Schema without the titles pydantic derives from names: they cost tokens and say nothing new."""
+
+    def emit_warning(self, kind: Any, detail: str) -> None:
+        """Say nothing on a stream that is the program's own."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  pydantic's interface
         return False
@@ -65,20 +71,55 @@ def derive_arguments(name: str, run: Callable[..., Any]) -> type[BaseModel]:
     Raises:
         SignatureProblem: a parameter can't be an argument, or an annotation can't be resolved.
     """
+    return arguments_model(name, run, argument_parameters(run))
+
+
+def arguments_model(
+    name: str,
+    function: Callable[..., Any],
+    parameters: Iterable[inspect.Parameter],
+    described: Mapping[str, str] = MappingProxyType({}),
+) -> type[BaseModel]:
+    """A model whose fields are these parameters of a function; their descriptions give way to those of annotations.
+
+    Raises:
+        SignatureProblem: a parameter can't be an argument, or an annotation can't be resolved.
+    """
+    called = getattr(function, "__name__", name)
     try:
-        hints = get_type_hints(run, include_extras=True)
+        hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
-        raise SignatureProblem(f"an annotation of run can't be resolved ({error})") from error
+        raise SignatureProblem(f"an annotation of {called} can't be resolved ({error})") from error
     fields: dict[str, Any] = {}
-    for index, parameter in enumerate(argument_parameters(run)):
+    for index, parameter in enumerate(parameters):
         if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
-            raise SignatureProblem(f"run takes {parameter}, which is not a named argument")
+            raise SignatureProblem(f"{called} takes {parameter}, which is not a named argument")
         default = ... if parameter.default is parameter.empty else parameter.default
         plain = not hasattr(BaseModel, parameter.name) and not parameter.name.startswith(("_", "model_"))
         field_name = parameter.name if plain else f"argument{index}"
-        annotation = hints.get(parameter.name, Any)
-        fields[field_name] = (annotation, Field(default, alias=None if plain else parameter.name))
+        annotation = known(hints.get(parameter.name, Any))
+        if parameter.name in described:
+            kind, *rest = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+            annotation = Annotated[(kind, Field(description=described[parameter.name]), *rest)]
+        own = Field(default, alias=None if plain else parameter.name)
+        fields[field_name] = (annotation, default if isinstance(default, FieldInfo) else own)
     return create_model(f"{name}_arguments", __base__=KeywordArguments, **fields)
+
+
+_NEEDS = (extensions.Required, extensions.NotRequired)
+
+
+def known(kind: Any) -> Any:
+    """A type as pydantic takes it: before Python 3.12 it knows a ``TypedDict`` of ``typing_extensions`` alone."""
+    if extensions.is_typeddict(kind) and type(kind).__module__ == "typing":
+        hints = get_type_hints(kind, include_extras=True)
+        plain = {name: _NEEDS[name not in kind.__required_keys__][hint] for name, hint in hints.items()}
+        said = {name: hint if get_origin(hint) in _NEEDS else plain[name] for name, hint in hints.items()}
+        fields = {name: cast("Any", get_origin(hint))[known(get_args(hint)[0])] for name, hint in said.items()}
+        return cast("Any", extensions.TypedDict)(kind.__name__, fields)
+    origin, parts = get_origin(kind), get_args(kind)
+    made = (known(parts[0]), *parts[1:]) if origin is Annotated else tuple(map(known, parts))
+    return kind if made == parts else (extensions.Union if origin is UnionType else origin)[made]
 
 
 def argument_parameters(run: Callable[..., Any]) -> Iterator[inspect.Parameter]:

@@ -1,6 +1,6 @@
 // Diffs, and comments on their lines, which are kept here until they are sent.
 import { $, clockTime, count, h } from "./words.js";
-import { ask, entries, isLive, may, step, stepPath, ui } from "./rows.js";
+import { ask, changed, entries, isLive, newId, step, stepPath, ui } from "./rows.js";
 
 const KIND = { "+": "add", "-": "del", " ": "ctx" }, loaded = new Map();
 let anchor = null;
@@ -8,13 +8,17 @@ let anchor = null;
 /** A unified diff as files of hunks, as the server gives those of a step. */
 function parse(text) {
   const files = [{ path: "", hunks: [] }];
-  let hunk = null;
+  let left = [0, 0];
   for (const line of text.split("\n")) {
-    const at = line.match(/^@@ -(\d+)(?:,\d+)? \+(\d+)/), name = line.match(/^\+\+\+ (?:b\/)?([^\t]*)/);
-    if (at) files.at(-1).hunks.push((hunk = { old: [+at[1]], new: [+at[2]], lines: [] }));
-    else if (line.startsWith("--- ")) hunk = null;
-    else if (name && !hunk) files.push({ path: name[1], hunks: [] });
-    else if (hunk && KIND[line[0]]) hunk.lines.push([line[0], line.slice(1)]);
+    const { hunks } = files.at(-1), at = line.match(/^@@ -(\d+),?(\d*) \+(\d+),?(\d*) @@/), [sign] = line;
+    const name = line.match(/^\+\+\+ (?:b\/)?([^\t]*)/);
+    if (Math.max(...left) > 0 && KIND[sign]) {
+      hunks.at(-1).lines.push([sign, line.slice(1)]);
+      left = [left[0] - (sign !== "+"), left[1] - (sign !== "-")];
+    } else if (at) {
+      hunks.push({ old: [+at[1]], new: [+at[3]], lines: [] });
+      left = [+(at[2] || 1), +(at[4] || 1)];
+    } else if (name) files.push({ path: name[1], hunks: [] });
   }
   return files.filter((file) => file.hunks.length);
 }
@@ -34,8 +38,8 @@ export const small = (text) => h("div.df", parse(text).map((file) => [file.path 
   numbered(file).map((line) => lineOf(line))]));
 
 const place = () => `vibe ${ui.run} ${ui.step}`;
-const comments = () => JSON.parse(localStorage.getItem(place()) ?? "[]");
-const keep = (list) => localStorage.setItem(place(), JSON.stringify(list));
+const comments = (of = place()) => JSON.parse(localStorage.getItem(of) ?? "[]");
+const keep = (list, of = place()) => localStorage.setItem(of, JSON.stringify(list));
 
 /** The edits of a step that works in the shared folder, one by one: what they come to is known at its end. */
 const edits = () => entries().filter(([, row]) => row.diff && row.status === "ok").flatMap(([, row]) =>
@@ -46,46 +50,50 @@ const edits = () => entries().filter(([, row]) => row.diff && row.status === "ok
 });
 
 /** Show the net changes of the open step; they are asked for again when its files or its status change. */
-export async function showDiff(box, { files, added, removed, status, attempt, worktree }) {
+export async function showDiff(box, { files, added, removed, status, attempt, worktree }, isAnew) {
   const key = place(), version = JSON.stringify([edits().length, files, added, removed, status, attempt,
     worktree?.status]),
-    known = loaded.get(key);
-  if (known?.version === version) return known.reply && box.dataset.diff !== version && paint(box, version,
-    known.reply);
-  if ($("textarea", box)) return;
+    known = loaded.get(key), isWriting = () => $("textarea", box);
+  if (isWriting()) return;
+  if (known?.version === version && !(isAnew && known.reply?.ok === false)) return known.reply
+    && box.dataset.diff !== version && paint(box, version, known.reply);
   loaded.set(key, { version, reply: known?.reply });
   if (!known) box.replaceChildren(h("p.empty", "Looking at what it changed."));
   const reply = await ask(stepPath("diff"));
-  if (reply.ok && !reply.files?.length) reply.files = edits();
+  const own = edits(), atWork = status === "in_progress" && !worktree;
+  if (reply.ok && own.length && (atWork || !reply.files?.length)) reply.files = own;
   if (loaded.size > 20) loaded.clear();
   loaded.set(key, { version, reply });
-  if (key === place() && ui.of === "changes") paint(box, version, reply);
+  if (key === place() && ui.of === "changes" && !isWriting()) paint(box, version, reply);
 }
 
 function paint(box, version, reply) {
   const again = () => paint(box, version, reply), open = comments().filter((one) => !one.sent),
-    isOver = step(ui.step)?.status !== "in_progress";
+    isOver = step(ui.step)?.status !== "in_progress", of = place();
   box.dataset.diff = version;
-  const send = async () => {
+  const send = async ({ target }) => {
+    target.disabled = !target.classList.remove("act");
     const said = await ask(stepPath("comments"), { comments: open.map(({ id, ...one }) => one), retry: isOver });
-    if (said.ok) keep(comments().map((one) => (open.some(({ id }) => id === one.id) ? { ...one,
-      sent: Date.now() / 1000 } : one)));
+    if (said.ok) keep(comments(of).map((one) => (open.some(({ id }) => id === one.id) ? { ...one,
+      sent: Date.now() / 1000 } : one)), of);
+    if (of !== place()) return;
     again();
     $(".told", box).textContent = said.ok ? "" : said.message;
   };
   box.replaceChildren(h("p.note", reply.ok ? reply.note : reply.message),
     ...(reply.files ?? []).map((file) => fileOf(file, again)), h("p.told", { role: "status" }));
   if (reply.ok && !reply.files?.length) box.append(h("p.empty", "It changed no file."));
-  if (open.length) box.append(h("div.sends", isOver && h("p.note",
-    "The step has ended: with them it begins again, and what depends on it runs again."),
-    h("button.go", { ...may(), ...(!isLive() && { disabled: true }), onclick: send },
-      isOver ? `Run it again with ${count(open.length, "comment")}`
-        : `Send ${count(open.length, "comment")} to its agent`)));
+  if (open.length) box.append(h("div.sends", isOver && h("p.note", isLive()
+    ? "The step has ended: with them it begins again, and what depends on it runs again."
+    : "The run has ended: nobody hears them."), isLive() && h("button.act.go", { onclick: send }, isOver
+    ? `Run it again with ${count(open.length, "comment")}` : `Send ${count(open.length, "comment")} to its agent`)));
+  changed("tab");
 }
 
 function fileOf(file, again) {
   const said = comments().filter((one) => one.path === file.path), lines = numbered(file), body = h("div.df");
-  const facts = [file.status !== "modified" && file.status, file.binary && "binary",
+  const facts = [file.busy?.length && `while ${file.busy.join(" and ")} ran`, file.status !== "modified" && file.status,
+    file.binary && "binary",
     file.cut && "only its beginning"].filter(Boolean).join(", ");
   lines.forEach((line, at) => {
     const element = lineOf(line, (event) => comment(event, { file, lines, at, element, again }));
@@ -109,7 +117,7 @@ function comment({ shiftKey }, { file, lines, at, element, again }) {
   const close = () => (box.remove(), $("button", element).focus());
   const add = () => {
     if (!text.value.trim()) return close();
-    keep([...comments(), { id: crypto.randomUUID(), path: file.path, side, line: picked[0].line, to: picked.at(-1).line,
+    keep([...comments(), { id: newId(), path: file.path, side, line: picked[0].line, to: picked.at(-1).line,
       quote: picked.map((one) => one.text).join("\n"), text: text.value.trim() }]);
     again();
   };

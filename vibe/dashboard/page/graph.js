@@ -1,23 +1,23 @@
 // The plan, drawn: a box a step, or a cell where many are one box; on a narrow page an outline in plan order.
-import { $, MARK, ORDER, TONE, WORD, count, cut, draw, figure, h, s, seconds, tick, words } from "./words.js";
-import { counts, step, stepIds, steps, tables, ui } from "./rows.js";
+import { $, ORDER, TONE, WORD, count, cut, draw, figure, h, inWords, mark, plain, s, seconds, tick,
+  words } from "./words.js";
+import { counts, itemsOf, step, steps, tables, ui } from "./rows.js";
 
 const LEAST = 0.7, MOST = 1.25, BOX = 196, CELL = 9;
 const nodes = new Map(), edges = new Map(), lines = new Map(), groups = new Map(), stale = new Set();
 let drawn = null, timer = 0;
 export const isNarrow = () => innerWidth < 760;
 
-/** Draw what changed; `openStep` is called with the step that is chosen. */
-export function showGraph(keys, openStep) {
+export function showGraph(keys) {
   const layout = tables.run.get("layout");
-  if (layout !== drawn || keys.has("layout")) drawAll(layout, openStep);
+  if (layout !== drawn || keys.has("layout")) drawAll(layout);
   if (keys.has("all") || keys.has("layout")) {
-    showOutline(openStep);
+    showOutline();
     for (const [id, row] of steps()) paint(id, row);
   } else for (const key of keys) if (key.startsWith("step:")) paint(key.slice(5), step(key.slice(5)));
 }
 
-function drawAll(layout, openStep) {
+function drawAll(layout) {
   const dag = $("#dag");
   for (const map of [nodes, edges, groups]) map.clear();
   dag.replaceChildren();
@@ -33,15 +33,13 @@ function drawAll(layout, openStep) {
     node.setAttribute("transform", `translate(${x} ${y})`);
     dag.append(node);
   }
-  const choose = ({ target }) => {
-    const members = groups.get(target.closest("[data-group]")?.dataset.group)?.members ?? [];
-    const id = target.closest("[data-step]")?.dataset.step ?? members.find((one) =>
-      MARK[step(one)?.status] !== "✓") ?? members[0];
-    if (id) openStep(id);
-  };
-  dag.onclick = choose;
-  dag.onkeydown = (event) => event.key === "Enter" && choose(event);
   fit();
+}
+
+/** Of the steps of a box: the first that is not done. */
+export function firstOf(group) {
+  const { members } = groups.get(group);
+  return members.find((id) => step(id)?.status !== "completed") ?? members[0];
 }
 
 function drawBox(id, width, height) {
@@ -85,25 +83,26 @@ const set = (element, text) => element.textContent !== text && (element.textCont
 function paint(id, row) {
   const { node, parts, group } = nodes.get(id) ?? {};
   if (!row) return;
-  if (lines.has(id)) paintLine(id, row);
+  if (lines.has(id)) paintLine(id);
   if (!node) return;
   if (node.dataset.status !== row.status) {
     node.setAttribute("data-status", row.status);
     for (const edge of edges.get(group ?? id) ?? []) edge.setAttribute("data-now", row.status);
     if (group) recount(group);
   }
-  node.classList.toggle("asks", !!row.asks);
+  node.classList.toggle("asks", !!(row.asks || row.items?.needs_decision));
+  node.classList.toggle("working", !!row.items?.in_progress);
   node.classList.toggle("selected", id === ui.step);
   if (!parts) return;
   node.classList.toggle("fresh", ui.fresh.has(id));
-  const checks = row.checks ?? [], red = checks.filter((one) => one[1] === "failed").length, isNew = ui.fresh.has(id)
-    ? ", new" : "";
-  node.setAttribute("aria-label",
-    `${id}: ${row.title}, ${statusWords(row)}${red ? `, ${count(red, "check")} red` : ""}${isNew}`);
+  const checks = row.checks ?? [], red = checks.filter((one) => one[1] === "failed").length;
+  const said = [`${id}: ${row.title}`, statusWords(row), row.items && itemWords(row.items),
+    red && `${count(red, "check")} red`, ui.fresh.has(id) && "new"];
+  node.setAttribute("aria-label", plain(said.filter(Boolean).join(", ")));
   set(parts.title, `${id}: ${row.title}`);
-  set(parts.mark, row.asks ? "?" : MARK[row.status] ?? "");
+  set(parts.mark, row.asks ? "?" : mark(row.status));
   set(parts.name, cut(row.title ?? "", 29));
-  set(parts.line, cut(lineOf(row), 33));
+  set(parts.line, cut(doing(row), 33));
   draw(parts.checks, checks.slice(0, 6).map(([, status], at) =>
     s("rect.pip." + (TONE[status] ?? ""), { x: BOX - 20 - at * 11, y: 16, width: 8, height: 8 })));
 }
@@ -114,20 +113,29 @@ function recount(group) {
     timer = 0;
     for (const { node, members, told } of [...stale].map((id) => groups.get(id)).filter(Boolean)) {
       const all = counts(members.map((id) => [id, step(id) ?? {}]));
-      set(told, ORDER.slice(0, 6).filter((one) => all[one]).map((one) => `${all[one]} ${WORD[one]}`).join(", ")
-        || "to do");
+      set(told, inWords(all, ORDER.slice(0, 6)).map(([, text]) => text).join(", ") || "to do");
       node.setAttribute("aria-label", `${count(members.length, "step")}: ${told.textContent}`);
     }
     stale.clear();
   }, 200);
 }
 
-export const statusWords = (row) => (row.asks ? "waits for you" : WORD[row.status]) + (row.tolerated ? ", tolerated"
-  : "");
+/** The status a step is shown with: that of its items while these are at work. */
+export const statusOf = (row) => (row.asks ? "needs_decision" : row.items?.in_progress ? "in_progress" : row.status);
+export const statusWords = (row) => (row.asks ? "waits for you" : WORD[statusOf(row)])
+  + (row.tolerated ? ", tolerated" : "");
+
+/** How the steps of a list stand: `34/120 2 failed 8 running`. */
+function itemWords(items) {
+  const some = inWords(items, ["failed", "in_progress", "needs_decision", "skipped", "cancelled"]);
+  const total = Object.values(items).reduce((sum, one) => sum + one, 0);
+  return [`${items.completed ?? 0}/${total}`, ...some.map(([, text]) => text)].join(" ");
+}
 
 /** One line: what a step does now, or what it came to. */
-export function lineOf(row) {
+function doing(row) {
   if (row.asks) return row.status === "needs_decision" ? "waits for a decision" : "waits for your answer";
+  if (row.items) return itemWords(row.items);
   if (row.status === "in_progress") return row.doing || "running";
   const { for: what, steps: whose = [] } = row.waits ?? {};
   if (what && row.status === "pending") return `waits for ${[what, ...whose].join(" ")}`;
@@ -138,19 +146,21 @@ export function lineOf(row) {
     || (row.status === "pending" || row.status === "blocked" ? row.mode ?? "" : WORD[row.status]);
 }
 
-function showOutline(openStep) {
+function showOutline() {
   lines.clear();
-  if (isNarrow()) for (const id of stepIds()) lines.set(id,
-    h("button.line", { "data-line": id, onclick: () => openStep(id) }));
+  if (isNarrow()) for (const id of itemsOf()) lines.set(id, lineOf(id));
   $("#outline").replaceChildren(...lines.values());
 }
 
-const paintLine = (id, row) => draw(lines.get(id), tick(row.asks ? "needs_decision" : row.status), h("div", h("b", id),
-  h("p", lineOf(row))),
-  h("span", (row.checks ?? []).map((one) => MARK[one[1]] ?? "·").join("")));
+/** A line about a step: its mark, a name, what it does or came to, a mark a check. */
+export const lineOf = (id, name = id, row = step(id)) => h("button.line",
+  { "data-line": id, "data-key": id, "data-open": id }, tick(statusOf(row)), h("div", h("b", name), h("p", doing(row))),
+  h("span", (row.checks ?? []).map((one) => mark(one[1]) || "·").join("")));
+const paintLine = (id) => draw(lines.get(id), ...lineOf(id, ui.fresh.has(id) ? id + ", new" : id).childNodes);
 
-export const showLegend = (all = counts()) => draw($("#legend"), ORDER.filter((one) => all[one]).map((one) =>
-  h("span", { "data-key": one }, h("i.s-" + one), `${all[one]} ${WORD[one]}`)));
+export const showLegend = (all = counts()) => draw($("#legend"), inWords(all).map(([one, text]) =>
+  h("span", { "data-key": one }, h("i.s-" + one), text)), [...ui.removed].map((id) => h("button.link",
+  { "data-key": id, title: "seen", onclick: () => (ui.removed.delete(id), showLegend()) }, `${id} was removed`)));
 
 /** Dim the steps that what is looked for does not name. */
 export function dim(text) {

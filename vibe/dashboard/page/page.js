@@ -1,22 +1,22 @@
 // The page: the list of runs, the head of one, what is open, keys, and notes of the browser.
-import { $, TONE, age, bar, count, draw, figure, h, money, pill, plain, s, seconds, sure, tabs } from "./words.js";
-import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isLive, isPast, may, onRows, rowsOf,
-  step, stepIds, tables, ui } from "./rows.js";
-import { dim, fit, isNarrow, reveal, showGraph, showLegend } from "./graph.js";
+import { $, $$, TONE, age, bar, count, draw, figure, h, money, pill, plain, s, seconds, sure, tabs } from "./words.js";
+import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isLive, isPast, isRun, itemsOf,
+  mayAct, onRows, rowsOf, step, stepIds, tables, ui } from "./rows.js";
+import { dim, firstOf, fit, isNarrow, reveal, showGraph, showLegend } from "./graph.js";
 import { showChanges, showLog, showTimeline } from "./timeline.js";
 import { showStep, showTalk } from "./step.js";
 import { focusNext, showClocks, showInbox, waiting } from "./inbox.js";
 import { byChange, play, showReplay, stop, toLive } from "./replay.js";
 
-const EARLIER = 50, MOST_HITS = 30, REST_MS = 10_000, STUCK = 600, SLOW = 120, RATE_OVER = 180, TABS = { g: "graph",
-  t: "timeline", c: "changes", l: "log" }, LABELS = { graph: "Graph", timeline: "Timeline", changes: "Changes",
-  log: "Log" };
+const EARLIER = 50, MOST_HITS = 30, REST_MS = 10_000, STUCK = 600, SLOW = 120, RATE_OVER = 180,
+  READ_ONLY = "this page only looks: start it with --control";
+const LABELS = { graph: "Graph", timeline: "Timeline", changes: "Changes", log: "Log" };
 const PANES = { runs: "Runs", run: "Plan", inbox: "Inbox", step: "Step" }, body = document.body;
 const KEYS = { "j k": "next, previous step", Enter: "open it", "g t c l": "graph, timeline, changes, log",
   w: "next thing that waits", "1 2 3 n": "answer it", "/": "find",
   "[ ]": "previous, next run", Space: "play", ", .": "one change back, on", Esc: "live, close", "?": "all keys" };
 const asked = new URLSearchParams(location.search).get("run");
-let hits = [], elsewhere = "", timers = {};
+let hits = [], elsewhere = "", timers = {}, bell = null;
 const later = (name, ms, act) => (clearTimeout(timers[name]), (timers[name] = setTimeout(act, ms)));
 
 function show(keys) {
@@ -26,24 +26,30 @@ function show(keys) {
     row = head();
   body.dataset.kind = row?.kind ?? "plan";
   if (some("board")) showRuns(), lookElsewhere();
-  if (some("head", "request:")) showHead(row);
-  if (some("board", "head", "request:", "answered:")) showInbox(openStep), showClocks(), showTitle();
-  if (row?.kind === "conversation") some("head", "entr", "agent:") && showTalk(keys);
-  else showPlan(keys, some);
+  if (some("head", "request:", row ? "head" : "board")) showHead(row);
+  if (some("board", "head", "request:", "answered:")) showInbox(), showClocks(), showTitle();
+  if (row && row.kind !== "plan" && some("head", "entr", "agent:")) showTalk(keys);
+  if (row?.kind !== "conversation") showPlan(keys, some);
+  else if (ui.step) ui.step = "", connect();
+  permit();
   notify();
+}
+
+/** Have what acts be there only for who may act now. */
+function permit() {
+  for (const one of $$(".act")) Object.assign(one, { disabled: !mayAct(), title: ui.control ? "" : READ_ONLY });
+  for (const one of $$(".readonly")) one.textContent = ui.control ? "" : READ_ONLY;
 }
 
 function showPlan(keys, some) {
   if (some("head", "step:")) showLegend();
-  if (ui.tab === "graph") showGraph(keys, openStep);
-  if (ui.tab === "timeline" && some("step:", "timeline", "answered:", "request:", "entr")) showTimeline(openStep);
-  if (ui.tab === "log" && some("note:", "answered:", "step:")) showLog(openStep);
-  if (ui.tab === "changes" && some("step:")) showChanges((id) => ((ui.of = "changes"), openStep(id), changed("tab")));
+  if (ui.tab === "graph") showGraph(keys);
+  if (ui.tab === "timeline" && some("step:", "timeline", "answered:", "request:", "entr")) showTimeline();
+  if (ui.tab === "log" && some("note:", "answered:", "step:")) showLog();
+  if (ui.tab === "changes" && some("step:")) showChanges();
   if (some("step:" + ui.step, "entr", "agent:", "tab")) showStep(keys);
   if (some("head", "step:")) showReplay(some("step:"));
 }
-
-// --- runs
 
 const isAsking = (row) => row.live && row.requests > 0, rank = (row) => (isAsking(row) ? 0 : row.live ? 1 : 2);
 const listed = () => [...tables.board].filter(([id, row]) =>
@@ -56,15 +62,15 @@ function showRuns() {
   const found = ui.find.length > 2 ? hits : [];
   draw($("#runlist"), groups.filter(([, list]) => list.length).map(([name, list]) => [h("h2", { "data-key": name },
     name), list.map(runOf)]), found.length > 0 && h("h2", "Inside"),
-    found.map((hit) => h("button.run", { onclick: () => openStep(hit.step, hit.run) }, h("b", hit.line),
+    found.map((hit) => h("button.run", { "data-open": hit.step, "data-run": hit.run }, h("b", hit.line),
       h("span.meta", hit.step))), !all.length && h("p.empty", ui.find ? "No run is called so." : "No run yet."));
 }
 
 function runOf([id, row]) {
   const status = isAsking(row) ? pill("ask", `${row.requests} waiting`) : h("span." + (TONE[row.status] === "bad"
     ? "bad" : ""), row.live && row.total ? `${row.done ?? 0}/${row.total}` : row.status);
-  return h("button.run", { "data-run": id, "data-key": id, "aria-current": id === ui.run,
-    onclick: () => openRun(id) }, h("b", row.title || id), row.total && bar("segs", row.counts ?? {}, row.total),
+  return h("button.run", { "data-run": id, "data-key": id, "aria-current": id === ui.run },
+    h("b", row.title || id), row.total && bar("segs", row.counts ?? {}, row.total),
     row.status === "lost" && h("span.why", row.reason), h("span.meta", status, h("span", { title: row.folder },
       row.folder?.split("/").pop()), h("span", row.started_at && age(clock() - (row.ended_at ?? row.started_at)))));
 }
@@ -80,34 +86,37 @@ async function lookElsewhere() {
   changed("request:");
 }
 
-function find({ target: { value } }) {
+function find({ target }) {
+  const { value } = target;
   ui.find = value.toLowerCase();
   dim(ui.find);
   changed("board");
   if (value.length > 2) later("find", 300, async () => {
-    hits = ((await ask("/api/search?" + new URLSearchParams({ q: value }))).hits ?? []).slice(0, MOST_HITS);
+    const { hits: found = [] } = await ask("/api/search?" + new URLSearchParams({ q: value }));
+    if (target.value === value) hits = found.slice(0, MOST_HITS);
     changed("board");
   });
 }
 
-// --- head
-
 function showHead(row) {
   const box = $("#head"), asks = waiting().filter(([, one]) => (one.run ?? ui.run) === ui.run).length,
-    isPlan = row?.kind !== "conversation";
-  if (!row) return draw(box, h("h1", tables.board.size ? "Reading the run" : "No run yet"));
+    isPlan = row?.kind === "plan";
+  if (!row) return draw(box, h("h1", !tables.board.size ? "No run yet" : tables.board.has(ui.run) ? "Reading the run"
+    : "Choose a run"));
   const all = counts(), still = row.progress_at ? clock() - row.progress_at : 0, isActive = row.status === "active";
   const status = isPast() ? "replay" : asks ? `${asks} waiting for you`
     : (isActive ? "running" : row.status) + (row.reason ? ` (${row.reason})` : "");
   draw(box, h("div.top", h("button.menu", { onclick: () => drawer(!body.dataset.drawer) }, "Runs"),
-    h("h1", row.title || row.id), isPlan && isLive() && h("div.acts",
-    h("button", { ...may(), onclick: () => command("pause") }, "Pause"),
-    sure("Stop", "Stop it?", { ...may(), class: "no" }, () => command("cancel")))),
+    h("h1", row.title || row.id), isRun() && h("div.acts",
+    h("button.act", { onclick: () => command("pause") }, "Pause"),
+    sure("Stop", "Stop it?", () => command("cancel"), "no"))),
       h("div.sub", pill(isPast() ? "" : asks ? "ask" : TONE[row.status], status),
     isLive() && !asks && isActive && still > SLOW && h("span." + (still > STUCK ? "amber" : ""),
       `last progress ${age(still)} ago`), isLive() && row.same_failure > 1 && h("span.bad",
       `the same failure ${row.same_failure} times`),
-    h("span.mono", row.folder), h("span", row.id)), row.total && bar("progress", all, row.total),
+    h("span.mono", row.folder), h("span", row.id), isPlan && h("a", { target: "_blank", rel: "opener",
+    href: "report.html?" + new URLSearchParams({ run: ui.run }) }, "Report")),
+    row.total && bar("progress", all, row.total),
       h("div.tiles", tiles(row, all, isPlan)));
 }
 
@@ -123,7 +132,7 @@ function tiles(row, all, isPlan) {
     recent = samples.filter(([time, , cost]) => until - time < RATE_OVER && cost != null);
   const rate = recent.length > 1 && ((recent.at(-1)[2] - recent[0][2]) / Math.max(10, until - recent[0][0])) * 60,
     meter = h("span.meter", h("i"));
-  meter.firstChild.style.width = Math.min(100, (spent / row.max_tokens) * 100) + "%";
+  meter.firstChild.style.width = Math.min(100, ((spent ?? 0) / row.max_tokens) * 100) + "%";
   const tile = (name, value, words, more) => h("div.tile", { "data-figure": name, "data-key": name }, h("b", value),
     h("span", words), more);
   return [isPlan && [tile("steps", `${(isThen ? all.completed : row.done) ?? 0} / ${row.total ?? 0}`,
@@ -145,8 +154,6 @@ function curve(samples) {
     s("path.area", { d: `M${d}L119 34L1 34Z` }), s("path", { d: "M" + d }));
 }
 
-// --- what is open
-
 function openRun(id, stepId = "") {
   drawer(false);
   pane(stepId ? "step" : "run");
@@ -155,7 +162,7 @@ function openRun(id, stepId = "") {
   Object.assign(ui, { run: id, step: stepId, at: null });
   forget();
   elsewhere = "";
-  for (const part of ["#inbox", "#replay"]) $(part).replaceChildren();
+  for (const part of ["#head", "#inbox", "#replay"]) $(part).replaceChildren();
   remember();
   changed("all");
   connect();
@@ -164,13 +171,23 @@ function openRun(id, stepId = "") {
 function openStep(id, run = ui.run) {
   if (!id || run !== ui.run) return openRun(run, id);
   pane("step");
-  if (id === ui.step) return;
+  if (id === ui.step) return changed("tab");
   changed("entries", "step:" + ui.step, "step:" + id);
   ui.step = id;
   ui.fresh.delete(id);
   tables.step.clear();
   remember();
+  disconnect();
   later("step", 60, connect);
+}
+
+/** Open what was clicked, where that is a run or a step. */
+function follow({ target }) {
+  const found = target.closest("[data-open], [data-run]:not(#talk), #dag [data-step], [data-group]")?.dataset;
+  if (!found) return;
+  const { open, step = open, group, run = ui.run, of } = found;
+  if (of) ui.of = of;
+  openStep(step ?? (group && firstOf(group)), run);
 }
 
 const remember = () => history.replaceState(null, "", "/?" + new URLSearchParams({ run: ui.run, step: ui.step,
@@ -206,8 +223,6 @@ function showTitle() {
   showDock(asks);
 }
 
-// --- notes of the browser, while no page of ours is looked at
-
 const told = new Map(), going = new Set();
 
 function say(key, text) {
@@ -228,7 +243,7 @@ function beep(audio) {
 function notify() {
   const open = new Map(waiting()), title = (id) => (tables.board.get(id)?.title ?? id).slice(0, 150);
   for (const [key, note] of told) if (key.startsWith("? ") && !open.has(key.slice(2))) note?.close();
-  if (!ui.release) return;
+  if (!ui.rings) return;
   for (const [id, one] of open) say("? " + id, `${title(one.run ?? ui.run)}: ${one.step ?? "it"} waits for you`);
   for (const [id, one] of tables.board) {
     if (one.live) going.add(id);
@@ -239,14 +254,18 @@ function notify() {
 }
 
 async function ring() {
-  const isOn = !ui.release && (await Notification.requestPermission()) === "granted";
-  ui.release = ui.release?.();
+  const isOn = !bell && (await Notification.requestPermission()) === "granted";
+  bell?.abort();
+  ui.rings = bell = null;
   $("#bell").ariaPressed = isOn;
   $("#sound").hidden = !isOn;
-  if (isOn) navigator.locks.request("vibe-notify", () => new Promise((release) => (ui.release = release)));
+  if (!isOn) return;
+  const { signal } = (bell = new AbortController());
+  navigator.locks.request("vibe-notify", { signal }, () => new Promise((off) => {
+    ui.rings = true;
+    signal.onabort = off;
+  })).catch(() => {});
 }
-
-// --- keys
 
 function key(event) {
   const { target, key: pressed } = event;
@@ -256,17 +275,19 @@ function key(event) {
   const onButton = target.closest("button, summary, [role=button], a, input, .card");
   const close = () => (body.hasAttribute("data-drawer") ? drawer(false) : isPast() ? toLive()
     : isNarrow() ? pane("run") : target.blur());
-  const act = TABS[pressed] ? () => openTab(TABS[pressed]) : { j: () => byStep(1), k: () => byStep(-1),
-    "[": () => byRun(-1), "]": () => byRun(1), ",": () => byChange(-1), ".": () => byChange(1), "?": showKeys,
-    Escape: close,
-    w: () => (isNarrow() && pane("inbox"), focusNext()), "/": () => (isNarrow() ? pane("runs") : innerWidth < 1120
-      && drawer(true), $("#find").focus()), " ": !onButton && play, Enter: !onButton && ui.step
-      && (() => (pane("step"), $("#step").focus())) }[pressed];
+  const find = () => (isNarrow() ? pane("runs") : innerWidth < 1120 && drawer(true), $("#find").focus()),
+    enter = () => (target.closest("#dag g") ? follow(event) : (pane("step"), $("#step").focus()));
+  const tab = Object.keys(LABELS).find((name) => name[0] === pressed), act = tab ? () => openTab(tab)
+    : { j: () => byStep(1), k: () => byStep(-1), "[": () => byRun(-1), "]": () => byRun(1), ",": () => byChange(-1),
+      ".": () => byChange(1), "?": showKeys, Escape: close, "/": find, " ": !onButton && play,
+      w: () => (isNarrow() && pane("inbox"), focusNext()),
+      Enter: (target.closest("#dag g") || (!onButton && ui.step)) && enter }[pressed];
   if (act) event.preventDefault(), act();
 }
 
 function byStep(way) {
-  const ids = stepIds(), at = ids.indexOf(ui.step), id = ids[at < 0 ? 0 : at + way], before = body.dataset.pane;
+  const ids = itemsOf(step(ui.step)?.order?.pattern), at = ids.indexOf(ui.step), id = ids[at < 0 ? 0 : at + way];
+  const before = body.dataset.pane;
   if (id) openStep(id), isNarrow() && pane(before), reveal(id);
 }
 
@@ -282,8 +303,6 @@ function showKeys() {
   $("#keys").showModal();
 }
 
-// --- begin
-
 function begin() {
   const query = new URLSearchParams(location.search);
   if (location.hash.length > 1) sessionStorage.setItem("vibe", location.hash.slice(1));
@@ -295,13 +314,17 @@ function begin() {
   $("#keysbutton").onclick = showKeys;
   $("#bell").onclick = ring;
   $("#sound").onclick = ({ currentTarget }) => (currentTarget.ariaPressed = ui.sound = !ui.sound);
+  addEventListener("click", follow);
   addEventListener("keydown", key);
+  addEventListener("beforeprint", () => (showGraph(new Set(["all"])), showChanges()));
   addEventListener("resize", () => (fit(), changed("all")));
+  const rest = () => later("rest", REST_MS, () => ui.rings || disconnect());
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) return later("rest", REST_MS, () => ui.release || disconnect());
+    if (document.hidden) return rest();
     clearTimeout(timers.rest);
     connect();
   });
+  if (document.hidden) rest();  // opened behind another tab
   setInterval(() => {
     if (!document.hidden && document.hasFocus()) localStorage.setItem("vibe seen", Date.now());
     showClocks();

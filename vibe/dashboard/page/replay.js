@@ -8,7 +8,7 @@ let playing = 0;
 
 export function showReplay(withTicks) {
   const row = head(), box = $("#replay");
-  if (!row?.started_at || row.kind === "conversation") return box.replaceChildren();
+  if (!row?.started_at || row.kind !== "plan") return box.replaceChildren();
   const map = scale(), slider = $("input", box) ?? build(box), passed = seconds((ui.at ?? map.to) - map.from),
     text = `${passed} of ${seconds(map.to - map.from)}`;
   if (withTicks && stepIds().length <= MOST_STEPS) showTicks($("svg", box), map);

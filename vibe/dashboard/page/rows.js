@@ -1,17 +1,15 @@
 // The rows as the server tells them, the stream that brings them, and what they were at an earlier time.
 export const tables = { board: new Map(), run: new Map(), step: new Map() };
 export const ui = { run: "", step: "", tab: "graph", of: "transcript", find: "", at: null, control: false,
-  fresh: new Set(), others: new Map() };
+  fresh: new Set(), removed: new Set(), others: new Map() };
 let dirty = new Set(), isQueued = false, last = "", open = null, skew = 0, sorted = null, show = null, said = null;
-
-export const READ_ONLY = "this page only looks: start it with --control";
-/** Attributes of what a page that only looks may not do. */
-export const may = () => ({ disabled: !ui.control, title: ui.control ? null : READ_ONLY });
 
 export const clock = () => Date.now() / 1000 + skew;
 export const head = () => tables.run.get("head");
 export const isPast = () => ui.at != null;
+export const mayAct = () => ui.control && !isPast();
 export const isLive = () => !isPast() && !!head()?.live;
+export const isRun = () => isLive() && head().kind === "plan";
 export const onRows = (rows, state) => ([show, said] = [rows, state]);
 
 export function changed(...keys) {
@@ -21,20 +19,26 @@ export function changed(...keys) {
   const now = () => {
     const keys = dirty;
     [dirty, isQueued] = [new Set(), false];
-    show(keys);
+    if (keys.size) show(keys);
   };
-  if (document.hidden) setTimeout(now, 500);
-  else requestAnimationFrame(now);
+  setTimeout(now, 500);  // a hidden page has no frames
+  requestAnimationFrame(now);
 }
 
 function merge({ table: name, whole, gone = [], set = {}, append = {} }) {
-  const table = tables[name], mark = (key) => dirty.add(name === "board" ? name : key);
+  const table = tables[name], isBegun = !whole && stepIds().length;
+  const mark = (key) => dirty.add(name === "board" ? name : key);
   if (whole) table.clear();
   if (whole) dirty.add({ board: "board", run: "all", step: "entries" }[name]);
-  for (const key of gone) table.delete(key) && mark(key);
+  const isPlanned = (key, row) => key.startsWith("step:") && !row?.order?.pattern;
+  for (const key of gone) {
+    if (isPlanned(key, table.get(key))) ui.removed.add(key.slice(5));
+    if (table.delete(key)) mark(key);
+  }
   for (const [key, fields] of Object.entries(set)) {
     const row = table.get(key) ?? {};
-    if (!table.has(key) && !whole && key.startsWith("step:")) ui.fresh.add(key.slice(5));
+    if (isBegun && !table.has(key) && isPlanned(key, fields)) ui.fresh.add(key.slice(5));
+    ui.removed.delete(key.slice(5));
     table.set(key, Object.assign(row, fields));
     for (const field in fields) if (fields[field] === null) delete row[field];
     mark(key);
@@ -49,18 +53,14 @@ function merge({ table: name, whole, gone = [], set = {}, append = {} }) {
 
 /** Take one event whole: its id counts only once all its patches do. */
 function frame(text) {
-  const event = {};
-  for (const line of text.split("\n")) {
-    const [, name, value] = line.match(/^(\w+): (.*)$/) ?? [];
-    if (name) event[name] = value;
-  }
-  const told = event.data ? JSON.parse(event.data) : null;
-  if (event.event === "now") {
+  const { event, id, data } = Object.fromEntries([...text.matchAll(/^(\w+): (.*)$/gm)].map(([, ...pair]) => pair));
+  const told = data && JSON.parse(data);
+  if (event === "now") {
     skew = told.now - Date.now() / 1000;
     if (ui.control !== told.control) dirty.add("all");
     ui.control = told.control;
   } else told?.forEach(merge);
-  last = event.id ?? last;
+  last = id ?? last;
   changed();
 }
 
@@ -70,15 +70,17 @@ const authorization = () => ({ Authorization: "Bearer " + (sessionStorage.getIte
 export async function connect() {
   disconnect();
   const mine = (open = new AbortController());
-  for (let tries = 0; open === mine; tries++) {
+  for (let tries = 0, gone = ""; open === mine; tries++) {
+    let why = "reconnecting";
     try {
-      const query = new URLSearchParams({ run: ui.run, step: ui.step, after: last });
+      const query = new URLSearchParams({ run: gone ? "" : ui.run, step: ui.step, after: last });
       const reply = await fetch("/api/stream?" + query, { headers: authorization(), signal: mine.signal,
         cache: "no-store" });
       if (reply.status === 401) return said("off", "open the link that vibe printed");
-      if (reply.status === 404 && ui.run) return said("off", "no such run");
-      if (!reply.ok) throw new Error(reply.status);
-      said("on", "live");
+      if (reply.status === 404 && !gone && (gone = ui.run)) continue;  // the list, at least
+      if (!reply.ok) throw (why = (await reply.json()).message);
+      said(gone ? "off" : "on", gone ? "no such run" : "live");
+      if (tries) dirty.add("all");
       tries = 0;
       const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let rest = "", read; !(read = await reader.read()).done;) {
@@ -89,15 +91,18 @@ export async function connect() {
     } catch {
       if (mine.signal.aborted) return;
     }
-    said("off", "reconnecting");
+    said("off", why);
     await new Promise((done) => setTimeout(done, Math.min(5000, 250 * 2 ** tries)));
   }
 }
 export const disconnect = () => (open?.abort(), (open = null));
 
+/** An id of its own; over plain HTTP by another name there is no `crypto.randomUUID`. */
+export const newId = () => `${Date.now()} ${Math.random()}`;
+
 /** Ask the server; returns what it said, and `ok`. */
 export async function ask(path, body) {
-  const post = body && { method: "POST", body: JSON.stringify({ command_id: crypto.randomUUID(), ...body }) };
+  const post = body && { method: "POST", body: JSON.stringify({ command_id: newId(), ...body }) };
   const headers = { ...authorization(), ...(body && { "Content-Type": "application/json" }) };
   try {
     const reply = await fetch(path, { ...post, headers, cache: "no-store" });
@@ -110,20 +115,29 @@ const path = (...parts) => "/api/runs/" + [ui.run, ...parts].map(encodeURICompon
 export const stepPath = (...parts) => path("steps", ui.step, ...parts);
 export async function command(type, fields = {}) {
   const reply = await ask(path("commands"), { type, ...fields });
-  if (!reply.ok) said("bad", reply.message);
+  said(...(reply.ok ? ["on", "live"] : ["bad", reply.message]));
   return reply.ok;
 }
 
 export const rowsOf = (prefix, table = tables.run) => [...table].filter(([key]) => key.startsWith(prefix))
   .map(([key, row]) => [key.slice(prefix.length), row]);
-export const stepIds = () => (sorted ??= rowsOf("step:").sort((a, b) => (a[1].n ?? 0) - (b[1].n ?? 0)).map(([id]) =>
-  id));
+function sort() {
+  const rows = rowsOf("step:").sort((a, b) => (a[1].n ?? 0) - (b[1].n ?? 0)), lists = new Map();
+  for (const [id, { order: { pattern = "" } = {} }] of rows) {
+    if (!lists.get(pattern)?.push(id)) lists.set(pattern, [id]);
+  }
+  return { ids: rows.map(([id]) => id), lists };
+}
+export const stepIds = () => (sorted ??= sort()).ids;
+/** The steps made for the items of a step's list; without one, the steps of the plan itself. */
+export const itemsOf = (id = "") => (stepIds(), sorted.lists.get(id) ?? []);
 export const steps = () => stepIds().map((id) => [id, step(id)]);
 /** Every change of a step's status, as it is, whatever time is looked at: each with the one that came after it. */
 export const changes = () => stepIds().flatMap((id) => (tables.run.get("step:" + id)?.history ?? []).map(
   ([ts, status], at, all) => ({ ts, status, next: all[at + 1]?.[0] })));
 const ENDED = ["completed", "failed", "skipped", "cancelled"], PLANNED = ["n", "title", "mode", "depends_on", "order",
-  "max_tokens"], FINAL = ["reason", "tolerated", "tokens", "cost_usd", "files", "worktree", "summary", "duration_s"];
+  "max_tokens"], FINAL = ["reason", "tolerated", "tokens", "cost_usd", "files", "worktree", "worker", "summary",
+  "duration_s"];
 const BEGUN = ["n", "kind", "ts", "tool", "words", "command", "purpose"];
 const only = (row, names) => Object.fromEntries(names.map((name) => [name, row[name]]));
 export const hasEnded = (row) => ENDED.includes(row?.status);
@@ -133,9 +147,12 @@ export function step(id) {
   const row = tables.run.get("step:" + id), all = row?.history ?? [];
   if (!row || !isPast()) return row;
   const history = all.filter(([time]) => time <= ui.at), [, status = "pending", attempt] = history.at(-1) ?? [];
-  const checks = (row.checks ?? []).map((one) => (one[5] != null && one[5] <= ui.at ? one : [one[0], "none", 0, 0, 0]));
+  const checks = (row.checks ?? []).map((one) => (one[5] != null && one[5] <= ui.at ? one
+    : [one[0], "none", 0, 0, 0, null, "", one[7]]));
   const asks = requests().some(([, one]) => one.step === id), isOver = history.length === all.length && hasEnded(row);
-  return { ...only(row, PLANNED), ...(isOver && only(row, FINAL)), history, checks, status, attempt, asks };
+  const made = row.items ? itemsOf(id).map((one) => [one, step(one)]) : [];
+  const items = made.some(([, one]) => one.history.length) ? counts(made) : undefined;
+  return { ...only(row, PLANNED), ...(isOver && only(row, FINAL)), history, checks, status, attempt, asks, items };
 }
 
 /** The requests that were open at the time looked at, oldest first. */
@@ -148,8 +165,8 @@ export function requests() {
 export function counts(list = isPast() && steps()) {
   const all = list ? {} : { ...head()?.counts };
   for (const [, row] of list || []) all[row.status] = (all[row.status] ?? 0) + 1;
-  all.pending = (all.pending ?? 0) + (all.blocked ?? 0);
-  return all;
+  const { blocked = 0, pending = 0, ...rest } = all;
+  return { ...rest, pending: pending + blocked };
 }
 
 /** The entries of the open step up to the time looked at; a call that ran then has no outcome yet. */
@@ -161,6 +178,6 @@ export function entries() {
 }
 
 export function forget() {
-  for (const one of [tables.run, tables.step, ui.fresh]) one.clear();
+  for (const one of [tables.run, tables.step, ui.fresh, ui.removed]) one.clear();
   sorted = null;
 }

@@ -1,12 +1,13 @@
 // The open step: how it stands, its transcript, its changes, its details; and the transcript of a conversation.
 import { $, $$, TONE, WORD, clockTime, count, cut, draw, figure, h, money, pill, seconds, sure, tabs, tick,
   words } from "./words.js";
-import { ask, changed, command, entries, hasEnded, head, isLive, isPast, may, rowsOf, step, stepPath, tables,
-  ui } from "./rows.js";
+import { ask, changed, command, entries, hasEnded, head, isLive, isPast, isRun, itemsOf, rowsOf, step, stepPath,
+  tables, ui } from "./rows.js";
 import { showDiff, small } from "./diff.js";
-import { statusWords } from "./graph.js";
+import { lineOf, statusOf, statusWords } from "./graph.js";
 
-const OPEN = new Set(["writing", "queued", "running", "error", "denied"]), NONE = "It printed nothing.";
+const OPEN = new Set(["writing", "queued", "running", "error", "denied"]), NONE = "It printed nothing.",
+  PAGE = 50;
 let older = { of: "", rows: [] };
 
 /** Show what changed of the open step. */
@@ -20,37 +21,35 @@ export function showStep(keys) {
   const list = entries(), body = $(".body", box), isOther = isNew || body.dataset.of !== ui.of;
   showHead($(".hd", box), row, list);
   showTabs($(".tabs", box), row, list);
-  permit($(".say-form", box), isLive() && !hasEnded(row) && !row.order?.command);
+  $(".say-form", box).hidden = !isRun() || hasEnded(row) || !!row.order?.command || !!row.items;
   if (isOther) body.replaceChildren(), delete body.dataset.diff;
   body.dataset.of = ui.of;
-  if (ui.of === "transcript") showTranscript(body, keys, isOther, row.order?.command ? "A command; it has not run yet."
-    : "Its agent has not begun.");
+  if (ui.of === "transcript" && row.items) showItems(body);
+  else if (ui.of === "transcript") showTranscript(body, keys, isOther, row.order?.command
+    ? "A command; it has not run yet." : "Its agent has not begun.");
   else if (ui.of === "details") showDetails(body, row);
-  else if (!isPast()) showDiff(body, row);
+  else if (!isPast()) showDiff(body, row, keys.has("all"));
   else draw(body, h("p.empty", "Changes are those of now: leave the replay to see them."));
-}
-
-function permit(box, isShown) {
-  box.hidden = !isShown;
-  const { disabled, title } = may();
-  for (const one of $$("button, textarea", box)) Object.assign(one, { disabled, title: title ?? "" });
 }
 
 function showHead(box, row, list) {
   const output = new Map(list.filter(([, one]) => one.purpose === "verify").map(([, one]) => [one.command, one.text]));
-  const act = (action) => () => command("step_act", { step_id: ui.step, action }), props = may(),
-    over = hasEnded(row);
-  const acts = isLive() && h("span.acts", over && row.status !== "completed" && h("button",
-    { ...props, onclick: act("retry") }, "Retry"), (!over || row.status === "failed") && sure("Skip", "Skip it?", props,
+  const act = (action) => () => command("step_act", { step_id: ui.step, action }),
+    over = hasEnded(row), { pattern } = row.order ?? {};
+  const acts = isRun() && h("span.acts", over && row.status !== "completed" && h("button.act",
+    { onclick: act("retry") }, "Retry"), (!over || row.status === "failed") && sure("Skip", "Skip it?",
     act("skip")),
-    row.status === "in_progress" && sure("Cancel", "Cancel it?", props, act("cancel")));
+    row.status === "in_progress" && sure("Cancel", "Cancel it?", act("cancel")));
   const said = { passed: "green", failed: "red", none: "not run yet" };
   const checks = (row.checks ?? []).map(([name, status, runs, took, same, , why]) => h("details.check",
     { "data-key": name }, h("summary", tick(status), h("code", { title: name }, name),
     h("span", words(said[status] ?? status, runs > 1 && `run ${runs}`, same > 1 && `the same failure ${same} times`,
       took && seconds(took)))), h("pre", output.get(name) || why || NONE)));
-  draw(box, h("div.row", pill(row.asks ? "ask" : TONE[row.status], statusWords(row)), h("span", row.mode),
-    row.attempt > 1 && h("span", `attempt ${row.attempt}`), acts), h("h2", row.title || ui.step),
+  draw(box, h("div.row", pill(TONE[statusOf(row)], statusWords(row)), h("span", row.mode),
+    row.worker && h("span", `on ${row.worker}`),
+    row.attempt > 1 && h("span", `attempt ${row.attempt}`),
+    pattern && h("button.link", { "data-open": pattern }, `one of ${pattern}`), acts),
+    h("h2", row.title || ui.step),
     row.status === "in_progress" && row.doing && h("p.doing", row.doing), over && row.status !== "completed"
       && h("p.why", row.reason), checks.length > 0 && h("div.proof", checks));
 }
@@ -58,20 +57,34 @@ function showHead(box, row, list) {
 function showTabs(box, row, list) {
   const calls = list.filter(([, one]) => one.kind === "call" && one.purpose !== "verify").length;
   const number = (text) => text && h("span.n", text);
-  draw(box, tabs({ transcript: ["Transcript", calls > 0 && number(count(calls, "call"))],
+  draw(box, tabs({ transcript: row.items ? ["Items", number(itemsOf(ui.step).length)] : ["Transcript",
+    calls > 0 && number(count(calls, "call"))],
     changes: ["Changes", number(row.files?.length)], details: "Details" }, ui.of, (name) => ((ui.of = name),
     changed("tab"))));
 }
 
+/** The steps made for a list: those that failed, those at work, and of the rest so many at a time. */
+function showItems(box) {
+  const rank = (row) => (row.status === "failed" ? 0 : ["now", "ask"].includes(TONE[statusOf(row)]) ? 1 : 2);
+  const all = itemsOf(ui.step).map((id) => [id, step(id)]).sort((a, b) => rank(a[1]) - rank(b[1]));
+  const first = all.filter(([, row]) => rank(row) < 2).length, pages = +(box.dataset.pages ?? 1);
+  const some = all.slice(0, first + PAGE * pages), more = () => ((box.dataset.pages = pages + 1), changed("tab"));
+  draw(box, some.map(([id, row]) => lineOf(id, row.title, row)), some.length < all.length
+    && h("button.older", { onclick: more }, `${all.length - some.length} more`));
+}
+
 /** A box that says something to an agent; `say` tells whether it was taken. */
 function sayForm(say) {
-  const text = h("textarea", { rows: 1, placeholder: "Say something to it", "aria-label": "Say something to it" });
+  const text = h("textarea.act", { rows: 1, placeholder: "Say something to it", "aria-label": "Say something to it" });
   const go = async (event) => {
     event.preventDefault();
-    if (text.value.trim() && (await say(text.value.trim()))) text.value = "";
+    if (text.readOnly || !text.value.trim()) return;
+    text.readOnly = true;
+    if (await say(text.value.trim())) text.value = "";
+    text.readOnly = false;
   };
   text.onkeydown = (event) => event.key === "Enter" && !event.shiftKey && go(event);
-  return h("form.say-form", { onsubmit: go }, text, h("button.go", { onclick: go }, "Send"));
+  return h("form.say-form", { onsubmit: go }, text, h("button.act.go", { onclick: go }, "Send"));
 }
 
 /** Show a transcript: only entries that changed are made anew; who was at its end stays there. */
@@ -80,11 +93,15 @@ function showTranscript(box, keys, isNew, none) {
   const of = `${ui.run} ${ui.step}`, all = isNew || keys.has("all") || keys.has("entries");
   const known = new Map(all ? [] : $$(":scope > .e", box).map((one) => [one.dataset.entry, one]));
   if (older.of !== of) older = { of, rows: [] };
-  const list = [...older.rows.filter(([key]) => !isPast() && !tables.step.has("entry:" + key)), ...entries()];
+  const kept = older;
+  const list = [...kept.rows.filter(([key]) => !isPast() && !tables.step.has("entry:" + key)), ...entries()];
   const [agent, { first = 1 } = {}] = rowsOf("agent:", tables.step).find(([, row]) => row.first > 1) ?? [];
-  const from = older.rows[0]?.[1].n ?? first, fetchOlder = async () => {
-    const { entries: rows = [] } = await ask(stepPath() + `?before=${from}&limit=200`);
-    older.rows.unshift(...rows.map((row) => [`${row.agent ?? agent}:${row.n}`, row]));
+  const from = kept.rows[0]?.[1].n ?? first, fetchOlder = async () => {
+    if (kept.asked === from) return;
+    kept.asked = from;
+    const { entries: rows = [], ok } = await ask(stepPath() + `?before=${from}&limit=200`);
+    if (!ok) kept.asked = 0;
+    kept.rows.unshift(...rows.map((row) => [`${row.agent ?? agent}:${row.n}`, row]));
     changed("entries");
   };
   draw(box, from > 1 && !isPast() && h("button.older", { onclick: fetchOlder }, "Earlier entries"),
@@ -121,7 +138,8 @@ function showDetails(box, row) {
   const limits = row.max_tokens && `, this attempt ${figure(row.used ?? 0)} of ${figure(row.max_tokens)}`;
   const facts = { id: ui.step, after: list(row.depends_on) || "nothing", prompt: order.prompt, command: order.command,
     decision: order.decision?.question, writes: list(order.writes), "if it fails": order.on_failure, model: agent.model,
-    folder: tree.folder || agent.folder, branch: tree.branch, worktree: tree.status && words(tree.status, tree.detail),
+    machine: row.worker, folder: tree.folder || agent.folder, branch: tree.branch,
+    worktree: tree.status && words(tree.status, tree.detail),
       process: agent.pid, tokens: figure(row.tokens ?? 0) + (limits || ""), cost: row.cost_usd && money(row.cost_usd),
     context: agent.context_limit && `${figure(agent.context_tokens)} of ${figure(agent.context_limit)}`,
       turns: row.turns, took: row.duration_s && seconds(row.duration_s), summary: row.summary, files: list(row.files),
@@ -135,10 +153,10 @@ function showDetails(box, row) {
 export function showTalk(keys) {
   const box = $("#talk"), row = head(), isNew = box.dataset.run !== ui.run, isBusy = row.status === "active";
   if (isNew) box.replaceChildren(h("div.body", { tabindex: 0 }),
-    h("div.acts", h("button", { onclick: () => command("interrupt") }, "Interrupt")),
+    h("div.acts", h("button.act", { onclick: () => command("interrupt") }, "Interrupt")),
     sayForm((text) => command(head()?.status === "active" ? "steer" : "prompt", { text })));
   box.dataset.run = ui.run;
-  permit($(".acts", box), isLive() && isBusy);
-  permit($(".say-form", box), isLive());
+  $(".acts", box).hidden = !isLive() || !isBusy;
+  $(".say-form", box).hidden = !isLive();
   showTranscript($(".body", box), keys, isNew, "Nothing was said yet.");
 }

@@ -1,6 +1,6 @@
 // Steps over time, with idle time folded; the log of what was said; and which files were changed.
 import { $, WORD, clockTime, cut, draw, given, h, seconds, tick } from "./words.js";
-import { changed, clock, changes, entries, head, rowsOf, step, steps, ui } from "./rows.js";
+import { changed, clock, changes, head, rowsOf, step, steps, ui } from "./rows.js";
 
 const ROW = 30, SPARE = 6, IDLE = 0.1, FOLDED = 0.02;
 const chosen = { kind: "", step: "" };
@@ -47,17 +47,17 @@ const placed = (element, left, width) => {
   return element;
 };
 
-export function showTimeline(openStep) {
+export function showTimeline() {
   const box = $("#timeline"), map = scale(), first = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
   const rows = steps().filter(([, row]) => row.history?.length).sort((a, b) => a[1].history[0][0] - b[1].history[0][0]);
   box.onscroll = () => changed("timeline");
   const asked = [...rowsOf("answered:"), ...rowsOf("request:")].map(([, row]) => row);
   const lines = rows.slice(first, first + Math.ceil(box.clientHeight / ROW) + 2 * SPARE).map(([id, row], at) => {
     const line = h("div.tl." + (id === ui.step ? "selected" : ""), { "data-key": id },
-      h("button.name", { title: row.title, onclick: () => openStep(id) }, id),
+      h("button.name", { title: row.title, "data-open": id }, id),
       h("span.track", map.gaps.map(([a, b]) => placed(h("u", { title: `${seconds(b - a)} in which nothing ran` }),
         map.place(a), FOLDED / 2)),
-        bars(row, map, asked.filter((one) => one.step === id)), id === ui.step && reds(map)));
+        bars(row, map, asked.filter((one) => one.step === id))));
     line.style.top = (first + at) * ROW + "px";
     return line;
   });
@@ -82,8 +82,9 @@ function bars(row, map, asked) {
       `attempt ${attempt}`);
   }), asked.filter((one) => one.asked_at <= until).map((one) => part("wait", one.asked_at,
     Math.min(until, one.answered_at ?? until), "waited for you")),
-  (row.checks ?? []).map(([name, status, , , , at]) => at <= until
-    && placed(h("b." + status, { title: `${name}: ${status}` }), map.place(at))),
+  (row.checks ?? []).flatMap(([name, status, , , , at, , red]) => [...red.map((one) => [one, "failed"]),
+    ...(status === "failed" ? [] : [[at, status]])].map(([time, how]) => time != null && time <= until
+      && placed(h("b." + how, { title: `${name}: ${how}` }), map.place(time)))),
   row.duration_s != null && label(seconds(row.duration_s), map.place(start - ready > 0.5 ? ready : began),
     map.place(last))];
 }
@@ -94,12 +95,7 @@ function label(text, left, right) {
   return left > 0.1 ? placed(h("em.before", text), left) : placed(h("em.before.inside", text), 0.99);
 }
 
-/** When checks of the open step failed: a row has but their last outcome, its entries have all. */
-const reds = (map) => entries().filter(([, row]) => row.purpose === "verify" && row.status === "error")
-  .map(([, row]) => placed(h("b.failed", { title: `${row.command}: failed` }),
-    map.place(row.ts + (row.duration_s ?? 0))));
-
-export function showLog(openStep) {
+export function showLog() {
   const answers = rowsOf("answered:").map(([id, row]) => [id, { kind: "answer", ts: row.answered_at, step: row.step,
     text: `${cut(row.summary ?? row.kind, 200)}: ${given(row)}` }]);
   const ends = steps().flatMap(([id, { history = [], reason }]) => history.filter(([, status]) => status === "failed"
@@ -118,23 +114,24 @@ export function showLog(openStep) {
     one)));
   draw($("#log"), h("div.filters", pick("kind"), pick("step")), some.map(([id, row]) => h("p." + row.kind,
     { "data-key": row.kind + id }, h("time", clockTime(row.ts ?? 0)),
-    row.step && h("button.link", { onclick: () => openStep(row.step) }, row.step), h("span", row.text))), !some.length
+    row.step && h("button.link", { "data-open": row.step }, row.step), h("span", row.text))), !some.length
       && h("p.empty", "Nothing to report."));
 }
 
 /** Every changed file once, with the steps that changed it; conflicts first. */
-export function showChanges(openDiff) {
+export function showChanges() {
   const files = new Map();
-  for (const [id, row] of steps()) for (const file of row.files ?? row.worktree?.files ?? []) files.set(file,
-    [...(files.get(file) ?? []), [id, row]]);
+  for (const [id, row] of steps().filter(([, one]) => !one.items)) {
+    for (const file of row.files ?? row.worktree?.files ?? []) files.set(file, [...(files.get(file) ?? []), [id, row]]);
+  }
   const torn = (row) => row.worktree?.status === "conflict", rank = (by) => (by.some(([, row]) => torn(row)) ? 0 : 1);
   const list = [...files].sort((a, b) => rank(a[1]) - rank(b[1]) || (a[0] < b[0] ? -1 : 1));
   const where = ({ worktree: tree }) => (!tree?.status ? "in the workspace" : tree.status === "merged"
     || tree.status === "conflict" ? tree.status : `on ${tree.branch}`);
   draw($("#changes"), list.map(([file, by]) => h("div.changed", { "data-key": file }, h("code", file),
     by.map(([id, row]) =>
-    h("button", { onclick: () => openDiff(id) }, tick(row.status), id, h("span." + (torn(row) ? "bad" : "dim"),
-      where(row)),
+    h("button", { "data-open": id, "data-of": "changes" }, tick(row.status), id,
+      h("span." + (torn(row) ? "bad" : "dim"), where(row)),
       row.files?.length === 1 && row.added != null && h("span.dim", `+${row.added} −${row.removed ?? 0}`))))),
         !list.length && h("p.empty", "No file was changed yet."));
 }

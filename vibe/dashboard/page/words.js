@@ -17,8 +17,9 @@ const make = (create) => (name, ...parts) => {
   if (tag === "button") element.type = "button";
   for (const [key, value] of parts[0]?.constructor === Object ? Object.entries(parts.shift()) : []) {
     if (key.startsWith("on")) element[key] = value;
-    else if (key.startsWith("aria-") && value != null) element.setAttribute(key, plain(value));
-    else if (value != null && value !== false) element.setAttribute(key, value === true ? "" : plain(value));
+    else if (value != null && (value !== false || key.startsWith("aria-"))) {
+      element.setAttribute(key, value === true && !key.startsWith("aria-") ? "" : plain(value));
+    }
   }
   element.append(...nodes(parts));
   return element;
@@ -76,19 +77,24 @@ export function seconds(x) {
 }
 export const age = (x) => (x < 60 ? "now" : seconds(x).replace(/^(\d+):.*/, "$1 min").replace(/ h .*/, " h"));
 
-export const MARK = { completed: "✓", passed: "✓", ok: "✓", failed: "✗", error: "✗", denied: "✗", skipped: "–",
-  cancelled: "×", needs_decision: "?" };
+const TONES = { done: "completed passed ok", bad: "failed error denied lost", now: "in_progress running writing active",
+  ask: "needs_decision paused" };
+export const TONE = Object.fromEntries(Object.entries(TONES).flatMap(([tone, all]) =>
+  all.split(" ").map((status) => [status, tone])));
+const MARKS = { done: "✓", bad: "✗", ask: "?", skipped: "–", cancelled: "×" };
+export const mark = (status) => MARKS[TONE[status] ?? status] ?? "";
 export const WORD = { completed: "done", in_progress: "running", needs_decision: "asks you", failed: "failed",
   skipped: "skipped", cancelled: "cancelled", pending: "to do", blocked: "to do" };
-export const TONE = { completed: "done", passed: "done", ok: "done", failed: "bad", error: "bad", denied: "bad",
-  lost: "bad", in_progress: "now", running: "now", writing: "now", active: "now", needs_decision: "ask",
-    paused: "ask" };
 export const ORDER = Object.keys(WORD).slice(0, 7);
 
-export const tick = (status) => h("span.tick." + (TONE[status] ?? ""), { "aria-hidden": "true" }, MARK[status]);
+/** What there is of each status, in words: pairs of a status and `3 failed`. */
+export const inWords = (counts, names = ORDER) => names.filter((one) => counts[one]).map((one) => [one,
+  `${counts[one]} ${WORD[one]}`]);
+
+export const tick = (status) => h("span.tick." + (TONE[status] ?? ""), { "aria-hidden": true }, mark(status));
 export const pill = (tone, text) => h("span.pill." + (tone ?? ""), text);
 export function bar(kind, counts, total) {
-  const said = ORDER.filter((one) => counts[one]).map((one) => [one, `${counts[one]} ${WORD[one]}`]);
+  const said = inWords(counts);
   return h("div." + kind, { role: "img", "aria-label": said.map((one) => one[1]).join(", ") || "to do" },
     said.map(([one, text]) => {
     const part = h("i.s-" + one, { title: text, "data-key": one });
@@ -108,7 +114,7 @@ export const given = ({ answer, by }) => [answer === true ? "yes" : answer === f
   by && `by ${by}`].filter(Boolean).join(", ");
 
 /** A button that asks once more before it does what can't be undone. */
-export const sure = (label, again, props, act) => h("button", { ...props, onclick: ({ currentTarget: button }) => {
+export const sure = (label, again, act, kind = "") => h(`button.act.${kind}`, { onclick: ({ target: button }) => {
   const was = button.dataset.keep;
   button.dataset.keep = was ? "" : "1";
   button.textContent = was ? label : again;

@@ -72,15 +72,12 @@ class Talk(Protocol):
 
     def say(self, text: str) -> None:
         """Show lines of ours."""
-        ...
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Show what changed in files."""
-        ...
 
     def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
         """Do something beside the conversation; what goes wrong with it is shown."""
-        ...
 
     async def reopen(self, opening: Opening) -> None:
         """Close the conversation and go on with another.
@@ -88,7 +85,6 @@ class Talk(Protocol):
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened: this one goes on.
         """
-        ...
 
     async def send(self, prompt: str) -> None:
         """Have the agent answer a prompt, now or once it has time.
@@ -96,15 +92,12 @@ class Talk(Protocol):
         Raises:
             BusyError: it is at work, and prompts do not wait here.
         """
-        ...
 
     def suggest(self, prompt: str) -> None:
         """Offer a prompt to be changed and sent, where there is a line to put it in."""
-        ...
 
     async def refresh(self) -> None:
         """Offer the commands that the conversation brings as it is now, and say what is wrong with them."""
-        ...
 
     def copy(self, text: str) -> None:
         """Put text on the person's clipboard.
@@ -112,7 +105,6 @@ class Talk(Protocol):
         Raises:
             UsageError: that can't be done here.
         """
-        ...
 
     async def edit(self, text: str, name: str) -> str:
         """Have the person change a text in their editor, as a file of that name, and return it.
@@ -124,7 +116,6 @@ class Talk(Protocol):
 
     def leave(self) -> None:
         """Save the conversation and end."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

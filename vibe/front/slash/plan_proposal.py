@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
 from planner.author.output_repair import Repaired
 from planner.author.structured_output import PlanOffer, plan_in, plan_schema
@@ -75,8 +75,7 @@ async def save(talk: Talk, loaded: LoadedPlan, name: str) -> None:
 def _write(loaded: LoadedPlan, folder: Path, name: str) -> Path:
     try:
         path = folder / Path(name).expanduser()
-        with path.open("xb") as file:
-            file.write(loaded.source_bytes)
+        loaded.save(path)
     except FileExistsError:
         raise UsageError(f"{name} already exists: delete it, or choose another name") from None
     except (OSError, RuntimeError) as error:
@@ -130,9 +129,29 @@ async def _accepted(talk: Talk, draft: PlanDraft) -> LoadedPlan | None:
 
 async def _verdict(talk: Talk, draft: PlanDraft, ends: Collection[VerdictKind]) -> PlanVerdict:
     """Have each version looked at, and do what is said of it, until that is one of these."""
-    while (verdict := await talk.plans.accept(draft)).kind not in ends:
+    while (verdict := await _said(talk, draft)).kind not in ends:
         await _change(talk, draft, verdict)
     return verdict
+
+
+async def _said(talk: Talk, draft: PlanDraft) -> PlanVerdict:
+    """Return what the person says of the last version, or a comment that somebody else sends first."""
+    comments: list[str] = []
+    asking = CancelScope()
+
+    def comment(text: str, by: str) -> None:
+        talk.say(f"{by}: {text}")
+        comments.append(text)
+        asking.cancel()
+
+    draft.commented, verdict = comment, None
+    try:
+        with asking:
+            verdict = await talk.plans.accept(draft)
+    finally:
+        draft.commented = None
+    # Whoever commented was told that it is read.
+    return PlanVerdict(VerdictKind.REVISE, "\n\n".join(comments)) if verdict is None or comments else verdict
 
 
 async def _change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
@@ -173,6 +192,7 @@ async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
         trust=opening.trust,
         accepted=True,
         session=talk.conversation.session_id,
+        messages=len(talk.conversation.messages),
         slowed=WATCHED_SLOWED,
     )
     session = await open_plan(plan, options, talk.runtime.host, plans.audience())

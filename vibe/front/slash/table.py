@@ -34,11 +34,7 @@ WORDS = MappingProxyType({
     "approvals": ("settings", "[ask|edits|all]", "show or change what needs approval"),
     "compact": ("conversation", "[FOCUS]", "summarise the conversation to free context"),
     "clear": ("conversation", "", "start an empty conversation; the session so far is kept"),
-    "rewind": (
-        "files",
-        "[NUMBER [chat|files]]",
-        "go back to before a prompt, with the files or without",
-    ),
+    "rewind": ("files", "[NUMBER [chat|files]]", "go back to before a prompt, with the files or without"),
     "undo": ("files", "", "put the files back that the last prompt changed"),
     "diff": ("files", "[NUMBER]", "show what changed in files, all or since before a prompt"),
     "context": ("conversation", "", "show what fills the context"),
@@ -95,8 +91,8 @@ class SlashTable(Mapping[str, SlashCommand]):
         return {**server_commands(self._servers), **self._filed}
 
     def called(self, line: str) -> tuple[SlashCommand, Typed] | None:
-        """Return the command that a line calls; None: none of these."""
-        word, *rest = line.split(maxsplit=1) or [""]
+        """Return the command that a line calls; None: none of these. A bare ``/`` asks which there are."""
+        word, *rest = ("/help" if line.strip() == "/" else line).split(maxsplit=1) or [""]
         command = self._commands.get(word[1:]) if word.startswith("/") else None
         return None if command is None else (command, Typed(name=command.name, rest="".join(rest).strip()))
 

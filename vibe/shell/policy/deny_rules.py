@@ -126,7 +126,7 @@ def _inputs(line: ShellLine) -> Iterator[str]:
     yield from line.fed_texts
     for command in line.commands:
         if command.argv[:1] in {("echo",), ("printf",)}:
-            words = [decoded(word) for word in command.argv[1:] if not word.startswith("-")]
+            words = [decoded(word.likely) for word in command.words[1:] if not word.likely.startswith("-")]
             yield " ".join(words)
             yield " ".join(words[1:])
 
@@ -384,7 +384,7 @@ def _readings(command: ShellCommand) -> Iterator[Words]:
     words = tuple(word.text for word in command.words)
     yield words
     if any(word.text is None and word.guess for word in command.words):
-        guessed = tuple(word.guess or None if word.text is None else word.text for word in command.words)
+        guessed = tuple(word.likely or word.text for word in command.words)
         yield guessed
         first = (guessed[0] or "").split()
         if len(first) > 1:

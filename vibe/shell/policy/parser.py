@@ -397,8 +397,8 @@ class Flow(Expansions):
         if kind == "heredoc_body":
             self.line.fed_texts.append(text_of(node))
         elif kind == "herestring_redirect":
-            known = [word.text for child in node.named_children for word in self.values(child, state)]
-            self.line.fed_texts.extend(text for text in known if text)
+            known = [word.likely for child in node.named_children for word in self.values(child, state)]
+            self.line.fed_texts.extend(filter(None, known))
         if kind in STEERING_NODES:
             self.note_steering(node)
         if kind == "&":
@@ -531,8 +531,7 @@ def _tree(line: str) -> Tree | None:
         until = thread_time() + PARSING_SECONDS
         try:
             _parser().parse(
-                lambda at, _point: source[at : at + SHORT],
-                progress_callback=lambda _at, _failed: thread_time() > until,
+                lambda at, _point: source[at : at + SHORT], progress_callback=lambda _at, _failed: thread_time() > until
             )
         except ValueError:
             return None

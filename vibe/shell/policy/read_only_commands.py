@@ -165,7 +165,7 @@ GIT_LOG = (
     "--committer= --grep= --all-match --invert-grep --merges --no-merges --first-parent --all --branches? --tags? "
     "--remotes? --glob= --exclude= --reverse --oneline --graph --decorate? --no-decorate --pretty? --format? "
     "--abbrev-commit --no-abbrev-commit --date= --relative-date --follow --topo-order --date-order --author-date-order "
-    "--no-walk --left-right --cherry-pick --cherry --source --simplify-by-decoration --full-history --notes? "
+    "--no-walk --not --left-right --cherry-pick --cherry --source --simplify-by-decoration --full-history --notes? "
     "--no-notes --show-pulls --ancestry-path --boundary --cc --no-mailmap --regexp-ignore-case --extended-regexp"
 )
 
@@ -252,7 +252,7 @@ GIT_READERS = {
 }
 
 GREP = Reader(
-    "-# -iyvwxcLloqsbHhnTZarzUR -e= -m= -A= -B= -C= --regexp= --ignore-case --no-ignore-case --invert-match "
+    "-# -IiyvwxcLloqsbHhnTZarzUR -e= -m= -A= -B= -C= --regexp= --ignore-case --no-ignore-case --invert-match "
     "--word-regexp --line-regexp --count --color? --colour? --files-without-match --files-with-matches --max-count= "
     "--only-matching --quiet --silent --no-messages --with-filename --no-filename --line-number --after-context= "
     "--before-context= --context= --text --binary --binary-files= --exclude= --include= --exclude-dir= --recursive "

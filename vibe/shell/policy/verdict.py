@@ -359,7 +359,7 @@ def _leads_away(word: Word, folder: Path, workspace: Roots, patience: Patience) 
     return word.pattern and re.search(r"\.\.|(?:^|/)\.[^/]*[*?\[]|^/", word.text) is not None
 
 
-SAYING = frozenset({"echo", "true", "false", ":", "expr"})
+SAYING = frozenset({"basename", "dirname", "echo", "true", "false", ":", "expr"})
 """They do no more than print what they are given, whatever that is."""
 
 

@@ -92,6 +92,11 @@ class Word:
     number: bool = False
     guess: str = dataclasses.field(default="", compare=False)
 
+    @property
+    def likely(self) -> str:
+        """Its text, or what it may well be."""
+        return self.guess if self.text is None else self.text
+
 
 def known(words: Iterable[str | None]) -> tuple[str, ...]:
     """The words up to the first that is not known."""
@@ -106,6 +111,7 @@ def known(words: Iterable[str | None]) -> tuple[str, ...]:
 UNKNOWN = Word(text=None)
 SOME_TEXT = Word(text=None, harmless=True)
 SOME_WORD = Word(text=None, harmless=True, plain=True)
+A_SHELL = Word(text=None, harmless=True, plain=True, guess="sh")
 SOME_NUMBER = Word(text=None, harmless=True, plain=True, number=True)
 
 Values: TypeAlias = "tuple[Word, ...]"
@@ -284,7 +290,7 @@ def joined(parts: Sequence[Values], bare: str = "") -> Values:
             readings.append(Word(text="".join(texts), pattern=pattern))
         else:
             harmless = not pattern and all(part.harmless for part in reading if part.text is None)
-            guess = "".join(part.guess if part.text is None else part.text for part in reading)
+            guess = "".join(part.likely for part in reading)
             readings.append(Word(text=None, harmless=harmless, plain=harmless, guess=guess))
     return tuple(dict.fromkeys(readings))
 
@@ -295,7 +301,9 @@ def value_of(name: str, state: KnownState, *, quoted: bool) -> Values:
         return (SOME_NUMBER,)
     if name in state.scope and name != "_":  # which the shell sets itself
         return tuple(dict.fromkeys(_expanded(word, quoted=quoted) for word in state.scope[name]))
-    return (SOME_WORD,) if name in SHOWN_VARIABLES else (UNKNOWN,)
+    if name in {"SHELL", "BASH"}:
+        return (A_SHELL,)
+    return (SOME_WORD,) if name in SHOWN_VARIABLES else (Word(text=None, guess="sh" if name == "0" else ""),)
 
 
 def _expanded(word: Word, *, quoted: bool) -> Word:
@@ -365,10 +373,10 @@ class Expansions(ABC):
 
     def hold(self, node: Node, names: Sequence[str], values: Values) -> None:
         """Keep what a variable holds, be it no more than a guess, for whoever looks for what may be run."""
-        known = [word.guess if word.text is None else word.text for word in values]
+        known = [word.likely for word in values]
         array = next((child for child in node.children if child.type == "array"), None)
         elements = [literal(part) for part in array.named_children] if array is not None else []
-        known += [word.text or word.guess for word in elements if word is not None]
+        known += [word.likely for word in elements if word is not None]
         for text in filter(None, known):
             self.line.assigned.append(("".join(names), text))
             self.line.nested += substitutions(text)
@@ -439,8 +447,9 @@ class Expansions(ABC):
             self.surprise(f"it has a {node.type.replace('_', ' ')}", barred=re.match(r"\$\{!|.*@", text) is not None)
             if not simple:
                 self.line.nested += substitutions(text)
-                instead = INSTEAD.search(text)
-                values = (Word(text=None, guess=instead["word"].strip("\"'")),) if instead else values
+                while instead := INSTEAD.search(text):
+                    text = instead["word"].strip("\"'")
+                    values = (Word(text=None, guess=text),)
                 self.in_order([child for child in node.children if child.is_named], state, fed=False)
         return values
 
@@ -481,5 +490,5 @@ class Expansions(ABC):
         """Return what a substitution probably stands for, if it only prints or looks up its words."""
         if len(commands) != 1 or commands[0].argv[:1] not in REPEATING:
             return ""
-        words = [word.guess if word.text is None else word.text for word in commands[0].words[1:]]
+        words = (word.likely for word in commands[0].words[1:])
         return " ".join(decoded(word) for word in words if not word.startswith("-") and "%" not in word)

@@ -90,7 +90,7 @@ def next_state(
 ) -> tuple[ShellState, tuple[str, ...]]:
     """The state after a line, and what the model must know of it. Reads the file system."""
     folder, *entries = told.split(b"\0")
-    if not entries or len(told) > MOST_REPORTED or entries[-1]:
+    if len(entries) < 2 or len(told) > MOST_REPORTED or entries[-1]:
         return before, ("the shell did not tell its folder and variables: they stay as they were before this call",)
     variables, dropped = _variables(before, entries, around)
     notes = [f"not kept for later calls: {', '.join(dropped)}"] if dropped else []

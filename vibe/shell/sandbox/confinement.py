@@ -29,7 +29,14 @@ from vibe.shell.sandbox.control import (
     settings_of_user,
 )
 from vibe.shell.sandbox.kept import Kept
-from vibe.shell.sandbox.port import READING, Confined, ReadOnlyUnavailableError, ResourceLimits, SandboxPolicy
+from vibe.shell.sandbox.port import (
+    READING,
+    Confined,
+    ReadOnlyUnavailableError,
+    ResourceLimits,
+    SandboxPolicy,
+    SandboxUnprovenError,
+)
 from vibe.shell.sandbox.records import Record, records_of
 from vibe.shell.sandbox.refusals import refusal_note
 from vibe.shell.sandbox.secrets import (
@@ -41,7 +48,7 @@ from vibe.shell.sandbox.secrets import (
     secrets_of_system,
 )
 from vibe.shell.sandbox.settings import Network, SandboxConfig, SandboxMode
-from vibe.shell.sandbox.temporary import kept_in, temporary_folder
+from vibe.shell.sandbox.temporary import kept_in, remove_abandoned, temporary_folder
 from vibe.system.files import opened, try_lock, wait_for_lock
 from vibe.system.git.config_file import cleaned
 from vibe.system.git.discovery import located_at, small_text
@@ -240,6 +247,10 @@ class Guard(Struct, frozen=True):
         return "\n".join(filter(None, notes))
 
 
+class _Owner:
+    """Has temporary folders, which go with it."""
+
+
 class Confinement:
     """Confines commands as the settings say; one for all agents of a run.
 
@@ -266,6 +277,7 @@ class Confinement:
         self._lock = threading.Lock()
         self._choice: SandboxChoice | None = None
         self._folders: tuple[Path, Path] | None = None
+        self._owner: _Owner | None = None
         self._inner: dict[Path, tuple[Path, ...]] = {}
         self._search = SecretSearch()
         self._standing = _Standing(is_over=True)
@@ -305,7 +317,8 @@ class Confinement:
         """
         entries = dict.fromkeys(os.path.normpath(one) for one in self._environ.get("PATH", "").split(os.pathsep))
         folders = [Path(entry) for entry in entries if entry == os.path.realpath(entry)]
-        return tuple(one.parent if (one.parent / "pyvenv.cfg").is_file() else one for one in folders)
+        marked = {*filter(os.path.exists, (one.parent / "pyvenv.cfg" for one in folders))}
+        return tuple(one.parent if one.parent / "pyvenv.cfg" in marked else one for one in folders)
 
     @cached_property
     def _hidden_from_all(self) -> tuple[Path, ...]:
@@ -437,10 +450,10 @@ class Confinement:
             box=box,
             # Landlock hides nothing writable.
             hidden=(*self._hidden_from_all, box, *(place.secrets if self.can_read_only() else ())),
-            readable=tuple(path for path in readable if path.exists()),
-            shown=tuple(path for path in dict.fromkeys(shown) if path.exists()),
+            readable=tuple(filter(os.path.exists, readable)),
+            shown=tuple(filter(os.path.exists, dict.fromkeys(shown))),
             cleaned=_cleaned((*frozen, *self._settings), box),
-            frozen=tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in frozen if path.exists())),
+            frozen=tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in filter(os.path.exists, frozen))),
             records=records_of(self.vibe_home),
             network=place.network or self._config.network,
             unix_sockets=self._config.unix_sockets,
@@ -491,8 +504,14 @@ class Confinement:
         with self._lock:
             if self._folders is None:
                 base = self._environ.get("TMPDIR")
-                self._folders = temporary_folder(base, self), temporary_folder(base, self)
+                self._owner = _Owner()
+                self._folders = temporary_folder(base, self._owner), temporary_folder(base, self._owner)
             return self._folders
+
+    def close(self) -> None:
+        """Remove the temporary folders, now that no command runs; without it, they go with the object. Blocks."""
+        with self._lock:
+            self._folders = self._owner = None
 
 
 def _cleaned(files: Iterable[Path], box: Path) -> dict[Path, str]:
@@ -501,6 +520,20 @@ def _cleaned(files: Iterable[Path], box: Path) -> dict[Path, str]:
     texts = {file: cleaned(file) for file in real}
     found = {file: text for file, text in texts.items() if text is not None}
     return {file: kept_in(box, text.encode("utf-8", "surrogateescape")) for file, text in found.items()}
+
+
+def confines(confinement: Confinement) -> bool:
+    """Return whether commands are confined; where that could not be found out, whether they are to be."""
+    try:
+        return confinement.choice().sandbox is not None
+    except SandboxUnprovenError:
+        return True
+
+
+def remove_remains(environ: Mapping[str, str], workdir: Path) -> None:
+    """Remove what runs that were killed left of their commands' confinement; writes in both places."""
+    remove_abandoned(environ.get("TMPDIR"))
+    remove_abandoned_placeholders(workdir)
 
 
 def remove_abandoned_placeholders(root: Path) -> None:

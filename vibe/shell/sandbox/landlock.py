@@ -70,7 +70,7 @@ def _wrapped(argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPol
     rules = {
         "list": ["/"],
         "hidden": [*map(str, policy.hidden), str(policy.box), *_shared(policy)],
-        "shown": [*map(str, shown_in_shared(policy))],
+        "shown": [*map(str, shown_in_shared(policy, shared_folders()))],
         "read": [*map(str, policy.readable)],
         "write": [*map(str, policy.writable), str(policy.temp)],
         "network": policy.network.value,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -55,7 +56,8 @@ def file_system(policy: SandboxPolicy, *, private_proc: bool) -> Iterator[str]:
 
 def _only_reading(policy: SandboxPolicy, view: View) -> Iterator[str]:
     """Programs and their settings, the workspace, and a temporary folder in memory."""
-    seen = [path for path in policy.readable if path.exists()]
+    readable = [*filter(os.path.exists, policy.readable)]
+    seen = [*readable]
     for name in SYSTEM:
         path = Path("/", name)
         if path.is_symlink():
@@ -65,9 +67,8 @@ def _only_reading(policy: SandboxPolicy, view: View) -> Iterator[str]:
             seen.append(path)
     _put_memory(view, Path(PRIVATE_TEMP), PRIVATE_TEMP_BYTES)
     _put_memory(view, MEMORY, PRIVATE_TEMP_BYTES)
-    for path in policy.readable:
-        if path.exists():
-            _put(view, "--ro-bind", path)
+    for path in readable:
+        _put(view, "--ro-bind", path)
     _clean(view, policy, [path for path in policy.cleaned if any(holds(folder, path) for folder in seen)])
     hidden = [path for path in policy.hidden if any(holds(folder, path) for folder in seen)]
     for path in hidden:
@@ -79,31 +80,33 @@ def _only_reading(policy: SandboxPolicy, view: View) -> Iterator[str]:
 def _working(policy: SandboxPolicy, view: View) -> Iterator[str]:
     """Everything, read-only but for what is writable, without what is hidden and what is shared with others."""
     _put(view, "--ro-bind", Path("/"))
-    writable = [path for path in policy.writable if path.exists()]
-    readable = [path for path in policy.readable if path.exists()]
-    shown = shown_in_shared(policy)
+    writable = [*filter(os.path.exists, policy.writable)]
+    readable = [*filter(os.path.exists, policy.readable)]
+    of_others = shared_folders()
+    shown = shown_in_shared(policy, of_others)
     granted = [*shown, *writable, *readable, policy.temp]
     closed = [*policy.hidden]
-    for shared in shared_folders():
+    for shared in of_others:
         closed += _private(view, shared, granted, policy.temp)
     resolver = Path(os.path.realpath(RESOLVER))  # it says who resolves names, where they can be resolved
     if policy.network is Network.ON and resolver.is_file() and holds(RUN, resolver):
         _put(view, "--ro-bind", resolver)
     for path in shown:
         _put(view, "--ro-bind", path)
-    for path in policy.hidden:
-        if _is_seen(path, granted) and not any(holds(folder, path) for folder in readable):
+    seen = partial(_is_seen, granted=granted, shared=of_others)
+    for path in filter(seen, policy.hidden):
+        if not any(holds(folder, path) for folder in readable):
             _hide(view, path, str(policy.box / EMPTY))
     for path in sockets_of_others() if policy.unix_sockets else ():  # but for what lies where a program may write
-        if path not in view and _is_seen(path, granted) and not any(holds(one, path) for one in writable):
+        if path not in view and seen(path) and not any(holds(one, path) for one in writable):
             _hide(view, path, NOTHING)
     for path in writable:
         _put(view, "--bind", path)
     for path in readable:
         _put(view, "--ro-bind", path)
     _put(view, "--bind", policy.temp)
-    _freeze(view, [path for path in _below(policy.frozen, writable) if path.exists()], writable)
-    _clean(view, policy, [path for path in policy.cleaned if _is_seen(path, granted)])
+    _freeze(view, [*filter(os.path.exists, _below(policy.frozen, writable))], writable)
+    _clean(view, policy, filter(seen, policy.cleaned))
     yield from _options(view, closed)
 
 
@@ -126,9 +129,8 @@ def shared_folders() -> list[Path]:
     return [path for path in found if path.is_dir()]
 
 
-def shown_in_shared(policy: SandboxPolicy) -> list[Path]:
+def shown_in_shared(policy: SandboxPolicy, shared: Sequence[Path]) -> list[Path]:
     """Return what of such folders a program sees."""
-    shared = shared_folders()
     return [path for path in policy.shown if any(path != one and holds(one, path) for one in shared)]
 
 
@@ -151,9 +153,9 @@ def _private(view: View, shared: Path, granted: Iterable[Path], temp: Path) -> l
     return leading
 
 
-def _is_seen(path: Path, granted: Iterable[Path]) -> bool:
+def _is_seen(path: Path, granted: Iterable[Path], shared: Iterable[Path]) -> bool:
     """Return whether it could be seen there, but for being hidden."""
-    if not any(holds(shared, path) for shared in shared_folders()):
+    if not any(holds(folder, path) for folder in shared):
         return True
     return any(holds(folder, path) for folder in granted)
 

@@ -191,7 +191,7 @@ def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple
             candidates.append(Path(environ[variable]))
     if (runtime := environ.get("XDG_RUNTIME_DIR")) and not home.is_relative_to(runtime):
         candidates.append(Path(runtime))
-    found = {Path(os.path.realpath(path)) for path in candidates if path.is_absolute() and path.exists()}
+    found = {Path(os.path.realpath(path)) for path in filter(os.path.exists, candidates) if path.is_absolute()}
     return tuple(sorted(path for path in found if not any(parent in found for parent in path.parents)))
 
 

@@ -21,13 +21,7 @@ OTHER_NUMBERS = 0x40000000
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1), "riscv64": (0xC00000F3, 1)}
 """The kernel's word for a machine, and which of two numbers its calls have."""
-CALLS = {
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-    "ioctl": (16, 29),
-    "clone": (56, 220),
-    "unshare": (272, 97),
-}
+CALLS = {"socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29), "clone": (56, 220), "unshare": (272, 97)}
 ABSENT = ((435, 435), (425, 425), (426, 426), (427, 427))
 """clone3, whose flags a filter can't see (programs turn to clone then), and io_uring, whose calls it never sees."""
 REFUSED = {

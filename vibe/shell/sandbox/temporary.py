@@ -20,14 +20,14 @@ _NEW = "vibe-new-"
 
 
 def temporary_folder(base: str | None, owner: object) -> Path:
-    """Make one, below ``base`` or where the system wants it, and remove those of processes that were killed.
+    """Make one, below ``base`` if that can be written, else where the system wants it; those of the dead are removed.
 
     It goes with ``owner``, at the latest with the process. A process holds a lock on its own folder for as long as it
     lives, so that no live process's is ever taken for dead.
     """
     folder, held = _make(base)
     weakref.finalize(owner, _end, folder, held)
-    remove_abandoned(base)
+    remove_abandoned(str(folder.parent))
     return folder
 
 
@@ -74,7 +74,8 @@ def kept_in(box: Path, data: bytes) -> str:
 def _make(base: str | None) -> tuple[Path, int | None]:
     prefix = f"{_NEW}{os.getpid()}-"
     while True:
-        new = Path(os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=base or None)))
+        place = base if base and os.access(f"{base}/", os.W_OK) else None
+        new = Path(os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=place)))
         # The lock comes before the name by which others look for the dead; it is let go with the process.
         held = _lock(new)
         try:

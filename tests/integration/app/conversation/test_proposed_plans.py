@@ -17,7 +17,7 @@ from tests.integration.app.conversation.scripted_talk import ScriptedTalk
 from tests.integration.app.conversation.test_slash_plans import BUILD, CHECK, Answers
 from vibe.app.conversation.opening import AgentChange
 from vibe.app.conversation.runtime import Runtime
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.front.slash.plan_talk import PlanVerdict, VerdictKind
 
 RUN, DROP, LATER = (PlanVerdict(kind) for kind in (VerdictKind.RUN, VerdictKind.DROP, VerdictKind.LATER))
@@ -28,7 +28,7 @@ def proposal(value: dict[str, Any], call_id: str = "p1") -> Reply:
     return Reply(tool_calls=(ServedCall(name="propose_plan", arguments=json.dumps(value), id=call_id),))
 
 
-async def nobody(questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:  # noqa: ARG001
+async def nobody(questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:  # noqa: ARG001
     return None
 
 
@@ -91,7 +91,7 @@ async def test_a_refused_proposal_names_its_fields_and_is_mended(rig: Rig) -> No
         assert not talk.plans.is_taken
 
     refused = told(rig, 1)
-    assert "value.steps[0].verify: 'make' is not of type 'array'" in refused
+    assert "value.steps[0].verify: 'make' is not an array" in refused
     assert "value.steps[1]: 'mode' is a required property" in refused
     assert "dropped the plan" in told(rig)
     (proposed,) = rig.seen(PlanProposedEvent)

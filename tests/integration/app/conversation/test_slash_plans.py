@@ -8,10 +8,15 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import anyio
 import pytest
-from anyio import create_task_group, sleep, to_thread
+from anyio import create_task_group, sleep, sleep_forever, to_thread
 
-from ipc.events import PlanProposedEvent, PlanResumedEvent, PlanStartedEvent
+from ipc.commands import GivePrompt, Steer
+from ipc.control import send_command
+from ipc.events import Event, ModelStartedEvent, PlanProposedEvent, PlanResumedEvent, PlanStartedEvent
+from ipc.registry import Registry
+from ipc.sink import MemorySink
 from planner.store.folder import PlanFolder, plans_folder
 from tests.fakes.model_server import Reply, ServedCall
 from tests.integration.app.conversation.conftest import Rig
@@ -84,6 +89,7 @@ async def test_a_plan_fails_is_looked_at_and_gone_on_with(rig: Rig) -> None:
         status = await talk.do("/plan status")
         assert "build: Do build (completed)" in status
         assert "check: Do check (failed)" in status
+        assert "try again with: /retry check, or go on without it: /skip check" in status
         assert "check" in await talk.do("/plan show")
         plan_id = str(answers.ended[0].record.plan_id)
         assert (await talk.do("/plan list")).startswith(plan_id)
@@ -123,6 +129,44 @@ async def test_a_proposal_is_changed_saved_and_loaded_again(rig: Rig) -> None:
     assert [one["id"] for one in saved["steps"]] == both
     assert answers.asked == [["build"], both, both, both, both, ["build"], both]
     assert answers.ended == []
+
+
+async def test_a_comment_from_outside_changes_the_proposal_and_one_for_nobody_is_refused(rig: Rig) -> None:
+    """It comes as any command does, over the socket of the run that plans."""
+    proposed = anyio.Event()
+    oks: list[bool] = []
+
+    async with talking(rig) as talk:
+        answers = Answers(talk)
+
+        async def wait_for_ever(draft: PlanDraft) -> PlanVerdict:
+            answers.asked.append([step.id for step in draft.loaded.plan.steps])
+            if len(answers.asked) > 1:
+                return DROP
+            proposed.set()
+            await sleep_forever()
+            raise AssertionError
+
+        async def comment() -> None:
+            await proposed.wait()
+            runs = await to_thread.run_sync(Registry(rig.host.home).running)
+            run = next(each for each in runs if each.info.title == "Build it")
+            for command in (
+                Steer(text="for another", step_id="build"),
+                GivePrompt(text="see", images=("a.png",)),
+                GivePrompt(text="check it, too", by="page"),
+            ):
+                oks.append((await send_command(run, command)).ok)
+
+        talk.plans.accept = wait_for_ever
+        rig.server.enqueue(hand_in(BUILD), hand_in(BUILD, CHECK))
+        talk.begin(comment)
+        told = await talk.do("/plan Build it")
+
+    assert answers.asked == [["build"], ["build", "check"]]
+    assert oks == [False, False, True]
+    assert "page: check it, too" in told
+    assert "check it, too" in json.dumps(rig.server.requests[1].body)
 
 
 async def test_a_plan_that_ended_can_be_edited_no_more_and_saved(rig: Rig) -> None:
@@ -200,23 +244,33 @@ async def test_a_plan_is_expected_to_take_what_earlier_ones_took_and_keeps_that(
     assert resumed.expected == began.expected
 
 
+class Telling(MemorySink):
+    """Tells the planner something when it first asks a model."""
+
+    talk: ScriptedTalk | None = None
+    told = False
+
+    def publish(self, event: Event) -> None:
+        super().publish(event)
+        if isinstance(event, ModelStartedEvent) and self.talk and not self.told:
+            self.told = self.talk.plans.steer("mind the tests")
+
+
 async def test_a_model_that_plans_is_told_something(rig: Rig) -> None:
+    rig.events = events = Telling()
     async with talking(rig) as talk:
         answers = Answers(talk, DROP)
+        events.talk = talk
         look = Reply(tool_calls=(ServedCall(name="list_dir", arguments="{}"),))
         rig.server.enqueue(look, hand_in(BUILD))
         assert not talk.plans.steer("too early")
 
-        async def tell() -> None:
-            while not talk.plans.steer("mind the tests"):  # noqa: ASYNC110  a server in a thread
-                await sleep(0.01)
+        await talk.do("/plan Build it")
 
-        async with create_task_group() as tasks:
-            tasks.start_soon(tell)
-            await talk.do("/plan Build it")
         assert not talk.plans.steer("too late")
         told = json.dumps(rig.server.requests[-1].body)
 
+    assert events.told
     assert "mind the tests" in told
     assert answers.asked == [["build"]]
 

@@ -22,7 +22,7 @@ from vibe.view.plan_view import PlanView
 
 
 def read_back(home: Path, *sessions: str) -> list[PlanView]:
-    return plans_of(Registry(home), sessions or ("mine",))
+    return [each.view for each in plans_of(Registry(home), sessions or ("mine",))]
 
 
 async def paused(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -151,3 +152,19 @@ async def test_an_agent_is_found_by_its_id_and_reads_what_it_is_told_as_the_user
     said = [event for event in watcher.events if isinstance(event, UserMessageEvent) and event.origin == "steer"]
     assert [(event.text, event.by, event.subagent_step_id) for event in said] == [("Hurry", "Ana", "a")]
     assert not await session.steering.tell("a", "too late")
+
+
+async def test_the_temporary_folders_of_a_run_go_at_its_end_and_do_not_wait_for_the_garbage(tmp_path: Path) -> None:
+    temporary, document = tmp_path / "tmp", {"id": "a", "title": "A", "mode": "run", "command": "true"}
+    temporary.mkdir()
+    plan = {"version": 1, "goal": "g", "steps": [{**document, "verify": ['test -d "$TMPDIR"']}]}
+    host = Host(home=tmp_path / "home", environ={"PATH": os.environ["PATH"], "TMPDIR": str(temporary)})
+    options = PlanRunOptions(workdir=tmp_path, plan_folder=tmp_path)
+    session = await open_plan(load_plan(json.dumps(plan), where="plan.json"), options, host, Audience())
+    gc.disable()
+    try:
+        ended = await session.run()
+    finally:
+        gc.enable()
+    assert ended.status is PlanStatus.COMPLETED
+    assert list(temporary.iterdir()) == []

@@ -61,7 +61,7 @@ def test_what_waits_is_listed_with_the_command_that_answers(vibe_home: Path) -> 
     assert lines[2].startswith("  plan-1  Tidy up")
     assert "▓▓▓▓▓▓▓░░░░░░░  0/2" in lines[2]
     assert lines[3:] == [
-        "    ? run make  1 once  n no",
+        "    ? run make  y yes  n no",
         "      vibe events answer plan-1 request-1 ANSWER",
     ]
 

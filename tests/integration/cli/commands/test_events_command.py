@@ -133,6 +133,13 @@ def test_event_numbers_begin_at_one(surroundings: Surroundings) -> None:
     assert "must be an event number, 1 or more, not '0'" in surroundings.err.getvalue()
 
 
+@pytest.mark.parametrize("text", ["root:x:0\n", '{"a": 1}\n', "[]\n", "\udcff\n"])
+def test_tail_of_a_file_that_is_no_journal_is_wrong_use(surroundings: Surroundings, tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").write_text(text, errors="surrogateescape")
+    assert surroundings.run("tail", str(tmp_path / "file"), "--output", "json") == 2
+    assert "its line 1 is no event; give the path of a journal.jsonl" in surroundings.err.getvalue()
+
+
 def test_tail_follows_the_only_run_to_its_end(vibe_home: Path, bus: EventBus) -> None:
     publish(bus, 1)
     tail = start(vibe_home, "tail", "--from", "1", "--output", "json")

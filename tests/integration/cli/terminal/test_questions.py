@@ -29,7 +29,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.live_tree import LiveTree
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.cli.terminal.prompt_queue import PromptQueue
-from vibe.core.tools.questions import Answer, Choice, Question
+from vibe.core.tools.questions import Choice, Question, QuestionAnswer
 
 AUTH = Question(
     question="Which one?",
@@ -114,7 +114,7 @@ async def test_an_arrow_key_is_not_the_escape_key(person: Person) -> None:
 
     given = await person.answers(lambda: ask([AUTH]), "own\x1b[D words\n")
 
-    assert given == [Answer(question="Which one?", answer="own words", is_other=True)]
+    assert given == [QuestionAnswer(question="Which one?", answer="own words", is_other=True)]
 
 
 async def test_the_person_sees_whose_question_it_is(person: Person) -> None:
@@ -222,7 +222,7 @@ async def test_a_cancelled_question_is_withdrawn_and_the_next_one_asked(person: 
         await person.terminal.see(PROMPT)
         group.cancel_scope.cancel()
 
-    assert await person.answers(lambda: ask([TESTS]), "1\n") == [Answer(question="Which tests?", answer="unit")]
+    assert await person.answers(lambda: ask([TESTS]), "1\n") == [QuestionAnswer(question="Which tests?", answer="unit")]
 
 
 async def test_a_terminal_that_is_gone_declines(tmp_path: Path) -> None:

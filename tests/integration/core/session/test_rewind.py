@@ -2,18 +2,20 @@ from __future__ import annotations
 
 import errno
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.unprivileged import folder_of_nobody
+from tests.fakes.waiting import until
 from tests.integration.core.session.repository import ENVIRON, content, git, repository, snapshots, write
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.session.errors import SnapshotError
 from vibe.core.session.folder import SavedSession, SessionFolder, SessionLoader, SessionMeta, Transcript
 from vibe.core.session.rewind import RewindManager, turn_starts
-from vibe.core.session.snapshots import MOST_BYTES
+from vibe.core.session.snapshots import MOST_BYTES, SETTLED_NS
 from vibe.system.errors import UsageError
 
 EARLIER = Path(__file__).parent / "earlier"
@@ -308,6 +310,26 @@ def test_a_folder_with_files_that_nobody_recorded_stays_and_is_not_said_to_be_go
 
     assert (report.files.deleted, dict(report.files.skipped)) == (("gone/c.txt", "made/b.txt"), {})
     assert content(story.root) == {"a.txt": "one", ".gitignore": "*.log\n", "made/x.log": "noise"}
+
+
+def test_what_was_ignored_is_no_file_that_the_agent_has_made_once_it_is_listed(tmp_path: Path) -> None:
+    story = Story(tmp_path, repository(tmp_path / "w", {"a.txt": "one", "src/b.txt": "b", ".gitignore": "*.local\n"}))
+    write(story.root, {"own.local": "mine", "src/deep.local": "mine, too"})
+    made = (story.root / "src" / "deep.local").stat().st_ctime_ns
+    until(lambda: time.time_ns() > made + 2 * SETTLED_NS)
+
+    def show() -> None:
+        write(story.root, {".gitignore": "", "new.txt": "agent"})
+        (story.root / "src").rename(story.root / "lib")
+
+    story.prompt("first", show)
+    story.prompt("second", lambda: write(story.root, {"own.local": "changed"}))
+    report = story.manager.rewind(story.saved, 0)
+
+    assert report.files.deleted == ("lib/b.txt", "new.txt")
+    assert content(story.root) == {
+        "a.txt": "one", "src/b.txt": "b", ".gitignore": "*.local\n", "own.local": "mine", "lib/deep.local": "mine, too"
+    }  # fmt: skip
 
 
 def test_where_a_disk_has_no_room_for_copies_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,16 @@ def test_it_goes_with_the_process(tmp_path: Path) -> None:
         assert folder.name.startswith(PREFIX)
         process.communicate("")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("base", ["missing/folder", "file"])
+def test_where_no_folder_can_be_made_the_systems_own_place_is_taken(tmp_path: Path, base: str) -> None:
+    (tmp_path / "file").touch()
+    owner = Owner()
+    folder = temporary_folder(str(tmp_path / base), owner)
+    assert folder.parent == Path(tempfile.gettempdir()).resolve()
+    del owner
+    assert not folder.exists()
 
 
 def test_it_goes_with_its_owner(tmp_path: Path) -> None:

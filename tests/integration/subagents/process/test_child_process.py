@@ -27,7 +27,7 @@ from planner.plan.loader import load_plan
 from planner.plan.status import PlanStatus
 from planner.store.folder import ApprovalSetting, PlanRunOptions
 from subagents.process.protocol import Hello, encode
-from tests.fakes.mcp_peers import PEN, left_over
+from tests.fakes.mcp_peers import FAULTY, left_over
 from tests.fakes.step_links import Person
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
@@ -132,7 +132,7 @@ async def test_subagents_are_started_in_the_steps_process_and_counted_over_all_s
 
 async def test_a_steps_process_has_servers_of_its_own_and_takes_them_with_it(tmp_path: Path, vibe_home: Path) -> None:
     call = {"tool_calls": [{"name": "pen_echo", "arguments": {"text": "hi"}}]}
-    server = json.dumps([*PEN, "stdio", str(tmp_path)])
+    server = json.dumps([*FAULTY, "none", str(tmp_path)])
     table = f'[[mcp_servers]]\nname = "pen"\ntransport = "stdio"\ncommand = {server}\nstartup_timeout_sec = 30.0\n'
     configure(vibe_home, {"a": {"turns": [call, {"text": "done"}]}}, more=table)
     seen = MemorySink()

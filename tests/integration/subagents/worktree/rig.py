@@ -13,7 +13,7 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from ipc.sink import MemorySink
-from subagents.executor import StepResult, StepTask, StopSignal
+from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from subagents.worktree.executor import WorktreeExecutor
 from subagents.worktree.lifecycle import WorktreePlace
 from subagents.worktree.repository import Repository, open_repository
@@ -34,6 +34,15 @@ def environment() -> dict[str, str]:
     """Variables without the settings of whoever runs the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return {**kept, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+
+async def set_up(inner: StepExecutor, task: StepTask, stop: StopSignal) -> StepResult | None:
+    """Have an executor run the commands of a step's worktree; a result if one does not complete."""
+    for job in task.setup_jobs(task.setup):
+        done = await inner.run(job, stop)
+        if done.outcome is not Outcome.COMPLETED:
+            return done if done.outcome is Outcome.INTERRUPTED else job.setup_failed(done)
+    return None
 
 
 class EditingExecutor:

@@ -10,7 +10,7 @@ import pytest
 from ipc.events import WarningEvent
 from subagents.executor import StepResult, StepTask, StopSignal
 from tests.fakes.unprivileged import folder_of_nobody
-from tests.integration.subagents.worktree.rig import Edit, EditingExecutor, Rig, shell, worktree_task, writes
+from tests.integration.subagents.worktree.rig import Edit, EditingExecutor, Rig, set_up, shell, worktree_task, writes
 from vibe.core.messages import NeverStop, Outcome
 
 FILES = {"a.txt": "a\n", "b.txt": "b\n", "dir/c.txt": "c\n"}
@@ -23,8 +23,10 @@ class CutOff(EditingExecutor):
         super().__init__({})
         self.conversation = conversation
 
-    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:  # noqa: ARG002  the port
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Work, or half of it."""
+        if (ended := await set_up(self, task, stop)) is not None:
+            return ended
         self.tasks.append(task)
         for name in ("b.txt", "new.txt"):
             async with await anyio.open_file(Path(task.workdir or "") / name, "a") as file:

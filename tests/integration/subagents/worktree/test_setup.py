@@ -10,7 +10,16 @@ from anyio import to_thread
 
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.worktree.executor import WorktreeExecutor
-from tests.integration.subagents.worktree.rig import EditingExecutor, Rig, git, run, shell, worktree_task, writes
+from tests.integration.subagents.worktree.rig import (
+    EditingExecutor,
+    Rig,
+    git,
+    run,
+    set_up,
+    shell,
+    worktree_task,
+    writes,
+)
 from vibe.core.messages import NeverStop, Outcome
 
 
@@ -21,6 +30,8 @@ class RunningExecutor(EditingExecutor):
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Run, or edit."""
+        if (ended := await set_up(self, task, stop)) is not None:
+            return ended
         if not task.conversation.startswith("setup"):
             return await super().run(task, stop)
         self.tasks.append(task)

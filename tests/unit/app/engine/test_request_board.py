@@ -17,9 +17,9 @@ from ipc.events import (
     PlanPausedEvent,
     QuestionEvent,
 )
-from vibe.app.engine.request_board import Company, RequestBoard
+from vibe.app.engine.request_board import AN_HOUR, Absentee, Company, RequestBoard
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.questions import Question, QuestionAnswer, UnansweredError
 
 AUTH = Question.model_validate({
     "question": "Which one?",
@@ -57,9 +57,9 @@ class Person:
         await self._spoken()
         return ApprovalAnswer(allow=False, reason="mine")
 
-    async def ask(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer]:  # noqa: ARG002
+    async def ask(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer]:  # noqa: ARG002
         await self._spoken()
-        return [Answer(question=each.question, answer="Cookies") for each in questions]
+        return [QuestionAnswer(question=each.question, answer="Cookies") for each in questions]
 
     async def _spoken(self) -> None:
         self.asked.set()
@@ -278,7 +278,7 @@ ASKED = ApprovalRequestEvent(
     subagent_id="a1",
     subagent_step_id="build",
 )
-QUESTIONED = QuestionEvent(request_id="question1", questions=(), session_id="s")
+QUESTIONED = QuestionEvent(request_id="question1", questions=(AUTH.model_dump(mode="json"),), session_id="s")
 OPENED = PlanDecisionEvent(decision_id="db", question="Which database?", options=("pg", "files"), plan_id="p", ts=7.0)
 
 
@@ -295,7 +295,7 @@ async def test_a_request_that_is_announced_and_about_to_be_asked_is_listed_and_a
         replies.append(await board.list_open(Requests()))
         replies.append(await board.answer(AnswerQuestion(request_id="abcd", answers=(("JWT",),))))
 
-    answered: Sequence[Answer] | None = None
+    answered: Sequence[QuestionAnswer] | None = None
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(list_and_answer)
@@ -304,15 +304,16 @@ async def test_a_request_that_is_announced_and_about_to_be_asked_is_listed_and_a
             answered = await board.ask([AUTH], "abcdef12")
 
     assert [reply.message for reply in replies] == ["1 request is open", "answered (JWT)"]
-    assert answered == [Answer(question="Which one?", answer="JWT", by="control")]
+    assert answered == [QuestionAnswer(question="Which one?", answer="JWT", by="control")]
 
 
 async def test_everything_open_is_listed_with_what_an_answer_needs() -> None:
     board = RequestBoard()
-    hear(board, ASKED, QUESTIONED, OPENED)
+    asked = structs.replace(ASKED, arguments={"command": "make"}, summary="bash: make", covers=("bash:make",))
+    hear(board, asked, QUESTIONED, OPENED)
     replies: list[Reply] = []
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(board.approve, asking(covers=("bash:make",)))
+        tasks.start_soon(board.approve, asked)
         tasks.start_soon(board.ask, [AUTH], "question1")
         await anyio.wait_all_tasks_blocked()
         replies.append(await board.list_open(Requests()))
@@ -345,7 +346,7 @@ async def test_a_decision_is_open_until_it_is_taken_or_its_plan_stops(over: Even
     hear(board, OPENED, PlanDecisionEvent(decision_id="db", question="?", options=("a",), plan_id="another"))
     assert len(board.open) == 2
     hear(board, over)
-    assert [request.origin.plan_id for request in board.open] == ["another"]
+    assert [request.plan_id for request in board.open] == ["another"]
 
 
 async def test_each_kind_is_answered_by_its_own_command() -> None:
@@ -356,3 +357,29 @@ async def test_each_kind_is_answered_by_its_own_command() -> None:
     assert approved.message == "request question1 is a question: answer it with 'answer'"
     answered = await board.answer(AnswerQuestion(request_id="db", answers=(("pg",),)))
     assert answered.message == "request db is a decision: answer it with 'decide'"
+
+
+async def test_who_is_away_leaves_the_answers_to_others_for_a_while() -> None:
+    over = anyio.Event()
+    away = Absentee(over.wait, "too late", by="timeout")
+    board = RequestBoard(away, away.answer)
+    answers: list[ApprovalAnswer] = []
+
+    async def ask(request_id: str) -> None:
+        answers.append(await board.approve(asking(request_id)))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask, "first")
+        await anyio.wait_all_tasks_blocked()
+        assert (await board.answer(yes("first"))).ok
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask, "second")
+        over.set()
+
+    assert [(one.allow, one.by, one.reason) for one in answers] == [
+        (True, "control", "because"),
+        (False, "timeout", "too late"),
+    ]
+    with pytest.raises(UnansweredError, match="too late"):
+        await board.ask([AUTH])
+    assert (AN_HOUR.reason, AN_HOUR.by) == ("no answer within an hour", "timeout")

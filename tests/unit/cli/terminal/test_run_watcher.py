@@ -80,16 +80,8 @@ def test_a_transcript_shows_what_was_told_said_done_and_printed() -> None:
     watcher = after(view, "2", "t")
     lines = shown(watcher, view, height=30)
     assert lines[0] == " s2: Step 2 · in_progress · bash ls › the last"  # noqa: RUF001  a mark
-    assert lines[1:8] == [
-        "> do it",
-        "… let me see",
-        "● I look.",
-        "  Then I act.",
-        "▸ bash ls",
-        "  … 13 lines above",
-        "  a line",
-    ]
-    assert lines[-3:] == ["  the last", "! careful", " ↑↓: scroll · Esc: back · q: back"]
+    assert lines[1:8] == ["> do it", "thought", "let me see", "I look.", "Then I act.", "▸ bash ls", "  │ a line"]
+    assert lines[-3:] == ["  │ the last", "careful", " ↑↓: scroll · Esc: back · q: back"]
 
 
 def test_a_transcript_is_scrolled_no_further_than_it_goes() -> None:
@@ -115,7 +107,7 @@ def test_a_diff_is_shown_for_an_edit_and_a_denial_is_said() -> None:
         tool="edit",
         status="ok",
         content="x",
-        diff="--- a\n+++ b\n@@ @@\n-one\n+two",
+        diff="--- a\n+++ b\n@@ -1 +1 @@\n-one\n+two",
         duration_s=0.5,
         **WHO,
     )
@@ -123,9 +115,15 @@ def test_a_diff_is_shown_for_an_edit_and_a_denial_is_said() -> None:
     call = e.ToolCallEvent(tool_call_id="d", tool="bash", arguments={}, summary="rm", ts=7.0, **WHO)
     view = view_of(*STORY, edit, call, denied)
     lines = shown(after(view, "2", "t"), view, height=30)
-    at = lines.index("✓ bash ls  0.5 s")
-    assert lines[at + 1 : at + 4] == ["  @@ @@", "  -one", "  +two"]
-    assert lines[-3:-1] == ["✗ rm  (denied)", "  Denied: no"]
+    at = next(at for at, line in enumerate(lines) if line.startswith("✓ bash ls") and line.endswith("0.5 s"))
+    assert [line.split() for line in lines[at + 1 : at + 4]] == [
+        ["b", "(was", "a)"],
+        ["1", "-", "one"],
+        ["1", "+", "two"],
+    ]
+    assert lines[-3].startswith("⊘ rm ")
+    assert lines[-3].endswith("denied")
+    assert lines[-2] == "  │ Denied: no"
 
 
 def test_a_run_without_a_plan_shows_its_own_agent() -> None:

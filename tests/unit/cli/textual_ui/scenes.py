@@ -39,6 +39,7 @@ from tests.fakes.reviews import SHOP, FakeReview
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from vibe.app.engine.host import Host
 from vibe.app.first_use.flow import FirstUse
+from vibe.app.plan.looking_back import PastPlan
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
@@ -114,7 +115,7 @@ class Stage:
 
     async def settle(self) -> None:
         """Wait until everything is drawn."""
-        for _ in range(4):
+        for _ in range(2):
             await self.pilot.pause()
 
     async def look(self, size: tuple[int, int], theme: str) -> None:
@@ -124,8 +125,8 @@ class Stage:
         await self.rest()
 
     async def rest(self) -> None:
-        """Wait until no widget puts off what it is to draw any more."""
-        await self.settle()
+        """Wait until no widget puts off what it is to draw any more, and every panel takes keys."""
+        await self.until(lambda: not any(panel.asleep for panel in self.app.screen.query(PanelFrame)))
         await self.pilot.pause(PUT_OFF)
         await self.settle()
 
@@ -967,7 +968,7 @@ async def paused(on: Stage) -> None:
         apply(earlier, event)
     saved = SavedPart((UserMessage(content="Fix the tests"), AssistantMessage(content="Both tests pass.")))
     about = structs.replace(ScriptedChat().about, session_id=SESSION, saved=saved)
-    on.app.chat_screen.opened(ScriptedChat(about=about), "", list(earlier.plans.values()))
+    on.app.chat_screen.opened(ScriptedChat(about=about), "", [PastPlan(plan, None) for plan in earlier.plans.values()])
     ahead = {LEFT.plan_id: e.Expectation(seconds=50.0, tokens=40_000, cost_usd=0.11)}
     project = structs.replace(PROJECT, left=[structs.replace(LEFT, status=PlanStatus.PAUSED, reason="left")])
     on.app.chat_screen.start.tell(structs.replace(SEAT, project=structs.replace(project, to_go=ahead)))

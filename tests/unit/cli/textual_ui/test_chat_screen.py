@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from anyio import create_task_group, to_thread
+from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
-from textual.events import Key
+from textual.events import Key, Paste
+from textual.message import Message
 from textual.pilot import Pilot
 
 from ipc import events as e
 from tests.unit.cli.textual_ui.controllers.test_app_controller import ScriptedChat
 from tests.unit.cli.textual_ui.panels.stage import request
+from tests.unit.cli.textual_ui.panels.test_proposal_panel import proposal
 from tests.unit.cli.textual_ui.scenes import NOW, PROJECT, SEAT, made_app
-from vibe.cli.textual_ui.app import VibeApp
+from vibe.cli.textual_ui.app import PATIENCE, VibeApp
 from vibe.cli.textual_ui.chat_screen import BUSY_HINT, HINT, PLAN_HINT
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CompletionPopup
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.overview.ticker import Ticker
 from vibe.cli.textual_ui.overview.working_line import WorkingLine
+from vibe.cli.textual_ui.panels.panel_frame import PanelFrame
 from vibe.cli.textual_ui.state_store import ScreenPhase
 from vibe.core.tools.ports import ApprovalAnswer
 
@@ -61,6 +65,114 @@ async def test_letters_are_keys_of_the_chat_once_an_entry_is_marked_and_else_wor
         assert screen.log_view.has_focus
         await pilot.press(*"make")
         assert screen.prompt.text == "make"
+
+
+async def test_of_a_prompt_that_comes_at_once_while_an_entry_is_marked_no_letter_is_a_key(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        await pilot.press("tab")
+        for letter in "second job":
+            app.post_message(Key("space" if letter == " " else letter, letter))
+        await pilot.pause()
+        assert (app.chat_screen.prompt.text, app.clipboard) == ("second job", "")
+
+
+async def test_a_prompt_and_enter_that_come_at_once_while_the_chat_has_the_keys_are_sent_whole(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot, chat):
+        app.controller.opened(chat, "")
+        app.chat_screen.log_view.focus()
+        await pilot.pause()
+        wanted = "find the question number 4711, with all its answers"
+        for letter in wanted:
+            app.post_message(Key("space" if letter == " " else letter, letter))
+            await checkpoint()  # some are on their way to the chat when the first one has gone to the line
+        app.post_message(Key("enter", "\r"))
+        await pilot.pause()
+        assert (chat.done, app.chat_screen.prompt.text) == ([("send", wanted)], "")
+
+
+def at_once(app: VibeApp, *keys: str) -> None:
+    for key in keys:
+        app.post_message(Key("space" if key == " " else key, key if len(key) == 1 else None))
+
+
+async def test_keys_that_come_at_once_go_where_the_key_before_them_led(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot, chat):
+        app.controller.opened(chat, "")
+        call = LogEntry("call", "one\ntwo", title="bash ls", status="ok")
+        app.chat_screen.log_view.append(call)
+        prompt = app.chat_screen.prompt
+        await pilot.pause()
+        for keys, typed, is_folded in (
+            (("ctrl+up", "enter"), "", False),  # the chat has the keys now
+            (("escape", *"back at it"), "back at it", False),
+            (("ctrl+c", "ctrl+up", "enter", "enter"), "", False),
+            (("enter", "x", "ctrl+up", "enter", "y"), "xy", False),
+            ((*"z", "ctrl+c", "tab", "tab", *"tab tab"), "tab tab", False),
+        ):
+            at_once(app, *keys)
+            await pilot.pause()
+            assert (prompt.text, call.folded) == (typed, is_folded), keys
+        assert {did for did, _ in chat.done} == {"interrupt"}
+
+
+async def test_letters_that_come_at_once_after_r_are_the_sentence_for_a_proposed_plan_and_no_keys(
+    tmp_path: Path,
+) -> None:
+    answers: list[tuple[str, str]] = []
+    async with opened(tmp_path) as (app, pilot, _), create_task_group() as group:
+
+        async def ask() -> None:
+            answers.append(await app.chat_screen.asked_about(proposal(), "{}"))
+
+        group.start_soon(ask)
+        while not any(panel.is_attached and not panel.asleep for panel in app.screen.query(PanelFrame)):
+            await pilot.pause(0.01)
+        at_once(app, "r", *"ade", "enter")
+        while not answers:
+            await pilot.pause(0.01)
+    assert answers == [("revise", "ade")]
+
+
+@pytest.mark.parametrize("enter", ["enter", "ctrl+j"])
+async def test_what_is_typed_before_there_is_a_screen_waits_for_it_in_its_order(tmp_path: Path, enter: str) -> None:
+    app = await to_thread.run_sync(made_app, "textual-dark", tmp_path)
+    at_once(app, *"early words", enter, *"more")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert [line.text for line in app.store.screen.queued] == ["early words"]
+        assert app.chat_screen.prompt.text.strip() == "more"
+
+
+async def test_ctrl_d_that_comes_at_once_behind_a_letter_does_not_leave(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        at_once(app, "a", "ctrl+d")
+        await pilot.pause()
+        assert (app.chat_screen.prompt.text, app.store.screen.phase) == ("a", ScreenPhase.READY)
+
+
+async def test_what_is_pasted_while_the_chat_has_the_keys_comes_into_the_line_in_its_order(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        app.chat_screen.log_view.focus()
+        await pilot.pause()
+        at_once(app, "a")
+        app.post_message(Paste("pasted"))
+        at_once(app, "z")
+        await pilot.pause()
+        assert app.chat_screen.prompt.text == "apastedz"
+
+
+async def test_a_key_that_is_lost_on_its_way_holds_the_next_ones_up_for_a_moment_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as (app, pilot, _):
+        monkeypatch.setattr(PromptArea, "post_message", _losing(PromptArea.post_message))
+        at_once(app, "left", *"abc")
+        await pilot.pause(PATIENCE + 0.2)
+        assert app.chat_screen.prompt.text == "abc"
+
+
+def _losing(post: Callable[[PromptArea, Message], bool]) -> Callable[[PromptArea, Message], bool]:
+    return lambda area, message: True if isinstance(message, VibeApp.Passed) else post(area, message)
 
 
 async def test_the_chat_is_scrolled_from_the_line_and_typing_goes_back_to_its_end(tmp_path: Path) -> None:
@@ -172,6 +284,26 @@ async def test_an_open_request_answers_to_its_keys_from_wherever_the_keys_go(
         assert screen.prompt.text == ""
         await pilot.press("a")
         assert screen.prompt.text == "a"
+
+
+async def test_a_request_says_which_item_of_a_list_it_is_for(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot, _), create_task_group() as group:
+        known: dict[str, Any] = {"plan_id": "plan", "ts": NOW - 14}
+        listed, item = replace(STEP, title="Move ${item}"), e.ItemOutline(id="one-790c2794", key="a", title="Move a.py")
+        asked = replace(request(), plan_id="plan", subagent_id="agent", subagent_step_id=item.id)
+        for event in (
+            e.PlanStartedEvent(goal="Move all", steps=(listed,), **known),
+            e.PlanUnfoldedEvent(step_id=listed.id, children=(item,), items="0", **known),
+            asked,
+        ):
+            app.store.publish(event)
+        app.store.flush()
+        group.start_soon(app.chat_screen.requests.approve, asked)
+        await pilot.pause()
+        (pending,) = app.chat_screen.requests.pending
+        assert pending.step_name == "Move a.py"
+        assert app.store.view.asking_step(asked.request_id) == item.id
+        group.cancel_scope.cancel()
 
 
 async def test_who_types_a_prompt_goes_on_typing_when_a_request_comes(tmp_path: Path) -> None:

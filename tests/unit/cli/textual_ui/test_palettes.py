@@ -6,7 +6,16 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from vibe.cli.textual_ui.palettes import DARK, LIGHT, SIXTEEN, background_told, following, listed, seems_dark
+from vibe.cli.textual_ui.palettes import (
+    DARK,
+    LIGHT,
+    SIXTEEN,
+    background_told,
+    following,
+    has_few_colours,
+    listed,
+    seems_dark,
+)
 from vibe.cli.textual_ui.readable import GROUNDS, MUTED, TEXTS, contrast, readable
 
 DIFF = 0.12
@@ -34,8 +43,22 @@ def test_what_is_chosen_or_at_work_has_no_colour_of_what_needs_a_person(theme: T
 def test_a_palette_follows_what_the_terminal_says_of_itself() -> None:
     assert following(is_dark=False).background == LIGHT.background
     assert following(is_dark=True).variables == DARK.variables
-    assert following(is_dark=True, terminal="linux").variables == SIXTEEN.variables
-    assert following(is_dark=True, terminal="xterm-256color").variables == DARK.variables
+    assert following(is_dark=True, has_few=True).variables == SIXTEEN.variables
+
+
+@pytest.mark.parametrize(
+    ("term", "told", "has_few"),
+    [
+        ("linux", "", True),
+        ("xterm", "", True),
+        ("screen", "", True),
+        ("xterm", "truecolor", False),
+        ("xterm-256color", "", False),
+        ("", "", False),
+    ],
+)
+def test_a_terminal_that_is_drawn_with_16_colours_has_our_palette_of_16(term: str, told: str, has_few: bool) -> None:  # noqa: FBT001  a case
+    assert has_few_colours({"TERM": term, "COLORTERM": told}) is has_few
     assert background_told("\x1b]10;rgb:0/0/0") is None
     assert background_told("\x1b]11;rgb:zz/0/0") is None
 

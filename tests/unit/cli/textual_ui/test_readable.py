@@ -9,7 +9,18 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
-from vibe.cli.textual_ui.readable import ASCII, GROUNDS, MUTED, STILL, TEXTS, Groundless, Signs, contrast, readable
+from vibe.cli.textual_ui.readable import (
+    ASCII,
+    GROUNDS,
+    MUTED,
+    STILL,
+    TEXTS,
+    Restyled,
+    Signs,
+    contrast,
+    groundless,
+    readable,
+)
 
 OWN_PALETTE = [name for name in BUILTIN_THEMES if "ansi" in name]
 """Themes whose colours are the terminal's."""
@@ -52,6 +63,6 @@ def test_without_motion_nothing_turns() -> None:
 
 def test_in_a_terminals_own_palette_a_diff_has_no_ground_and_a_mark_keeps_its() -> None:
     styles = [Style.parse("green on green"), Style.parse("bold red"), Style.parse("black on white")]
-    shown = Groundless().apply([Segment("text", style) for style in styles], Color(0, 0, 0))
+    shown = Restyled(groundless).apply([Segment("text", style) for style in styles], Color(0, 0, 0))
 
     assert [segment.style for segment in shown] == [Style.parse("green on default"), *styles[1:]]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vibe.core.config.layers import InvalidConfigError
-from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
+from vibe.core.config.loader import ConfigRequest, GivenSettings, LoadedConfig, load_config
 from vibe.system.errors import ConfigError
 
 
@@ -41,6 +41,7 @@ class Surroundings:
         *,
         environ: dict[str, str] | None = None,
         flags: dict[str, Any] | None = None,
+        given: GivenSettings | None = None,
         workdir: Path | None = None,
         trust: bool = True,
     ) -> LoadedConfig:
@@ -50,6 +51,7 @@ class Surroundings:
                 workdir=workdir or self.project,
                 environ={"HOME": str(self.user_home), **(environ or {})},
                 flags=flags or {},
+                given=given,
                 trust_workdir=trust,
             )
         )

@@ -224,3 +224,17 @@ def test_settings_of_mistral_vibe_that_are_elsewhere_here_have_their_effect(surr
     surroundings.user_file(f'{theirs}[ui]\ntheme = "gruvbox"\n')
     assert surroundings.load().config.ui.theme == "gruvbox"
     assert read_settings(surroundings.home).theme == "gruvbox"
+
+
+def test_a_project_that_is_trusted_names_no_installed_packages(surroundings: Surroundings) -> None:
+    surroundings.user_file('[ipc]\nlisteners = ["mine"]\n')
+    surroundings.project_file(
+        '[ipc]\nlisteners = ["theirs"]\n[[providers]]\nname = "p"\nbackend = "theirs"\napi_base = "http://x"\n'
+    )
+    loaded = surroundings.load()
+    assert loaded.config.ipc.listeners == ("mine",)
+    assert [one.backend for one in loaded.config.providers if one.name == "p"] == ["generic"]
+    assert [warning.partition(":")[2].split(" has no effect")[0] for warning in loaded.warnings] == [
+        "2: ipc.listeners",
+        "5: providers[p].backend",
+    ]

@@ -28,8 +28,8 @@ def test_an_untrusted_project_is_not_loaded_and_that_is_said(surroundings: Surro
     assert loaded.config.active_model == "devstral-2"
     assert loaded.warnings == (
         (
-            "~/code/project/.vibe was not loaded: ~/code/project is not a trusted folder; run with --trust to load it this "
-            "time, or trust the folder with `vibe trust add`"
+            "~/code/project/.vibe (config.toml) was not loaded: ~/code/project is not a trusted folder; run with --trust to "
+            "load it this time, or trust the folder with `vibe trust add`"
         ),
     )
 
@@ -156,8 +156,8 @@ def test_everything_that_teaches_is_named_in_one_sentence(surroundings: Surround
 
     (warning,) = surroundings.load(trust=False, workdir=inner).warnings
     assert warning.startswith(
-        "~/code/project/.vibe, ~/code/project/inner/AGENTS.md, ~/code/project/AGENTS.md, ~/code/project/.agents were not "
-        "loaded: ~/code/project and ~/code/project/inner are not trusted folders; run with --trust"
+        "~/code/project/.vibe (config.toml), ~/code/project/inner/AGENTS.md, ~/code/project/AGENTS.md, "
+        "~/code/project/.agents were not loaded: ~/code/project and ~/code/project/inner are not trusted folders; run with --trust"
     )
     assert surroundings.load(trust=True, workdir=inner).warnings == ()
     _trust(surroundings, surroundings.project)
@@ -172,7 +172,9 @@ def test_a_trusted_folder_in_an_untrusted_project_leaves_out_what_is_above(surro
     store = _trust(surroundings, inner)
     reason = store.untrusted_reason(inner)
     assert reason is not None
-    assert reason.startswith("~/code/project/.vibe was not loaded: ~/code/project is not a trusted folder")
+    assert reason.startswith(
+        "~/code/project/.vibe (config.toml) was not loaded: ~/code/project is not a trusted folder"
+    )
 
 
 def test_empty_folders_teach_nothing_and_hide_no_others(surroundings: Surroundings) -> None:

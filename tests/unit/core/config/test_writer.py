@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vibe.core.config.writer import ConfigWriter, parse_key
+from vibe.core.config.schema import parse_key
+from vibe.core.config.writer import ConfigWriter
 from vibe.system.errors import ConfigError
 
 FILE = """\

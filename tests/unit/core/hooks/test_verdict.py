@@ -22,6 +22,7 @@ from vibe.shell.process.port import CommandResult
         (hook_run(exit_code=0, stdout='{"decision": "deny", "reason": "r"}'), HookVerdict(blocked=True, reason="r")),
         (hook_run(exit_code=0, stdout='{"decision": "Block"}'), HookVerdict(blocked=True)),
         (hook_run(exit_code=0, stdout='{"decision": "approve"}'), HookVerdict()),
+        (hook_run(exit_code=0, stdout='{"message": "half \\ud800"}'), HookVerdict(message="half ?")),
         (hook_run(exit_code=0, stdout='{"message": "run the formatter"}'), HookVerdict(message="run the formatter")),
         (hook_run(exit_code=0, stdout='{"continue": false, "stopReason": "x"}'), HookVerdict(blocked=True, reason="x")),
         (
@@ -50,6 +51,8 @@ def test_verdicts(run: CommandResult, verdict: HookVerdict) -> None:
         (hook_run(exit_code=127), "exited with 127"),
         (hook_run(exit_code=0, stdout='{"decision": "de'), "invalid JSON"),
         (hook_run(exit_code=0, stdout='{"decision": "denny"}'), "unknown decision 'denny'"),
+        (hook_run(exit_code=0, stdout='{"decision": 3}'), r"unknown decision \(None, 3\)"),
+        (hook_run(exit_code=0, stdout='{"decision": ["deny"]}'), r"unknown decision \(None, \['deny'\]\)"),
         (
             hook_run(exit_code=0, stdout='{"hook_specific_output": {"tool_input": "ls"}}'),
             "tool_input that is not a JSON",

@@ -200,13 +200,16 @@ def test_of_torn_meta_data_what_is_whole_is_kept(tmp_path: Path, share: float) -
     assert SessionLoader(tmp_path).last_of(Path("/w/\u00e4")).meta.model == "m"
 
 
-def test_files_of_a_workspace_that_is_not_known_are_not_rewound(tmp_path: Path) -> None:
-    kept_session(tmp_path, b"")
+@pytest.mark.parametrize("meta", [b"", b'{"version": 1, "session_id": "a", "workspace": "/w\\u0000"}'])
+def test_files_of_a_workspace_that_is_not_known_are_not_rewound(tmp_path: Path, meta: bytes) -> None:
+    kept_session(tmp_path, meta)
     manager = RewindManager(tmp_path, {})
 
     with pytest.raises(SnapshotError, match=r"the workspace is not known.*--resume"):
         manager.rewind(SessionLoader(tmp_path).find("a"), 0)
     assert manager.rewind(SessionLoader(tmp_path).find("a"), 0, files=False).messages == 0
+    with pytest.raises(UsageError, match="no session to continue"):
+        SessionLoader(tmp_path).last_of(tmp_path / "elsewhere")
 
 
 def test_neither_a_newer_file_nor_one_without_messages_is_made_again(tmp_path: Path) -> None:

@@ -121,6 +121,13 @@ async def test_what_has_to_be_done_once_a_command_has_ended_is_done_and_told(tmp
     assert done == ["sleep" not in line]
 
 
+async def test_what_a_command_left_running_is_told_when_it_has_ended(tmp_path: Path) -> None:
+    async with background_commands() as commands:
+        handle = await start(commands, tmp_path, "sleep 300 & echo started")
+        code, text = await ended(commands, handle)
+    assert (code, text) == (0, "started\n[1 process left running was stopped when the command ended: sleep]")
+
+
 async def test_start_and_end_are_announced_without_secrets(tmp_path: Path) -> None:
     sink = MemorySink()
     async with background_commands() as commands:

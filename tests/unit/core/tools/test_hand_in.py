@@ -52,8 +52,8 @@ async def test_the_model_is_told_every_problem_and_may_try_again(tmp_path: Path)
 
     refused = next(message for message in agent.transcript.messages if isinstance(message, ToolMessage))
     assert refused.status == "error"
-    assert "value.files[0]: 1 is not of type 'string'" in refused.content
-    assert "value.files[1]: 2 is not of type 'string'" in refused.content
+    assert "value.files[0]: 1 is not a string" in refused.content
+    assert "value.files[1]: 2 is not a string" in refused.content
     assert (result.outcome, result.output, result.text) == (Outcome.COMPLETED, GOOD, "Two files.")
 
 

@@ -36,6 +36,7 @@ def test_a_schema_has_no_problem(schema: dict[str, Any]) -> None:
         ({"pattern": "["}, ("pattern",), "'['"),
         ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, ("properties", "a", "$ref"), "'#/$defs/gone' leads nowhere"),
         ({"$ref": "https://example.org/schema.json"}, ("$ref",), "leads nowhere in this schema"),
+        ({"items": {"$dynamicRef": "#node"}}, ("items", "$dynamicRef"), "'#node' leads nowhere"),
         ({"$ref": "#"}, (), "refers to itself without end"),
         ({"$schema": "https://example.org/own"}, ("$schema",), "not a supported dialect"),
         ({"$schema": 5}, ("$schema",), "not a supported dialect"),
@@ -89,5 +90,5 @@ def test_references_follow_a_schema_to_its_new_place() -> None:
 
     assert schema_problems(outer) == ()
     assert value_problems(outer, {"value": {"next": {"next": {"name": 5}}}}) == (
-        "value.value.next.next.name: 5 is not of type 'string'",
+        "value.value.next.next.name: 5 is not a string",
     )

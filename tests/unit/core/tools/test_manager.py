@@ -124,6 +124,20 @@ def test_a_server_takes_no_name_that_is_taken(tmp_path: Path) -> None:
     assert messages(manager).count("not the one of a server") == 2
 
 
+def test_what_a_program_brings_stays_when_servers_come_and_go(tmp_path: Path) -> None:
+    put(tmp_path / "tools", "mine", "by a file")
+    sources = ToolSources(root=tmp_path, user_tools=tmp_path / "tools", own=(named("mine"),))
+    manager = ToolManager(sources, VibeConfig())
+
+    manager.adopt(manager.survey([named("theirs"), named("mine")]))
+    assert {"mine", "theirs"} <= manager.available.keys()
+    assert manager.origin("mine") == "the program"
+    assert "the one of the program is used" in messages(manager)
+    manager.adopt(manager.survey([]))
+    assert "mine" in manager.available
+    assert "theirs" not in manager.available
+
+
 @pytest.mark.parametrize(
     ("asked", "given"), [("read", "read_file"), ("write", "write_file"), ("edit", "search_replace")]
 )

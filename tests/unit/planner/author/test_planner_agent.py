@@ -17,7 +17,7 @@ from ipc.events import SubAgentStartedEvent, WarningEvent
 from ipc.sink import MemorySink
 from planner.author.planner_agent import NoPlanError, PlannerAgent, PlanningLimits
 from planner.plan.operations import plain_operations
-from planner.plan.revision import ProviderRefused, RevisionRequest
+from planner.plan.revision import ProviderRefused, RevisionRequest, revise
 from subagents.agent.budget import Account, Limits
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.agent.subagent import ReadOnlyAgent
@@ -33,7 +33,7 @@ from vibe.core.messages import Outcome, ToolMessage
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, TextResult
 from vibe.core.tools.executor import Approvals
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import UsageError
 
@@ -65,9 +65,9 @@ class Person:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer]:  # noqa: ARG002
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer]:  # noqa: ARG002
         self.asked += [question.question for question in questions]
-        return [Answer(question=question.question, answer=question.options[0].label) for question in questions]
+        return [QuestionAnswer(question=question.question, answer=question.options[0].label) for question in questions]
 
 
 class Desk:
@@ -274,6 +274,7 @@ def request() -> RevisionRequest:
         failed_step_id="b",
         result=StepResult(outcome=Outcome.FAILED, reason="verify", detail="pytest failed", summary="I tried."),
         statuses={"a": "completed", "b": "in_progress", "c": "blocked", "d": "pending"},
+        check=lambda operations: revise(RUNNING, operations, fixed={"a"}),
     )
 
 

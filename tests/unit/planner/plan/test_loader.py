@@ -122,6 +122,12 @@ BAD = [
     Bad(raw=document(step("a", title=" ")), path="steps[0].title", says="must not be blank"),
     Bad(raw=document(step("a", title="a\nb")), path="steps[0].title", says="must be one line"),
     Bad(raw=document(step("a", prompt="")), path="steps[0].prompt", says="must not be blank"),
+    Bad(
+        raw=document(step("a", needs={"gpu": True})),
+        path="steps[0].needs.gpu",
+        says="must be an amount above 0, or the text",
+    ),
+    Bad(raw=document(step("a", needs={"g pu": 1})), path="steps[0].needs['g pu']", says="'g pu' is not an id"),
     Bad(raw=document(step("A b")), path="steps[0].id", says="'A b' is not an id; use a-z"),
     Bad(raw=document(step("a\n")), path="steps[0].id", says="is not an id"),
     Bad(raw=document(step("a", retries="2")), path="steps[0].retries", says="must be a whole number, not '2'"),
@@ -342,7 +348,7 @@ DOCUMENTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(raw=DOCUMENTS | JSON)
 def test_any_json_document_is_a_plan_or_refused_with_reasons(raw: object) -> None:
     refused: PlanInvalidError | None = None

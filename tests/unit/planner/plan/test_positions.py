@@ -102,7 +102,7 @@ def test_every_part_of_any_document_is_found_where_it_is(
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     lines = text.split("\n")
     paths = _paths(value)
-    found = positions_in(json_tokens(text), [shown_path(path) for path, _ in paths], text)
+    found = positions_in(json_tokens(text), [shown_path(path) for path, _ in paths])
     for path, part in paths:
         line, column = found[shown_path(path)]
         key = path[-1] if path and isinstance(path[-1], str) else None

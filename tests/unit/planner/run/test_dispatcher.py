@@ -387,6 +387,29 @@ async def test_a_silent_step_is_ended_as_idle_and_one_with_events_is_not(tmp_pat
     assert "10 seconds" in outcome.steps[0].detail
 
 
+async def test_the_time_in_which_the_run_itself_was_stopped_is_no_silence_of_its_steps(tmp_path: Path) -> None:
+    clock = ManualClock()
+    sink = MemorySink()
+    bench = Bench(tmp_path, plan_of({"a": {"idle_seconds": 10}}), memory=sink)
+    bench.options = DispatchOptions(watchdog=Watchdog(sink, clock))
+    may_end = anyio.Event()
+
+    async def wait(_task: StepTask, _stop: StopSignal) -> StepResult:
+        await may_end.wait()
+        return completed()
+
+    executor = ScriptedExecutor({"a": wait})
+
+    async def stop_and_go_on(_control: PlanControl) -> None:
+        await executor.until_running("a")
+        clock.advance(3_600.0)
+        await anyio.wait_all_tasks_blocked()
+        may_end.set()
+
+    outcome = await bench.run(executor, stop_and_go_on, clock=clock)
+    assert outcome.status is PlanStatus.COMPLETED
+
+
 async def test_a_command_that_prints_nothing_is_not_idle(tmp_path: Path) -> None:
     clock = ManualClock()
     watchdog = Watchdog(MemorySink(), clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,10 +13,11 @@ import anyio.lowlevel
 import pytest
 
 from ipc.commands import Decide, Pause, Revise
-from ipc.events import PlanRevisedEvent, SubAgentStartedEvent
+from ipc.events import PlanRevisedEvent, PlanStoppingEvent, SubAgentStartedEvent
 from ipc.sink import MemorySink
-from planner.plan.model import Plan, PlanStatus
-from planner.plan.operations import Operation, plain_operations, read_operations
+from planner.plan.loader import LoadedPlan
+from planner.plan.model import PlanStatus
+from planner.plan.operations import Operation, RevisionInvalidError, plain_operations, read_operations
 from planner.plan.revision import Proposal, ProviderRefused, RevisionRequest
 from planner.plan.step_limits import USUAL
 from planner.run.control import PlanControl
@@ -154,6 +155,17 @@ async def test_a_killed_step_with_side_effects_is_asked_about(tmp_path: Path) ->
     assert executor.started == []
 
 
+async def test_a_step_with_side_effects_whose_worker_is_lost_is_asked_about(tmp_path: Path) -> None:
+    async def lost(_: StepTask, __: StopSignal) -> StepResult:
+        return StepResult(outcome=Outcome.INTERRUPTED, reason="lost", detail="worker w was lost")
+
+    bench = Bench(tmp_path, plan_of({"a": {"side_effects": True}}))
+    executor = ScriptedExecutor({"a": lost})
+    assert (await bench.run(executor)).reason == "decision"
+    assert [decision.decision_id for decision in bench.decisions()] == ["interrupted:a:1"]
+    assert executor.started == ["a"]
+
+
 @dataclass
 class ScriptedReviser:
     """Answers with the next of its lists of operations; ``asked`` remembers the requests."""
@@ -265,7 +277,8 @@ async def test_a_revision_that_brings_nothing_new_goes_back_and_is_not_carried_o
 
     assert outcome.outcome is Outcome.COMPLETED
     assert len(reviser.asked) == 3
-    assert len(reviser.asked[1].earlier) == 1
+    with pytest.raises(RevisionInvalidError, match="operations"):
+        reviser.asked[1].check(mend("a"))
     assert "operations" in reviser.asked[2].problems[0]
     assert sum(isinstance(event, PlanRevisedEvent) for event in bench.memory.events) == 2
 
@@ -311,6 +324,26 @@ async def test_killed_while_a_better_plan_is_looked_for_a_resume_asks_again(tmp_
     assert outcome.outcome is Outcome.COMPLETED
     assert (len(reviser.asked), reviser.asked[1].result.detail) == (2, "too much")
     assert "a" not in executor.started
+
+
+async def test_for_a_step_that_fails_while_the_plan_pauses_a_better_plan_is_looked_for_on_resume(
+    tmp_path: Path,
+) -> None:
+    reviser, options = replanning(mend("a"))
+    bench = Bench(tmp_path, plan_of({"a": {"on_failure": "replan"}}), options=options)
+
+    async def fail_once_paused(_task: StepTask, _stop: StopSignal) -> StepResult:
+        while not any(isinstance(event, PlanStoppingEvent) for event in bench.memory.events):  # noqa: ASYNC110  as below
+            await anyio.sleep(0.001)
+        return failed()
+
+    async def pause(control: PlanControl) -> None:
+        control.submit(Pause())
+
+    first = await bench.run(ScriptedExecutor({"a": fail_once_paused}), pause)
+    assert (first.status, reviser.asked) == (PlanStatus.PAUSED, [])
+    last = await bench.run(ScriptedExecutor())
+    assert (last.outcome, len(reviser.asked)) == (Outcome.COMPLETED, 1)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.LIMIT])
@@ -359,9 +392,10 @@ async def test_a_person_changes_a_plan_that_runs(tmp_path: Path) -> None:
     assert [given.step_id for given in last.task("b").inputs] == ["a", "new"]
 
 
-def no_such_title(plan: Plan) -> None:
-    if any(step.title == "bad" for step in plan.steps):
+def no_such_title(loaded: LoadedPlan, left: Collection[str]) -> LoadedPlan:
+    if any(step.title == "bad" for step in loaded.plan.steps if step.id in left):
         raise UsageError("there is no model 'bad': name another")
+    return loaded
 
 
 async def test_a_revision_whose_steps_could_not_start_is_refused_with_the_sentence(tmp_path: Path) -> None:

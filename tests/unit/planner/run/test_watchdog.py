@@ -8,6 +8,8 @@ from ipc.events import (
     ApprovalRequestEvent,
     AssistantDeltaEvent,
     Event,
+    PlacementEvent,
+    PlanWaitingEvent,
     QuestionEvent,
     ToolCallEvent,
     ToolResultEvent,
@@ -36,6 +38,19 @@ def test_an_event_of_the_step_starts_its_clock_again_and_others_do_not() -> None
     sink.publish(delta("a"))
     assert sink.idle_seconds("a") == 0
     assert len(memory.events) == 3, "every event is handed on"
+
+
+def test_waiting_for_a_worker_is_not_idling_and_the_place_ends_it() -> None:
+    clock = ManualClock()
+    sink = Watchdog(MemorySink(), clock)
+    sink.begin("a")
+    sink.publish(PlanWaitingEvent(step_id="a", waits_for="worker"))
+    sink.publish(delta("b"))
+    clock.advance(500)
+    assert sink.idle_seconds("a") == 0
+    sink.publish(PlacementEvent(status="placed", worker="build:1", subagent_step_id="a"))
+    clock.advance(5)
+    assert sink.idle_seconds("a") == 5
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ class Process:
         return next(step for step in self.plan.steps if step.id == step_id)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(plan=plans(), data=st.data())
 def test_a_plan_that_dies_anywhere_goes_on_where_it_was_and_ends(plan: Plan, data: st.DataObject) -> None:
     world = World(data, plan)

@@ -285,7 +285,7 @@ class RandomRunner:
             assert all(self.status(step_id) is StepStatus.BLOCKED for step_id in open_steps)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(plan=plans(), data=st.data(), max_parallel=st.integers(1, 4), fail_fast=st.booleans(), may_stop=st.booleans())
 def test_any_plan_runs_by_the_rules_ends_once_and_can_be_resumed(
     *, plan: Plan, data: st.DataObject, max_parallel: int, fail_fast: bool, may_stop: bool

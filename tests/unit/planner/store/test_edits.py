@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from ipc.commands import Cancel, Decide, Revise
-from ipc.events import Fact
+from ipc.commands import Act, Cancel, Decide, Revise, Steer, StepAction
+from ipc.events import Fact, PlanStoppingEvent
 from planner.plan.diagnostics import DecisionInvalidError, PlanEndedError, UnknownStepError
 from planner.plan.model import PlanBudget, PlanStatus, StepStatus
 from planner.plan.operations import RevisionInvalidError
-from planner.state.commands import Retry
+from planner.state.commands import Retry, Tell
 from planner.state.decide import look
 from planner.state.state import ONLY_REASON, Left, State, StepState
 from planner.store.current_plan import current_state
@@ -26,6 +26,7 @@ from tests.fakes.executor import completed, failed
 from tests.unit.planner import facts as made
 from tests.unit.planner.facts import began, finished, moved, took_up
 from vibe.core.messages import Outcome
+from vibe.system.errors import UsageError
 
 P, B = StepStatus.PENDING, StepStatus.BLOCKED
 CHOICE = {"id": "d", "question": "Which?", "options": [{"id": "x", "label": "X"}, {"id": "y", "label": "Y"}]}
@@ -145,6 +146,25 @@ def test_a_cancelled_plan_is_given_up_for_good(tmp_path: Path) -> None:
         for command in (Cancel(), Retry(("a",)), Decide(decision_id="d", selections=("x",))):
             with pytest.raises(PlanEndedError):
                 store.take(command)
+
+
+def test_a_plan_whose_process_died_while_it_was_given_up_is_revived_by_no_command(tmp_path: Path) -> None:
+    with make(tmp_path, *ASKING, PlanStoppingEvent(ts=4.0, status="cancelled", reason="user")) as store:
+        before = store.folder.journal().facts
+        title = {"op": "update_step", "id": "w", "changes": {"title": "Other"}}
+        for command in (
+            Decide(decision_id="d", selections=("x",)),
+            Decide(decision_id="failed:a:1", selections=("retry",)),
+            Revise(operations=(title,)),
+            Retry(("a",)),
+            Act(step_id="w", action=StepAction.SKIP),
+            Tell(Steer(step_id="w", text="hello")),
+        ):
+            with pytest.raises(UsageError, match="cancelled"):
+                store.take(command)
+        assert store.folder.journal().facts == before
+        store.take(Cancel())
+        assert snapshot(store) == (PlanStatus.CANCELLED, "user")
 
 
 def test_revisions_are_part_of_the_plan_from_then_on(tmp_path: Path) -> None:

@@ -2,14 +2,11 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -42,6 +39,7 @@ from planner.store.folder import (
 from planner.store.store import PlanStore
 from subagents.executor import StepResult
 from tests.fakes.executor import completed
+from tests.fakes.full_disk import file_size_limit
 from tests.fakes.unprivileged import folder_of_nobody
 from tests.unit.planner.facts import began, ended, finished, moved, took_up
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -65,17 +63,6 @@ def active(**counts: int) -> State:
 def make(home: Path, plan_id: str = "") -> PlanStore:
     settings = SETTINGS.model_copy(update={"plan_id": plan_id})
     return PlanStore.create(home, settings, SOURCE)
-
-
-@contextmanager
-def file_size_limit(size: int) -> Generator[None]:
-    """Writes beyond ``size`` bytes of any file are cut short and then refused, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_new_plan_keeps_its_document_byte_for_byte_and_its_settings(tmp_path: Path) -> None:
@@ -258,6 +245,7 @@ def test_a_plan_that_cannot_be_opened_is_not_left_locked(tmp_path: Path) -> None
         ('{"workspace": "/w", "colour": 1}', "colour: Extra inputs"),
         ('{"workspace": "/w", "version": 2}', "has a version this vibe can't read"),
         ('{"workspace": "/w", "max_parallel": 0}', "max_parallel:"),
+        ('{"workspace": "/w\\u0000"}', "workspace:"),
         ("\x00\x00\x00", "Invalid JSON"),
     ],
 )

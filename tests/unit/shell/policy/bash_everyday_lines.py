@@ -160,5 +160,9 @@ LOOKING = (
     "cd src && git -C . status",
     "git log HEAD~1..HEAD@{0}",
     "grep -R one a.txt b.txt",
+    "grep -rIn def src",
+    "git log HEAD --not other",
+    'basename "$PWD"',
+    'dirname "$(git rev-parse --show-toplevel)"',
 )
 """They run without asking, in the folder that ``shell_lab`` builds."""

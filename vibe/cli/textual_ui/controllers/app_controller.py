@@ -51,7 +51,6 @@ class Chat(Protocol):
 
     def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
         """Have a prompt answered, with the images in these files; the stage hears when it has been."""
-        ...
 
     def steer(self, text: str) -> bool:
         """Say something to the agent at work; False: it is not at work."""
@@ -63,27 +62,21 @@ class Chat(Protocol):
 
     def send_back(self) -> None:
         """Have the command that the agent waits for run on in the background."""
-        ...
 
     def shell(self, command: str, *, tell_model: bool) -> None:
         """Run the person's own command line; the stage hears when it has ended."""
-        ...
 
     def command(self, line: str) -> None:
         """Carry a slash command out; what goes wrong is said, and the line given back."""
-        ...
 
     def next_mode(self) -> None:
         """Go on in the next mode, from the next prompt on."""
-        ...
 
     def tell_agent(self, agent_id: str, text: str) -> None:
         """Say something to one of the agents at work, a step's or a person's."""
-        ...
 
     def leave(self) -> None:
         """End it."""
-        ...
 
 
 class AppController:

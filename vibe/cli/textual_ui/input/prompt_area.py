@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 from urllib.parse import unquote
 
 from textual import events
@@ -15,10 +15,8 @@ from textual.binding import Binding, BindingType, NoBinding
 from textual.widgets import TextArea
 from wcwidth import iter_graphemes
 
+from vibe.cli.textual_ui.refresher import app_of
 from vibe.system.plain_text import plain, plain_line
-
-if TYPE_CHECKING:
-    from textual.app import App
 
 ROWS = 8
 """The most it takes of the screen."""
@@ -107,8 +105,7 @@ class PromptArea(TextArea):
             bindings = self._bindings.get_bindings_for_key(event.key)
         except NoBinding:
             return
-        app = cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
-        if await app.run_action(bindings[0].action, self):
+        if await app_of(self).run_action(bindings[0].action, self):
             event.stop()
             event.prevent_default()
 

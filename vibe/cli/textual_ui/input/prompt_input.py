@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias
 
 from msgspec import Struct
 from textual import events, on
@@ -22,11 +22,8 @@ from textual.widgets import Static
 from vibe.cli.textual_ui.input.file_index import FileIndex, cost
 from vibe.cli.textual_ui.input.history import HistoryWalk, keep_prompt, load_prompts
 from vibe.cli.textual_ui.input.prompt_area import ROWS, Attachments, PromptArea
+from vibe.cli.textual_ui.refresher import app_of
 from vibe.system.plain_text import plain, plain_line
-
-if TYPE_CHECKING:
-    from textual.app import App
-
 
 _COMMAND = re.compile(r"/(\S*)$")
 _FILE = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"]*)|(?P<plain>[^\s"]*))$')
@@ -413,10 +410,6 @@ class PromptInput(Widget):
         self.screen.set_focus(self._area, scroll_visible)
         return self
 
-    def press_enter(self) -> None:
-        """Do as Enter does, for one that did not come here."""
-        self._take_key("enter")
-
     def steer(self) -> bool:
         """Send the text to the agent at work; False: there is none."""
         if not self.text.strip() or self._draft is not None:
@@ -577,7 +570,7 @@ class PromptInput(Widget):
     def _mark_now(self) -> str:
         if self._draft is not None:
             return SEARCH_MARK
-        app = cast("App[None]", self.app) if self.is_mounted else None  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+        app = app_of(self) if self.is_mounted else None
         if app is not None and app.app_focus and not self._area.has_focus:
             return ""
         return SHELL_MARK if self.text.startswith("!") else READY_MARK

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from time import monotonic
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.geometry import Offset
 from textual.message import Message
 from textual.selection import Selection
-from textual.timer import Timer
 
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.log.painted_sheet import PaintedSheet, row_y
 from vibe.cli.textual_ui.log.rows import GUTTER
+from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
 
 
 def has_text(entry: LogEntry, text: str) -> bool:
     """Return whether a text, in lower case, is in an entry."""
     return text in f"{entry.title}\n{entry.text}\n{entry.diff}".casefold()
-
-
-FRAME_S: Final = 0.1
-"""Between two paintings of what streams; more where one takes long."""
-REST: Final = 3
-"""Times as long as a painting took, until the next: keys come first."""
 
 
 class ChatLog(PaintedSheet, can_focus=True):
@@ -58,6 +51,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         Binding("tab,escape", "screen.leave_log", "Back to the line", show=False),
         Binding("m,alt+m", "whole", "Show the lines that were left out", show=False),
     ]
+    OF_ENTRY: ClassVar[list[BindingType]] = [*BINDINGS, *PaintedSheet.BINDINGS]
 
     KEYS: ClassVar[str] = "j k mark · Enter fold · m all lines · c copy · b code · Esc back"
 
@@ -71,8 +65,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         self._last: tuple[str, LogEntry, int, int] | None = None
         """The place of a text that was found last: the text, the entry, its row and the column."""
         self._streamed: set[LogEntry] = set()
-        self._next_frame = 0.0
-        self._frame: Timer | None = None
+        self._refresher = Refresher(self, self.settle, SECONDS_PER_FRAME)
 
     @property
     def entries(self) -> Sequence[LogEntry]:
@@ -108,34 +101,28 @@ class ChatLog(PaintedSheet, can_focus=True):
             self.post_message(self.OlderWanted())
 
     def changed(self, entry: LogEntry) -> None:
-        """Show an entry as it is now. Of what streams, 10 states a second are shown at most, and the last."""
+        """Show an entry as it is now. Of what streams, 8 states a second are shown at most, and the last."""
         if entry.index < 0:
             return
         if entry.draw is not None and entry.is_open and not self.shows(entry):
             self._sheet.forget(entry)  # it is drawn when it comes into sight
             return
         self._streamed.add(entry)
-        wait = self._next_frame - monotonic()
-        if not entry.is_open or wait <= 0:
+        if entry.is_open:
+            self._refresher.wish()
+        else:
             self.settle()
-        elif self._frame is None:
-            self._frame = self.set_timer(wait, self.settle)
 
     def settle(self) -> None:
         """Show now what streamed since the last time."""
-        if self._frame is not None:
-            self._frame.stop()
-            self._frame = None
         entries = [entry for entry in self._streamed if entry.index >= 0]
         self._streamed.clear()
         if not self._sheet.cols:
             return
         top, height = self._top(), self._sheet.height
-        began = monotonic()
         lines = [line for entry in entries for line in self._sheet.changed(entry)]
         if not entries:
             return
-        self._next_frame = monotonic() + max(FRAME_S, REST * (monotonic() - began))
         if self._sheet.height != height:
             self._after(top, is_new=self._sheet.height > height and entries[-1].index >= self._bottom())
             return
@@ -169,13 +156,12 @@ class ChatLog(PaintedSheet, can_focus=True):
         self._deselect()
         self._after((index, 0), is_new=False)
 
-    def find(self, text: str, *, backwards: bool = False, wraps: bool = True) -> bool:
-        """Scroll to the next place of a text and mark it; searching goes on from the last one.
+    def find(self, text: str, *, wraps: bool = True) -> bool:
+        """Scroll up to the next place of a text and mark it; searching goes on from the last one.
 
-        ``wraps``: it goes round at the ends. False: the text is nowhere.
+        ``wraps``: it goes on from the end behind the first entry. False: the text is nowhere.
         """
-        first = self._bottom() if backwards else self._top()[0]
-        found = self._next_place(text, first, backwards=backwards, wraps=wraps)
+        found = self._next_place(text, self._bottom(), wraps=wraps)
         if found is None:
             return False
         index, row, start, end = found
@@ -185,10 +171,10 @@ class ChatLog(PaintedSheet, can_focus=True):
         self.screen.selections = {self: Selection(Offset(start, y), Offset(end, y))}
         return True
 
-    def _next_place(self, text: str, index: int, *, backwards: bool, wraps: bool) -> tuple[int, int, int, int] | None:
+    def _next_place(self, text: str, index: int, *, wraps: bool) -> tuple[int, int, int, int] | None:
         """The entry, its row, and the columns from and to of the next place of a text, beginning with that entry.
 
-        What is folded is opened if the text is in it; upper and lower case are alike. ``wraps``: round the ends.
+        What is folded is opened if the text is in it; upper and lower case are alike. ``wraps``: see ``find``.
         """
         entries, wanted = self._sheet.entries, text.casefold()
         if not wanted or not entries or not self._sheet.cols:
@@ -196,21 +182,15 @@ class ChatLog(PaintedSheet, can_focus=True):
         after: tuple[int, int] | None = None
         if self._last is not None and self._last[0] == wanted and self._last[1].index >= 0:
             index, after = self._last[1].index, self._last[2:]
-        step = -1 if backwards else 1
-        for number in range(len(entries) + 1):
-            place = index + step * number
-            if not wraps and not 0 <= place < len(entries):
-                return None
-            entry = entries[place % len(entries)]
+        for number in range(len(entries) + 1 if wraps else index + 1):
+            entry = entries[(index - number) % len(entries)]
             if not has_text(entry, wanted):
                 continue
             places = self._places(entry, wanted)
-            if backwards:
-                places.reverse()
             if after is not None and number == 0:
-                places = [place for place in places if (place < after if backwards else place > after)]
+                places = [place for place in places if place < after]
             if places:
-                row, column = places[0]
+                row, column = places[-1]
                 self._last = (wanted, entry, row, column)
                 return entry.index, row, column, column + len(wanted)
         return None

@@ -15,6 +15,7 @@ from vibe.cli.textual_ui.log.rows import LogBlock
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+    from textual.highlight import HighlightTheme
 
 
 LINK: Final = "url"
@@ -162,9 +163,7 @@ CODE: Final = "chat-log--code"
 PIECE: Final = 200
 """Lines of code that are highlighted together: a longer listing is read in such pieces, so that no one takes long."""
 _TAB: Final = 4
-_KEPT: Final = 64
-_SHORT: Final = 3
-"""Lines of a listing that are coloured anew as fast as found."""
+_KEPT: Final = 512
 _BULLETS: Final = ("•", "◦", "▪")
 _QUOTED: Final = "▌ "
 _NO_CODE: Final = frozenset({"", "text", "txt", "plain", "plaintext", "console", "output"})
@@ -178,21 +177,19 @@ class TopBlock(NamedTuple):
     end: int
     tokens: Sequence[Token]
 
-    @property
-    def fence(self) -> Token | None:
-        """The code it is."""
-        return self.tokens[0] if self.tokens[0].type == "fence" else None
-
-    def blocks(self, cols: int) -> Iterator[LogBlock]:
-        """Yield the blocks of the log that it makes."""
-        return _Walk(self.tokens, cols).blocks()
+    def blocks(self, cols: int, *, is_open: bool = False) -> Iterator[LogBlock]:
+        """Yield the blocks of the log that it makes; for ``is_open`` see ``blocks_of``."""
+        return _Walk(self.tokens, cols, is_open=is_open).blocks()
 
 
-def blocks_of(text: str, cols: int) -> Iterator[LogBlock]:
-    """Yield the blocks of a text, with an empty one between two that belong to the top."""
+def blocks_of(text: str, cols: int, *, is_open: bool = False) -> Iterator[LogBlock]:
+    """Yield the blocks of a text, with an empty one between two that belong to the top.
+
+    ``is_open``: more of it comes, and so lines of code have their colours each for itself.
+    """
     gap: list[LogBlock] = []
     for top in top_blocks(text):
-        blocks = list(top.blocks(cols))
+        blocks = list(top.blocks(cols, is_open=is_open))
         if blocks:
             yield from (*gap, *blocks)
             gap = [LogBlock(Content(""))]
@@ -211,12 +208,11 @@ def top_blocks(text: str) -> list[TopBlock]:
     return found
 
 
-def listing(code: str, language: str) -> Content:
-    """Code with its colours, all of it read together; those of the last listings are kept, as they are read again."""
+@lru_cache(_KEPT)
+def _listing(code: str, language: str) -> Content:
+    """Code with its colours, all of it read together; those of the last are kept, as they are read again."""
     code = code.expandtabs(_TAB)
-    if language in _NO_CODE or not code.strip():
-        return Content(code)
-    return (highlighted if code.count("\n") < _SHORT else _kept_colours)(code, language)
+    return Content(code) if language in _NO_CODE or not code.strip() else highlighted(code, language)
 
 
 @cache
@@ -237,8 +233,8 @@ def warm() -> None:
 class _Walk:
     """The tokens of one block at the top, gone through from the first to the last."""
 
-    def __init__(self, tokens: Sequence[Token], cols: int) -> None:
-        self._tokens, self._cols = tokens, cols
+    def __init__(self, tokens: Sequence[Token], cols: int, *, is_open: bool) -> None:
+        self._tokens, self._cols, self._is_open = tokens, cols, is_open
         self._prefixes: list[tuple[str, str]] = []
         self._lists: list[int | None] = []
         self._style = ""
@@ -305,7 +301,10 @@ class _Walk:
         language = token.info.strip().partition(" ")[0].lower()
         lines = token.content.removesuffix("\n").split("\n")
         for start in range(0, len(lines), PIECE):
-            yield from self._block(listing("\n".join(lines[start : start + PIECE]), language), CODE)
+            piece = lines[start : start + PIECE]
+            parts = piece if self._is_open and len(piece) < PIECE else ["\n".join(piece)]
+            for part in parts:
+                yield from self._block(_listing(part, language), CODE)
         self._gap = True
 
     def _block(self, content: Content, look: str = "") -> Iterator[LogBlock]:
@@ -318,16 +317,39 @@ class _Walk:
         yield LogBlock(content, first, "".join(rest for _, rest in self._prefixes), look)
 
 
+@cache
+def _syntax() -> type[HighlightTheme]:
+    """The styles of code: amber and red say that a person is needed, and that something failed, so no name has them."""
+    from pygments.token import Token  # noqa: PLC0415  with Pygments, a third of a start
+    from textual.highlight import HighlightTheme  # noqa: PLC0415  as well
+
+    neutral = {
+        Token.Error: "",
+        Token.Generic.Error: "bold",
+        Token.Keyword.Namespace: "$text-accent",
+        Token.Literal.Number: "",
+        Token.Name.Attribute: "",
+        Token.Name.Class: "bold",
+        Token.Name.Constant: "bold",
+        Token.Name.Function: "bold",
+        Token.Name.Function.Magic: "bold",
+        Token.Number: "",
+        Token.Operator.Word: "bold $text-accent",
+    }
+
+    class Syntax(HighlightTheme):
+        STYLES = HighlightTheme.STYLES | neutral
+
+    return Syntax
+
+
 def highlighted(code: str, language: str) -> Content:
     """Code with its colours."""
     from textual.highlight import highlight  # noqa: PLC0415  with Pygments, a third of a start
 
-    content = highlight(code, language=language)
+    content = highlight(code, language=language, theme=_syntax())
     # A lexer adds an end of line, and colours that are of another text are left out.
     if content.plain.rstrip("\n") != code.rstrip("\n"):
         return Content(code)
     spans = [Span(start, min(end, len(code)), style) for start, end, style in content.spans if start < len(code)]
     return Content(code, spans)
-
-
-_kept_colours = lru_cache(_KEPT)(highlighted)

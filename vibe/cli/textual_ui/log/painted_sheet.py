@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import Any, ClassVar, Final, cast
 
 from rich.cells import cell_len
@@ -25,6 +25,7 @@ from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.log.markdown_blocks import LINK
 from vibe.cli.textual_ui.log.painter import WHOLE, Painter
 from vibe.cli.textual_ui.log.rows import GUTTER, Row
+from vibe.cli.textual_ui.refresher import app_of
 from vibe.front.code_blocks import code_blocks
 from vibe.front.event_text import counted
 
@@ -58,9 +59,8 @@ class Sheet:
         """Have more entries at its end."""
         first = len(self.entries)
         self.entries.extend(entries)
-        for index in range(first, len(self.entries)):
-            entry = self.entries[index]
-            entry.index = index
+        self._number(first)
+        for entry in self.entries[first:]:
             self._estimate(entry)
         self._sum_up(first)
 
@@ -70,8 +70,7 @@ class Sheet:
         height = 0 if first is None else first.height
         new = list(entries)
         self.entries[:0] = new
-        for index, entry in enumerate(self.entries):
-            entry.index = index
+        self._number(0)
         for entry in new:
             self._estimate(entry)
         taller = 0
@@ -89,8 +88,7 @@ class Sheet:
         del self.entries[:index]
         for entry in gone:
             entry.index = -1
-        for number, entry in enumerate(self.entries):
-            entry.index = number
+        self._number(0)
         if self.entries and gone:
             self._estimate(self.entries[0])
         self.repaint()
@@ -108,19 +106,23 @@ class Sheet:
     def changed(self, entry: LogEntry) -> Iterable[int]:
         """Make its rows again, and return the lines of the sheet that look other than before.
 
-        A row that looks as before stays, with what was painted of it.
+        What was painted of a row that looks as before stays.
         """
         before = self._cache.get(entry, ())
         self.forget(entry)
         entry.exact = False
         self.measure(entry.index, 1)
         rows = self.rows(entry)
-        for number, (old, new) in enumerate(zip(before, rows, strict=False)):
-            if old is not new and old.glue == new.glue and old.strip == new.strip:
-                rows[number] = old
         top = self.tops[entry.index]
-        same = min(len(before), len(rows))
-        return [top + number for number in range(len(rows)) if number >= same or before[number] is not rows[number]]
+        lines: list[int] = []
+        for number, (old, new) in enumerate(zip_longest(before, rows)):
+            if old is new or new is None:
+                continue
+            if old is not None and old.glue == new.glue and old.strip == new.strip:
+                new.shown = old.shown
+            else:
+                lines.append(top + number)
+        return lines
 
     def forget(self, entry: LogEntry) -> None:
         """Make its rows again when they are wanted; their number is the same."""
@@ -178,6 +180,10 @@ class Sheet:
     def at(self, y: int) -> int:
         """The entry at a row; the nearest if there is none."""
         return max(0, min(bisect_right(self.tops, y) - 1, len(self.entries) - 1))
+
+    def _number(self, first: int) -> None:
+        for index, entry in enumerate(self.entries[first:], first):
+            entry.index = index
 
     def _estimate(self, entry: LogEntry) -> None:
         entry.height, entry.exact = self.gap(entry) + entry.estimate(self.cols or 80), False
@@ -476,7 +482,7 @@ class PaintedSheet(SheetView):
 
     def on_mount(self) -> None:
         """Take other colours with another theme."""
-        cast("Any", self).app.theme_changed_signal.subscribe(self, self._take_theme)
+        app_of(self).theme_changed_signal.subscribe(self, self._take_theme)
 
     def _take_theme(self, _theme: object) -> None:
         self._sheet.repaint()
@@ -595,7 +601,8 @@ class PaintedSheet(SheetView):
     def takes(self, key: str) -> bool:
         """Return whether a letter is for the log: once a key has marked an entry; else it begins a prompt."""
         is_ours = (self._marked is not None and key in LETTERS) or key in self._keys
-        return self.has_focus and not self._is_clicked and is_ours
+        is_focused = self.screen.focused is self  # ``has_focus`` is told later, when keys came that are for the line
+        return is_focused and not self._is_clicked and is_ours
 
     @property
     def _keys(self) -> Mapping[str, Callable[[], object]]:
@@ -659,7 +666,7 @@ class PaintedSheet(SheetView):
 
     def _copy(self, text: str) -> None:
         if text:
-            cast("Any", self).app.copy_to_clipboard(text)
+            app_of(self).copy_to_clipboard(text)
             self.notify(f"copied {counted(len(text), 'character')}", timeout=COPIED_SECONDS, markup=False)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -13,7 +12,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean, clean_line, middle_cut
-from vibe.cli.textual_ui.log.markdown_blocks import CODE, PIECE, TopBlock, blocks_of, highlighted, listing, top_blocks
+from vibe.cli.textual_ui.log.markdown_blocks import blocks_of, highlighted, top_blocks
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn, drawn_row, lay_out, styled
 from vibe.core.told_files import told_parts
 from vibe.front.cells import Line, Piece, text_of
@@ -62,8 +61,6 @@ def _in_colours(lines: Sequence[DiffLine], language: str) -> Iterator[LogBlock]:
 
 LayOut: TypeAlias = Callable[[Iterable[LogBlock]], list[Row]]
 
-_FENCE: Final = re.compile(r"`{3,}|~{3,}")
-"""That of a listing in a list, or set in, is read anew each time."""
 _BLANK: Final = LogBlock(Content(""))
 
 
@@ -71,8 +68,8 @@ class AnswerRows:
     """Of one text at one width.
 
     A block at the top is finished once another one stands behind it in whole lines. ``_done`` characters are of such
-    blocks, and ``_kept`` rows; lines up to ``_seen`` were looked through for them. Of a listing that is open at the
-    end, only new lines are read.
+    blocks, and ``_kept`` rows; lines up to ``_seen`` were looked through for them. Of the block that goes on, those of
+    its ``_parts`` that are as before keep their rows.
     """
 
     def __init__(self, lay_out: LayOut, cols: int, epoch: int) -> None:
@@ -80,111 +77,36 @@ class AnswerRows:
         self.cols, self.epoch = cols, epoch
         self._done = self._seen = 0
         self._kept: list[Row] = []
-        self._listing: _Listing | None = None
+        self._parts: dict[object, list[Row]] = {}
 
     def rows(self, text: str, *, ended: bool) -> list[Row]:
         """The rows of a text that goes on, or has ``ended``."""
         if ended and text and not text.endswith("\n"):
             text += "\n"
-        if ended and not self._seen:
-            return self._tail(text)
         whole = text.rfind("\n") + 1
-        if whole > self._seen:
+        if not ended and whole > self._seen:
             self._seen = whole
-            self._look_through(text[:whole])
-        if self._listing is None:
-            return [*self._kept, *self._tail(text)]
-        return [*self._kept, *(self._listing.closed_rows() if ended else self._listing.open_rows(text[whole:]))]
-
-    def _tail(self, text: str) -> list[Row]:
-        rows = self._lay_out(blocks_of(text[self._done :], self.cols))
-        return [*self._gap(), *rows] if rows else rows
-
-    def _gap(self) -> list[Row]:
-        return self._lay_out([_BLANK]) if self._kept else []
-
-    def _look_through(self, text: str) -> None:
-        """Keep the rows of what more text does not change."""
-        if self._listing is not None:
-            end = self._listing.take(text)
-            if end is None:
-                return
-            self._kept += self._listing.closed_rows()
-            self._listing, self._done = None, end
-        self._finish_blocks(text)
+            self._finish_blocks(text[:whole])
+        if not text[whole:].strip("`~"):  # what may become the end of a listing is not shown in it
+            text = text[:whole]
+        before, self._parts = self._parts, {}
+        for block in self._set_off(blocks_of(text[self._done :], self.cols, is_open=not ended)):
+            key = (len(self._parts), block.content.plain, tuple(block.content.spans), block[1:])
+            self._parts[key] = before.get(key) or self._lay_out([block])
+        return [*self._kept, *chain.from_iterable(self._parts.values())]
 
     def _finish_blocks(self, text: str) -> None:
+        """Keep the rows of what more text does not change."""
         tops = top_blocks(text[self._done :])
-        if not tops:
-            return
-        *finished, last = tops
-        for top in finished:
-            rows = self._lay_out(top.blocks(self.cols))
-            self._kept += [*self._gap(), *rows] if rows else []
+        for top in tops[:-1]:
+            self._kept += self._lay_out(self._set_off(top.blocks(self.cols)))
         lines = text[self._done :].split("\n")
-        self._done += sum(len(line) + 1 for line in lines[: last.start])
-        self._open_listing(text, last, lines[last.start])
+        self._done += sum(len(line) + 1 for line in lines[: tops[-1].start]) if tops else 0
 
-    def _open_listing(self, text: str, last: TopBlock, head: str) -> None:
-        opening = _FENCE.match(head)
-        if last.fence is None or opening is None:
-            return
-        language = last.fence.info.strip().partition(" ")[0].lower()
-
-        def rows(code: str) -> list[Row]:
-            return self._lay_out([LogBlock(listing(code, language), look=CODE)])
-
-        self._listing = _Listing(rows, opening, self._done + len(head) + 1, self._gap())
-        self._look_through(text)
-
-
-class _Listing:
-    """Code whose end has not come: its lines are coloured as they come, and once more when a piece of them is whole."""
-
-    def __init__(self, rows: Callable[[str], list[Row]], opening: re.Match[str], start: int, gap: list[Row]) -> None:
-        self._rows = rows
-        self._fence = opening[0]
-        self._end = re.compile(rf" {{0,3}}{re.escape(self._fence[0])}{{{len(self._fence)},}}[ \t]*")
-        self._at = start
-        self._gap = gap
-        self._pieces: list[Row] = []
-        self._lines: list[str] = []
-        self._open: list[Row] = []
-
-    def take(self, text: str) -> int | None:
-        """Take in the whole lines that came; returns the place behind the code if it has ended."""
-        new: list[str] = []
-        end: int | None = None
-        for line in text[self._at :].split("\n")[:-1]:
-            self._at += len(line) + 1
-            if self._end.fullmatch(line):
-                end = self._at
-                break
-            new.append(line)
-        self._colour(new)
-        return end
-
-    def open_rows(self, last: str) -> list[Row]:
-        """The rows of all there is so far; ``last`` is the line that is not whole."""
-        may_end = last.strip() and not last.strip().strip(self._fence[0])
-        rows = self._rows(last) if last and not may_end else []
-        return [*self._gap, *(self._pieces + self._open + rows or self._rows(""))]
-
-    def closed_rows(self) -> list[Row]:
-        """The rows of the whole of it, as if it had been read at once."""
-        rows = self._rows("\n".join(self._lines)) if self._lines else []
-        return [*self._gap, *(self._pieces + rows or self._rows(""))]
-
-    def _colour(self, new: list[str]) -> None:
-        self._lines += new
-        whole = len(self._lines) - len(self._lines) % PIECE
-        if whole:
-            for start in range(0, whole, PIECE):
-                self._pieces += self._rows("\n".join(self._lines[start : start + PIECE]))
-            self._lines = self._lines[whole:]
-            self._open = self._rows("\n".join(self._lines)) if self._lines else []
-        elif new:
-            self._open += self._rows("\n".join(new))
+    def _set_off(self, blocks: Iterable[LogBlock]) -> list[LogBlock]:
+        """Blocks behind those whose rows are kept, with an empty one between."""
+        new = list(blocks)
+        return [_BLANK, *new] if new and self._kept else new
 
 
 USER: Final = "chat-log--user"

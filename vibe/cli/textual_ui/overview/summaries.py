@@ -12,7 +12,8 @@ from textual.widget import Widget
 
 from ipc.events import TodoEntry
 from vibe.cli.textual_ui.log.rows import drawn
-from vibe.cli.textual_ui.overview.ticker import Refresher, is_busy, pressure
+from vibe.cli.textual_ui.overview.ticker import is_busy, pressure
+from vibe.cli.textual_ui.refresher import SECONDS_PER_TICK, Refresher
 from vibe.front.cells import Line, fit, spread
 from vibe.front.event_text import counted, one_line
 from vibe.system.plain_text import some_of
@@ -102,7 +103,6 @@ def next_lines(plan: PlanView) -> list[str]:
 
 # --- the overview
 
-SECONDS_PER_TICK: Final = 1.0
 _TODO: Final = {"completed": ("✓", "done"), "in_progress": ("▸", "bold accent")}
 
 

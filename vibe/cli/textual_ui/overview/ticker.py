@@ -6,19 +6,18 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 import anyio
 from rich.cells import cell_len
 from rich.text import Text
 from textual.content import Content
-from textual.dom import DOMNode
 from textual.message import Message
-from textual.timer import Timer
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.entry import clean_coloured
 from vibe.cli.textual_ui.log.rows import drawn
+from vibe.cli.textual_ui.refresher import SECONDS_PER_TICK, Refresher
 from vibe.front.cells import Line, cells_of, cut, fit
 from vibe.front.event_text import one_line
 from vibe.view.agent_view import AgentView, Key
@@ -26,63 +25,6 @@ from vibe.view.figures import clock, dollars, short
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
 
-if TYPE_CHECKING:
-    from textual.app import App
-
-SECONDS_PER_REFRESH = 0.25
-SECONDS_PER_TICK = 1.0
-
-
-class Refresher:
-    """Calls ``draw`` soon after ``wish``, within ``seconds``; and every so many by itself, as ``beat`` says."""
-
-    def __init__(self, widget: DOMNode, draw: Callable[[], object], seconds: float = SECONDS_PER_REFRESH) -> None:
-        self._widget = widget
-        self._draw = draw
-        self._seconds = seconds
-        self._drawn_at = 0.0
-        self._soon: Timer | None = None
-        self._beat: Timer | None = None
-        self._every = 0.0
-
-    @property
-    def beats(self) -> bool:
-        """It draws by itself."""
-        return self._beat is not None
-
-    def wish(self) -> None:
-        """Have it drawn, now or a little later."""
-        if self._soon is not None or not self._widget.is_attached:
-            return
-        waits = self._drawn_at + self._seconds - time.monotonic()
-        if waits > 0:
-            self._soon = self._widget.set_timer(waits, self._now)
-        else:
-            self._now()
-
-    def beat(self, every: float) -> None:
-        """Have it drawn every so many seconds, at most once a second without motion; 0: only on a wish."""
-        if every and cast("App[None]", self._widget.app).animation_level == "none":  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
-            every = max(every, SECONDS_PER_TICK)
-        if every == self._every:
-            return
-        if self._beat is not None:
-            self._beat.stop()
-        self._beat = self._widget.set_interval(every, self._tick) if every else None
-        self._every = every
-
-    def _tick(self) -> None:
-        if self._widget.screen.is_current:  # else another is over it
-            self._now()
-
-    def _now(self) -> None:
-        if self._soon is not None:
-            self._soon.stop()
-        self._soon, self._drawn_at = None, time.monotonic()
-        self._draw()
-
-
-SECONDS_PER_FRAME = 0.125
 SLIM = 40
 """Columns of the screen below which this line names no keys."""
 ROOMY = 100
@@ -112,10 +54,7 @@ class Ticker(Widget):
         """The person clicked the line while it told of a plan."""
 
     def __init__(
-        self,
-        *,
-        is_hidden: Callable[[PlanView], bool] = lambda _: False,
-        clock: Callable[[], float] = time.time,
+        self, *, is_hidden: Callable[[PlanView], bool] = lambda _: False, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__()
         self.agent_id = ""

@@ -10,7 +10,8 @@ from textual.content import Content
 from textual.widget import Widget
 
 from vibe.cli.textual_ui.log.rows import drawn
-from vibe.cli.textual_ui.overview.ticker import SECONDS_PER_FRAME, Refresher, is_busy, planner
+from vibe.cli.textual_ui.overview.ticker import is_busy, planner
+from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
 from vibe.front.working_line import CurrentWork, work_of, working_line
 from vibe.view.agent_view import Key
 from vibe.view.view import View

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.events import Key as KeyPressed
 from textual.timer import Timer
 from textual.widget import Widget
 
 from ipc.events import PlanProposedEvent
-from vibe.cli.textual_ui.panels.panel_frame import NARROW, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.panel_frame import NARROW, WAKE_SECONDS, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.plan_panels import FailedPanel, LeavePanel, PlanPanel, failed_steps
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_panels import panel_for
@@ -29,9 +28,6 @@ if TYPE_CHECKING:  # it loads tree-sitter
     from vibe.view.view import View
 
 Shown = TypeVar("Shown", bound=PanelFrame)
-
-WAKE_SECONDS: Final = 0.1
-"""Between two looks at whether the person still types."""
 
 
 class BottomPanel(Vertical):
@@ -94,7 +90,7 @@ class BottomPanel(Vertical):
         """
         old = self.proposal
         before = old.event if old is not None and old.event.draft < event.draft else None
-        self.proposal = self._put(ProposalPanel(event, self.guard, before))
+        self.proposal = self._put(ProposalPanel(event, before))
         self._settle()
         if old is not None:
             self._forget(old)
@@ -120,18 +116,16 @@ class BottomPanel(Vertical):
         self._failed = {}
         for step in failed_steps(plan) if plan is not None else ():
             key = (*step.key, str(step.attempt))
-            self._failed[key] = before.pop(key, None) or self._put(
-                FailedPanel(view.plans[step.key[1]], step, self.guard)
-            )
+            self._failed[key] = before.pop(key, None) or self._put(FailedPanel(view.plans[step.key[1]], step))
         self._settle()
         for panel in before.values():
             self._forget(panel)
 
-    def ask_leaving(self, plan: PlanView, goes_on: str) -> bool:
-        """Ask what becomes of a plan that runs; False: that is asked already. ``goes_on`` says how to come back."""
+    def ask_leaving(self, plan: PlanView, goes_on: str, *, can_outlive: bool = False) -> bool:
+        """Ask what becomes of a plan that runs; False: that is asked already. See ``LeavePanel``."""
         if self._leaving is not None:
             return False
-        self._leaving = self._looked = self._put(LeavePanel(plan, goes_on, self.guard))
+        self._leaving = self._looked = self._put(LeavePanel(plan, goes_on, can_outlive=can_outlive))
         self.guard.finished()
         self._settle(is_asked=True)
         return True
@@ -161,17 +155,6 @@ class BottomPanel(Vertical):
         self._focus_before = self._prompt if self.shown is self._prompt else self._focus_before
         self._focus(self.shown)
         return self
-
-    def takes(self, event: KeyPressed) -> bool:
-        """Give a letter to the panel that is shown, as it came to another part of the screen; False: none is shown."""
-        if not isinstance(self.shown, PanelFrame):
-            return False
-        if event.is_printable and self.shown not in getattr(self.screen.focused, "ancestors", ()):
-            panel = self.shown
-            panel.on_key(event)
-            if panel is self.shown:
-                panel.take_focus()
-        return True
 
     # --- the widget
 
@@ -222,7 +205,7 @@ class BottomPanel(Vertical):
         """Show what is to be shown now; ``is_asked``: whatever the person is typing."""
         pending = self._queue.pending
         for request in [each for each in pending if each not in self._panels]:
-            self._panels[request] = self._put(panel_for(request, self.guard, self._now))
+            self._panels[request] = self._put(panel_for(request, self._now))
         ring = self._ring
         wanted = next(
             (each for each in (self._looked, *ring) if each in ring and each not in self._aside), self._prompt
@@ -235,8 +218,7 @@ class BottomPanel(Vertical):
             panel.place = (number, len(ring))
         self._tell(*self._sign(len(pending)))
         is_put_off = wanted is not self.shown and not (self.shown is self._prompt and self._has_draft)
-        is_asleep = isinstance(self.shown, PanelFrame) and self.shown.asleep
-        if (is_put_off or is_asleep) and self._waking is None:
+        if is_put_off and self._waking is None:
             self._waking = self.set_interval(WAKE_SECONDS, self._wake)
 
     @property
@@ -264,7 +246,7 @@ class BottomPanel(Vertical):
 
     def _put(self, panel: Shown) -> Shown:
         """Have a panel among those that may be shown."""
-        panel.display = False
+        panel.guard, panel.display = self.guard, False
         self.mount(panel)
         return panel
 
@@ -289,8 +271,6 @@ class BottomPanel(Vertical):
         if self._waking is not None:
             self._waking.stop()
             self._waking = None
-        if isinstance(self.shown, PanelFrame):
-            self.shown.asleep = False
         self._settle()
 
     def _focus(self, wanted: Widget) -> None:

@@ -22,6 +22,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.style import Style
+from textual.timer import Timer
 from textual.visual import Visual
 from textual.widgets import Input, Static
 
@@ -116,9 +117,9 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
         key: str
 
-    def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None) -> None:  # noqa: A002  Textual's name
-        super().__init__(id=id)
-        self.lines: Sequence[Line] = lines
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: Sequence[Line] = ()
         self._cols = 0
         self._starts: list[list[int]] = []
         self._tops: list[int] = [0]
@@ -169,6 +170,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         if cols and cols != self._cols:
             at = bisect_right(self._tops, self.scroll_offset.y) - 1
             self._lay_out(cols)
+            self._refresh_scrollbars()  # they may need none any more
             if 0 < at < len(self._tops):
                 self.scroll_to(y=self._tops[at], animate=False)
         self.post_message(self.Scrolled())
@@ -242,6 +244,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
 GRACE_SECONDS: Final = 1.0
 """A key that comes so soon after another was not meant for a panel that has just appeared."""
+WAKE_SECONDS: Final = 0.1
+"""Between two looks at whether the person still types."""
 NARROW: Final = 40
 """Cells below which keys are told in fewer words."""
 LOW: Final = 12
@@ -282,8 +286,6 @@ class PanelFrame(Vertical):
     TITLE: ClassVar[str] = ""
     COLOUR: ClassVar[str] = "$text-primary"
     """That of its title and its keys."""
-    BETWEEN: ClassVar[str] = "   "
-    """Stands between two keys."""
     DEFAULT_CSS = """
     PanelFrame {
         height: auto;
@@ -308,9 +310,12 @@ class PanelFrame(Vertical):
     class PutOff(Message):
         """The person wants the prompt now, and this later."""
 
-    def __init__(self, guard: TypingGuard, *, id: str | None = None) -> None:  # noqa: A002  Textual's name
-        super().__init__(id=id)
-        self._guard = guard
+    def __init__(self) -> None:
+        super().__init__()
+        self.guard = TypingGuard()
+        """That of its owner, once it has one."""
+        self.is_beside = False
+        """Arrows and Enter are the screen's, until the keys come here."""
         self._view = LineView()
         self._words = Input(compact=True, select_on_focus=False)
         self._words.display = False
@@ -318,6 +323,7 @@ class PanelFrame(Vertical):
         self._notice = ""
         self._used_words: Callable[[str], object] | None = None
         self._is_wanted = False
+        self._waking: Timer | None = None
 
     # --- for those that are panels
 
@@ -345,7 +351,7 @@ class PanelFrame(Vertical):
     def _facts(self) -> str:
         """Return what is said at the right of the title."""
         number, count = self.place
-        return f"{number} of {count}" + (" · Tab next" if count > 1 else "")
+        return "" if self.is_beside else f"{number} of {count}" + (" · Tab next" if count > 1 else "")
 
     def _gap(self) -> list[Line]:
         """Return an empty line where there is room for one."""
@@ -364,7 +370,7 @@ class PanelFrame(Vertical):
         """Show the lines and the keys as they are now."""
         notice = [Line(text=self._notice, style="bold $text-error")] if self._notice else []
         lines = [*notice, *self.lines()]
-        if self._is_low and self._foot():
+        if self.is_low and self._foot():
             lines.append(Line(text=_joined(self._foot()), indent=2))
         self._view.show(lines, reveal=reveal, from_top=from_top or bool(self._notice))
         self._draw_keys()
@@ -375,10 +381,7 @@ class PanelFrame(Vertical):
         self.redraw()
 
     def ask_words(self, placeholder: str, use: Callable[[str], object]) -> None:
-        """Have the person type a line; Esc goes back. ``use`` gets what they typed, blanks around it cut off.
-
-        Keys that follow at once count as its text, also those that were on their way here before.
-        """
+        """Have the person type a line; Esc goes back. ``use`` gets what they typed, blanks around it cut off."""
         self._used_words = use
         self._words.placeholder = placeholder
         self._words.display = True
@@ -400,7 +403,8 @@ class PanelFrame(Vertical):
         return self.size.width < NARROW
 
     @property
-    def _is_low(self) -> bool:
+    def is_low(self) -> bool:
+        """There are few rows."""
         return self.screen.size.height < LOW
 
     # --- for the one that owns the panel
@@ -408,7 +412,9 @@ class PanelFrame(Vertical):
     def take_focus(self) -> None:
         """Have the keys come here, as soon as there is a panel."""
         self._is_wanted = True
-        (self._words if self.has_words else self._view).focus()
+        wanted = self._words if self.has_words else self._view
+        if wanted.is_attached:
+            self.screen.set_focus(wanted)
 
     # --- the widget
 
@@ -434,7 +440,7 @@ class PanelFrame(Vertical):
 
     @on(events.Resize)
     def _fit(self) -> None:
-        self.set_class(self._is_low, "-low")
+        self.set_class(self.is_low, "-low")
         self.redraw()
 
     def _watch_place(self) -> None:
@@ -445,24 +451,28 @@ class PanelFrame(Vertical):
         self.set_class(self.asleep, "-asleep")
         if self.is_attached:
             self._draw_keys()
+        if self.asleep and self._waking is None:
+            self._waking = self.set_interval(WAKE_SECONDS, self._wake)
+
+    def _wake(self) -> None:
+        if self._waking is not None and not (self.asleep and self.guard.is_typing):
+            self._waking.stop()
+            self._waking, self.asleep = None, False
 
     def on_key(self, event: events.Key) -> None:
         """Do what a key means, once the panel listens."""
-        if self.asleep and not self._guard.is_typing:
+        if self.asleep and not self.guard.is_typing:
             self.asleep = False
         elif self.asleep:
             if not _is_left_alone(event.key):
-                self._guard.typed()
+                self.guard.typed()
                 event.stop()
                 event.prevent_default()
             return
-        self._guard.typed()
+        self.guard.typed()
         if self.has_words:
             if event.key == "escape":
                 self.end_words()
-                event.stop()
-            elif event.is_printable and event.character:  # it was sent here before the line had the focus
-                self._words.insert_text_at_cursor(event.character)
                 event.stop()
         elif self._take(event):
             event.stop()
@@ -484,11 +494,16 @@ class PanelFrame(Vertical):
     @on(Input.Changed)
     def _typing(self, event: Input.Changed) -> None:
         event.stop()
-        self._guard.typed()
+        self.guard.typed()
 
     @on(LineView.Scrolled)
     def _in_sight(self, event: LineView.Scrolled) -> None:
         event.stop()
+        self._draw_keys()
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _aimed(self) -> None:
         self._draw_keys()
 
     def _scrolled(self, key: str) -> bool:
@@ -505,15 +520,17 @@ class PanelFrame(Vertical):
             self._keys.update(Content("keys work once you stop typing"))
             return
         keys = [("Enter", "send"), ("Esc", "back")] if self.has_words else list(self.keys())
+        if self.is_beside and self.screen.focused not in (self._view, self._words):
+            keys = [("Tab", "choose") if "Enter" in key else (key, meaning) for key, meaning in keys]
         below = self._view.rows_below
         if below:
             keys.append(("PgDn", f"{below} more line{'s' if below != 1 else ''}"))
         elif self._view.scroll_offset.y:
             keys.append(("PgUp", "above"))
         width = self._keys.content_size.width
-        text = _told_keys(keys, width, " " if self.is_narrow else self.BETWEEN, f"bold {self.COLOUR}")
+        text = _told_keys(keys, width, " " * (1 if self.is_narrow else 3), f"bold {self.COLOUR}")
         if not self.has_words:
-            foot = _joined(self._foot()) if not self._is_low else Content("")
+            foot = _joined(self._foot()) if not self.is_low else Content("")
             hinted = _with_hint(text, self._hint(), width - 1)
             is_below = bool(foot) and "\n" in hinted.plain[len(text) :]
             text = _with_hint(text + "\n" + foot, self._hint(), width - 1) if is_below else hinted + "\n" + foot

@@ -10,10 +10,10 @@ from textual.content import Content
 from textual.message import Message
 
 from vibe.cli.textual_ui.log.entry import clean
-from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, PanelFrame
 from vibe.front.event_text import counted, one_line
 from vibe.view.agent_view import HOST_TOOL, CallView, EntryView
-from vibe.view.plan_view import FINAL, CheckView, PlanView, StepView
+from vibe.view.plan_view import FINAL, CheckView, PlanView, StepView, called
 
 LAST: Final = 3
 """Lines of what a check or command printed that show at first."""
@@ -28,16 +28,18 @@ class PlanPanel(PanelFrame):
     class Acted(Message):
         """The person wants a slash command carried out, or something else; neither: only to go back.
 
-        ``agent``, by the id of its tile, is to be opened; blank: all. ``leaves``: conversation and screen are to end.
+        ``agent``, by the id of its tile, is to be opened; blank: all. ``leaves``: conversation and screen are to end,
+        and the plan, if it ``goes_on``, has a process of its own from then on.
         """
 
         panel: PlanPanel
         line: str = ""
         agent: str | None = None
         leaves: bool = False
+        goes_on: bool = False
 
-    def __init__(self, plan: PlanView, guard: TypingGuard) -> None:
-        super().__init__(guard)
+    def __init__(self, plan: PlanView) -> None:
+        super().__init__()
         self.plan = plan
         self.acts: dict[str, PlanPanel.Acted] = {}
         """By key."""
@@ -58,8 +60,8 @@ class FailedPanel(PlanPanel):
     FailedPanel { border-left: outer $error; }
     """
 
-    def __init__(self, plan: PlanView, step: StepView, guard: TypingGuard) -> None:
-        super().__init__(plan, guard)
+    def __init__(self, plan: PlanView, step: StepView) -> None:
+        super().__init__(plan)
         self._step = step
         self._is_whole = False
         self.acts["r"] = self.Acted(self, f"/retry {step.id}")
@@ -69,9 +71,11 @@ class FailedPanel(PlanPanel):
     def lines(self) -> Sequence[Line]:
         """Return the check with its exit code and tries, what it printed last, and the agent's last words."""
         step, said = self._step, last_words(self._step)
-        lines = self._head((one_line(step.id), "bold"), (f"  {one_line(step.title, LONGEST)}", ""))
+        name = called(step, self.plan)
+        title = "" if name == step.title else f"  {one_line(step.title, LONGEST)}"
+        lines = self._head((one_line(name), "bold"), (title, ""))
         for check in [check for check in step.checks.values() if check.status == "failed"] or [None]:
-            what, facts = (step.reason, "") if check is None else (check.command, _tries(check))
+            what, facts = (step.why, "") if check is None else (check.command, _tries(check))
             text = Content.assemble(("✗ ", self.COLOUR), one_line(what, LONGEST))
             lines.append(Line(text=text, lead="  ", indent=2, facts=facts))
         rows = [row for row in clean(failed_output(step).expandtabs(4)).split("\n") if row.strip()]
@@ -122,6 +126,8 @@ def failed_output(step: StepView) -> str:
 
 def last_words(step: StepView) -> str:
     """Return the last paragraph that an agent of the step said, in a line; blank: none said anything."""
+    if step.order is not None and step.order.command is not None:
+        return ""
     said = next((entry.text.strip() for entry in _newest(step) if entry.kind == "answer"), step.summary.strip())
     return one_line(said.rpartition("\n\n")[2], LONGEST)
 
@@ -147,18 +153,25 @@ def failed_steps(plan: PlanView) -> list[StepView]:
 
 
 class LeavePanel(PlanPanel):
-    """Asks what becomes of a plan that runs when the person leaves; ``goes_on`` says how to come back to it."""
+    """Asks what becomes of a plan that runs when the person leaves; ``goes_on`` says how to come back to it.
+
+    ``can_outlive``: it can go on without the screen.
+    """
 
     TITLE: ClassVar[str] = "Leave?"
     COLOUR: ClassVar[str] = "$text-warning"
 
-    def __init__(self, plan: PlanView, goes_on: str, guard: TypingGuard) -> None:
-        super().__init__(plan, guard)
+    def __init__(self, plan: PlanView, goes_on: str, *, can_outlive: bool) -> None:
+        super().__init__(plan)
+        looks_on = f"vibe --attach {plan.id} looks on; open requests wait"
         self._ways = {
             "p": ("pause it and leave", f"agents stop at a safe point, about 5 s; {goes_on}"),
+            **({"b": ("leave it running  ", looks_on)} if can_outlive else {}),
             "c": ("cancel the plan   ", "changes so far stay"),
         }
         self.acts["p"] = self.Acted(self, leaves=True)
+        if can_outlive:
+            self.acts["b"] = self.Acted(self, leaves=True, goes_on=True)
         self.acts["c"] = self.Acted(self, "/cancel", leaves=True)
         self.acts["escape"] = self.Acted(self)
 
@@ -168,11 +181,12 @@ class LeavePanel(PlanPanel):
             Line(text=Content.assemble((key, f"bold {self.COLOUR}"), f" {says}  ", (about, MUTED)), indent=2)
             for key, (says, about) in self._ways.items()
         ]
-        return [*self._head(("a plan is running", "")), *rows, *self._gap()]
+        return [*self._head(("a plan is running", "")), *(() if self.is_low else rows), *self._gap()]
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        """Return the way back."""
-        return [("Esc", "stay")]
+        """Return the way back; where there is no room for their lines, the ways to leave, too."""
+        ways = [(key, says.split(" ")[0]) for key, (says, _) in self._ways.items()] if self.is_low else []
+        return [*ways, ("Esc", "stay")]
 
     def _facts(self) -> str:
         plan = self.plan

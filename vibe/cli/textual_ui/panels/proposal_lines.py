@@ -9,15 +9,15 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from ipc.events import PlanBounds, PlanExpectation, PlannedCommand, PlanProposedEvent, StepOutline, WorkOrder
+from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent, StepOutline, WorkOrder
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.cli.textual_ui.panels.panel_frame import BAR, DIFF_STYLES, Line, Spot
 from vibe.front.cells import Piece, cells_of, fit, spread
-from vibe.front.event_text import counted, one_line
+from vibe.front.event_text import counted, likely, most, one_line, price_limit, price_of, spoken, tokens_of
 from vibe.front.plan_graph import MANY, GraphLook, GraphPlace, Shape, doing, groups, rails, shape
 from vibe.front.request_text import visible
 from vibe.system.plain_text import plain, plain_line
-from vibe.view.figures import clock, dollars, roughly, short
+from vibe.view.figures import clock
 
 FENCES: Final = ("```", "~~~")
 FEWEST: Final = 8
@@ -89,7 +89,7 @@ def step_page(shown: ShownProposal) -> list[Line]:
     event, before = shown.event, shown.before
     outline = next(step for step in event.steps if step.id == shown.chosen)
     step = _steps(event.document).get(outline.id, {})
-    lines = [Line(text=f"{plain_line(outline.id)}  {plain_line(outline.title)}", style="bold", indent=2)]
+    lines = [Line(text=f"{plain_line(outline.id)}  {spoken(outline.title)}", style="bold", indent=2)]
     lines.append(Line(text=plain_line(" · ".join(_about(outline, shown))), style="$foreground-muted", indent=2))
     task = step.get("command") or step.get("prompt") or (outline.order.prompt if outline.order else "")
     lines += [Line(), *(_command_rows(task) if step.get("command") else text_lines(task))]
@@ -147,11 +147,12 @@ def _code(rows: Sequence[str], language: str) -> list[Line]:
     if not rows:
         return []
     from pygments.lexers import get_all_lexers  # noqa: PLC0415  after the first frame
-    from textual.highlight import highlight  # noqa: PLC0415  after the first frame
+
+    from vibe.cli.textual_ui.log.markdown_blocks import highlighted  # noqa: PLC0415  after the first frame
 
     if not any(language.lower() in aliases for _, aliases, _, _ in get_all_lexers(plugins=False)):
         return [Line(text=row, lead=BAR, words=False) for row in rows]
-    shown = highlight("\n".join(rows), language=language.lower()).split("\n", allow_blank=True)
+    shown = highlighted("\n".join(rows), language.lower()).split("\n", allow_blank=True)
     return [Line(text=row, lead=BAR, words=False) for row in shown[: len(rows)]]
 
 
@@ -174,20 +175,14 @@ def _head(event: PlanProposedEvent, cols: int) -> list[Piece]:
 def _bounds(event: PlanProposedEvent, cols: int) -> list[list[Piece]]:
     """Return what is expected, as far as it is known, and what it can't exceed: one row, or two if there is no room."""
     found = event.estimate
-    known = len(event.steps) if found is None else found.steps
     side = "" if found is None or found.width < 2 else f", {found.width} side by side"
-    steps: list[Piece] = [(f"{counted(known, 'step')}{side}", "muted")]
-    most: list[Piece] = [] if found is None else [(_most(found), "")]
+    steps: list[Piece] = [(f"{counted(len(event.steps), 'step')}{side}", "muted")]
+    bound: list[Piece] = [] if found is None else [(most(found), "")]
     if event.expected is None:
         none = "no estimate yet"
-        return _beside([(f"{none} (first plan here)   ", ""), *steps], [(f"{none}   ", ""), *steps], most, cols)
-    likely = _likely(event.expected)
-    return _beside([(f"{likely}   ", ""), *steps], [(likely, "")], most, cols)
-
-
-def _likely(expected: PlanExpectation) -> str:
-    price = "" if expected.cost_usd is None else f" · {dollars(expected.cost_usd)}"
-    return f"about {roughly(expected.seconds)} · {_tokens(expected.tokens)} tok{price}"
+        return _beside([(f"{none} (first plan here)   ", ""), *steps], [(f"{none}   ", ""), *steps], bound, cols)
+    said = likely(event.expected)
+    return _beside([(f"{said}   ", ""), *steps], [(said, "")], bound, cols)
 
 
 def _beside(left: list[Piece], least: list[Piece], right: list[Piece], cols: int) -> list[list[Piece]]:
@@ -197,26 +192,6 @@ def _beside(left: list[Piece], least: list[Piece], right: list[Piece], cols: int
     if cells_of([*least, *right]) + 2 <= cols:
         return [spread(least, right, cols)]
     return [row for row in (least, right) if row]
-
-
-def _most(found: PlanBounds) -> str:
-    if not found.max_tokens:
-        return "asks no model"
-    price = _worst_price(found)
-    told = "no price limit" if price is None else _price(price)
-    return f"never more than {_tokens(found.max_tokens)} tok, {told}"
-
-
-def _worst_price(found: PlanBounds) -> float | None:
-    return found.max_price if found.worst_price is None else found.worst_price
-
-
-def _tokens(count: int) -> str:
-    return short(count).replace(".0", "")
-
-
-def _price(amount: float) -> str:
-    return dollars(amount).removesuffix(".00")
 
 
 # --- the shape
@@ -255,9 +230,13 @@ def _block(shown: ShownProposal, cols: int) -> list[Line]:
 
 def _step_rows(step: StepOutline, shown: ShownProposal, cols: int) -> list[list[Piece]]:
     order = step.order or WorkOrder()
-    facts = [step.mode, *filter(None, (order.agent, order.model)), *_limits(order.max_tokens, price=order.max_price)]
+    facts = [
+        step.mode,
+        *filter(None, (order.agent, _models(order))),
+        *_limits(order.max_tokens, price=order.max_price),
+    ]
     name: list[Piece] = [("▸ ", "accent"), (one_line(step.id), "bold accent"), ("  ", "")]
-    rows = [spread([*name, (one_line(step.title, 400), "")], [(one_line(" · ".join(facts)), "muted")], cols)]
+    rows = [spread([*name, (spoken(step.title), "")], [(one_line(" · ".join(facts)), "muted")], cols)]
     tries = f"{order.retries} more tr{'y' if order.retries == 1 else 'ies'} if it fails" if order.retries else ""
     said = [("edits", one_line(", ".join(order.writes), 400))] if order.writes else []
     said += [("runs", visible(order.command))] if order.command else []
@@ -269,6 +248,10 @@ def _step_rows(step: StepOutline, shown: ShownProposal, cols: int) -> list[list[
         risky = "failed" if word == "also" and order.side_effects else "muted" if word == "also" else ""
         rows.append(spread([*fit([("  " + word, "muted")], _NAMES), (text, risky)], fact, cols))
     return rows
+
+
+def _models(order: WorkOrder) -> str | None:
+    return ", then ".join(order.models) or order.model
 
 
 def _conditions(step: StepOutline, shown: ShownProposal) -> list[str]:
@@ -286,7 +269,7 @@ def _about(step: StepOutline, shown: ShownProposal) -> list[str]:
     """Return a step's mode, bounds and conditions, all of them."""
     order = step.order or WorkOrder()
     said = [step.mode, *([f"after {', '.join(step.depends_on)}"] if step.depends_on else [])]
-    said += [f"{name} {value}" for name, value in (("agent", order.agent), ("model", order.model)) if value]
+    said += [f"{name} {value}" for name, value in (("agent", order.agent), ("model", _models(order))) if value]
     said += _limits(order.max_tokens, order.max_turns, order.max_price, order.timeout_seconds)
     said += [f"{order.retries} more tr{'y' if order.retries == 1 else 'ies'} if it fails"] if order.retries else []
     said += [doing(step, shown.questions)[0]] if not order.command and not order.decision else []
@@ -299,9 +282,9 @@ def _limits(
     tokens: int | None, turns: int | None = None, price: float | None = None, seconds: float | None = None
 ) -> list[str]:
     known = (
-        None if tokens is None else f"{_tokens(tokens)} tok",
+        None if tokens is None else f"{tokens_of(tokens)} tok",
         None if turns is None else counted(turns, "model call"),
-        None if price is None else _price(price),
+        None if price is None else price_of(price),
         None if seconds is None else clock(seconds),
     )
     return [f"at most {', '.join(one for one in known if one)}"] if any(known) else []
@@ -344,9 +327,9 @@ def _decisions(document: Mapping[str, Any]) -> list[Line]:
 def _limits_of(found: PlanBounds | None) -> list[Line]:
     if found is None:
         return []
-    price = _worst_price(found)
-    told = "no price limit" if price is None else f"${price:,.2f}"
-    said = [f"never more than {counted(found.max_turns, 'model call')}, {found.max_tokens:,} tokens, {told}"]
+    said = [
+        f"never more than {counted(found.max_turns, 'model call')}, {found.max_tokens:,} tokens, {price_limit(found)}"
+    ]
     if len(found.critical_path) > 1:
         said.append(f"longest chain: {' → '.join(map(plain_line, found.critical_path))}")
     return [Line(text=text, style="$foreground-muted", indent=2) for text in (*said, *map(plain_line, found.notes))]
@@ -358,7 +341,7 @@ def _limits_of(found: PlanBounds | None) -> list[Line]:
 def _changes(event: PlanProposedEvent, before: PlanProposedEvent) -> list[Line]:
     """Return a line for each step that was added, removed or changed, and one for the rest of the plan."""
     old, new = _steps(before.document), _steps(event.document)
-    titles = {step.id: plain_line(step.title) for step in (*before.steps, *event.steps)}
+    titles = {step.id: spoken(step.title) for step in (*before.steps, *event.steps)}
     lines = [
         Line(text=f"~ {plain_line(step_id)}: {_words(_differing(old[step_id], step))}", style="$text-warning", indent=2)
         for step_id, step in new.items()

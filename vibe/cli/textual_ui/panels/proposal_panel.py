@@ -14,7 +14,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from ipc.events import PlanProposedEvent
-from vibe.cli.textual_ui.panels.panel_frame import Line, LineView, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.panel_frame import Line, LineView, PanelFrame
 
 if TYPE_CHECKING:
     from vibe.front.plan_graph import GraphPlace
@@ -46,10 +46,9 @@ class ProposalPanel(PanelFrame):
     """
 
     TITLE: ClassVar[str] = "Proposed plan"
-    BETWEEN: ClassVar[str] = "   "
     DEFAULT_CSS = """
-    ProposalPanel { border-top: none; border-left: outer $primary; }
-    ProposalPanel.-asleep { border-top: none; border-left: outer $panel; }
+    ProposalPanel { border-left: outer $primary; }
+    ProposalPanel.-asleep { border-left: outer $panel; }
     """
 
     @dataclass
@@ -62,8 +61,8 @@ class ProposalPanel(PanelFrame):
         word: str
         text: str = ""
 
-    def __init__(self, event: PlanProposedEvent, guard: TypingGuard, before: PlanProposedEvent | None = None) -> None:
-        super().__init__(guard)
+    def __init__(self, event: PlanProposedEvent, before: PlanProposedEvent | None = None) -> None:
+        super().__init__()
         self.event = event
         self._before = before
         self._chosen = ""

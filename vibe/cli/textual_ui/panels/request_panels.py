@@ -12,7 +12,7 @@ from textual.content import Content
 from ipc.commands import AnswerQuestion, Approve, Decide
 from ipc.events import ApprovalRequestEvent, CommandDisplay, PlanDecisionEvent, QuestionEvent
 from vibe.cli.textual_ui.log.painter import diff_blocks
-from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, LineView, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, LineView, PanelFrame
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestReply
 from vibe.front.request_text import (
     ANSWERS,
@@ -51,8 +51,8 @@ class RequestPanel(PanelFrame):
 
     COLOUR: ClassVar[str] = WARN
 
-    def __init__(self, pending: PendingRequest, guard: TypingGuard) -> None:
-        super().__init__(guard)
+    def __init__(self, pending: PendingRequest) -> None:
+        super().__init__()
         self.pending = pending
         self._has_replied = False
 
@@ -71,8 +71,8 @@ class RequestPanel(PanelFrame):
     @property
     def whose(self) -> tuple[str, str]:
         """The step that asks, with its style; blank: none does."""
-        step_id = self.pending.step_id
-        return (f"  for step {visible(step_id)}" if step_id else "", MUTED)
+        name = self.pending.step_name
+        return (f"  for step {visible(name)}" if name else "", MUTED)
 
 
 class ApprovalPanel(RequestPanel):
@@ -80,8 +80,8 @@ class ApprovalPanel(RequestPanel):
 
     TITLE: ClassVar[str] = "Permission"
 
-    def __init__(self, pending: PendingRequest, event: ApprovalRequestEvent, guard: TypingGuard) -> None:
-        super().__init__(pending, guard)
+    def __init__(self, pending: PendingRequest, event: ApprovalRequestEvent) -> None:
+        super().__init__(pending)
         self._event = event
         covers = covered(event)
         self._beside = covers if len(covers) <= BESIDE else ""
@@ -90,8 +90,10 @@ class ApprovalPanel(RequestPanel):
         """Return all of a call that waits for a yes; nothing in it is cut or can act on the terminal."""
         event, (verb, what, facts) = self._event, head_of(self._event)
         body = [*_call(event)]
-        lines = self._head((verb, ""), (f" {what}".rstrip(), "bold"), (f"  {facts}".rstrip(), MUTED), self.whose)
-        lines += [*body, *(self._gap() if body else ())]
+        head = self._head((verb, ""), (f" {what}".rstrip(), "bold"), (f"  {facts}".rstrip(), MUTED), self.whose)
+        is_command = bool(body) and body[0].lead == PROMPT
+        lines = [*body, *head] if self.is_low and is_command else [*head, *body]  # it is in sight, whatever else is not
+        lines += self._gap() if body else ()
         if not event.covers:
             lines.append(Line(text="can only be allowed once", style=MUTED, indent=2))
         elif not self._beside or self.is_narrow:
@@ -252,8 +254,8 @@ class ChoicePanel(RequestPanel):
     VERB: ClassVar[str] = ""
     """The word for pressing the number of an option, where only one is picked."""
 
-    def __init__(self, pending: PendingRequest, guard: TypingGuard, chooser: OptionChooser) -> None:
-        super().__init__(pending, guard)
+    def __init__(self, pending: PendingRequest, chooser: OptionChooser) -> None:
+        super().__init__(pending)
         self.chooser = chooser
 
     def asked(self) -> Sequence[Line]:
@@ -261,7 +263,7 @@ class ChoicePanel(RequestPanel):
         raise NotImplementedError
 
     def accept(self, positions: Sequence[int], words: str = "") -> None:
-        """Take the options picked, at least one, or words of the person's own."""
+        """Take the options picked, words of the person's own (blank: none), or both."""
         raise NotImplementedError
 
     def decline(self) -> None:
@@ -316,7 +318,7 @@ class ChoicePanel(RequestPanel):
     def _take_words(self, words: str) -> None:
         self.end_words()
         if words:
-            self.accept((), words)
+            self.accept(sorted(self.chooser.picked), words)
 
     @on(LineView.Pointed)
     def _point(self, event: LineView.Pointed) -> None:
@@ -331,12 +333,12 @@ class QuestionPanel(ChoicePanel):
     TITLE: ClassVar[str] = "Question"
     VERB: ClassVar[str] = "answer"
 
-    def __init__(self, pending: PendingRequest, event: QuestionEvent, guard: TypingGuard) -> None:
+    def __init__(self, pending: PendingRequest, event: QuestionEvent) -> None:
         self._questions = event.questions
         self._choosers = [OptionChooser(choosing_of_question(question)) for question in event.questions]
         self._answers: list[tuple[str, ...]] = [()] * len(self._choosers)
         self._at = 0
-        super().__init__(pending, guard, self._choosers[0])
+        super().__init__(pending, self._choosers[0])
 
     def asked(self) -> Sequence[Line]:
         """Return the question that is open, and what was answered to it before."""
@@ -362,9 +364,9 @@ class QuestionPanel(ChoicePanel):
         return super().pressed(key)
 
     def accept(self, positions: Sequence[int], words: str = "") -> None:
-        """Take the labels, or the words, as the answer to the question that is open."""
-        labels = tuple(self.chooser.choosing.options[position].label for position in positions)
-        self._answers[self._at] = (words,) if words else labels
+        """Take the labels, and the words, as the answer to the question that is open."""
+        labels = [self.chooser.choosing.options[position].label for position in positions]
+        self._answers[self._at] = tuple(filter(None, (*labels, words)))
         if self._at + 1 < len(self._choosers):
             self._go_to(self._at + 1)
         else:
@@ -391,10 +393,8 @@ class DecisionPanel(ChoicePanel):
     TITLE: ClassVar[str] = "Decision"
     VERB: ClassVar[str] = "decide"
 
-    def __init__(
-        self, pending: PendingRequest, event: PlanDecisionEvent, guard: TypingGuard, now: Callable[[], float]
-    ) -> None:
-        super().__init__(pending, guard, OptionChooser(choosing_of(event)))
+    def __init__(self, pending: PendingRequest, event: PlanDecisionEvent, now: Callable[[], float]) -> None:
+        super().__init__(pending, OptionChooser(choosing_of(event)))
         self._event = event
         self._now = now
 
@@ -423,11 +423,11 @@ class DecisionPanel(ChoicePanel):
         self.post_message(self.PutOff())
 
 
-def panel_for(pending: PendingRequest, guard: TypingGuard, now: Callable[[], float]) -> PanelFrame:
+def panel_for(pending: PendingRequest, now: Callable[[], float]) -> PanelFrame:
     """Return the panel of a request; ``now`` tells unix seconds."""
     event = pending.event
     if isinstance(event, ApprovalRequestEvent):
-        return ApprovalPanel(pending, event, guard)
+        return ApprovalPanel(pending, event)
     if isinstance(event, QuestionEvent):
-        return QuestionPanel(pending, event, guard)
-    return DecisionPanel(pending, event, guard, now)
+        return QuestionPanel(pending, event)
+    return DecisionPanel(pending, event, now)

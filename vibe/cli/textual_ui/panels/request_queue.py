@@ -14,7 +14,7 @@ from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 
 if TYPE_CHECKING:
     from vibe.core.tools.ports import ApprovalAnswer
-    from vibe.core.tools.questions import Answer, Question
+    from vibe.core.tools.questions import Question, QuestionAnswer
     from vibe.view.agent_view import RequestView
 
 RequestPayload: TypeAlias = ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent
@@ -35,8 +35,8 @@ class PendingRequest(Struct, kw_only=True, eq=False):
     give: RemoteAnswer
 
     @property
-    def step_id(self) -> str:
-        """The id of the step that asks; empty: none does, or it is not known yet."""
+    def step_name(self) -> str:
+        """The name of the step that asks; empty: none does, or it is not known yet."""
         return self.queue.step_of(self.id)
 
 
@@ -61,8 +61,8 @@ class Awaited(Generic[T]):
 class RequestQueue:
     """Approver, user input and decider of everything in this process, and the place where other processes' ask.
 
-    One event loop. A call waits for the person, and is withdrawn when it is cancelled. ``step_of`` tells the id of the
-    step that asks, by the request's id.
+    One event loop. A call waits for the person, and is withdrawn when it is cancelled. ``step_of`` tells the name
+    of the step that asks, by the request's id.
     """
 
     def __init__(self, step_of: Callable[[str], str]) -> None:
@@ -96,9 +96,9 @@ class RequestQueue:
         reply = await self._ask(Approve, request.request_id, request)
         return ApprovalAnswer(allow=reply.allow, scope=ApprovalScope(reply.scope), reason=reply.reason)
 
-    async def user_input(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:
+    async def user_input(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
         """Return the person's answers; see ``vibe.core.tools.questions.UserInput``."""
-        from vibe.core.tools.questions import Answer  # noqa: PLC0415  pydantic: after the first frame
+        from vibe.core.tools.questions import QuestionAnswer  # noqa: PLC0415  pydantic: after the first frame
 
         request_id = request_id or uuid4().hex
         asked = tuple(question.model_dump(mode="json") for question in questions)
@@ -107,7 +107,7 @@ class RequestQueue:
         if not reply.answers:
             return None
         return [
-            Answer(
+            QuestionAnswer(
                 question=question.question,
                 answer=", ".join(given),
                 is_other=not {*given} <= {option.label for option in question.options},

@@ -49,15 +49,21 @@ class SavedPart(Struct, frozen=True):
     read_earlier: ReadEarlier | None = None
 
 
+PlacedRecord: TypeAlias = tuple[int | None, LogEntry]
+"""The record of something that was done, and the message before which it stands; None: behind all."""
 ReadEarlier: TypeAlias = Callable[[], Awaitable[SavedPart]]
 """Raises a VibeError if they can't be read."""
 
 
 class SavedTalk:
-    """The messages of a conversation that is resumed, from the newest to the oldest, also those before summaries."""
+    """The messages of a conversation that is resumed, from the newest to the oldest, also those before summaries.
 
-    def __init__(self, saved: SavedPart) -> None:
+    ``records`` stand among them.
+    """
+
+    def __init__(self, saved: SavedPart, records: Sequence[PlacedRecord] = ()) -> None:
         self._saved = saved
+        self._records = records
         self._part, self._end = saved, len(saved.messages)
         self._kept_from, self._offset = 0, 0
         """The first message for which no summary stands in by now, and by how much the index of each is lower."""
@@ -75,6 +81,12 @@ class SavedTalk:
             start -= 1  # with the call that it answers
         self._end = start
         entries = history_entries(messages[start:end], start)
+        for place, record in self._records if self._part is self._saved else ():
+            before = len(messages) if place is None else min(place, len(messages))
+            if start <= before < end or before == end == len(messages):
+                known = ((number, each.message_index) for number, each in enumerate(entries))
+                behind = (number for number, index in known if index is not None and index >= before)
+                entries.insert(next(behind, len(entries)), record)
         for entry in entries:
             entry.message_index = self._index(entry.message_index)
         return entries
@@ -95,6 +107,7 @@ class SavedTalk:
     def cut(self, index: int) -> None:
         """Have none from that message on."""
         messages = self._saved.messages[: index + self._offset]
+        self._records = [each for each in self._records if each[0] is not None and each[0] <= len(messages)]
         saved = SavedPart(messages, self._saved.read_earlier)
         if self._part is self._saved:
             self._part, self._end = saved, min(self._end, len(messages))
@@ -294,9 +307,12 @@ class ChatPresenter:
         self._log.reset()
         self.present(view, frozenset())
 
-    def resume(self, saved: SavedPart) -> None:
-        """Show the newest of the messages that a conversation is resumed with; the others come as older ones."""
-        self._saved = SavedTalk(saved)
+    def resume(self, saved: SavedPart, records: Sequence[PlacedRecord] = ()) -> None:
+        """Show the newest of the messages that a conversation is resumed with; the others come as older ones.
+
+        ``records`` stand among them, where they belong.
+        """
+        self._saved = SavedTalk(saved, records)
         self._log.extend(self._saved.newest())
         self._log.prepend((), more=self.has_older)
 
@@ -316,7 +332,7 @@ class ChatPresenter:
     async def find(self, text: str) -> bool:
         """Scroll up to the next place of a text, also in what was not shown yet. False: it is nowhere."""
         log, wanted = self._log, text.casefold()
-        if log.find(text, backwards=True, wraps=False):
+        if log.find(text, wraps=False):
             return True
         while self.has_older:
             known = len(log.entries)
@@ -324,7 +340,7 @@ class ChatPresenter:
             await checkpoint()  # for keys
             if any(has_text(entry, wanted) for entry in log.entries[: len(log.entries) - known]):
                 break
-        return log.find(text, backwards=True)
+        return log.find(text)
 
     async def show_older(self) -> None:
         """Put some entries before the first of the log, or a line on why they can't be read."""

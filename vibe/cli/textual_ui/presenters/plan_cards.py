@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
-from vibe.cli.textual_ui.overview.ticker import PLANNER, SECONDS_PER_FRAME, Refresher, is_live
+from vibe.cli.textual_ui.overview.ticker import PLANNER, is_live
+from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
 from vibe.view.agent_view import AgentView, Key, TurnView
 from vibe.view.plan_view import PlanView
 from vibe.view.view import View
@@ -75,14 +76,12 @@ class PlanCards(_Cards):
                 self._show(plan, plan.started_at)
         self._keep_time()
 
-    def resume(self, plans: Sequence[PlanView]) -> dict[str, PlanView]:
-        """Show records of plans that a conversation had before, and return those that can go on, by id."""
-        for plan in plans:
-            entry = LogEntry("drawn", title=plan.goal)
-            entry.draw = partial(self._record, plan, entry)
-            self._cards[plan.id] = (plan.started_at or 0.0, entry)
-            self._log.append(entry)
-        return {plan.id: plan for plan in plans if plan.status == "paused"}
+    def record(self, plan: PlanView) -> LogEntry:
+        """Return the record of a plan that a conversation had before, to be put into the log."""
+        entry = LogEntry("drawn", title=plan.goal)
+        entry.draw = partial(self._record, plan, entry)
+        self._cards[plan.id] = (plan.started_at or 0.0, entry)
+        return entry
 
     def is_out_of_sight(self, plan: PlanView) -> bool:
         """Return whether a plan has a card of which nothing is to be seen."""
@@ -99,29 +98,31 @@ class PlanCards(_Cards):
         began, entry = self._cards.get(plan.id, (None, None))
         if entry is None or began != since or (entry.index < 0 and is_live(plan)):
             if entry is not None:
-                entry.draw = partial(self._heading, plan.id)
-                entry.status = "done"
+                entry.draw, entry.title, entry.status = partial(self._lines, plan.id, None), "", "done"
                 self._log.changed(entry)
-            entry = LogEntry("drawn", status="running", draw=partial(self._lines, plan.id))
+            entry = LogEntry("drawn", status="running")
+            entry.draw = partial(self._lines, plan.id, entry)
             self._cards[plan.id] = (since, entry)
             self._log.append(entry)
         entry.status = "running" if is_live(plan) else "done"
+        if any(step.items for step in plan.steps.values()):
+            entry.title = plan.goal
         self._log.changed(entry)
 
     def _record(self, plan: PlanView, entry: LogEntry, cols: int) -> list[Line]:
         """The first line of a card and what became of the plan; unfolded, all of the card."""
-        lines = _drawing().card(plan, self._clock(), cols, 1 if entry.folded else self._rows)
+        opened = "" if entry.folded else _list_of(plan)
+        lines = _drawing().card(plan, self._clock(), cols, 1 if entry.folded else self._rows, chosen=opened)
         return [*lines, *_below(plan, cols)]
 
-    def _heading(self, plan_id: str, cols: int) -> list[Line]:
-        return self._lines(plan_id, cols)[:1]
-
-    def _lines(self, plan_id: str, cols: int) -> list[Line]:
+    def _lines(self, plan_id: str, entry: LogEntry | None, cols: int) -> list[Line]:
+        """All of a card, unfolded with the items of its list; without an entry its first line."""
         plans = self._view.plans
         plan = plans.get(plan_id)
-        if plan is None:
-            return []
-        lines = _drawing().card(plan, self._clock(), cols, self._rows)
+        if plan is None or entry is None:
+            return [] if plan is None else _drawing().card(plan, self._clock(), cols, 1)
+        opened = "" if entry.folded else _list_of(plan)
+        lines = _drawing().card(plan, self._clock(), cols, self._rows, chosen=opened)
         return lines if is_live(plan) else [*lines, *_below(plan, cols)]
 
 
@@ -167,6 +168,12 @@ class PlanningCards(_Cards):
     def _lines(self, agent: AgentView, turn: TurnView, entry: LogEntry, cols: int) -> list[Line]:
         hint = " · ".join(f"{key} {KEYS[key]}" for key in entry.keys)
         return _drawing().planning_card(agent, turn, self._clock(), cols, self._rows, hint)
+
+
+def _list_of(plan: PlanView) -> str:
+    """The list of a plan whose items are to be seen: the first that has not completed, else the last; blank: none."""
+    lists = [step for step in plan.steps.values() if step.items]
+    return next((step.id for step in lists if step.status != "completed"), lists[-1].id if lists else "")
 
 
 def _below(plan: PlanView, cols: int) -> list[Line]:

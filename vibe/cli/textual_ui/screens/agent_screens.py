@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from msgspec import Struct
 from textual import events, on
 from textual.actions import SkipAction
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Region
@@ -24,14 +24,16 @@ from textual.widgets import Input, Static
 from vibe.cli.textual_ui.controllers.app_controller import Chat
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.rows import drawn, drawn_row
-from vibe.cli.textual_ui.overview.ticker import SECONDS_PER_REFRESH, Refresher, pressure
-from vibe.cli.textual_ui.panels.panel_frame import GRACE_SECONDS, PanelFrame, TypingGuard
+from vibe.cli.textual_ui.overview.ticker import pressure
+from vibe.cli.textual_ui.panels.panel_frame import LOW, PanelFrame, TypingGuard
 from vibe.cli.textual_ui.panels.request_panels import panel_for
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestQueue
 from vibe.cli.textual_ui.presenters.chat_presenter import ChatPresenter, ReadJournals
+from vibe.cli.textual_ui.refresher import SECONDS_PER_REFRESH, Refresher, app_of
+from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.front import fleet
 from vibe.front.cells import Line, spread
-from vibe.front.event_text import one_line
+from vibe.front.event_text import one_line, spoken
 from vibe.front.fleet import Tile, TilePlace, actions, key_line, tile_doing, tiles
 from vibe.view.agent_view import AgentView, Key
 from vibe.view.view import View
@@ -50,10 +52,11 @@ def at_once(key: str, action: str, description: str) -> Binding:
 class AgentDesk(Struct, frozen=True, kw_only=True):
     """The ways in which a person acts on agents.
 
-    ``chat`` carries out wishes, ``requests`` takes answers, ``read`` finds what the view does not keep, ``clock`` tells
-    unix seconds.
+    ``store`` tells what changes, ``chat`` carries out wishes, ``requests`` takes answers, ``read`` finds what the view
+    does not keep, ``clock`` tells unix seconds.
     """
 
+    store: UIStateStore
     chat: Chat
     requests: RequestQueue
     read: ReadJournals | None = None
@@ -83,9 +86,8 @@ class AgentScreen(Screen[None]):
         at_once("tab", "go_to_request", "What waits for you"),
     ]
 
-    def __init__(self, view: View, desk: AgentDesk) -> None:
+    def __init__(self, desk: AgentDesk) -> None:
         super().__init__()
-        self.view = view
         self.desk = desk
         self.head = Static(classes="head", markup=False)
         self.keys = Static(classes="keys", markup=False)
@@ -103,9 +105,22 @@ class AgentScreen(Screen[None]):
         """The widget with the keys where no line and no panel has them."""
         raise NotImplementedError
 
+    @property
+    def view(self) -> View:
+        """The view of what runs."""
+        return self.desk.store.view
+
     def present(self, view: View, changed: frozenset[Key]) -> None:
         """Show what changed."""
         raise NotImplementedError
+
+    @on(events.Mount)
+    def _begin(self) -> None:
+        self.desk.store.add(self.present)
+
+    @on(events.Unmount)
+    def _end(self) -> None:
+        self.desk.store.remove(self.present)
 
     def show_request(self, tile: Tile | None) -> None:
         """Have the panel of what is asked, if it is not there yet; keys count once the person pauses."""
@@ -119,15 +134,15 @@ class AgentScreen(Screen[None]):
             panel.remove()
         if self._panel is None and pending is not None:
             self._guard.typed()
-            panel = panel_for(pending, self._guard, self.desk.clock)
+            panel = panel_for(pending, self.desk.clock)
+            panel.guard, panel.is_beside = self._guard, True
             self._panel = pending, panel
-            self.mount(panel, before=self.line)
+            self.hold(panel)
             panel.asleep = True
-            self.set_timer(GRACE_SECONDS, self._wake)
 
-    def _wake(self) -> None:
-        if self._panel is not None and not self._guard.is_typing:
-            self._panel[1].asleep = False
+    def hold(self, panel: PanelFrame) -> None:
+        """Have a panel on the screen."""
+        self.mount(panel, before=self.line)
 
     def on_key(self, event: events.Key) -> None:
         """Give a key to the panel; Esc leads back, and answers nothing."""
@@ -192,10 +207,7 @@ class AgentScreen(Screen[None]):
 
 
 class TranscriptScreen(AgentScreen):
-    """Shows one agent of a tile, from which left and right lead to the others, in the order of the fleet.
-
-    Its owner passes each change to ``present``.
-    """
+    """Shows one agent of a tile, from which left and right lead to the others, in the order of the fleet."""
 
     DEFAULT_CSS = "TranscriptScreen .head { height: 2; margin-bottom: 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -205,8 +217,8 @@ class TranscriptScreen(AgentScreen):
     ]
     AUTO_FOCUS: ClassVar[str | None] = "ChatLog"
 
-    def __init__(self, view: View, desk: AgentDesk, tile_id: str) -> None:
-        super().__init__(view, desk)
+    def __init__(self, desk: AgentDesk, tile_id: str) -> None:
+        super().__init__(desk)
         self.tile_id = tile_id
         self.agent_id = ""
         self._log = ChatLog()
@@ -238,7 +250,6 @@ class TranscriptScreen(AgentScreen):
 
     def present(self, view: View, changed: frozenset[Key]) -> None:
         """Show what changed."""
-        self.view = view
         tile = self.tile
         if tile is not None and tile.agents and self.agent_id not in {agent.id for agent in tile.agents}:
             self._open(tile.id, tile.agents[-1].id)
@@ -287,7 +298,7 @@ class TranscriptScreen(AgentScreen):
 
 def _state(tile: Tile, agent: AgentView | None, now: float, width: int) -> tuple[Line, Line]:
     """The lines on a tile and one of its agents."""
-    title = "" if tile.step is None else one_line(tile.step.title, LONGEST)
+    title = "" if tile.step is None or tile.step.title == tile.name else spoken(tile.step.title)
     left: Line = [(" ", ""), fleet.sign_of(tile, int(now)), (f" {one_line(tile.name)}", "bold"), (f"  {title}", "")]
     first = spread(left, [(f"{fleet.tile_facts(tile, now)} ", "muted")], width)
     if agent is None:
@@ -310,10 +321,21 @@ NOBODY: Final = "no agents yet: a plan's, or those that the chat's agent starts,
 NONE_SUCH: Final = "none of them is so now"
 
 
-class FleetView(Widget, can_focus=True):
-    """Paints the tiles that are in sight; of what is painted, only rows that differ are painted anew."""
+PANEL_LEAST: Final = 4
+"""Rows of a panel in its tile, however few of that are in sight."""
 
-    DEFAULT_CSS = "FleetView { height: 1fr; margin-top: 1; }"
+
+class FleetView(Widget, can_focus=True):
+    """Paints the tiles that are in sight; of what is painted, only rows that differ are painted anew.
+
+    A panel in it is in the chosen tile, and answers what that asks.
+    """
+
+    DEFAULT_CSS = """
+    FleetView { height: 1fr; margin-top: 1; overflow: hidden; }
+    FleetView > PanelFrame { position: absolute; }
+    FleetScreen.-low FleetView { margin-top: 0; }
+    """
 
     @dataclass
     class Pointed(Message):
@@ -327,11 +349,16 @@ class FleetView(Widget, can_focus=True):
         self._layout: tuple[object, ...] = ()
         self._top = 0
         self._rows: dict[str, list[tuple[Line, Strip]]] = {}
-        self._shown: tuple[Sequence[Tile], str, float] | None = None
+        self._shown: tuple[Sequence[Tile], str, float, PanelFrame | None] | None = None
 
-    def show(self, shown: Sequence[Tile], chosen: str, now: float, touched: Collection[str]) -> None:
-        """Show tiles at ``now`` (unix seconds); something happened to those whose ids, or agents', are ``touched``."""
-        self._shown = shown, chosen, now
+    def show(
+        self, shown: Sequence[Tile], chosen: str, now: float, panel: PanelFrame | None, touched: Collection[str]
+    ) -> None:
+        """Show tiles at ``now`` (unix seconds), and in the chosen one the panel that answers it.
+
+        Something happened to those whose ids, or agents', are ``touched``.
+        """
+        self._shown = shown, chosen, now, panel
         height = self.size.height
         self.places = fleet.places(shown, self.size.width, height, chosen, now)
         below = max((each.y + each.height for each in self.places), default=0)
@@ -339,7 +366,12 @@ class FleetView(Widget, can_focus=True):
             if place.tile.id == chosen:
                 self._top = min(max(self._top, place.y + place.height - height), place.y)
         self._top = max(0, min(self._top, below - height))
-        layout = (chosen, self._top, *((each.tile.id, each.x, each.y, each.width, each.height) for each in self.places))
+        layout = (
+            chosen,
+            panel,
+            self._top,
+            *((each.tile.id, each.x, each.y, each.width, each.height) for each in self.places),
+        )
         if layout != self._layout:
             self._layout = layout
             self._rows.clear()
@@ -347,6 +379,11 @@ class FleetView(Widget, can_focus=True):
         for place in self.places:
             if self._top - place.height < place.y < self._top + height:
                 self._draw(place, now, touched, chosen=place.tile.id == chosen)
+            if panel is not None and place.tile.id == chosen:
+                y = place.y - self._top
+                top = max(0, min(y + fleet.panel_row(place), height - PANEL_LEAST))
+                panel.styles.offset, panel.styles.width = (place.x, top), place.width
+                panel.styles.max_height = max(1, min(y + place.height, height) - top)
 
     def _draw(self, place: TilePlace, now: float, touched: Collection[str], *, chosen: bool) -> None:
         tile, beat = place.tile, int(now / SECONDS_PER_REFRESH)
@@ -358,7 +395,8 @@ class FleetView(Widget, can_focus=True):
                 *(line for line, _ in known[1:]),
             ]
         else:
-            lines = fleet.tile_lines(place, now, chosen=chosen, beat=beat)
+            has_panel = chosen and self._shown is not None and self._shown[-1] is not None
+            lines = fleet.tile_lines(place, now, chosen=chosen, beat=beat, has_panel=has_panel)
         painted = {tuple(line): strip for line, strip in known}
         self._rows[tile.id] = rows = list[tuple[Line, Strip]]()
         for row, line in enumerate(lines):
@@ -386,7 +424,7 @@ class FleetView(Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Tell which tile was meant."""
-        for place in self.places:
+        for place in self.places if event.widget is self else ():
             if Region(place.x, place.y, place.width, place.height).contains(event.x, event.y + self._top):
                 self.post_message(self.Pointed(place.tile.id))
 
@@ -394,7 +432,7 @@ class FleetView(Widget, can_focus=True):
 class FleetScreen(AgentScreen):
     """The fleet; ``chosen`` is the id of the tile that keys act on.
 
-    Its owner passes each change to ``present``. A transcript that is opened from here is shown over it.
+    A transcript that is opened from here is shown over it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -404,12 +442,12 @@ class FleetScreen(AgentScreen):
         Binding("f2", "back", "Back", show=False),
     ]
     AUTO_FOCUS: ClassVar[str | None] = "FleetView"
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW, "-high")]  # noqa: RUF012  as Textual has it
 
-    def __init__(self, view: View, desk: AgentDesk) -> None:
-        super().__init__(view, desk)
+    def __init__(self, desk: AgentDesk) -> None:
+        super().__init__(desk)
         self.chosen = ""
         self._fleet = FleetView()
-        self._opened: TranscriptScreen | None = None
         self._filters = cycle(fleet.FILTERS)
         self._filter = next(self._filters)
         self._touched: set[str] = set()
@@ -425,11 +463,6 @@ class FleetScreen(AgentScreen):
         """The tiles."""
         return self._fleet
 
-    @property
-    def our_app(self) -> App[None]:
-        """The app."""
-        return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
-
     def compose(self) -> ComposeResult:
         """State, tiles, line and keys."""
         yield self.head
@@ -437,29 +470,31 @@ class FleetScreen(AgentScreen):
         yield self.line
         yield self.keys
 
-    def present(self, view: View, changed: frozenset[Key]) -> None:
+    def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
         """Show what changed."""
-        self.view = view
         for kind, *way in changed:
             if kind == "agents":
                 self._touched.add(way[0])
             elif kind == "plans" and len(way) > 2:
                 self._touched.add(f"{way[0]}/{way[2]}")
-        if self._opened is not None:
-            self._opened.present(view, changed)
-        else:
-            self.refresher.wish()
+        self.refresher.wish()
 
     def action_choose(self, way: str) -> None:
         """Choose the tile beside."""
         shown = self._shown()
         if shown:
-            known = self._fleet.places or fleet.places(shown, *self.our_app.size, self.chosen, self.desk.clock())
+            known = self._fleet.places or fleet.places(shown, *app_of(self).size, self.chosen, self.desk.clock())
             self._choose(fleet.beside(known, self.chosen, way))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Tell whether a key counts; those that only look around do before the first frame, too."""
-        return (self.focused is None and action in {"choose", "open"}) or super().check_action(action, parameters)
+        """Tell whether a key counts; before the first frame those that only look around do, and no others."""
+        if not self._fleet.places and action in ACTIONS:
+            return action in {"choose", "open"}
+        return super().check_action(action, parameters)
+
+    def hold(self, panel: PanelFrame) -> None:
+        """Have a panel in the tile that asks."""
+        self._fleet.mount(panel)
 
     def action_filter(self) -> None:
         """Show others: all, those at work, those that need the person, those that ended."""
@@ -476,10 +511,9 @@ class FleetScreen(AgentScreen):
 
     def action_open(self) -> None:
         """Open the chosen tile."""
-        if self.tile is not None and self._opened is None:
-            self._opened = TranscriptScreen(self.view, self.desk, self.chosen)
-            self.refresher.beat(0.0)
-            self.our_app.push_screen(self._opened, self._close)
+        if self.tile is not None and self.is_active:
+            opened = TranscriptScreen(self.desk, self.chosen)
+            app_of(self).push_screen(opened, lambda _: self._choose(opened.tile_id))
 
     def on_fleet_view_pointed(self, message: FleetView.Pointed) -> None:
         """Choose a tile, or open the chosen one."""
@@ -500,26 +534,22 @@ class FleetScreen(AgentScreen):
         self.chosen = tile_id
         self._draw()
 
-    def _close(self, _: None) -> None:
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            self._choose(opened.tile_id)
-
     @on(events.Resize)
     def _fit(self) -> None:
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        if self._opened is not None or not self._fleet.size.height:
+        if not self.is_active or not self._fleet.size.height:
             return
         now, width = self.desk.clock(), max(1, self.size.width)
         every, shown = tiles(self.view), self._shown()
-        self._fleet.show(shown, self.chosen, now, self._touched)
-        self._touched.clear()
-        self.head.update(drawn(fleet.fleet_head(self.view, every, now, width, self._filter)), layout=False)
         tile = self.tile
         self.show_request(tile)
-        keys = [("↑↓←→", "choose"), ("Enter", "open"), *actions(tile)] if tile is not None else []
+        self._fleet.show(shown, self.chosen, now, self._panel and self._panel[1], self._touched)
+        self._touched.clear()
+        self.head.update(drawn(fleet.fleet_head(self.view, every, now, width, self._filter)), layout=False)
+        asks = [("Tab", "what waits for you")] if self.view.requests and self._panel is None else []
+        keys = [("↑↓←→", "choose"), ("Enter", "open"), *asks, *actions(tile)] if tile is not None else []
         nothing = [("", NONE_SUCH if every else NOBODY)] if tile is None else []
         self.keys.update(drawn(key_line([*keys, ("f", "filter"), *nothing], width)), layout=False)
         self.refresher.beat(_beat_of(shown, now))

@@ -41,7 +41,7 @@ FRAME: Final = 3
 KEYS: Final = (
     ("↑↓", "choose"),
     ("Enter", "attach"),
-    ("1-9 n", "answer"),
+    ("y n 1-9", "answer"),
     ("w", "next waiting"),
     ("/", "find"),
     ("o", "page"),

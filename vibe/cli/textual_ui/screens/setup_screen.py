@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from anyio import Event, to_thread
 from msgspec.structs import replace
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -27,6 +27,7 @@ from vibe.app.first_use.flow import (
     checked_key,
 )
 from vibe.cli.textual_ui.palettes import listed
+from vibe.cli.textual_ui.refresher import app_of
 from vibe.system.errors import VibeError
 from vibe.system.keyring import keyring_problem
 from vibe.system.plain_text import plain_line, shortened
@@ -113,14 +114,15 @@ class SetupScreen(Screen[bool]):
     def on_mount(self) -> None:
         """Show the welcome, and have the flow loaded behind it."""
         self._show(SetupStep.WELCOME, WELCOME)
-        self.run_worker(self._set_up(self._answered))
+        self._work = self.run_worker(self._set_up(self._answered))
 
     def action_leave(self) -> None:
         """Leave it as it is now; of colours, as they were."""
         if self.step is SetupStep.THEME:
-            self._our_app.theme = self._theme_before
+            app_of(self).theme = self._theme_before
             self._give("")
         else:
+            self._work.cancel()  # an answer may be on its way, and finds no place to be shown
             self.dismiss(self._is_kept)
 
     def action_move(self, by: int) -> None:
@@ -140,7 +142,7 @@ class SetupScreen(Screen[bool]):
         message.stop()
         name = self._marked()
         if self.step is SetupStep.THEME and name is not None:
-            self._our_app.theme = name
+            app_of(self).theme = name
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
         """Take the option clicked."""
@@ -243,7 +245,7 @@ class SetupScreen(Screen[bool]):
 
     async def _themed(self, flow: FirstUse) -> str:
         """Have a theme chosen and keep it; returns the problem with that."""
-        app = self._our_app
+        app = app_of(self)
         self._theme_before = app.theme
         names = listed(app.available_themes)
         self._show(SetupStep.THEME, "Choose a theme. The screen previews it.")
@@ -272,10 +274,6 @@ class SetupScreen(Screen[bool]):
         while not (name := await self._next_answer()).strip():
             continue
         return name
-
-    @property
-    def _our_app(self) -> App[None]:
-        return cast("App[None]", self.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
 
     # --- widgets
 

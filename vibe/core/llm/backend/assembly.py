@@ -146,45 +146,20 @@ class TaggedReasoning:
 
 
 _LENGTH_REASONS: Final = frozenset({
-    "length",
-    "model_length",
-    "max_tokens",
-    "max_output_tokens",
-    "max_completion_tokens",
-    "max_length",
+    "length", "model_length", "max_tokens", "max_output_tokens", "max_completion_tokens", "max_length",
     "model_context_window_exceeded",
-})
+})  # fmt: skip
 _FILTER_REASONS: Final = frozenset({
-    "content_filter",
-    "content_filtered",
-    "guardrail_intervened",
-    "sensitive",
-    "safety",
-    "prohibited_content",
-    "recitation",
-    "blocklist",
-    "spii",
-    "refusal",
-})
+    "content_filter", "content_filtered", "guardrail_intervened", "sensitive", "safety", "prohibited_content",
+    "recitation", "blocklist", "spii", "refusal",
+})  # fmt: skip
 PAUSE: Final = "pause_turn"
 """The provider's own tools take long: it goes on once it is asked to."""
 FAILURE_REASONS: Final = frozenset({
-    "error",
-    "network_error",
-    "abort",
-    "aborted",
-    "cancelled",
-    "insufficient_system_resource",
-    "malformed_function_call",
-    "timeout",
-    "failed",
-    "internal_error",
-    "server_error",
-    "engine_error",
-    "unexpected_tool_call",
-    "too_many_tool_calls",
-    "missing_thought_signature",
-})
+    "error", "network_error", "abort", "aborted", "cancelled", "insufficient_system_resource",
+    "malformed_function_call", "timeout", "failed", "internal_error", "server_error", "engine_error",
+    "unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature",
+})  # fmt: skip
 """Words in which a provider says that it failed. Worth another try."""
 _BAD_REASONS: Final = _LENGTH_REASONS | _FILTER_REASONS | FAILURE_REASONS
 _NOTHING: Final = frozenset({"", "null"})

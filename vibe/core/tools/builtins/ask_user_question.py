@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.questions import Question, QuestionAnswer
 
 
 class AskUserQuestionArgs(ToolArgs):
@@ -19,7 +19,7 @@ class AskUserQuestionArgs(ToolArgs):
 class AskUserQuestionResult(BaseModel):
     """An answer to each question; none if the person would rather not."""
 
-    answers: list[Answer]
+    answers: list[QuestionAnswer]
     cancelled: bool = False
 
 

@@ -40,12 +40,7 @@ from vibe.shell.policy.verdict import (
     classify,
 )
 from vibe.shell.process.confined import MOST_STARTS, ConfinedCommand, shell_command
-from vibe.shell.process.kept_state import (
-    ShellState,
-    Surroundings,
-    folder_problem,
-    next_state,
-)
+from vibe.shell.process.kept_state import ShellState, Surroundings, folder_problem, next_state
 from vibe.shell.process.port import CommandOrder, StartedCommand
 from vibe.shell.process.runner import NOT_INTERACTIVE, PROCESSES, OutputLimit, child_environ
 from vibe.shell.sandbox.confinement import Place

@@ -10,14 +10,7 @@ from pydantic import BaseModel, Field
 
 from ipc.events import FilesDisplay
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
-from vibe.core.tools.files.search import (
-    Found,
-    Match,
-    Query,
-    printable,
-    search_in_python,
-    search_with_ripgrep,
-)
+from vibe.core.tools.files.search import Found, Match, Query, printable, search_in_python, search_with_ripgrep
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 from vibe.system.globs import is_wild

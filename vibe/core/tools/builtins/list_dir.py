@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -13,6 +14,7 @@ from vibe.core.tools.files.search import printable, shown_lines
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 from vibe.system.ignore import list_entries
+from vibe.system.own_places import is_placeholder
 
 
 class ListDirArgs(ToolArgs):
@@ -66,16 +68,17 @@ def _lines(workspace: Workspace, args: ListDirArgs) -> list[str]:
         found = list_entries(workspace.root, folder, use_ignores=args.use_default_ignore, own=own)
     except OSError as error:
         raise FileAccessError(workspace.relative(folder), f"can't be read ({error.strerror})") from error
-    return [_line(entry) for entry in found]
+    return [*filter(None, map(_line, found))]
 
 
 def _line(entry: Path) -> str:
+    """What is said of an entry; nothing of what only stands there while commands run."""
     name = printable(entry.name)
-    if entry.is_symlink():
-        return f"{name}@"
-    if entry.is_dir():
-        return f"{name}/"
     try:
-        return f"{name}  {entry.stat().st_size}"
+        found = entry.lstat()
     except OSError:  # gone since
         return name
+    if is_placeholder(found, entry.name):
+        return ""
+    mark = "@" if stat.S_ISLNK(found.st_mode) else "/" if stat.S_ISDIR(found.st_mode) else f"  {found.st_size}"
+    return f"{name}{mark}"

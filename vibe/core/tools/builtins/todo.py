@@ -71,12 +71,7 @@ class TodoState(BaseToolState):
     todos: list[TodoItem] = Field(default_factory=list[TodoItem])
 
 
-MARKS = {
-    TodoStatus.PENDING: " ",
-    TodoStatus.IN_PROGRESS: ">",
-    TodoStatus.COMPLETED: "x",
-    TodoStatus.CANCELLED: "-",
-}
+MARKS = {TodoStatus.PENDING: " ", TodoStatus.IN_PROGRESS: ">", TodoStatus.COMPLETED: "x", TodoStatus.CANCELLED: "-"}
 
 
 class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):

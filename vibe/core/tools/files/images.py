@@ -13,6 +13,9 @@ from vibe.system.errors import UsageError
 MAX_IMAGE_BYTES = 4_000_000
 """Providers refuse images of more than about 5 MB; base64 makes four bytes of three, and some of them count that."""
 
+MOST_READ = 10 * MAX_IMAGE_BYTES
+"""More of a file is not looked at."""
+
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -37,9 +40,11 @@ def images_in(files: Iterable[Path]) -> tuple[Image, ...]:
     images: list[Image] = []
     for path in files:
         try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise UsageError(f"{path} can't be read ({error.strerror}): leave it out, or name another") from error
+            with path.open("rb") as file:
+                data = file.read(MOST_READ)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise UsageError(f"{path} can't be read ({why}): leave it out, or name another") from error
         kind = image_type(data)
         if kind is None:
             raise UsageError(f"{path} is not an image that models accept: use a PNG, JPEG, GIF or WebP file")

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 from anyio import CancelScope, EndOfStream, create_task_group, open_process, sleep, to_process, to_thread
@@ -29,6 +29,8 @@ SHOWN_BEFORE = 100
 """Characters of a long line that are shown before its first match."""
 SPARE_MATCHES = 50
 CHUNK_BYTES = 1024 * 1024
+LONGEST_LINE = 64 * CHUNK_BYTES
+"""Bytes; so much of a longer line is searched, and nothing behind it. Of a file in UTF-16 nothing else is searched."""
 
 RECORD = re.compile(
     rb"([^\0]*?)(?:\0(\d+):(\d+):(\d+):([^\n]*)"
@@ -132,6 +134,8 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
         BadPatternError: the pattern is no regular expression.
         ToolError: ripgrep failed.
     """
+    if "\0" in query.pattern:  # no word of a program
+        return await search_in_python(query)
     if await to_thread.run_sync(_is_binary, query.start):  # a file named outright, of which it tells before it knows
         return Found(matches=(), more=False)
     ignoring = ["--no-ignore"]
@@ -256,6 +260,7 @@ async def _matches(lines: Sequence[_Line], query: Query) -> list[Match]:
     starts: list[int | None] = [len(line.data[: line.at].decode(errors="ignore")) for line in lines]
     odd = [at for at, line in enumerate(lines) if shown[at].encode() != line.data.removesuffix(b"\r")]
     if odd:
+        _expression(query.pattern)  # an error of the other process would not find its way here
         found = await to_process.run_sync(_starts, query.pattern, [shown[at] for at in odd], cancellable=True)
         for at, start in zip(odd, found, strict=True):
             starts[at] = start
@@ -302,7 +307,7 @@ def _whole_line(file: Path, line: _Line) -> bytes:
         if any(head.startswith(mark) for mark, _ in UTF_16):
             return next(islice(_lines(file), line.number - 1, None), "").encode(errors="replace")
         opened.seek(line.place + (3 if head == UTF_8_MARK else 0))  # which ripgrep does not count
-        return opened.readline().removesuffix(b"\n")
+        return opened.readline(LONGEST_LINE).removesuffix(b"\n")
     return line.data
 
 
@@ -356,7 +361,7 @@ def scan(query: Query) -> Found:
     matches: list[Match] = []
     size = 0
     files = walk_files(query.root, query.start, use_ignores=query.use_ignores, ignores=query.ignores, own=query.own)
-    for file in files:
+    for file in (file for file in files if not _is_binary(file)):
         name = file.relative_to(query.root).as_posix() if file.is_relative_to(query.root) else str(file)
         before = len(matches)
         for number, line in enumerate(_lines(file), start=1):
@@ -378,10 +383,17 @@ def _lines(file: Path) -> Iterator[str]:
         encoding = next((name for mark, name in UTF_16 if head.startswith(mark)), None)
         if encoding is None:
             opened.seek(3 if head == UTF_8_MARK else 0)
-            yield from (text_of(line.removesuffix(b"\n")) for line in opened)
+            yield from (text_of(line.removesuffix(b"\n")) for line in _up_to_the_longest(opened))
             return
-        text = (head + opened.read()).decode(encoding, errors="replace").removeprefix("\ufeff")
+        text = (head + opened.read(LONGEST_LINE)).decode(encoding, errors="replace").removeprefix("\ufeff")
         yield from (line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
+
+
+def _up_to_the_longest(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(LONGEST_LINE):
+        yield line
+        if len(line) == LONGEST_LINE:
+            return
 
 
 def printable(text: str) -> str:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import Files
 from vibe.system.errors import closest, did_you_mean
-from vibe.system.files import drafted, overwrite
+from vibe.system.files import NAME_CHARACTERS, drafted, overwrite
 
 SNIFF_BYTES = 8_192
 LONGEST_LOOK_SECONDS = 2.0
@@ -115,6 +115,8 @@ def sniff(head: bytes, path: str, size: int) -> str:
     """
     for bom, name in BOMS:
         if head.startswith(bom):
+            if "\0" in head[:SNIFF_BYTES].decode(name, errors="ignore"):
+                raise BinaryFileError(path, f"a {name} byte order mark, then something else", size)
             return name
     head = head[:SNIFF_BYTES]
     kind = next((kind for magic, kind in MAGIC if head.startswith(magic)), "")
@@ -182,12 +184,9 @@ def create_file(path: Path, name: str, data: bytes) -> None:
     """
     with _folder(path, name, make=True) as folder, drafted(folder, path.name, data, sync=True) as draft:
         try:
-            draft.link(path.name)
-        except OSError:
-            # There, or no hard links on this file system: the check and the rename are two steps then.
-            if _stat(path.name, folder) is not None:
-                raise FileAccessError(name, "exists by now", "read it first, then set overwrite") from None
-            draft.rename(path.name)
+            draft.place(path.name)
+        except FileExistsError:
+            raise FileAccessError(name, "exists by now", "read it first, then set overwrite") from None
 
 
 def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None:
@@ -243,7 +242,7 @@ def names_of(path: Path, root: Path) -> SharedFile | None:
 
 def link_again(path: Path, other: Path, old: os.stat_result) -> bool:
     """Let ``other``, a name of the file that was at ``path``, be one of that which is there now. Blocks."""
-    draft = f".{other.name[:100]}.{os.urandom(6).hex()}.tmp"
+    draft = f".{other.name[:NAME_CHARACTERS]}.{os.urandom(6).hex()}.tmp"
     try:
         with _folder(path, path.name) as source, _folder(other, other.name) as folder:
             found = _stat(other.name, folder)
@@ -270,7 +269,7 @@ class DiskFiles:
     @staticmethod
     def exists(path: Path) -> bool:
         """Return whether there is anything at a path."""
-        return path.exists()
+        return os.path.exists(path)  # noqa: PTH110  Path.exists raises for a name that is too long
 
 
 DISK = DiskFiles()

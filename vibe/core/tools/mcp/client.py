@@ -24,6 +24,7 @@ from vibe.core.config.models import McpServerConfig
 from vibe.core.tools.mcp.sieve import in_form
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.system.errors import EnvironmentFailure
+from vibe.system.files import typed_path
 from vibe.system.http import client_options
 from vibe.system.programs import find_program, shunned
 
@@ -108,9 +109,13 @@ def endpoint_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) 
             raise ServerSettingError(config.name, f"needs the environment variable {config.api_key_env}: set it")
         headers[config.api_key_header] = config.api_key_format.replace(TOKEN, key.strip())
     url = _expanded(config.name, "url", config.url, known).strip()
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ServerSettingError(config.name, f"has a url that is no address ({error}): correct it") from error
     if not url.startswith(ADDRESSES):
         raise ServerSettingError(config.name, "needs a url that begins with http:// or https://: correct its variables")
-    has_key = bool(config.api_key_env or urlsplit(url).username) or "authorization" in given
+    has_key = bool(config.api_key_env or parts.username) or "authorization" in given
     return Endpoint(url=url, headers=headers, has_key=has_key)
 
 
@@ -133,7 +138,7 @@ def _argv(config: McpServerConfig) -> list[str]:
 def _program(name: str, search_path: str | None, cwd: Path) -> str | None:
     if os.sep not in name:
         return find_program(name, {"PATH": search_path or os.defpath}) if name else None
-    path = Path(os.path.normpath(cwd / Path(name).expanduser()))
+    path = Path(os.path.normpath(typed_path(cwd, name)))
     return str(path) if path.is_file() and os.access(path, os.X_OK) else None
 
 
@@ -202,8 +207,11 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
 
 
 def shown_url(url: str) -> str:
-    """``url`` without what may be secret: user, password, query."""
-    parts = urlsplit(url)
+    """``url`` without what may be secret: user, password, query; of what is no address, nothing."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that is none"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 

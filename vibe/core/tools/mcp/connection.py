@@ -204,7 +204,7 @@ class ServerConnection:
             try:
                 async with self._session(mode):
                     was_ready = True
-                    await self._serve()
+                    await self._serve(is_new=not worked)
                     problem = "closed the connection"
             except TimeoutError:
                 problem = self._too_slow()
@@ -296,8 +296,10 @@ class ServerConnection:
             await to_thread.run_sync(load_library)
             yield transport
 
-    async def _serve(self) -> None:
-        """Follow what the server announces until the session is lost or closed."""
+    async def _serve(self, *, is_new: bool) -> None:
+        """Follow what the server announces until the session is lost or closed; started anew, it has the same tools."""
+        if is_new:
+            await self._tell_change()
         while not self._closing and not self._lost:
             await self._news.wait()
             self._news = Event()
@@ -308,11 +310,14 @@ class ServerConnection:
                 if (tools, resources) == (self.tools, self.state.resources):
                     continue
                 self.tools, self.state.resources = tools, resources
-                if self.on_change is not None:
-                    await self.on_change()
+                await self._tell_change()
             if self._relisted is not None:
                 self._relisted.set()
                 self._relisted = None
+
+    async def _tell_change(self) -> None:
+        if self.on_change is not None:
+            await self.on_change()
 
     async def _offers(self, client: Client) -> tuple[tuple[RemoteTool, ...], int]:
         """Return the tools to offer, and how many resources there are, which are read by one more tool."""

@@ -14,7 +14,7 @@ from anyio import CancelScope, current_time, to_thread
 from msgspec import Struct
 
 from vibe.core.tools.json_schema import schema_problems, value_problems
-from vibe.core.tools.questions import HEADER_LENGTH, Answer, Choice, Question, UserInput
+from vibe.core.tools.questions import HEADER_LENGTH, Choice, Question, QuestionAnswer, UnansweredError, UserInput
 from vibe.system.plain_text import plain, plain_line, shortened
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class FormField(Struct, frozen=True, kw_only=True):
             typed=not self.has_options,
         )
 
-    def value(self, answer: Answer) -> Value | None:
+    def value(self, answer: QuestionAnswer) -> Value | None:
         """Return the value that an answer gives; None: it is left blank. Blocks.
 
         Raises:
@@ -294,6 +294,8 @@ class CallUnderWay:
                 return ElicitResult(action="accept", content=await _answered(server, params, self.ask))
             except DeclinedError as declined:
                 return ElicitResult(action="cancel" if declined.later else "decline")
+            except UnansweredError:
+                return ElicitResult(action="decline")
             except UnusableFormError as error:
                 return ErrorData(code=INVALID_PARAMS, message=f"this form can't be put to a person: {error}")
             finally:

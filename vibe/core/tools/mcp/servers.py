@@ -12,11 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from anyio import (
-    create_task_group,
-    current_time,
-    move_on_after,
-)
+from anyio import create_task_group, current_time, move_on_after
 from msgspec.structs import replace
 from pydantic import BaseModel, Field, RootModel
 
@@ -37,13 +33,7 @@ from vibe.system.plain_text import plain, plain_line, shortened
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp.types import (
-        BlobResourceContents,
-        CallToolResult,
-        ContentBlock,
-        ReadResourceResult,
-        TextResourceContents,
-    )
+    from mcp.types import BlobResourceContents, CallToolResult, ContentBlock, ReadResourceResult, TextResourceContents
 
 
 class MCPToolResult(BaseModel):
@@ -149,7 +139,7 @@ def _entries(value: Any) -> list[Any]:
 def _says(text: str, value: Any) -> bool:
     try:
         return text == value or json.loads(text) == value
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -289,7 +279,7 @@ class McpServers:
     async def running(self, on_change: Callable[[], Awaitable[None]] | None = None) -> AsyncGenerator[McpServers]:
         """Start them all, without waiting; they are gone when the block ends.
 
-        ``on_change`` is awaited when a server's tools have become others.
+        ``on_change`` is awaited when a server is ready for the first time, and when its tools have become others.
         """
         try:
             async with create_task_group() as group:

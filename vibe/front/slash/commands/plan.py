@@ -31,6 +31,7 @@ from vibe.front.plan_listing import LOOKED_AT, PlanRead, plan_line, plans_that_r
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.plan_proposal import go_on, propose, save
 from vibe.system.errors import UsageError
+from vibe.system.files import typed_path
 from vibe.view.figures import ago
 
 GOAL_LENGTH = 400
@@ -78,7 +79,7 @@ async def save_plan(talk: Talk, name: str) -> None:
 
 async def load_file(talk: Talk, name: str) -> None:
     """Propose the plan of a file."""
-    loaded = await to_thread.run_sync(lambda: read_plan_file(talk.opening.workdir / Path(name).expanduser()))
+    loaded = await to_thread.run_sync(lambda: read_plan_file(typed_path(talk.opening.workdir, name)))
     propose(talk, loaded.plan.goal, loaded)
 
 

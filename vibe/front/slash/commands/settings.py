@@ -55,7 +55,7 @@ async def agents_picker(talk: Talk) -> Picker:
 
     def preview(row: PickRow, _mode: int) -> list[Line]:
         one = about[row.line]
-        facts = [("model", one.active_model or ""), ("from", one.source)]
+        facts = [("model", ", then ".join(one.models)), ("from", one.source)]
         return [*told(row.title, facts), [], *wrapped(one_line(one.description, ABOUT_LENGTH))]
 
     return Picker(title="Agent", rows=lambda _: rows, preview=preview, first=f"/agents {now}", enter="from now on")

@@ -16,7 +16,7 @@ from tests.fakes.mcp_peers import PEN, http_server, over_http, over_stdio
 from tests.fakes.mcp_rig import McpRig, running
 from tests.fakes.ports import free_port
 from tests.fakes.tools import call
-from vibe.core.tools.questions import Answer, Question, UserInput
+from vibe.core.tools.questions import Question, QuestionAnswer, UserInput
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -32,13 +32,13 @@ class Person:
         self.rounds: list[Sequence[str]] = list(rounds)
         self.asked: list[str] = []
 
-    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:  # noqa: ARG002
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:  # noqa: ARG002
         await anyio.lowlevel.checkpoint()
         self.asked += [question.question for question in questions]
         if not self.rounds:
             return None
         given = self.rounds.pop(0)
-        return [Answer(question=one.question, answer=text) for one, text in zip(questions, given, strict=True)]
+        return [QuestionAnswer(question=one.question, answer=text) for one, text in zip(questions, given, strict=True)]
 
 
 @asynccontextmanager
@@ -98,7 +98,7 @@ async def test_where_nobody_can_answer_the_server_is_told_at_once(tmp_path: Path
 async def test_a_question_is_withdrawn_with_its_call(tmp_path: Path) -> None:
     asked = anyio.Event()
 
-    async def wait(questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:  # noqa: ARG001
+    async def wait(questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:  # noqa: ARG001
         asked.set()
         await anyio.sleep_forever()
 

@@ -8,6 +8,7 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
+from tests.unit.cli.textual_ui.conftest import nothing_to_do
 from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CompletionPopup, PromptInput
 
@@ -44,8 +45,10 @@ class InputStage(App[None]):
         self.wanted.append(event.text)
 
     async def threads_done(self) -> None:
-        """Wait for what threads are at."""
-        await self.workers.wait_for_complete()  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+        """Wait for what threads are at, and for those that begin by what they brought."""
+        while any(not worker.is_finished for worker in self.workers):
+            await self.workers.wait_for_complete()  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
+            await nothing_to_do()
 
     @property
     def popup(self) -> CompletionPopup:

@@ -33,15 +33,6 @@ async def test_enter_sends_the_text_and_empties_the_input() -> None:
         assert app.prompt.text == ""
 
 
-async def test_an_enter_that_went_elsewhere_sends_the_text_too() -> None:
-    async with (app := InputStage()).run_test() as pilot:
-        await pressed(pilot, *"hello")
-        app.prompt.press_enter()
-        await pilot.pause()
-
-        assert app.texts == ["hello"]
-
-
 async def test_enter_on_nothing_or_blanks_sends_nothing() -> None:
     async with (app := InputStage()).run_test() as pilot:
         await pressed(pilot, "enter", " ", "enter")

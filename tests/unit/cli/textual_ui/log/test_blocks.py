@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from vibe.cli.textual_ui.log.markdown_blocks import blocks_of
+from vibe.cli.textual_ui.log.markdown_blocks import blocks_of, highlighted
 from vibe.cli.textual_ui.log.painter import diff_blocks
 
 DIFF = """--- a/x.py
@@ -142,3 +142,12 @@ def test_the_lines_of_a_diff_have_the_colours_of_their_language_and_stay_the_tex
         blocks[1].content.plain[start:end] for start, end, style in blocks[1].content.spans if style == "$text-accent"
     ]
     assert returned == ["return"]
+
+
+def test_code_has_no_colour_of_what_needs_a_person_or_has_failed() -> None:
+    code = "import os\nLIMIT = 3\nclass Basket:\n    def total(self): return 1.5 if not None else os.name\n"
+    samples = [(code, "python"), ('<a href="b">c</a>', "html"), ("const A = true; f(1)", "javascript"), ("?", "json")]
+    styles = {str(span.style) for text, language in samples for span in highlighted(text, language).spans}
+
+    assert "$text-accent" in styles
+    assert not [style for style in styles if "warning" in style or "error" in style]

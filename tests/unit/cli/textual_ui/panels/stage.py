@@ -56,7 +56,7 @@ class PanelApp(App[None]):
     def act(self, message: PlanPanel.Acted) -> None:
         self.heard.append((
             message.line or f"opens {message.agent}" * (message.agent is not None),
-            "leaves" * message.leaves,
+            "leaves" * message.leaves + ", it goes on" * message.goes_on,
         ))
 
     def on_mount(self) -> None:

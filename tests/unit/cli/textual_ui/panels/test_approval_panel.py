@@ -180,3 +180,9 @@ async def test_a_resize_loses_no_text() -> None:
         await on.pilot.resize_terminal(100, 24)
         await on.settle()
         assert "END" in on.screen
+
+
+async def test_in_a_low_window_the_command_is_what_is_in_sight() -> None:
+    async with stage(20, 5) as on:
+        await on.ask(on.queue.approve, request())
+        assert all(word in on.screen for word in ("$ rm -rf build", "Permission", "y yes"))

@@ -132,20 +132,46 @@ async def test_a_step_that_gets_a_better_plan_is_told_of_once_none_was_found() -
         assert "Failed" in on.screen
 
 
+async def test_what_a_command_printed_is_told_once_and_its_exit_code_in_words() -> None:
+    steps = (e.StepOutline(id="totals", title="Sum", mode="test", order=e.WorkOrder(command="make")),)
+    work = e.WorkDone(summary="boom")
+    view = View()
+    for event in (
+        e.PlanStartedEvent(goal="g", steps=steps, **PLAN),
+        moved("in_progress", "pending"),
+        moved("failed", "in_progress", reason="exit_code", detail="`make` exited with 2", work=work),
+    ):
+        apply(view, event)
+    async with stage() as on:
+        await present(on, view)
+        assert on.lines == ["Failed  totals  Sum", "  ✗ `make` exited with 2"]
+
+
+async def test_in_a_low_window_the_ways_to_leave_are_among_the_keys() -> None:
+    async with stage(20, 5) as on:
+        assert on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on", can_outlive=True)
+        await on.settle()
+        assert all(word in on.screen for word in ("p pause", "b leave", "c cancel", "Esc stay"))
+
+
 def test_only_steps_that_come_after_it_are_held_up() -> None:
     plan = failing().plans["p"]
     assert blocked_by(plan, "totals") == ["check", "docs"]
     assert blocked_by(plan, "docs") == []
 
 
-@pytest.mark.parametrize(("key", "heard"), [("p", ("", "leaves")), ("c", ("/cancel", "leaves")), ("escape", ("", ""))])
+@pytest.mark.parametrize(
+    ("key", "heard"),
+    [("p", ("", "leaves")), ("b", ("", "leaves, it goes on")), ("c", ("/cancel", "leaves")), ("escape", ("", ""))],
+)
 async def test_who_leaves_says_what_becomes_of_the_plan(key: str, heard: tuple[str, str]) -> None:
     async with stage() as on:
         await on.press(*"half a")
-        assert on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on")
+        assert on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on", can_outlive=True)
         await on.settle()
         assert "Leave?  a plan is running" in on.screen
         assert any(line.endswith("about 5 s; vibe -c goes on") for line in on.lines)
+        assert any(line.endswith("vibe --attach p looks on; open requests wait") for line in on.lines)
         assert "0/4 · 0 agents at work" in on.screen
         assert not on.app.bottom.ask_leaving(failing().plans["p"], "vibe -c goes on")
         await on.press("x", key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from textual.events import Key
 
 from ipc.events import PlanBounds, PlanExpectation, PlannedCommand, PlanProposedEvent, StepOutline, WorkOrder
 from tests.unit.cli.textual_ui.panels.stage import Stage, request, stage
@@ -283,16 +282,6 @@ async def test_a_small_screen_shows_all_of_it_in_turn() -> None:
         assert "│ make demo" in on.lines
         await on.press("end")
         assert "given one" in on.screen
-
-
-async def test_letters_that_come_at_once_after_r_are_the_sentence_and_no_keys() -> None:
-    async with stage(100, 40) as on:
-        await propose(on, proposal())
-        for key in ("r", "a", "d", "e", "enter"):
-            on.app.post_message(Key(key, key if len(key) == 1 else "\r"))
-        await on.until(lambda: on.app.heard)
-
-        assert on.app.heard == [("revise", "ade")]
 
 
 async def test_arrows_go_along_the_edges_of_the_plan() -> None:

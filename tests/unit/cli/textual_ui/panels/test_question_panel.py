@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.cli.textual_ui.panels.stage import stage
-from vibe.core.tools.questions import Answer, Choice, Question
+from vibe.core.tools.questions import Choice, Question, QuestionAnswer
 
 COLOUR = Question(
     question="Which colour?", header="Look", options=[Choice(label="red", description="loud"), Choice(label="blue")]
@@ -30,14 +30,14 @@ async def test_a_number_answers_a_question_with_one_answer() -> None:
         ]
         assert "1-3 answer   ↑↓ Enter choose   Esc skip" in on.screen
         await on.press("2")
-        assert on.answers == [[Answer(question="Which colour?", answer="blue")]]
+        assert on.answers == [[QuestionAnswer(question="Which colour?", answer="blue")]]
 
 
 async def test_the_cursor_chooses_too() -> None:
     async with stage() as on:
         await on.ask(on.queue.user_input, [COLOUR])
         await on.press("down", "up", "down", "enter")
-        assert on.answers == [[Answer(question="Which colour?", answer="blue")]]
+        assert on.answers == [[QuestionAnswer(question="Which colour?", answer="blue")]]
 
 
 async def test_several_are_picked_and_then_confirmed() -> None:
@@ -48,7 +48,14 @@ async def test_several_are_picked_and_then_confirmed() -> None:
         await on.press("1", "3", "1", "2")
         assert on.lines[1:4] == ["  1 [ ] api", "▸ 2 [x] cli", "  3 [x] docs"]
         await on.press("up", "space", "down", "space", "enter")
-        assert on.answers == [[Answer(question="Which parts?", answer="api, docs")]]
+        assert on.answers == [[QuestionAnswer(question="Which parts?", answer="api, docs")]]
+
+
+async def test_own_words_go_with_those_that_are_picked() -> None:
+    async with stage() as on:
+        await on.ask(on.queue.user_input, [PARTS])
+        await on.press("1", "4", *"sdk", "enter")
+        assert on.answers == [[QuestionAnswer(question="Which parts?", answer="api, sdk", is_other=True)]]
 
 
 async def test_own_words_are_an_answer_and_esc_goes_back_to_the_options() -> None:
@@ -57,7 +64,7 @@ async def test_own_words_are_an_answer_and_esc_goes_back_to_the_options() -> Non
         await on.press("3", "x", "escape", "3", "enter")
         assert on.answers == []
         await on.press("3", *"sea", "enter")
-        assert on.answers == [[Answer(question="Which colour?", answer="sea", is_other=True)]]
+        assert on.answers == [[QuestionAnswer(question="Which colour?", answer="sea", is_other=True)]]
 
 
 async def test_questions_come_one_after_the_other_and_one_can_go_back() -> None:
@@ -70,7 +77,10 @@ async def test_questions_come_one_after_the_other_and_one_can_go_back() -> None:
         assert on.lines[1] == "answered: red"
         await on.press("2", "2", "enter")
         assert on.answers == [
-            [Answer(question="Which colour?", answer="blue"), Answer(question="Which parts?", answer="cli")]
+            [
+                QuestionAnswer(question="Which colour?", answer="blue"),
+                QuestionAnswer(question="Which parts?", answer="cli"),
+            ]
         ]
 
 
@@ -90,4 +100,4 @@ async def test_hostile_words_are_spelled_out_and_every_option_can_be_reached(siz
         await on.press("down")
         assert "[b]c" in on.screen
         await on.press("enter")
-        assert on.answers == [[Answer(question="\x1b[2J[red]?\nnext", answer="[b]c")]]
+        assert on.answers == [[QuestionAnswer(question="\x1b[2J[red]?\nnext", answer="[b]c")]]

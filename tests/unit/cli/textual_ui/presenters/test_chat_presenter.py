@@ -19,6 +19,7 @@ from ipc.events import CommandDisplay, Event
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, give
 from tests.unit.cli.textual_ui.presenters.test_older import written
 from vibe.cli.textual_ui.log.chat_log import ChatLog
+from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.presenters.chat_presenter import (
     CHUNK,
     MOST_LOGGED,
@@ -296,6 +297,27 @@ async def test_what_comes_from_outside_moves_no_cursor() -> None:
         chat.see(told(HOSTILE), answered(HOSTILE), call, ended(content=HOSTILE))
         for entry in chat.log.entries:
             assert not {"\x1b", "\u202e", "\x07"} & set(entry.text + entry.title)
+
+
+async def test_records_stand_among_the_messages_where_they_belong() -> None:
+    async with shown() as chat:
+        messages = [UserMessage(f"message {number}") for number in range(CHUNK + 10)]
+        places = (0, 5, 5, CHUNK + 2, CHUNK + 10, None, 9 * CHUNK)
+        records = [(place, LogEntry("note", f"record {number}")) for number, place in enumerate(places)]
+        chat.presenter.resume(SavedPart(messages), records)
+        assert [each.text for each in chat.log.entries if "record" in each.text] == [f"record {n}" for n in range(3, 7)]
+        await chat.presenter.show_older()
+        texts = [each.text for each in chat.log.entries]
+        assert [texts.index(f"record {n}") for n in range(7)] == [
+            0,
+            6,
+            7,
+            CHUNK + 5,
+            CHUNK + 14,
+            CHUNK + 15,
+            CHUNK + 16,
+        ]
+        assert texts[8] == "message 5"
 
 
 async def test_of_a_resumed_conversation_the_newest_are_shown_and_older_ones_come_when_asked_for() -> None:

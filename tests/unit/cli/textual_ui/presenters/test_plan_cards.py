@@ -139,6 +139,21 @@ async def test_a_plan_that_is_resumed_has_its_card_at_the_end_and_a_line_where_i
         assert rows[2].endswith("0/2 · 2 s")
 
 
+async def test_enter_on_the_card_opens_a_list_with_its_items_and_closes_it() -> None:
+    children = tuple(e.ItemOutline(id=f"two-{name}", key=name, title=f"Do {name}") for name in ("x", "y"))
+    async with shown() as on:
+        unfolded = e.PlanUnfoldedEvent(step_id="two", children=children, items="0", ts=101.0, **PLAN)
+        await on.see(STARTED, unfolded, moved("two-x", "in_progress", 102.0))
+        assert not any("Do x" in row for row in on.rows())
+        on.page.log_view.focus()
+        await on.press("ctrl+up", "enter")
+        assert [row[2:6] for row in on.rows()[2:]] == ["one ", "two ", "Do x", "Do y"]
+        await on.see(moved("two-x", "completed", 109.0, "in_progress"))
+        assert on.rows()[4].startswith("✓ Do x")
+        await on.press("enter")
+        assert not any("Do x" in row for row in on.rows())
+
+
 CHAT = e.SessionStartedEvent(workspace="w", model="m", agent="default", source="chat", session_id="chat")
 PLANNER: dict[str, Any] = {"source": "planner", "session_id": "planner"}
 PLANS = e.SessionStartedEvent(workspace="w", model="m", agent="planner", ts=100.0, **PLANNER)
@@ -193,8 +208,8 @@ async def test_plans_of_a_conversation_that_is_resumed_are_records_until_they_go
     for event in (STARTED, moved("one", "completed", 104.0), e.PlanPausedEvent(reason="left", ts=105.0, **PLAN)):
         apply(earlier, event)
     async with shown() as on:
-        going_on = on.cards.resume(list(earlier.plans.values()))
-        on.store.view.plans.update(going_on)
+        on.page.log_view.append(on.cards.record(earlier.plans["plan"]))
+        on.store.view.plans.update(earlier.plans)
         await on.see()
         assert [row.split("  ")[0] for row in on.rows() if row.strip()] == ["‖ Two things", ""]
         assert "Plan paused (when you left) · 5.0 s" in on.page.text()

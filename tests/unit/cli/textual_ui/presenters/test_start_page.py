@@ -34,8 +34,10 @@ class Shown:
         await self.pilot.pause()
 
     async def see(self) -> None:
-        self.now += SEEN_SECONDS
-        await self.pilot.pause()
+        """Let time pass until the choices, if there are any, were in sight long enough, however late they were drawn."""
+        for _ in range(5):
+            self.now += SEEN_SECONDS * (not self.start.was_seen)
+            await self.pilot.pause()
 
     @property
     def marked(self) -> str:

@@ -9,10 +9,10 @@ from textual.pilot import Pilot
 from textual.strip import Strip
 
 from ipc import events as e
-from tests.unit.cli.textual_ui.overview.views import give
 from vibe.cli.textual_ui.controllers.app_controller import Chat
 from vibe.cli.textual_ui.panels.request_queue import RequestQueue, RequestReply
 from vibe.cli.textual_ui.screens.agent_screens import AgentDesk, AgentScreen, FleetScreen, FleetView, TranscriptScreen
+from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.view.view import View
 
 NOW = 1092.0
@@ -23,15 +23,14 @@ class AgentsApp(App[None]):
 
     def __init__(self, view: View, tile_id: str = "") -> None:
         super().__init__()
-        self.view = view
+        self.store = UIStateStore(lambda: None)
+        self.store.view = self.view = view
         self.now = NOW
         self.wished: list[tuple[str, ...]] = []
         self.replies: list[RequestReply] = []
         self.requests = RequestQueue(lambda _: "")
-        self.desk = AgentDesk(chat=cast("Chat", self), requests=self.requests, clock=lambda: self.now)
-        self.opened: AgentScreen = (
-            TranscriptScreen(view, self.desk, tile_id) if tile_id else FleetScreen(view, self.desk)
-        )
+        self.desk = AgentDesk(store=self.store, chat=cast("Chat", self), requests=self.requests, clock=lambda: self.now)
+        self.opened: AgentScreen = TranscriptScreen(self.desk, tile_id) if tile_id else FleetScreen(self.desk)
 
     def tell_agent(self, *wish: str) -> None:
         """As of a chat."""
@@ -48,9 +47,10 @@ class AgentsApp(App[None]):
 
     def see(self, *events: e.Event) -> None:
         """Have things happen."""
-        changed = give(self.view, *events)
+        for event in events:
+            self.store.publish(event)
         self.ask()
-        cast("Any", self.opened).present(self.view, changed)
+        self.store.flush()
 
     def ask(self) -> None:
         """Have the person asked what the view says."""

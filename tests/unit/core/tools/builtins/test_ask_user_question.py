@@ -17,7 +17,7 @@ from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.ask_user_question import AskUserQuestion
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.executor import Approvals, ToolExecutor
-from vibe.core.tools.questions import Answer, Question, announced
+from vibe.core.tools.questions import Question, QuestionAnswer, announced
 from vibe.core.tools.workspace import Workspace
 
 
@@ -27,17 +27,17 @@ def question(**more: Any) -> dict[str, Any]:
 
 
 class Person:
-    def __init__(self, answers: Sequence[Answer] | None) -> None:
+    def __init__(self, answers: Sequence[QuestionAnswer] | None) -> None:
         self.answers = answers
         self.open = 0
         self.most = 0
 
-    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[Answer] | None:  # noqa: ARG002
+    async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:  # noqa: ARG002
         self.open += 1
         self.most = max(self.most, self.open)
         await anyio.lowlevel.checkpoint()
         self.open -= 1
-        return self.answers and [Answer(question=one.question, answer="JWT") for one in questions]
+        return self.answers and [QuestionAnswer(question=one.question, answer="JWT") for one in questions]
 
 
 async def ask(root: Path, person: Person, *calls: dict[str, Any]) -> tuple[list[str], MemorySink]:
@@ -54,7 +54,7 @@ async def ask(root: Path, person: Person, *calls: dict[str, Any]) -> tuple[list[
 
 
 async def test_the_answers_reach_the_model_and_both_are_announced(tmp_path: Path) -> None:
-    person = Person([Answer(question="", answer="")])
+    person = Person([QuestionAnswer(question="", answer="")])
 
     contents, sink = await ask(tmp_path, person, question(), question(question="And now?"))
 

@@ -69,6 +69,14 @@ async def test_list_dir_tells_folders_files_and_links_apart(tree: Path) -> None:
     assert (await Caller(root=tree).call(make(ListDir, max_entries=2))).was_truncated
 
 
+async def test_what_stands_in_a_folder_only_while_commands_run_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / ".vibe").mkdir()
+    (tmp_path / ".vibe").chmod(0o1755)
+    (tmp_path / ".agents").mkdir()
+    result = await Caller(root=tmp_path).call(make(ListDir))
+    assert (result.entries, result.total) == ([".agents/"], 1)
+
+
 async def test_neither_leaves_the_workspace(tree: Path) -> None:
     for arguments in ({"path": ".."}, {"path": "link"}, {"path": "/"}):
         with pytest.raises(PathError, match="leads outside the workspace"):

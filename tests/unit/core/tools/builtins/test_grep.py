@@ -12,7 +12,7 @@ from tests.unit.core.tools.watching import alive, pid_in
 from vibe.core.tools.builtins.grep import Grep
 from vibe.core.tools.errors import PathError, ToolError
 from vibe.core.tools.files import search
-from vibe.core.tools.files.search import BadPatternError
+from vibe.core.tools.files.search import BadPatternError, Query
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 from vibe.system.programs import find_ripgrep
@@ -122,6 +122,29 @@ async def test_matches_and_bytes_are_bounded_and_that_is_said(root: Path, use_ri
 async def test_a_pattern_that_is_no_expression_is_a_clear_error(root: Path, use_ripgrep: bool) -> None:  # noqa: FBT001  pytest's parameter
     with pytest.raises(BadPatternError, match=r"'needle\(' is not a regular expression: .*; escape"):
         await Caller(root=root).call(make(Grep, use_ripgrep=use_ripgrep), pattern="needle(")
+
+
+@pytest.mark.parametrize("use_ripgrep", BACKENDS)
+async def test_a_pattern_that_one_of_the_engines_does_not_take_is_no_fault(
+    tmp_path: Path,
+    use_ripgrep: bool,  # noqa: FBT001  pytest's parameter
+) -> None:
+    (tmp_path / "old.txt").write_bytes(b"caf\xe9\n")
+    caller, tool = Caller(root=tmp_path), make(Grep, use_ripgrep=use_ripgrep)
+    assert not (await caller.call(tool, pattern="\0")).matches
+    with pytest.raises(BadPatternError):
+        await caller.call(tool, pattern="f**")
+
+
+def test_a_line_without_an_end_is_searched_as_far_as_memory_reaches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "LONGEST_LINE", 100)
+    (tmp_path / "long").write_bytes(b"needle" + b"x" * 200 + b"\nneedle\n")
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(20 << 30)
+    query = Query(pattern="(?<=n)eedle", root=tmp_path, start=tmp_path, use_ignores=True, most=9, max_bytes=9_000)
+    assert [match.number for match in search.scan(query).matches] == [1]
 
 
 @pytest.mark.parametrize("use_ripgrep", BACKENDS)

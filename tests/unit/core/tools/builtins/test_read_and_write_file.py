@@ -21,6 +21,7 @@ from vibe.core.tools.builtins.write_file import WriteFile
 from vibe.core.tools.errors import PathError, ToolArgumentsError, ToolError
 from vibe.core.tools.files.text_files import BinaryFileError, FileAccessError, create_file, open_file, replace_file
 from vibe.core.tools.workspace import Workspace
+from vibe.system import files
 
 
 @pytest.fixture
@@ -153,6 +154,8 @@ async def test_crlf_is_shown_as_lf_and_named(caller: Caller) -> None:
         (b"text\0text", "unknown binary data, 9 bytes"),
         (b"%PDF-1.4\n\xe2\xe3", "PDF document"),
         (b"\xff\xfe\x00\xd8", "utf-16-le byte order mark"),
+        ("text".encode("utf-32"), "utf-16-le byte order mark"),
+        (b"\xef\xbb\xbftext\0", "utf-8-sig byte order mark"),
     ],
 )
 async def test_what_is_no_text_is_refused_with_kind_and_size(caller: Caller, data: bytes, kind: str) -> None:
@@ -313,6 +316,22 @@ async def test_a_reader_never_sees_half_a_file(caller: Caller) -> None:
     stop.set()
     watcher.join()
     assert seen <= contents
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_the_longest_name_can_be_edited_and_a_longer_one_is_refused(
+    caller: Caller,
+    monkeypatch: pytest.MonkeyPatch,
+    is_named: bool,  # noqa: FBT001  pytest's parameter
+) -> None:
+    if is_named:  # drafts are, where the system has no files without a name
+        monkeypatch.setattr(files, "_UNNAMED", None)
+    name = "\u4e2d" * 85
+    await caller.call(make(WriteFile), path=name, content="old\n")
+    await caller.call(make(SearchReplace), file_path=name, old_string="old", new_string="new")
+    assert (caller.root / name).read_text() == "new\n"
+    with pytest.raises(FileAccessError, match="File name too long"):
+        await caller.call(make(WriteFile), path=name + "x", content="")
 
 
 def test_two_new_files_of_one_name_never_replace_each_other(tmp_path: Path) -> None:

@@ -137,6 +137,14 @@ async def test_more_than_a_shell_may_tell_is_not_kept(root: Path) -> None:
     assert tool.state.shell.variables == {}
 
 
+async def test_where_no_program_can_be_given_the_variables_any_more_they_stay_as_they_were(root: Path) -> None:
+    tool, caller = stateful_bash(), Caller(root=root)
+    await caller.call(tool, command="export KEPT=1")
+    line = "export LONG=$(head -c 200000 /dev/zero | tr '\\0' x)"
+    assert "did not tell" in (await caller.call(tool, command=line)).note
+    assert tool.state.shell.variables == {"KEPT": "1"}
+
+
 # --- what is judged is what runs ---------------------------------------------------------------------------------
 
 

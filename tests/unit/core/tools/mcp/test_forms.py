@@ -18,7 +18,7 @@ from vibe.core.tools.mcp.elicitation import (
     UnusableFormError,
     fields_of,
 )
-from vibe.core.tools.questions import Answer, Question
+from vibe.core.tools.questions import Question, QuestionAnswer
 
 
 def one_field(schema: dict[str, Any], *, required: bool = True) -> FormField:
@@ -26,8 +26,8 @@ def one_field(schema: dict[str, Any], *, required: bool = True) -> FormField:
     return fields_of(form)[0]
 
 
-def said(text: str) -> Answer:
-    return Answer(question="", answer=text)
+def said(text: str) -> QuestionAnswer:
+    return QuestionAnswer(question="", answer=text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ async def test_the_time_a_person_takes_is_not_the_servers_and_the_end_of_the_cal
     asked = anyio.Event()
     actions: list[str] = []
 
-    async def wait(questions: Sequence[Question], request_id: str = "") -> list[Answer] | None:  # noqa: ARG001
+    async def wait(questions: Sequence[Question], request_id: str = "") -> list[QuestionAnswer] | None:  # noqa: ARG001
         asked.set()
         await anyio.sleep_forever()
 
@@ -191,7 +191,7 @@ async def test_the_time_a_person_takes_is_not_the_servers_and_the_end_of_the_cal
 async def test_whoever_gives_no_fitting_answer_three_times_is_asked_no_more() -> None:
     asked: list[str] = []
 
-    async def nonsense(questions: Sequence[Question], request_id: str = "") -> list[Answer]:  # noqa: ARG001
+    async def nonsense(questions: Sequence[Question], request_id: str = "") -> list[QuestionAnswer]:  # noqa: ARG001
         await anyio.lowlevel.checkpoint()
         asked.extend(question.question for question in questions)
         return [said("many") if number == 0 else said("Yes") for number, _ in enumerate(questions)]

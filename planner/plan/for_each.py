@@ -1,0 +1,255 @@
+"""Steps done once for each item of a list: the list found and checked, and steps made for its items."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import Any
+
+from planner.plan.diagnostics import UnfilledError, listed, quoted
+from planner.plan.model import LONGEST_IN_PROMPT, Child, Dependency, Plan, Step
+from planner.plan.placeholders import (
+    ABSENT,
+    INDEX,
+    INPUTS,
+    ITEM,
+    ITEM_VARIABLE,
+    as_text,
+    fill,
+    find,
+    part_of,
+    variable_of,
+)
+from planner.plan.status import StepStatus, items_text
+from planner.plan.strict_json import JsonObject, list_in, object_in
+from planner.plan.write_claims import is_barred
+from subagents.step_model import MAX_ITEMS, ForEach
+from vibe.system.errors import UsageError
+
+ITEMS_REASON = "items"
+"""The reason of a step that failed since its list is none, or too few items completed; and of those skipped then."""
+LONGEST_ID = 55
+"""The most characters in the id of a step that is done for each item: those of its items are longer."""
+LONGEST_KEY, LONGEST_IN_TITLE = 200, 80
+LARGEST_ENVIRONMENT = 100_000
+"""Bytes of an item that a command can be given: the system takes little more in one variable."""
+_DIGITS = 8
+_CHILD_ID = re.compile(rf"(.+)-[0-9a-f]{{{_DIGITS}}}")
+_NO_PATH = re.compile(r"[\x00-\x1f\\*?\[\]{}]|^[-/~!#]|^[A-Za-z]:|(^|/)\.\.(/|$)|^$")
+
+
+class ItemsInvalidError(UsageError):
+    """A list of which no steps can be made; the sentence says which item is the matter."""
+
+
+def variables_of(item: object) -> dict[str, str]:
+    """An item as commands find it in their environment, and each plain value at its top."""
+    plain = {name: value for name, value in object_in(item).items() if not isinstance(value, dict | list)}
+    said = {variable_of(ITEM_VARIABLE, name): as_text(value) for name, value in reversed(plain.items())}
+    return {**said, ITEM_VARIABLE: as_text(item)}
+
+
+def pattern_named(step_id: str) -> str | None:
+    """The step of whose items one is called so; None: no item of any is."""
+    found = _CHILD_ID.fullmatch(step_id)
+    return found[1] if found else None
+
+
+def at_pointer(value: object, pointer: str) -> object:
+    """The part of a value that a JSON pointer names; ABSENT: there is none."""
+    for name in _names_of(pointer):
+        value = part_of(value, name)
+    return value
+
+
+def _names_of(pointer: str) -> list[str]:
+    """The names that a JSON pointer leads through."""
+    return [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
+
+
+def items_of(pattern: Step, output: object, inputs: Mapping[str, object]) -> object:
+    """The list of a step: written down, an input of the plan, or in the output of the step it names; it may be none."""
+    each = list_of(pattern)
+    found = each.items if each.source is None else at_pointer(output, each.at)
+    found = found if each.input is None else inputs.get(each.input)
+    return None if found is ABSENT else found
+
+
+def list_of(pattern: Step) -> ForEach:
+    """The list of a step that is done for each item, as the plan names it."""
+    if pattern.for_each is None:
+        raise TypeError(f"step {pattern.id!r} has no list: this is a bug in vibe, please report it")
+    return pattern.for_each
+
+
+def no_list_at(schema: JsonObject, pointer: str) -> str:
+    """Return how a JSON Schema rules out that a list is where a pointer leads; blank: it does not."""
+    for name in _names_of(pointer):
+        kinds, known = _kinds(schema, "object"), object_in(schema.get("properties"))
+        if "object" not in kinds and "array" not in kinds:
+            return f"has no part {quoted(name)} where it says {quoted(kinds)}"
+        if known and name not in known and "object" in kinds and not schema.get("additionalProperties"):
+            return f"has no {quoted(name)}; its properties: {listed(known)}"
+        schema = object_in(known.get(name))
+    kinds, where = _kinds(schema, "array"), f" at {pointer}" if pointer else ""
+    return "" if "array" in kinds else f"says {quoted(kinds)}{where}, not a list"
+
+
+def _kinds(schema: JsonObject, usual: str) -> list[Any] | str:
+    """The types that a schema allows; the ``usual`` one if it says none, or what is none, which is told elsewhere."""
+    kinds = schema.get("type")
+    return kinds if isinstance(kinds, str) else list_in(kinds) or usual
+
+
+def items_as_bytes(items: object) -> tuple[bytes, str]:
+    """A list as it is kept in a file, and the digest of that."""
+    data = json.dumps(items, separators=(",", ":")).encode()
+    return data, sha256(data).hexdigest()
+
+
+def children_of(
+    pattern: Step, items: object, inputs: Mapping[str, object], known: Container[str] = ()
+) -> tuple[Child, ...]:
+    """A step for each item; ``inputs`` are the values of the plan's, ``known`` the ids of its steps.
+
+    Raises:
+        ItemsInvalidError: it is no list, too long, or one of its items can't be done.
+    """
+    each = list_of(pattern)
+    entries = list_in(items)
+    if not isinstance(items, list):
+        where = "in what it handed in" if not each.at else f"at {each.at} of what it handed in"
+        whose = f"step {each.source!r}" if each.source else f"input {each.input!r}"
+        raise ItemsInvalidError(f"{whose} has no list {where}")
+    if len(entries) > each.at_most:
+        fix = f"raise it (to {MAX_ITEMS:,} at most)" if each.at_most < MAX_ITEMS else "have a shorter list made"
+        raise ItemsInvalidError(f"{len(entries):,} items are more than `at_most` allows, {each.at_most:,}: {fix}")
+    waves = -(-len(entries) // min(each.width or len(entries) or 1, len(entries) or 1))
+    children: dict[str, Child] = {}
+    numbers: dict[str, int] = {}
+    for number, item in enumerate(entries):
+        key = _key(each, item, number)
+        child_id = f"{pattern.id}-{sha256(key.encode('utf-8', 'replace')).hexdigest()[:_DIGITS]}"
+        if key in numbers:
+            raise ItemsInvalidError(f"items {numbers[key]} and {number} have the same key, {quoted(key)}")
+        if child_id in known or child_id in children:
+            raise ItemsInvalidError(f"item {number} ({quoted(key)}) would be step {child_id!r}, which exists already")
+        numbers[key] = number
+        made = {"id": child_id, "for_each": None, "item": item, "number": number, "key": key, "waves": waves}
+        try:
+            filled = _filled(pattern, {INPUTS: inputs, ITEM: item, INDEX: number})
+        except UnfilledError as error:
+            raise ItemsInvalidError(f"item {number} ({quoted(key)}): {error}") from None
+        children[child_id] = _made_of(pattern, pattern=pattern.id, **made, **filled)
+    return tuple(children.values())
+
+
+def _made_of(step: Step, **changes: Any) -> Child:
+    """A child that is as a step but for these fields."""
+    said = {name: getattr(step, name) for name in Step.model_fields}
+    return Child.model_construct(_fields_set={*step.model_fields_set, *changes}, **{**said, **changes})
+
+
+def remade(child: Child, step: Step) -> Child:
+    """The child as a step of a plan that was changed says it."""
+    return _made_of(
+        step, **{name: getattr(child, name) for name in Child.model_fields if name not in Step.model_fields}
+    )
+
+
+def _key(each: ForEach, item: object, number: int) -> str:
+    named: Any = at_pointer(item, each.key)
+    is_whole = not each.key and bool(object_in(item) or list_in(item))
+    key = as_text(named) if named is not ABSENT else ""
+    if not is_whole and (isinstance(named, bool) or not isinstance(named, str | int | float) or not key.strip()):
+        where = f"nothing at {each.key}" if named is ABSENT else f"{quoted(named)} at {each.key or 'its place'}"
+        raise ItemsInvalidError(f"item {number} has {where}, which is no key: a key is a text or a number")
+    if len(key) > LONGEST_KEY:
+        fix = "name a shorter part of the item with `key`"
+        raise ItemsInvalidError(f"item {number} has a key of {len(key):,} characters, {quoted(key)}: {fix}")
+    return key
+
+
+def _filled(pattern: Step, values: Mapping[str, object]) -> dict[str, Any]:
+    """The texts of a step with an item in them.
+
+    Raises:
+        UnfilledError: a text names what the item has not; or where it writes, or its commands, can't be given it.
+    """
+    title = " ".join(fill(pattern.title, values, longest=LONGEST_IN_TITLE).split())
+    said: dict[str, Any] = {"title": title or pattern.id}
+    if pattern.command is None:
+        said["prompt"] = fill(pattern.instructions, values, longest=LONGEST_IN_PROMPT)
+    if pattern.writes is not None:
+        said["writes"] = [_path(glob, values) for glob in pattern.writes]
+    if pattern.command is not None or pattern.verify:
+        texts = variables_of(values[ITEM]).values()
+        if sum(len(text.encode("utf-8", "replace")) for text in texts) > LARGEST_ENVIRONMENT:
+            raise UnfilledError(f"is more than a command can be given, {LARGEST_ENVIRONMENT:,} bytes")
+        if any("\0" in text for text in texts):
+            raise UnfilledError("has a NUL character, which no command can be given")
+    return said
+
+
+def _path(glob: str, values: Mapping[str, object]) -> str:
+    """A glob of ``writes`` with an item in it, which leads nowhere else and stands for no more than one name."""
+    for placeholder in dict.fromkeys(find(glob)):
+        if _NO_PATH.search(text := fill(placeholder.text, values)):
+            problem = "is no relative path without `..`, wildcards and a leading `-`"
+            raise UnfilledError(f"`writes` names {quoted(text)}, which {problem}")
+    filled = fill(glob, values)
+    if is_barred(str(PurePosixPath(filled))):
+        raise UnfilledError(f"`writes` names {quoted(filled)}, which no step made for an item may write")
+    return filled
+
+
+def with_children(plan: Plan, children: Iterable[Child]) -> Plan:
+    """The plan with steps for items, each after its pattern, which comes to its end after them."""
+    own: dict[str, list[Child]] = {}
+    for child in children:
+        own.setdefault(child.pattern, []).append(child)
+    steps: list[Step] = []
+    for step in plan.steps:
+        after = [Dependency(step=child.id, on="finished") for child in own.get(step.id, ())]
+        steps.append(step.model_copy(update={"depends_on": [*step.depends_on, *after]}) if after else step)
+        steps += own.get(step.id, ())
+    return plan.model_copy(update={"steps": steps})
+
+
+def own_edges(step: Step) -> Iterable[Dependency]:
+    """The edges that the plan's document has; not those from the steps for its items."""
+    if step.for_each is None:
+        return step.dependencies
+    return [edge for edge in step.dependencies if pattern_named(edge.step) != step.id]
+
+
+def folded(plan: Plan, statuses: Mapping[str, str]) -> Plan:
+    """The plan without steps for items, which the titles of their lists count; for drawings."""
+    bare, children = without_children(plan)
+    stand: dict[str, list[str]] = {}
+    for child in children.values():
+        stand.setdefault(child.pattern, []).append(statuses.get(child.id, StepStatus.PENDING))
+    steps = [
+        step.model_copy(update={"title": f"{step.title}  {items_text(stand[step.id])}"}) if step.id in stand else step
+        for step in bare.steps
+    ]
+    return bare.model_copy(update={"steps": steps}) if stand else plan
+
+
+def without_children(plan: Plan) -> tuple[Plan, dict[str, Child]]:
+    """The plan as its document says it, and its steps for items, by id."""
+    children = {step.id: step for step in plan.steps if isinstance(step, Child)}
+    if not children:
+        return plan, children
+    patterns = {child.pattern for child in children.values()}
+    steps: Sequence[Step] = [step for step in plan.steps if step.id not in children]
+    bare = [_without(step, children) if step.id in patterns else step for step in steps]
+    return plan.model_copy(update={"steps": bare}), children
+
+
+def _without(pattern: Step, children: Mapping[str, Child]) -> Step:
+    edges = zip(pattern.depends_on, pattern.dependencies, strict=True)
+    return pattern.model_copy(update={"depends_on": [said for said, edge in edges if edge.step not in children]})

@@ -1,0 +1,121 @@
+"""Lists: how the steps made for the items of one stand, what they come to, and when too few can complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ipc.events import StepOutline, WorkDone
+from planner.plan.for_each import ITEMS_REASON, list_of
+from planner.plan.model import Child, Step
+from planner.plan.status import StepStatus
+from planner.state.state import FINAL, State, StepState, list_result
+from subagents.step_result import StepResult
+
+T = TypeVar("T")
+
+PAGE = 50
+"""Of so many steps for items a page consists."""
+SHOWN_ITEMS = 5
+"""Of so many items that did not complete it is said what they came to."""
+
+_TAKEN_OUT = StepState(outline=StepOutline(id="", title="", mode=""), status=StepStatus.SKIPPED)
+
+
+class ItemCount(Struct):
+    """The count of a list's items: all, those that must complete, and those that did not."""
+
+    total: int
+    enough: int
+    lost: int = 0
+
+    @property
+    def is_hopeless(self) -> bool:
+        """True if too few can complete."""
+        return self.total - self.lost < self.enough
+
+
+def count_items(
+    state: State, steps: Mapping[str, Step], pattern_id: str, again: Container[str] = frozenset()
+) -> ItemCount:
+    """The count of a list's items as they stand, or will once those ``again`` are open; ones taken out are lost."""
+    made = state.unfolded[pattern_id].fact.children
+    enough = list_of(steps[pattern_id]).enough
+    count = ItemCount(total=len(made), enough=len(made) if enough == "all" else enough)
+    stand = [None if child.id in again else state.steps.get(child.id, _TAKEN_OUT) for child in made]
+    count.lost = sum(step is not None and is_lost(step) for step in stand)
+    return count
+
+
+def items_again(state: State, steps: Mapping[str, Step], pattern_id: str, again: Collection[str]) -> set[str]:
+    """The items that were given up as too few could complete, if enough can once those ``again`` are open."""
+    made = state.items_of(pattern_id)
+    if all(each.id not in again for each in made):
+        return set()
+    given_up = {each.id for each in made if each.reason == ITEMS_REASON}
+    return set() if count_items(state, steps, pattern_id, given_up.union(again)).is_hopeless else given_up
+
+
+def is_lost(step: StepState) -> bool:
+    """Return whether a step has ended and did not complete."""
+    return step.status in FINAL and step.status is not StepStatus.COMPLETED
+
+
+def has_begun(step: StepState) -> bool:
+    """Return whether a step was ever begun, or is final."""
+    return step.begun > 0 or step.status in FINAL or step.status is StepStatus.IN_PROGRESS
+
+
+def list_ended(state: State, steps: Mapping[str, Step], pattern_id: str) -> StepResult:
+    """The result of a list whose items have all ended; without the output."""
+    count = count_items(state, steps, pattern_id)
+    children = state.unfolded[pattern_id].fact.children
+    made = {child.key: state.steps[child.id] for child in children if child.id in state.steps}
+    said = f"{count.total - count.lost} of {count.total} completed"
+    lost = [(key, step) for key, step in made.items() if is_lost(step)]
+    title = steps[pattern_id].title  # of every item, if it names none
+    why = [
+        f"{key if step.outline.title == title else step.outline.title}: {step.detail or step.reason or step.status}"
+        for key, step in lost[:SHOWN_ITEMS]
+    ]
+    changed = dict.fromkeys(file for step in made.values() for file in step.said.files_changed)
+    work = WorkDone(summary="\n".join((said, *why)), files_changed=tuple(changed))
+    if count.is_hopeless:
+        return list_result(StepStatus.FAILED, ITEMS_REASON, said, work)
+    return list_result(StepStatus.COMPLETED, None, "", work)
+
+
+def in_pages(steps: Sequence[T], status_of: Callable[[T], str]) -> list[list[T]]:
+    """Steps for items in pages, as a person reads them: those that failed, those at work, then the rest."""
+    first = {StepStatus.FAILED.value: 0, StepStatus.NEEDS_DECISION.value: 1, StepStatus.IN_PROGRESS.value: 1}
+    ordered = sorted(steps, key=lambda step: first.get(status_of(step), 2))
+    return [ordered[start : start + PAGE] for start in range(0, len(ordered), PAGE)]
+
+
+def output_of(state: State, steps: Mapping[str, Step], step_id: str) -> Any:
+    """The output of a step; of one that was done for each item, the list of what these came to."""
+    return list(_each(state, steps, step_id)) if step_id in state.unfolded else state.steps[step_id].said.output
+
+
+def with_list(state: State, steps: Mapping[str, Step], step_id: str) -> StepState:
+    """A step as it stands; one that was done for each item, and has ended, with the list in its result."""
+    step = state.steps[step_id]
+    if step_id not in state.unfolded or step.result is None:
+        return step
+    return replace(step, result=replace(step.result, output=output_of(state, steps, step_id)))
+
+
+def _each(state: State, steps: Mapping[str, Step], pattern_id: str) -> Iterator[dict[str, Any]]:
+    for made in state.unfolded[pattern_id].fact.children:
+        step, child = state.steps.get(made.id), steps.get(made.id)
+        said = None if step is None else step.said
+        yield {
+            "key": made.key,
+            "item": child.item if isinstance(child, Child) else None,
+            "status": StepStatus.SKIPPED.value if step is None else step.status.value,
+            "summary": "" if said is None else said.summary or said.detail,
+            "output": None if said is None else said.output,
+        }

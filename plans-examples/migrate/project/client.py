@@ -1,0 +1,2 @@
+def get(name):
+    return {"text": f"{name}: sunny"}

@@ -1,0 +1,3 @@
+"""Places on the workers of a Dask cluster; the only modules that know Dask."""
+
+from __future__ import annotations

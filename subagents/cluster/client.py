@@ -1,0 +1,251 @@
+"""ClusterClient: places for attempts on the workers of a Dask cluster, and links to them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from time import time
+from typing import Any, Self
+from uuid import uuid4
+
+import anyio
+from dask._task_spec import Task
+from distributed import Client
+from distributed.security import Security
+from msgspec import Struct, field
+
+from subagents.cluster.comm_link import LOST_SECONDS, RELAY, RelayPlugin, called, comm_link
+from subagents.cluster.places import hold
+from subagents.remote.frames import FrameLink
+from subagents.remote.places import (
+    ClusterGoneError,
+    NoMorePlaceError,
+    PlaceFullError,
+    PlaceLostError,
+    Wanted,
+    WorkerInfo,
+)
+
+logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 8.0
+LATE_SECONDS = 1.0
+INFO_SECONDS = 2.0
+"""The time all workers have to answer; one that is frozen never does."""
+HANDS_SECONDS = 12.0
+"""The time a worker has to announce a place that the scheduler gave it, before it is asked itself."""
+ASK_SECONDS = 5.0
+BACK_SECONDS = 30.0
+"""The time a scheduler that is gone has to be back."""
+POLL_SECONDS = 0.25
+_CLIENT: Any = Client
+BROKEN = (OSError, TimeoutError, ValueError, TypeError, RuntimeError)
+
+
+class _Waiter(Struct, eq=False):
+    """A place that is waited for."""
+
+    announced: anyio.Event = field(default_factory=anyio.Event)
+    at: str = ""
+    full: bool = False
+    wanted: Wanted = Wanted()
+
+
+class ClusterClient:
+    """A run's connection to a cluster, as a block. See ``subagents.remote.places.Places``."""
+
+    def __init__(
+        self, address: str, security: Security | None = None, *, run: str, lost_seconds: float = LOST_SECONDS
+    ) -> None:
+        self.fenced = 0
+        """The places that were announced for an attempt that had one."""
+        self._address = address
+        self._security: Any = security or Security()
+        self._topic = f"vibe-{run}"
+        self._run = run
+        self._lost_seconds = lost_seconds
+        self._waiting: dict[str, _Waiter] = {}
+        self._client: Any = None
+        self._comm: object = None
+        self._relayed: set[str] = set()
+        self._given_up = ""
+
+    async def __aenter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            OSError, TimeoutError: there is no scheduler, or none that can be talked to.
+        """
+        with anyio.fail_after(CONNECT_SECONDS):
+            self._client = await _CLIENT(
+                self._address, asynchronous=True, security=self._security, timeout=BACK_SECONDS, set_as_default=False
+            )
+        self._subscribe()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Say that the run is over, and leave."""
+        if self._client.status == "running":
+            with suppress(*BROKEN), anyio.move_on_after(INFO_SECONDS, shield=True):
+                await self._scheduler.broadcast(msg={"op": "vibe_over", "run": self._run}, on_error="return")
+        with anyio.move_on_after(ASK_SECONDS, shield=True):
+            await self._client.close()
+
+    @property
+    def _scheduler(self) -> Any:
+        return self._client.scheduler
+
+    async def workers(self) -> Sequence[WorkerInfo]:
+        """See ``Places``."""
+        while True:
+            self._check_scheduler()
+            with suppress(*BROKEN):
+                known = (await self._scheduler.identity(n_workers=-1))["workers"]
+                said = await self._said_by([*known])
+                return [
+                    WorkerInfo(address=address, slots=one["nthreads"], host=one["host"], said=said[address])
+                    for address, one in known.items()
+                    if isinstance(said[address], Mapping)
+                ]
+            await anyio.sleep(POLL_SECONDS)
+
+    async def _said_by(self, workers: Sequence[str]) -> Mapping[str, Any]:
+        """Return what each worker says of itself; nothing, if it does not answer."""
+        found: dict[str, Any] = {worker: {} for worker in workers}
+
+        async def ask(worker: str) -> None:  # each by itself: one that is frozen would keep the answers of all
+            with suppress(*BROKEN), anyio.move_on_after(INFO_SECONDS):
+                call = {"msg": {"op": "vibe_info"}, "workers": [worker], "on_error": "return"}
+                found.update(await self._scheduler.broadcast(**call))
+
+        async with anyio.create_task_group() as group:
+            for worker in workers:
+                group.start_soon(ask, worker)
+        return found
+
+    def give_up(self, why: str) -> None:
+        """Have no more places given to this run."""
+        self._given_up = why
+
+    async def forget(self, address: str) -> None:
+        """See ``Places``. One that answers the scheduler is kept; another ends once the attempts on it have."""
+        with suppress(*BROKEN), anyio.move_on_after(INFO_SECONDS + ASK_SECONDS):
+            said = (await self._said_by([address]))[address]
+            if isinstance(said, Mapping) and said:
+                return
+            await self._scheduler.unregister(address=address, stimulus_id=f"vibe-lost-{time()}")
+
+    @asynccontextmanager
+    async def place(self, wanted: Wanted) -> AsyncGenerator[tuple[str, FrameLink]]:
+        """See ``Places``."""
+        self._check_scheduler()
+        self._subscribe()
+        attempt = uuid4().hex
+        waiter = self._waiting[attempt] = _Waiter(wanted=wanted)
+        key = f"vibe-step-{attempt}"
+        # As a producer of data it waits in the scheduler, not at a busy worker, until a slot is free anywhere.
+        task = Task(key, hold, self._topic, attempt, dict(wanted.needs), _data_producer=True)
+        kept = {"sync": False, "retries": 0, "priority": wanted.priority, "workers": list(wanted.workers) or None}
+        future = self._client.get({key: task}, [key], **kept)[0]
+        try:
+            address = await self._announced(waiter, key, future)
+            async with comm_link(await self._connect(address, attempt), self._lost_seconds) as link:
+                yield address, link
+        finally:
+            self._waiting.pop(attempt, None)
+            with suppress(*BROKEN):
+                future.release()
+
+    def _check_scheduler(self) -> None:
+        """Check that the scheduler is there, or may be back.
+
+        Raises:
+            ClusterGoneError: it was not back in time, or no more places are wanted.
+        """
+        if self._given_up:
+            raise ClusterGoneError(self._given_up)
+        if self._client.status in {"closing", "closed"}:
+            raise ClusterGoneError(
+                f"the scheduler at {self._address} is gone, and was not back within {BACK_SECONDS:g} s"
+            )
+
+    def _subscribe(self) -> None:
+        """Have places announced, also by a scheduler that was gone meanwhile."""
+        if self._comm is not self._client.scheduler_comm:
+            self._comm = self._client.scheduler_comm
+            self._client.subscribe_topic(self._topic, self._heard)
+
+    async def _announced(self, waiter: _Waiter, key: str, future: Any) -> str:
+        began = anyio.current_time()
+        asks = began + HANDS_SECONDS
+        while not waiter.announced.is_set():
+            with anyio.move_on_after(POLL_SECONDS):
+                await waiter.announced.wait()
+            self._check_scheduler()
+            if waiter.announced.is_set():
+                break
+            if future.cancelled():  # by the end of the connection
+                raise PlaceFullError
+            if future.done():
+                raise PlaceLostError("", f"a worker that was to take the step was lost ({await _problem(future)})")
+            if waiter.wanted.stop.requested:
+                raise NoMorePlaceError
+            if waiter.wanted.late is not None and anyio.current_time() - began >= LATE_SECONDS:
+                waiter.wanted.late()
+            if anyio.current_time() >= asks:
+                await self._check_hands(key)
+                asks = anyio.current_time() + HANDS_SECONDS / 4
+        if waiter.full:
+            raise PlaceFullError
+        return waiter.at
+
+    async def _check_hands(self, key: str) -> None:
+        """Ask the worker that the scheduler gave an attempt, if it did: one that does not answer is lost."""
+        with suppress(*BROKEN), anyio.move_on_after(ASK_SECONDS):
+            held: Mapping[str, Sequence[str]] = await self._scheduler.processing(workers=None)
+            address = next((worker for worker, keys in held.items() if key in keys), "")
+            if not address:
+                return
+            with anyio.move_on_after(ASK_SECONDS - 0.5) as silent:  # by way of the scheduler, which surely reaches it
+                await self._scheduler.broadcast(msg={"op": "vibe_info"}, workers=[address])
+            if silent.cancelled_caught:
+                raise PlaceLostError(address, "it took the step and did not answer")
+
+    async def _connect(self, address: str, attempt: str) -> Any:
+        """Return a comm to a worker, at its handler: straight, or by way of the scheduler if that failed once.
+
+        Raises:
+            PlaceLostError: neither leads there.
+        """
+        security = self._security.get_connection_args("client")
+        call = {"op": "vibe_link", "attempt": attempt, "reply": False}
+        if address not in self._relayed:
+            try:
+                return await called(address, security, call)
+            except BROKEN:
+                self._relayed.add(address)
+        try:
+            await self._client.register_plugin(RelayPlugin())
+            return await called(self._scheduler.address, security, {**call, "op": RELAY, "to": address})
+        except BROKEN as error:
+            raise PlaceLostError(address, f"it can't be reached: {error or type(error).__name__}") from error
+
+    def _heard(self, event: tuple[float, Any]) -> None:
+        """Take the announcement of a place: the first for an attempt counts, and no other."""
+        said = event[1]
+        waiter = self._waiting.get(said["attempt"])
+        if waiter is None or waiter.announced.is_set():
+            self.fenced += 1
+            logger.warning("a second place for an attempt, at %s, is left alone", said["at"])
+            return
+        waiter.at, waiter.full = said["at"], said["full"]
+        waiter.announced.set()
+
+
+async def _problem(future: Any) -> str:
+    """Return the reason why a task is over, in words."""
+    try:
+        return str(await future.result())
+    except Exception as error:  # noqa: BLE001  whatever the task raised, or the scheduler said of it
+        return f"{type(error).__name__}: {error}"

@@ -1,0 +1,234 @@
+"""CommLink: frames over a comm of Dask, whose are the TLS, the framing of bytes and the addresses; relays of comms."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from distributed.comm import core
+from distributed.core import Status
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from subagents.process.protocol import LinkError
+from subagents.remote.frames import Beat, Frame, LineBatch, decode_frame, encode_frame
+from subagents.remote.places import LOST_SECONDS
+from vibe.system.errors import innermost
+
+BEATS = 4
+"""The number of beats in the time after which the other end is lost."""
+MOST_QUEUED = 1_024
+MOST_ARRIVED = 4
+MOST_BATCH = 256
+MOST_BATCH_BYTES = 4 * 1024 * 1024
+FLUSH_SECONDS = 3.0
+BROKEN = (OSError, ValueError, TypeError, KeyError, MemoryError)
+"""The errors of a comm when the other end is gone, or sends what Dask can't read."""
+
+
+class CommLink:
+    """See ``FrameLink``. What arrives waits for whoever asks; meanwhile the other end is not taken for lost.
+
+    A read of a comm must never be cancelled while the comm is in use: a task of its own reads, and another writes.
+    """
+
+    def __init__(self, comm: Any, lost_seconds: float = LOST_SECONDS) -> None:
+        self.why_lost = ""
+        self._comm = comm
+        self._lost_seconds = lost_seconds
+        self._heard = anyio.current_time()
+        self._flaw: LinkError | None = None
+        self._queue: deque[Frame] = deque()
+        self._queued = anyio.Event()
+        self._sent = anyio.Event()
+        self._scope = anyio.CancelScope(shield=True)
+        self._put, self._arrived = anyio.create_memory_object_stream[Frame](MOST_ARRIVED)
+
+    async def run(self) -> None:
+        """Read, write and listen for the other end, until ``close``: whoever is cancelled has last words to send."""
+        with self._scope:
+            async with anyio.create_task_group() as group:
+                for task in (self._read, self._write, self._watch):
+                    group.start_soon(task)
+
+    def close(self) -> None:
+        """Let go of the comm, and of what has arrived."""
+        self._scope.cancel()
+        self._arrived.close()
+
+    def post(self, frame: Frame) -> None:
+        """See ``FrameLink``."""
+        if not self.why_lost:
+            self._queue.append(frame)
+            self._queued.set()
+
+    async def send(self, frame: Frame) -> None:
+        """See ``FrameLink``."""
+        while len(self._queue) >= MOST_QUEUED and not self.why_lost:
+            await self._sent.wait()
+        self.post(frame)
+
+    async def receive(self) -> Frame | None:
+        """See ``FrameLink``."""
+        try:
+            return await self._arrived.receive()
+        except anyio.EndOfStream:
+            flaw, self._flaw = self._flaw, None
+            if flaw is not None:
+                raise flaw from None
+            return None
+
+    async def aclose(self) -> None:
+        """Leave once what was sent is out, for a short while."""
+        with anyio.move_on_after(FLUSH_SECONDS, shield=True):
+            while self._queue and not self.why_lost:
+                await self._sent.wait()
+        self._end("it was closed")
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                frame = decode_frame(await self._comm.read())
+                self._heard = anyio.current_time()
+                if not isinstance(frame, Beat):
+                    self._heard = math.inf
+                    await self._put.send(frame)
+                    self._heard = anyio.current_time()
+        except LinkError as error:
+            self._flaw = error
+            self._end(str(error))
+        except BROKEN as error:
+            self._end(f"the link broke: {error or type(error).__name__}")
+        finally:
+            self._put.close()
+
+    async def _write(self) -> None:
+        try:
+            while not self.why_lost:
+                if self._queue:
+                    await self._flush(*self._batch())
+                    continue
+                self._queued = anyio.Event()
+                with anyio.move_on_after(self._lost_seconds / BEATS) as idle:
+                    await self._queued.wait()
+                if idle.cancelled_caught:
+                    await self._flush(Beat(), 0)
+        except BROKEN as error:
+            self._end(f"the link broke: {error or type(error).__name__}")
+
+    def _batch(self) -> tuple[Frame, int]:
+        """Return the first frame and 1; the lines that follow each other as one frame, and how many those were."""
+        lines: list[bytes] = []
+        frames = 0
+        for frame in self._queue:
+            if not isinstance(frame, LineBatch) or len(lines) >= MOST_BATCH:
+                break
+            if lines and sum(map(len, lines)) + sum(map(len, frame.lines)) > MOST_BATCH_BYTES:
+                break
+            lines += frame.lines
+            frames += 1
+        return (LineBatch(tuple(lines)), frames) if frames else (self._queue[0], 1)
+
+    async def _flush(self, frame: Frame, count: int) -> None:
+        """Write a frame, and only then take ``count`` from the queue."""
+        await _put_out(self._comm, encode_frame(frame))
+        for _ in range(count):
+            self._queue.popleft()
+        self._sent.set()
+        self._sent = anyio.Event()
+
+    async def _watch(self) -> None:
+        """End the link once nothing was heard for too long."""
+        while not self.why_lost:
+            silent = anyio.current_time() - self._heard
+            if silent > self._lost_seconds:
+                self._end(f"no word for {self._lost_seconds:g} s")
+            await anyio.sleep(max(0.05, min(self._lost_seconds - silent, self._lost_seconds / BEATS)))
+
+    def _end(self, why: str) -> None:
+        if not self.why_lost:
+            self.why_lost = why
+            self._comm.abort()  # the reader and the writer end by it
+            self._queued.set()
+            self._sent.set()
+
+
+@asynccontextmanager
+async def comm_link(comm: Any, lost_seconds: float = LOST_SECONDS) -> AsyncGenerator[CommLink]:
+    """Yield a link over a comm, which is closed with the block."""
+    link = CommLink(comm, lost_seconds)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(link.run)
+            try:
+                yield link
+            finally:
+                await link.aclose()
+                link.close()
+    except ExceptionGroup as group_of_one:
+        error = innermost(group_of_one)
+        raise error from error.__cause__  # which tells what the system had run out of
+
+
+RELAY = "vibe_relay"
+"""The scheduler's handler that a run calls in place of a worker's ``vibe_link``."""
+LINK_SECONDS = 3.0
+_COMM: Any = core
+
+
+class RelayPlugin(SchedulerPlugin):
+    """Passes on what a run and a worker say to each other, unread, where that reaches the scheduler alone.
+
+    The run brings it once it needs it.
+    """
+
+    name = RELAY
+    idempotent = True
+
+    async def start(self, scheduler: Any) -> None:
+        """Take runs' calls; Dask calls it."""
+        self._workers = scheduler.workers
+        self._security = scheduler.security
+        scheduler.handlers[RELAY] = self.relay
+
+    async def relay(self, comm: Any, to: str, **call: object) -> Status:
+        """Connect to a worker of this scheduler and pass on all that comes, both ways, until one end leaves."""
+        try:
+            if to in self._workers:
+                security = self._security.get_connection_args("scheduler")
+                other = await called(to, security, {**call, "op": "vibe_link", "reply": False})
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_pass_on, comm, other)
+                    group.start_soon(_pass_on, other, comm)
+        except BROKEN:
+            pass  # both ends find their link at its end
+        finally:
+            comm.abort()
+        return Status.dont_reply
+
+
+async def called(address: str, security: Mapping[str, Any], call: Mapping[str, object]) -> Any:
+    """Return a comm on which a handler was called, and which is the handler's from then on; raises what Dask does."""
+    comm = await _COMM.connect(address, timeout=LINK_SECONDS, deserialize=False, **security)
+    await comm.write(call)
+    return comm
+
+
+async def _put_out(comm: Any, message: object) -> None:
+    """Write to a comm, and wait until that is with the system: Dask itself keeps all that the other end lets lie."""
+    await comm.write(message)
+    stream = getattr(comm, "stream", None)
+    if stream is not None and stream.writing():
+        await stream.write(b"")
+
+
+async def _pass_on(source: Any, sink: Any) -> None:
+    try:
+        while True:
+            await _put_out(sink, await source.read())
+    except BROKEN:
+        source.abort()  # with it the other direction ends, too
+        sink.abort()

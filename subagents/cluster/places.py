@@ -1,0 +1,138 @@
+"""The plugin of a Dask worker that makes it a worker of vibe; ``--preload subagents.cluster.places`` loads it.
+
+A worker's slots are its ``nthreads``: a place is a task, ``hold``, that takes one until the run has come and gone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+from distributed import Worker, get_worker
+from distributed.core import Status
+from distributed.diagnostics.plugin import WorkerPlugin
+from msgspec import Struct, field
+from tornado.ioloop import PeriodicCallback
+
+from subagents.cluster.comm_link import comm_link
+from subagents.process.protocol import Hello, LinkError
+from subagents.remote.place import WorkerPlace
+from subagents.remote.places import SETTINGS_VARIABLE, WorkerSettings
+from vibe.system.programs import find_program
+
+PLUGIN = "vibe"
+TAKE_SECONDS = 20.0
+"""A place to which nobody comes for so long ends."""
+SWEEP_MS = 5_000
+POLL_SECONDS = 0.1
+
+
+class _Held(Struct, eq=False):
+    """A place that waits for its run, or has it."""
+
+    needs: Mapping[str, float]
+    taken: anyio.Event = field(default_factory=anyio.Event)
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+
+class VibeWorkerPlugin(WorkerPlugin):
+    """Lets runs come to the places of this worker, over links of their own (``vibe_link``)."""
+
+    name = PLUGIN
+    idempotent = True
+
+    def __init__(self, settings: WorkerSettings | None = None) -> None:
+        self.settings = settings or WorkerSettings()
+        self._held: dict[str, _Held] = {}
+
+    async def setup(self, worker: Any) -> None:
+        """Make the folders, and take runs' calls; Dask calls it."""
+        self.folder = Path(self.settings.folder or tempfile.mkdtemp(prefix="vibe-worker-"))
+        settings = ("DASK_", SETTINGS_VARIABLE)
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(settings)}
+        self.place = WorkerPlace(self.folder, environ, self.settings.capabilities)
+        await anyio.to_thread.run_sync(self.place.prepare)
+        handlers: dict[str, Any] = {"vibe_link": self.link, "vibe_over": self.place.end_run, "vibe_info": self.info}
+        worker.handlers.update(handlers)
+        worker.periodic_callbacks[PLUGIN] = PeriodicCallback(self.place.sweep, SWEEP_MS)
+
+    async def teardown(self, worker: Worker) -> None:
+        """Let attempts end that are at work, as when the scheduler is gone; then forget all runs. Dask calls it."""
+        del worker
+        while self.place.at_work:  # each ends with its link at the latest  # noqa: ASYNC110
+            await anyio.sleep(POLL_SECONDS)
+        await self.place.close()
+
+    async def link(self, comm: Any, attempt: str) -> Status:
+        """Serve the run that comes for an attempt; the comm is the link's from here on."""
+        async with comm_link(comm, self.settings.lost_seconds) as link:
+            held = self._held.get(attempt)
+            if held is not None and not held.taken.is_set():
+                held.taken.set()
+                try:
+                    await self.place.serve(link, attempt)
+                except LinkError:
+                    pass  # the run, too, finds the link at its end
+                finally:
+                    held.over.set()
+        return Status.dont_reply
+
+    async def info(self) -> Mapping[str, Any]:
+        """Return what this worker has and does, in plain values."""
+        info = {**msgspec.to_builtins(self.settings), "pid": os.getpid(), "steps": dict(self.place.at_work)}
+        info |= {"used": self.used(), "held": len(self._held)}
+        return {**info, **await anyio.to_thread.run_sync(self._system)}
+
+    def _system(self) -> Mapping[str, Any]:
+        """Return what there is on this machine. Blocks."""
+        own = Hello.own(())
+        free = shutil.disk_usage(self.folder).free
+        return {"vibe": own.vibe, "python": own.python, "git": str(find_program("git", os.environ) or ""), "free": free}
+
+    def used(self) -> dict[str, float]:
+        """Return how much of the resources is taken."""
+        used: dict[str, float] = {}
+        for held in self._held.values():
+            for name, amount in held.needs.items():
+                used[name] = used.get(name, 0) + amount
+        return used
+
+    async def hold(self, worker: Worker, topic: str, attempt: str, needs: Mapping[str, float]) -> str:
+        """Say that an attempt has a place here, and keep it until the run has come and gone."""
+        used = self.used()
+        full = any(used.get(name, 0) + amount > self.settings.resources.get(name, 0) for name, amount in needs.items())
+        worker.log_event(topic, {"attempt": attempt, "at": worker.address, "full": full})
+        if full:
+            return "full"
+        held = self._held[attempt] = _Held(needs)
+        try:
+            with anyio.move_on_after(TAKE_SECONDS):
+                await held.taken.wait()
+            if not held.taken.is_set():
+                return "nobody came"
+            await held.over.wait()
+        finally:
+            del self._held[attempt]
+        return "over"
+
+
+async def hold(topic: str, attempt: str, needs: Mapping[str, float]) -> str:
+    """Hold a place of the worker that this runs on; the task of a place."""
+    worker = get_worker()
+    plugin = worker.plugins.get(PLUGIN)
+    if not isinstance(plugin, VibeWorkerPlugin):
+        raise TypeError(f"worker {worker.address} was not started by `vibe cluster worker`")
+    return await plugin.hold(worker, topic, attempt, needs)
+
+
+async def dask_setup(worker: Worker) -> None:
+    """Make a Dask worker one of ours; its preload calls it."""
+    text = os.environ.get(SETTINGS_VARIABLE)
+    settings = msgspec.json.decode(text, type=WorkerSettings) if text else WorkerSettings()
+    await worker.plugin_add(VibeWorkerPlugin(settings), name=PLUGIN)

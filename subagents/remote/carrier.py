@@ -1,0 +1,162 @@
+"""RemoteCarrier: an attempt on a worker, as the run sees it; and the paths of two machines, exchanged."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import msgspec
+from anyio import to_thread
+from msgspec import Struct
+
+from ipc.events import Event
+from ipc.sink import EventSink
+from subagents.process.protocol import LinkError
+from subagents.process.transport import Transport
+from subagents.remote.frames import FilePart, Frame, FrameLink, LineBatch, OrderRefused, PackPart, ProcessGone, WorkTree
+from subagents.remote.keeper import keep
+from subagents.remote.trees import bring, checked_commit, unpack
+from subagents.worktree.errors import GitFailedError
+from subagents.worktree.worktree import Worktree
+
+OF_THE_RUN = ("plan.", "worktree.", "session.", "prompt.", "conversation.")
+"""The beginnings of the names of events that are not an agent's."""
+
+
+class PathExchange:
+    """Replaces paths of one machine in a text by their counterparts on another, the longest first."""
+
+    def __init__(self, pairs: Mapping[str, str]) -> None:
+        self._pairs = {_quoted(path): _quoted(other) for path, other in pairs.items()}
+        names = b"|".join(re.escape(path) for path in sorted(self._pairs, key=len, reverse=True))
+        self._pattern = re.compile(rb"(?<![\w.-])(?:%s)(?![\w-]|\.\w)" % names)
+
+    def __call__(self, text: bytes) -> bytes:
+        """Return the text with the other machine's paths."""
+        return self._pattern.sub(lambda found: self._pairs[found[0]], text)
+
+    def back(self) -> PathExchange:
+        """Return the exchange the other way round."""
+        return PathExchange({ours.decode(): theirs.decode() for theirs, ours in self._pairs.items()})
+
+
+class OwnEvents(Struct, frozen=True):
+    """Passes on the events of a step that a worker may announce: its agents', and what they do."""
+
+    _step_id: str
+    _sink: EventSink
+
+    def publish(self, event: Event) -> None:
+        """Pass it on.
+
+        Raises:
+            LinkError: it is another step's, or says what only the run can say.
+        """
+        kind = str(type(event).__struct_config__.tag)
+        step_id = event.subagent_step_id
+        if kind.startswith(OF_THE_RUN) or (step_id != self._step_id and (step_id or kind != "warning")):
+            raise LinkError(f"a worker can't announce {kind!r} of step {step_id!r}")
+        self._sink.publish(event)
+
+
+class RemoteCarrier:
+    """An attempt on a worker: a ``Carrier`` and its ``Transport``. Files and trees are taken as they come.
+
+    A line is handed on only when all that was sent before it is on the disk.
+    """
+
+    def __init__(
+        self, link: FrameLink, worktree: Worktree, folder: Path, exchange: PathExchange, largest_tree: int
+    ) -> None:
+        self.worker = ""
+        """Host and port of where it is."""
+        self.exit_code: int | None = None
+        self.printed = ""
+        self.refused: OrderRefused | None = None
+        """The reason why the worker could not do it, said in the middle of it."""
+        self.flaw = ""
+        """The reason why some of its files can't be merged."""
+        self._link = link
+        self._worktree = worktree
+        self._folder = folder
+        self._largest_tree = largest_tree
+        self._out, self._into = exchange, exchange.back()
+        self._lines: deque[bytes] = deque()
+        self._pack = bytearray()
+        self._is_gone = False
+
+    @property
+    def link(self) -> Transport:
+        """See ``Carrier``."""
+        return self
+
+    @property
+    def why_lost(self) -> str:
+        """See ``Carrier``."""
+        return "" if self._is_gone else self._link.why_lost
+
+    def post(self, line: bytes) -> None:
+        """See ``Transport``."""
+        self._link.post(LineBatch((self._out(line.rstrip(b"\n")),)))
+
+    async def send(self, line: bytes) -> None:
+        """See ``Transport``."""
+        await self._link.send(LineBatch((self._out(line.rstrip(b"\n")),)))
+
+    async def receive(self) -> bytes | None:
+        """See ``Transport``."""
+        while not self._lines and not self._is_gone:
+            frame = await self._link.receive()
+            if frame is None:
+                return None
+            await self._take(frame)
+        return self._into(self._lines.popleft()) if self._lines else None
+
+    def close(self) -> None:
+        """See ``Transport``: the link ends with the place."""
+
+    async def listen(self) -> None:
+        """See ``Carrier``: it comes with the end."""
+        await anyio.sleep_forever()
+
+    async def end(self, *, grace_seconds: float = 0.0) -> None:
+        """See ``Carrier``. A worker ends what it started for a link that is closed, as this is with the place."""
+
+    async def _take(self, frame: Frame) -> None:
+        match frame:
+            case LineBatch(lines):
+                self._lines.extend(lines)
+            case FilePart(data=data):
+                await to_thread.run_sync(keep, self._folder, frame, self._into(data))
+            case PackPart(data):
+                self._pack += data
+                if len(self._pack) > self._largest_tree:
+                    raise LinkError(f"a tree of more than {self._largest_tree} bytes")
+            case WorkTree(commit, flaw):
+                self.flaw = flaw
+                await to_thread.run_sync(self._bring, checked_commit(commit))
+            case ProcessGone(exit_code, printed):
+                self.exit_code, self.printed, self._is_gone = exit_code, printed, True
+            case OrderRefused():
+                self.refused, self._is_gone = frame, True
+            case _:
+                raise LinkError(f"{type(frame).__name__} is no word of a worker at work")
+
+    def _bring(self, commit: str) -> None:
+        worktree = self._worktree
+        try:
+            if self._pack:
+                unpack(worktree.repository.git, bytes(self._pack), most=self._largest_tree, strict=True)
+            if not self.flaw:
+                bring(worktree, commit)
+        except GitFailedError as error:
+            raise LinkError(f"a tree that git does not take: {error}") from error
+        self._pack.clear()
+
+
+def _quoted(path: str) -> bytes:
+    """Return a path as it stands in JSON."""
+    return msgspec.json.encode(path)[1:-1]

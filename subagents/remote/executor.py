@@ -1,0 +1,351 @@
+"""ClusterExecutor: attempts in worktrees made on workers; what is lost with one is made again on another.
+
+The run keeps all that is one for it: ledger, events, decisions, the user's repository. A worker only carries attempts.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from functools import cache, partial
+from operator import attrgetter
+from pathlib import Path
+from typing import ClassVar
+
+import anyio
+from anyio import to_thread
+from msgspec import Struct, field, structs
+
+from ipc.events import PlacementEvent, PlanWaitingEvent
+from subagents.agent.run_services import RunServices
+from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
+from subagents.process.executor import Attempt
+from subagents.process.protocol import Hello, LinkError, MismatchError
+from subagents.remote import frames as f
+from subagents.remote.carrier import OwnEvents, PathExchange, RemoteCarrier
+from subagents.remote.keeper import files_to_send
+from subagents.remote.places import (
+    ClusterGoneError,
+    NoMorePlaceError,
+    PlaceFullError,
+    PlaceLostError,
+    Places,
+    Wanted,
+    WorkerRefusedError,
+)
+from subagents.remote.trees import commit_at_head, commit_of, pack, project_name
+from subagents.step.local_executor import attempt_spending, has_begun
+from subagents.step.prompts import result_files
+from subagents.step.tamper_guard import RunClaims
+from subagents.step_result import ENVIRONMENT_REASON, LOST_REASON
+from subagents.worktree.repository import Repository
+from subagents.worktree.worktree import Worktree
+from vibe.core.messages import Outcome, Spending, total_of
+
+logger = logging.getLogger(__name__)
+
+ROOM_SECONDS = 0.5
+"""Between two looks for a worker with room for a step that needs a certain one."""
+LEFT_OUT_SECONDS = 60.0
+"""A worker that could not do a step is asked for no other for so long."""
+MOST_FRESH = 2
+"""The most times a lost attempt is made again."""
+HELLO_SECONDS = 10.0
+_HOST = r"[A-Za-z0-9.-]{1,253}"
+READY_SECONDS = 600.0
+
+
+class Parcel(Struct, frozen=True, kw_only=True):
+    """The things that the steps of a run need on any machine. The document names the three folders as they are here.
+
+    ``shipped.files`` are named by their paths below ``home``. ``needed`` is what a worker must be able to do.
+    """
+
+    run: str
+    home: Path
+    steps: Path
+    workspace: Path
+    shipped: f.Shipped
+    needed: tuple[str, ...] = ()
+
+
+class _Sent(Struct, eq=False):
+    """The part of an attempt that is sent: its worktree here, that as a commit, and the files of its step."""
+
+    worktree: Worktree
+    commit: str
+    files: Mapping[str, bytes]
+
+
+class ClusterExecutor(Struct, eq=False):
+    """Has steps in worktrees done on the workers of ``_places``, all others by ``_local``; see ``StepExecutor``.
+
+    ``_open_repository`` is called in a thread when the first step needs it.
+    """
+
+    works_elsewhere: ClassVar[bool] = True
+    """See ``StepTask.setup``."""
+
+    _local: StepExecutor
+    _places: Places
+    _services: RunServices
+    _claims: RunClaims
+    _parcel: Parcel
+    _open_repository: Callable[[], Repository]
+    _settings: f.RemoteSettings = field(default_factory=f.RemoteSettings)
+    _names: dict[str, str] = field(default_factory=dict[str, str])
+    _choosing: anyio.Lock = field(default_factory=anyio.Lock)
+    _opening: anyio.Lock = field(default_factory=anyio.Lock)
+    _project: tuple[Repository, str] | None = None
+    _trees: dict[str, str] = field(default_factory=dict[str, str])  # see ``commit_at_head``
+    _made: set[str] = field(default_factory=set[str])  # commits that were sent, so that packs may build on them
+    _left_out: dict[str, tuple[float, str]] = field(default_factory=dict[str, "tuple[float, str]"])
+
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        """Do one attempt at a step; see ``StepExecutor``."""
+        if task.workdir is None or task.conversation or task.only_checks:
+            return await self._local.run(task, stop)
+        started = time.monotonic()
+        try:
+            result = await self._until_told(task, stop)
+        except NoMorePlaceError:
+            result = StepResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before it had a place")
+        except ClusterGoneError as error:
+            result = StepResult(outcome=Outcome.INTERRUPTED, reason=ENVIRONMENT_REASON, detail=str(error))
+        return structs.replace(result, duration_s=time.monotonic() - started)
+
+    async def _until_told(self, task: StepTask, stop: StopSignal) -> StepResult:
+        """Make an attempt until a worker says what became of it; those that were lost count for nothing."""
+        lost: list[Spending] = []
+        problem, times = "", 0
+        while times <= MOST_FRESH and not (times and task.step.side_effects):
+            try:
+                async with self._place(task, stop) as (address, link):
+                    result = await self._make(task, stop, link, address, lost)
+                    return structs.replace(result, lost=times, **structs.asdict(total_of((result, *lost))))
+            except WorkerRefusedError as error:
+                if error.reason != ENVIRONMENT_REASON:
+                    return StepResult(outcome=Outcome.FAILED, reason=error.reason, detail=str(error))
+                logger.warning("step %s: %s", task.step_id, error)
+                self._left_out[error.address] = anyio.current_time() + LEFT_OUT_SECONDS, str(error)
+            except PlaceLostError as error:
+                problem, times = str(error), times + 1
+                logger.warning("step %s: %s", task.step_id, problem)
+                name = self._names.get(error.address, error.address.rpartition("/")[2])
+                self._tell(task, "lost", name, problem)
+                # It may be there still: unless it answers, nothing is to be placed on it before it registers anew.
+                await self._places.forget(error.address)
+        outcome = Outcome.INTERRUPTED if task.step.side_effects else Outcome.FAILED
+        result = StepResult(outcome=outcome, reason=LOST_REASON, detail=problem, lost=times)
+        said = await to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
+        return structs.replace(result, **structs.asdict(total_of((said, *lost))))
+
+    @asynccontextmanager
+    async def _place(self, task: StepTask, stop: StopSignal) -> AsyncGenerator[tuple[str, f.FrameLink]]:
+        """Wait for a place that meets the step's needs; said if that takes long.
+
+        Raises:
+            PlaceLostError, ClusterGoneError, NoMorePlaceError: see ``Places``.
+        """
+        sink = self._services.sink
+        late = cache(partial(sink.publish, PlanWaitingEvent(step_id=task.step_id, waits_for="worker")))
+        async with AsyncExitStack() as stack:
+            while (place := await self._placed(task, Wanted(late=late, stop=stop), stack)) is None:
+                late()
+                await anyio.sleep(ROOM_SECONDS)
+                if stop.requested:
+                    raise NoMorePlaceError
+            yield place
+
+    async def _placed(self, task: StepTask, wanted: Wanted, stack: AsyncExitStack) -> tuple[str, f.FrameLink] | None:
+        """Wait for a place on a worker with room, and enter it; None: there is no such worker now."""
+        # One after another: what a worker says of its room holds only until the next place there.
+        async with self._choosing if task.step.needs else nullcontext():
+            found = await self._wanted(task, wanted)
+            if found is not None:
+                with suppress(PlaceFullError):
+                    return await stack.enter_async_context(self._places.place(found))
+        return None
+
+    def _tell(self, task: StepTask, status: str, worker: str, detail: str = "") -> None:
+        sink, step = self._services.sink, task.step_id
+        event = PlacementEvent(subagent_step_id=step, status=status, worker=worker, attempt=task.attempt, detail=detail)
+        sink.publish(event)
+
+    async def _wanted(self, task: StepTask, wanted: Wanted) -> Wanted | None:
+        """Return what an attempt wants of a place, without the workers that could not do one of late; None: a worker.
+
+        Raises:
+            ClusterGoneError: there is no other.
+        """
+        now = anyio.current_time()
+        self._left_out = {address: why for address, why in self._left_out.items() if why[0] > now}
+        needs = task.step.needs
+        if not self._left_out and not needs:
+            return structs.replace(wanted, priority=task.step.priority)
+        others = [worker for worker in await self._places.workers() if worker.address not in self._left_out]
+        if self._left_out and not others:
+            raise ClusterGoneError(next(iter(self._left_out.values()))[1])
+        if needs:
+            others = sorted((each for each in others if each.has_room(needs)), key=attrgetter("room"), reverse=True)[:1]
+        amounts = {name: need for name, need in needs.items() if not isinstance(need, str)}
+        addresses = tuple(worker.address for worker in others)
+        placed = structs.replace(wanted, priority=task.step.priority, workers=addresses, needs=amounts)
+        return placed if others else None
+
+    async def _make(
+        self, task: StepTask, stop: StopSignal, link: f.FrameLink, address: str, lost: list[Spending]
+    ) -> StepResult:
+        """Make an attempt at a place; ``lost`` gets the calls that were under way if it is lost.
+
+        Raises:
+            PlaceLostError, WorkerRefusedError: the worker is lost, or can't do it.
+        """
+        try:
+            carrier = await self._begin(task, link, address)
+        except MismatchError as error:
+            raise WorkerRefusedError(address, str(error)) from error
+        except (LinkError, TimeoutError) as error:
+            raise PlaceLostError(address, str(error) or "it did not answer") from error
+        services = structs.replace(self._services, sink=OwnEvents(task.step_id, self._services.sink))
+        with self._claims.beside(task) as others:
+            attempt = await Attempt(carrier, services, others).make(task, stop)
+        lost += attempt.server.lost
+        if attempt.server.result is not None:
+            return structs.replace(_mergeable(attempt.server.result, carrier.flaw), worker=carrier.worker)
+        if task.has_agent:
+            services.steering.keep(task.step_id, attempt.heard)
+        if carrier.refused is not None:
+            if task.step.side_effects:  # they may be there already
+                raise PlaceLostError(address, carrier.refused.detail)
+            raise WorkerRefusedError(address, carrier.refused.detail)
+        verdict = attempt.verdict()
+        if verdict.reason == LOST_REASON:
+            raise PlaceLostError(address, verdict.detail)
+        said = await to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
+        return structs.replace(verdict, worker=carrier.worker, **structs.asdict(said))
+
+    async def _begin(self, task: StepTask, link: f.FrameLink, address: str) -> RemoteCarrier:
+        """Say hello, send what the attempt needs, and wait until it can begin.
+
+        Raises:
+            MismatchError: the worker is of another version, or lacks what is needed.
+            WorkerRefusedError: it can't do it.
+            LinkError, TimeoutError: it breaks off, or is silent.
+            WorktreeError: git or the disk refuses here.
+        """
+        repository, project = await self._opened()
+        parcel = self._parcel
+        hello = Hello.own(parcel.shipped.capabilities)
+        link.post(f.RunHello(hello=hello, run=parcel.run, project=project))
+        sent = await to_thread.run_sync(self._sent, task, repository)
+        with anyio.fail_after(HELLO_SECONDS):
+            worker = await link.receive()
+        if not isinstance(worker, f.WorkerHello):
+            raise LinkError(f"no hello: {link.why_lost or type(worker).__name__}")
+        hello.check(worker.hello, needed=self._parcel.needed)
+        exchange = self._exchange(sent.worktree, worker)
+        await self._order(task, link, sent, worker, exchange)
+        folder = self._parcel.steps / task.step_id
+        carrier = RemoteCarrier(link, sent.worktree, folder, exchange, self._settings.largest_tree)
+        setup = self._settings.setup
+        # A setup takes what it takes: a worker that is gone is told by the link.
+        with anyio.fail_after(math.inf if setup.commands else READY_SECONDS):
+            while (frame := await link.receive()) != f.ProcessReady():
+                if isinstance(frame, f.OrderRefused):
+                    raise WorkerRefusedError(address, frame.detail, frame.reason)
+                if not isinstance(frame, f.PackMissing):
+                    raise LinkError(f"no place: {link.why_lost or type(frame).__name__}")
+                await _send_parts(link, await to_thread.run_sync(pack, repository.git, sent.commit))
+        self._made.add(sent.commit)
+        carrier.worker = _name_of(worker.host, address)
+        self._names[address] = carrier.worker
+        self._tell(task, "placed", carrier.worker)
+        return carrier
+
+    async def _order(
+        self, task: StepTask, link: f.FrameLink, sent: _Sent, worker: f.WorkerHello, exchange: PathExchange
+    ) -> None:
+        """Send what the attempt needs and the worker has not."""
+        shipped = None
+        if not worker.knows_run:
+            shipped = self._parcel.shipped
+            shipped = structs.replace(shipped, document=exchange(shipped.document))
+        has_tree = sent.commit in worker.commits
+        repository = sent.worktree.repository
+        await link.send(
+            f.Order(
+                step_id=task.step_id,
+                has_agent=task.has_agent,
+                commit=sent.commit,
+                prefix=repository.prefix,
+                has_tree=has_tree,
+                shipped=shipped,
+                files=tuple(sent.files),
+                settings=self._settings,
+            )
+        )
+        for data in sent.files.values():
+            await _send_parts(link, exchange(data))
+        if not has_tree:
+            have = [commit for commit in worker.commits if commit in self._made]
+            await _send_parts(link, await to_thread.run_sync(pack, repository.git, sent.commit, have))
+
+    def _exchange(self, worktree: Worktree, worker: f.WorkerHello) -> PathExchange:
+        """Return the exchange of paths here for those of a worker.
+
+        Raises:
+            LinkError: those are no paths.
+        """
+        theirs = (worker.checkout, worker.steps, worker.home, worker.workspace)
+        if not all(path.startswith("/") and len(path) > 1 for path in theirs):
+            raise LinkError("a worker's folders are no paths")
+        repository = worktree.repository
+        ours = (worktree.path, self._parcel.steps, self._parcel.home, repository.top)
+        workspace = f"{worker.workspace}/{repository.prefix}".rstrip("/")
+        return PathExchange({
+            **{str(a): b for a, b in zip(ours, theirs, strict=True)},
+            str(self._parcel.workspace): workspace,
+        })
+
+    def _sent(self, task: StepTask, repository: Repository) -> _Sent:
+        """Return what is sent for an attempt. Blocks."""
+        path = Path(task.workdir or "")
+        for _ in Path(repository.prefix).parts:
+            path = path.parent
+        worktree = Worktree(repository=repository, path=path, branch="")
+        goes_on = has_begun(self._parcel.steps / task.step_id, task)
+        results = [Path(file) for file in result_files(task)]
+        files = files_to_send(self._parcel.steps, task.step_id, results)
+        commit = commit_of(worktree) if goes_on else commit_at_head(worktree, self._trees)
+        return _Sent(worktree, commit, files)
+
+    async def _opened(self) -> tuple[Repository, str]:
+        async with self._opening:
+            if self._project is None:
+                repository = await to_thread.run_sync(self._open_repository)
+                self._project = repository, await to_thread.run_sync(project_name, repository)
+            return self._project
+
+
+def _name_of(host: str, address: str) -> str:
+    """Return host and port of a worker, for people."""
+    named, _, port = address.rpartition("/")[2].rpartition(":")
+    return f"{host if re.fullmatch(_HOST, host) else named}:{port}"
+
+
+async def _send_parts(link: f.FrameLink, data: bytes) -> None:
+    for part in f.parts_of(data):
+        await link.send(part)
+
+
+def _mergeable(result: StepResult, flaw: str) -> StepResult:
+    """Return the result, or a failure if it is done and can't be merged because of a ``flaw``."""
+    if not flaw or result.outcome is not Outcome.COMPLETED:
+        return result
+    detail = f"done, but can't be merged: {flaw}"
+    return structs.replace(result, outcome=Outcome.FAILED, reason="merge", detail=detail)

@@ -1,0 +1,149 @@
+"""Keeps what must outlive a worker: the files of an attempt's step, and its tree, sent while they grow.
+
+``Keeper`` is on the worker; ``keep`` writes on the run's side, within the step's own folder. Both block.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias
+
+from subagents.process.protocol import LinkError
+from subagents.remote.frames import MOST_FILE_BYTES, FilePart, Frame, WorkTree, parts_of, pieces_of
+from subagents.remote.trees import commit_of, pack
+from subagents.worktree.errors import MergeRefusedError, WorktreeError
+from subagents.worktree.lifecycle import RECORD_FILE
+from subagents.worktree.worktree import Worktree
+from vibe.system.files import replace_file
+
+RESULT_FILE = "result.json"
+HELD_BACK = frozenset({RECORD_FILE, RESULT_FILE})
+"""Files of a step's folder that are the run's alone."""
+MOST_RESULT_BYTES = 1_000_000
+"""Of the result of an earlier step that goes along."""
+SLOW_SECONDS = 2.0
+"""A tree that takes longer to copy is copied only when that is due; any other before each model call."""
+
+_NAME = re.compile(r"[^/\0]{1,255}(?:/[^/\0]{1,255}){0,15}")
+_Seen: TypeAlias = tuple[int, int, int]
+
+
+class Keeper:
+    """Knows what the run has of a step's folder and of the attempt's worktree."""
+
+    def __init__(self, folder: Path, worktree: Worktree, commit: str, checkpoint_seconds: float) -> None:
+        self._folder = folder
+        self._worktree = worktree
+        self._commit = commit
+        self._due_seconds = checkpoint_seconds
+        self._took = 0.0
+        self._copied = time.monotonic()
+        self._seen = dict(_files(folder))
+
+    def frames(self, *, last: bool) -> list[Frame]:
+        """Return what the run has not got yet; the tree only if its copy is old, or this is the ``last`` time."""
+        return [*self._grown(last=last), *self._tree(last=last)]
+
+    def _grown(self, *, last: bool) -> list[Frame]:
+        frames: list[Frame] = []
+        for name, now in _files(self._folder):
+            before = self._seen.get(name)
+            if now == before:
+                continue
+            is_new = before is None or now[0] != before[0] or now[1] <= before[1]
+            start = 0 if is_new or before is None else before[1]
+            data = _read(self._folder / name, start, now[1])
+            if not last and not is_new:
+                data = data[: data.rfind(b"\n") + 1]
+            self._seen[name] = (now[0], start + len(data), now[2])
+            if data or is_new:
+                first, *others = pieces_of(data)
+                frames += [FilePart(name, first, is_new=is_new), *(FilePart(name, piece) for piece in others)]
+        return frames
+
+    def _tree(self, *, last: bool) -> list[Frame]:
+        age = time.monotonic() - self._copied
+        if not last and self._took > SLOW_SECONDS and age < self._due_seconds:
+            return []
+        started = time.monotonic()
+        try:
+            commit = commit_of(self._worktree)
+        except MergeRefusedError as error:
+            return [WorkTree(self._commit, flaw=str(error))] if last else []
+        frames: list[Frame] = []
+        if commit != self._commit:
+            repository = self._worktree.repository
+            frames = [*parts_of(pack(repository.git, commit, [self._commit])), WorkTree(commit)]
+            self._commit = commit
+        self._copied = time.monotonic()
+        self._took = self._copied - started
+        return frames
+
+
+def keep(folder: Path, kept: FilePart, data: bytes) -> None:
+    """Write a part of a file that a worker sent into a step's folder of the run.
+
+    Raises:
+        LinkError: its name leads elsewhere, or it is too large.
+        WorktreeError: the disk refuses.
+    """
+    path = folder / _checked(kept.name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(folder)) or path.is_symlink():
+            raise LinkError(f"a file outside the step's folder: {kept.name!r}")
+        so_far = 0 if kept.is_new or not path.exists() else path.stat().st_size
+        if so_far + len(data) > MOST_FILE_BYTES:
+            raise LinkError(f"{kept.name!r} is larger than {MOST_FILE_BYTES} bytes")
+        if kept.is_new:
+            replace_file(path, data, sync=False)
+        else:
+            with path.open("ab") as file:
+                file.write(data)
+    except OSError as error:
+        raise WorktreeError(f"{str(path)!r} can't be written: {error.strerror}") from error
+
+
+def files_to_send(steps: Path, step_id: str, results: Iterable[Path]) -> Mapping[str, bytes]:
+    """Return the files of a step, and the results of earlier ones, by their names below the steps' folder.
+
+    A result that is too long is left out: what its dependant is told of it is in the task.
+    """
+    own = {f"{step_id}/{name}": (steps / step_id / name) for name, _ in _files(steps / step_id)}
+    for result in results:
+        with suppress(OSError, ValueError):
+            if result.stat().st_size <= MOST_RESULT_BYTES:
+                own[str(result.relative_to(steps))] = result
+    return {name: path.read_bytes() for name, path in own.items()}
+
+
+def _checked(name: str) -> str:
+    parts = name.split("/")
+    if not _NAME.fullmatch(name) or {".", ".."} & {*parts} or parts[0] in HELD_BACK:
+        raise LinkError(f"not the name of a file of the step: {name[:80]!r}")
+    return name
+
+
+def _files(folder: Path) -> Generator[tuple[str, _Seen]]:
+    """Yield the plain files below a folder with their inode, size and time of change; links are not followed."""
+    for path in (Path(place, name) for place, _, names in os.walk(folder) for name in names):
+        with suppress(OSError):
+            found = path.lstat()
+            relative = path.relative_to(folder).as_posix()
+            if stat.S_ISREG(found.st_mode) and relative not in HELD_BACK:
+                yield relative, (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _read(path: Path, start: int, end: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read(end - start)
+    except OSError:
+        return b""

@@ -1,0 +1,488 @@
+"""The worker's side: attempts in checkouts of its own, each served by the run over one link, and gone with it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import shutil
+import socket
+import sys
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import anyio
+from anyio import to_thread
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from subagents.process.child_process import StepProcess, StepProgram
+from subagents.process.executor import ProcessPool
+from subagents.process.protocol import AGENTS, Hello, LinkError, MismatchError, encode
+from subagents.process.transport import Carrier, SocketTransport
+from subagents.remote import frames as f
+from subagents.remote.keeper import Keeper
+from subagents.remote.trees import has_tree, known_commits, note_commit, open_project, unpack
+from subagents.step_result import ENVIRONMENT_REASON
+from subagents.worktree.repository import Base, Repository
+from subagents.worktree.worktree import Worktree, remove_folder
+from vibe.shell.process.runner import run_command
+from vibe.system.errors import EnvironmentFailure
+from vibe.system.process import kill_group
+from vibe.system.programs import find_program
+from vibe.system.racing import unless
+from vibe.system.redaction import redact
+
+logger = logging.getLogger(__name__)
+
+STEP_PROGRAM = ("-P", "-m", "vibe.app.plan.child_main")
+"""The program of an attempt. -P: the folder it starts in may hold modules of any name."""
+HOME_VARIABLE = "VIBE_HOME"
+MOST_SPARES = 2
+KEPT_SECONDS = 60.0
+"""The things that a worker has for a run stay for so long after the last of its attempts."""
+LEAVE_SECONDS = 0.3
+HOST_SECONDS = 1.0
+SETUP_SECONDS = 3_600.0
+MOST_SAID = 2_000
+DONE = ".done"
+"""The end of the name of the file that says that a template is made, and when it was used."""
+MOST_KEPT = 8
+"""The projects, and the templates, that a worker keeps: those that were used last."""
+MOST_PACKS = 500
+"""A project that took more packs is sent whole again."""
+_NAME = re.compile(r"[0-9a-f]{8,64}")
+_ROOM = re.compile(rb'\{"type":"asked","lease":\d+,"want":\{"type":"room"')
+_ENDED = b'{"type":"ended"'
+
+
+class SetupFailedError(Exception):
+    """A command of the run's setup failed on this worker."""
+
+
+class RunHere(Struct, eq=False):
+    """The part of a worker that is a run's: its settings, a copy of its workspace, and processes that are ready."""
+
+    home: Path
+    """Its home of vibe."""
+    steps: Path
+    """The folder of the steps' folders."""
+    tree: Path
+    """The copy of its repository's working tree."""
+    pool: ProcessPool | None = None
+    program: StepProgram | None = None
+    host: StepProcess | None = None
+    control: socket.socket | None = None
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    users: int = 0
+    idle_since: float = 0.0
+
+    async def take(self, *, is_command: bool) -> Carrier:
+        """Return a process for an attempt; all commands have one.
+
+        Raises:
+            ProcessStartError: the system refuses one.
+            LinkError: the run was forgotten meanwhile.
+        """
+        if self.pool is None or self.program is None:
+            raise LinkError("the run was forgotten meanwhile")
+        if not is_command:
+            return await self.pool.take()
+        async with self.lock:
+            if self.host is None or self.host.exit_code is not None:
+                await self.end_host()
+                self.control, theirs = socket.socketpair()
+                with theirs:
+                    self.host = await StepProcess.start(self.program, theirs.fileno())
+        ours, theirs = socket.socketpair()
+        link = SocketTransport(ours)
+        with theirs, suppress(OSError):  # if the host is gone, so is the other end
+            if self.control is not None:
+                socket.send_fds(self.control, [b"+"], [theirs.fileno()])
+        await link.send(encode(Hello.own(self.program.capabilities)))
+        return _HostedAttempt(link, ours, self.host)
+
+    async def end_host(self) -> None:
+        """End the process of all commands, if there is one."""
+        if self.host is not None:
+            await self.host.end()
+            self.host = None
+        if self.control is not None:  # without a host if none could be started
+            self.control.close()
+            self.control = None
+
+
+class _HostedAttempt(Struct, eq=False):
+    """An attempt of a command in the host of its run; see ``Carrier``."""
+
+    link: SocketTransport
+    _socket: socket.socket
+    _host: StepProcess
+    exit_code: int | None = 0
+    printed: str = ""
+    why_lost: str = ""
+
+    async def listen(self) -> None:
+        """Do nothing: the host prints for all."""
+        await anyio.sleep_forever()
+
+    async def end(self, *, grace_seconds: float = 0.0) -> None:
+        """Have the host end it, and end the host if it does not."""
+        with anyio.CancelScope(shield=True):
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
+            with anyio.move_on_after(grace_seconds + HOST_SECONDS) as late:
+                while await self.link.receive() is not None:
+                    pass
+            if late.cancelled_caught:
+                kill_group(self._host.pid)
+            self.link.close()
+
+
+class WorkerPlace:
+    """Serves attempts on a worker. ``folder`` is its alone."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str], capabilities: tuple[str, ...] = ()) -> None:
+        self.at_work: dict[str, str] = {}
+        """The steps that are done here, by the attempt."""
+        self._projects = folder / "projects"
+        self._work = folder / "work"
+        self._templates = folder / "templates"
+        self._environ = environ
+        self._capabilities = (AGENTS, f.COMMANDS, *capabilities)
+        self._runs: dict[str, RunHere] = {}
+        self._opened: dict[str, Repository] = {}
+        self._locks: dict[str, anyio.Lock] = {}
+        self._tidying = anyio.Lock()
+
+    def prepare(self) -> None:
+        """Remove what one before left, and make the folders. Blocks."""
+        shutil.rmtree(self._work, ignore_errors=True)
+        self._remove_old()
+        for project in self._projects.glob("*.git"):
+            shutil.rmtree(project / "worktrees", ignore_errors=True)
+            shutil.rmtree(project / "refs" / "heads" / "vibe", ignore_errors=True)
+        self._projects.mkdir(parents=True, exist_ok=True)
+        self._work.mkdir(parents=True)
+
+    async def serve(self, link: f.FrameLink, attempt: str) -> None:
+        """Serve one attempt until it has ended or the link is lost; what it started is gone then."""
+        hello = await link.receive()
+        if not isinstance(hello, f.RunHello) or not (_NAME.fullmatch(hello.run) and _NAME.fullmatch(hello.project)):
+            return
+        folder = self._work / f"run-{hello.run}"
+        run = self._runs.setdefault(hello.run, RunHere(folder / "home", folder / "steps", folder / "tree"))
+        run.users += 1  # from its hello on, or it is forgotten while it packs its tree
+        try:
+            await self._serve_run(link, hello, run, self._work / attempt)
+        finally:
+            run.users -= 1
+            run.idle_since = anyio.current_time()
+
+    async def _serve_run(self, link: f.FrameLink, hello: f.RunHello, run: RunHere, checkout: Path) -> None:
+        own = Hello.own(self._capabilities)
+        link.post(
+            f.WorkerHello(
+                hello=own,
+                checkout=str(checkout),
+                steps=str(run.steps),
+                workspace=str(run.tree),
+                home=str(run.home),
+                commits=tuple(await to_thread.run_sync(known_commits, self._folder_of(hello.project))),
+                knows_run=run.pool is not None,
+                host=socket.gethostname(),
+            )
+        )
+        with suppress(MismatchError):
+            own.check(hello.hello)
+            order = await link.receive()
+            if isinstance(order, f.Order):
+                await self._serve_order(link, hello.project, run, order, checkout)
+
+    async def end_run(self, run: str) -> None:
+        """Forget a run that is over."""
+        here = self._runs.pop(run, None)
+        if here is not None:
+            if here.pool is not None:
+                await here.pool.close()
+            await here.end_host()
+            await to_thread.run_sync(partial(shutil.rmtree, here.home.parent, ignore_errors=True))
+        async with self._tidying:
+            if not self._runs:
+                await to_thread.run_sync(self._remove_old)
+
+    def _remove_old(self) -> None:
+        """Remove projects and templates but those used last; no attempt may be prepared meanwhile. Blocks."""
+        kept = _last_used(self._projects.glob("*.git"))
+        large = [one for one in kept if sum(1 for _ in one.glob("objects/pack/*.pack")) > MOST_PACKS]
+        made = _last_used(self._templates.glob(f"*{DONE}"))
+        there = {*made, *(one.with_suffix("") for one in made), *kept} - {*large}
+        for path in (*self._projects.glob("*.git"), *self._templates.glob("*")):
+            if path not in there:
+                path.unlink() if path.suffix == DONE else shutil.rmtree(path, ignore_errors=True)
+
+    async def sweep(self) -> None:
+        """Forget runs of which nothing was heard for long."""
+        now = anyio.current_time()
+        for run_id, run in list(self._runs.items()):
+            if run.users == 0 and now - run.idle_since > KEPT_SECONDS:
+                await self.end_run(run_id)
+
+    async def close(self) -> None:
+        """Forget all runs."""
+        for run_id in list(self._runs):
+            await self.end_run(run_id)
+        await to_thread.run_sync(partial(shutil.rmtree, self._work, ignore_errors=True))
+
+    def _lock(self, project: str) -> anyio.Lock:
+        return self._locks.setdefault(project, anyio.Lock())
+
+    def _folder_of(self, project: str) -> Path:
+        return self._projects / f"{project}.git"
+
+    async def _serve_order(self, link: f.FrameLink, project: str, run: RunHere, order: f.Order, checkout: Path) -> None:
+        self.at_work[checkout.name] = order.step_id
+        try:
+            async with self._tidying:  # what is removed now is not to be found
+                pass
+            files = {name: await _parts(link) for name in order.files}
+            repository = await self._receive_tree(link, project, order)
+            lock = self._lock(project)
+            async with lock:
+                await self._know(run, order, repository)
+            made = await unless(partial(_left, link), partial(self._set_up, project, order, repository))
+            if not made:
+                raise LinkError("the run has left")
+            shared = replace(repository, workspace=made[0], prefix=order.prefix, share=order.settings.setup.share)
+            worktree = _worktree(shared, checkout)
+            async with _checked_out(worktree, order.commit, lock):
+                await to_thread.run_sync(_write_files, run, order.step_id, files)
+                await self._attempt(link, run, order, worktree)
+        except SetupFailedError as error:
+            link.post(f.OrderRefused("setup", str(error)))
+        except (EnvironmentFailure, OSError) as error:
+            logger.warning("attempt at step %s: %s", order.step_id, error)
+            link.post(f.OrderRefused(ENVIRONMENT_REASON, str(error)))
+        finally:
+            del self.at_work[checkout.name]
+
+    async def _receive_tree(self, link: f.FrameLink, project: str, order: f.Order) -> Repository:
+        """Return the project's repository once it has the order's commit.
+
+        Raises:
+            EnvironmentFailure: git is missing, or refuses, or the disk does.
+            LinkError: what came is no pack.
+        """
+        if await to_thread.run_sync(find_program, "git", self._environ) is None:
+            raise EnvironmentFailure("it has no git: install it there")
+        async with self._lock(project):
+            folder = self._folder_of(project)
+            if project not in self._opened or not (folder / "HEAD").is_file():
+                self._opened[project] = await to_thread.run_sync(open_project, folder, order.commit, self._environ)
+            repository = self._opened[project]
+        data = b"" if order.has_tree else await _parts(link)
+        if not await to_thread.run_sync(_take_tree, repository, order, data):
+            await link.send(f.PackMissing())
+            data = await _parts(link)
+            await to_thread.run_sync(partial(unpack, repository.git, data, most=order.settings.largest_tree))
+        await to_thread.run_sync(note_commit, repository, order.commit)
+        return repository
+
+    async def _know(self, run: RunHere, order: f.Order, repository: Repository) -> None:
+        """Make ready for a run, the first time.
+
+        Raises:
+            LinkError: the run has not said what it needs.
+        """
+        if run.pool is not None:
+            return
+        if order.shipped is None:
+            raise LinkError("the run was forgotten meanwhile")
+        await to_thread.run_sync(_unpack_run, run, order, repository)
+        shipped, environ = order.shipped, {**self._environ, HOME_VARIABLE: str(run.home)}
+        argv = (sys.executable, *STEP_PROGRAM)
+        run.program = StepProgram(
+            argv=argv, environ=environ, document=shipped.document, capabilities=shipped.capabilities
+        )
+        run.pool = ProcessPool(run.program, spares=MOST_SPARES, expected=shipped.agents)
+
+    async def _set_up(self, project: str, order: f.Order, repository: Repository) -> Path:
+        """Return the workspace in the checkout where the run's commands for it were run; they are, if it is new.
+
+        Raises:
+            SetupFailedError: one of them failed.
+            WorktreeError: git or the disk refuses.
+        """
+        setup = order.settings.setup
+        names = [f"{order.commit}:{order.prefix}{key}" for key in setup.keys]
+        if not setup.commands:
+            return self._work / "none"
+        found = await to_thread.run_sync(partial(repository.git.ask, "rev-parse", *names))
+        text = "\0".join((project, order.prefix, *setup.commands, *setup.keys, found.text.replace(order.commit, "")))
+        folder = self._templates / hashlib.sha256(text.encode()).hexdigest()[:32]
+        done = folder.with_suffix(DONE)
+        async with self._lock(folder.name):
+            if not done.exists():
+                await to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+                async with self._lock(project):
+                    await to_thread.run_sync(_worktree(repository, folder).create, _base(order.commit))
+                await _run_setup(folder / order.prefix, setup.commands, self._environ)
+            done.touch()
+        return folder / order.prefix
+
+    async def _attempt(self, link: f.FrameLink, run: RunHere, order: f.Order, worktree: Worktree) -> None:
+        folder = run.steps / order.step_id
+        keeper = await to_thread.run_sync(Keeper, folder, worktree, order.commit, order.settings.checkpoint_seconds)
+        process = await run.take(is_command=not order.has_agent)
+        try:
+            link.post(f.ProcessReady())
+            await _carry(link, process, keeper)
+        finally:
+            await process.end(grace_seconds=LEAVE_SECONDS)
+        link.post(f.ProcessGone(process.exit_code, process.printed))
+
+
+async def _run_setup(folder: Path, commands: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Run the user's commands in a folder, one after the other; cancelling ends the one that is under way.
+
+    Raises:
+        SetupFailedError: one of them failed.
+        CommandStartError: the system refuses a process.
+    """
+    for command in commands:
+        ended = await run_command(command, cwd=folder, environ=environ, timeout=SETUP_SECONDS)
+        if not ended.is_success:
+            said = redact(f"{ended.stdout}\n{ended.stderr}".strip(), environ)[-MOST_SAID:]
+            failed = f"failed with exit code {ended.exit_code}"
+            how = f"ran longer than {SETUP_SECONDS:.0f} s" if ended.timed_out else failed
+            raise SetupFailedError(f"the command {command!r} of [cluster] setup {how}: {said}")
+
+
+async def _carry(link: f.FrameLink, process: Carrier, keeper: Keeper) -> None:
+    """Pass lines on, both ways, until the process has ended or the link is lost.
+
+    Raises:
+        WorktreeError, OSError: git or the disk refuses.
+        LinkError: the process sends what is no line.
+    """
+
+    async def until_left() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(process.listen)
+            await _bring_lines(link, process)
+            group.cancel_scope.cancel()
+
+    await unless(until_left, partial(_send_lines, link, process, keeper))
+
+
+async def _left(link: f.FrameLink) -> None:
+    """Return once the run has left; it says nothing meanwhile."""
+    with suppress(LinkError):
+        await link.receive()
+
+
+async def _send_lines(link: f.FrameLink, process: Carrier, keeper: Keeper) -> None:
+    ended = False
+    while (line := await process.link.receive()) is not None:
+        ended = line.startswith(_ENDED)
+        if ended or _ROOM.match(line):
+            await _keep(link, keeper, last=ended)
+        await link.send(f.LineBatch((line,)))
+    if not ended:
+        await _keep(link, keeper, last=True)
+
+
+async def _keep(link: f.FrameLink, keeper: Keeper, *, last: bool) -> None:
+    for frame in await to_thread.run_sync(partial(keeper.frames, last=last)):
+        await link.send(frame)
+
+
+async def _bring_lines(link: f.FrameLink, process: Carrier) -> None:
+    with suppress(LinkError):
+        while isinstance(frame := await link.receive(), f.LineBatch):
+            for line in frame.lines:
+                await process.link.send(line + b"\n")
+
+
+async def _parts(link: f.FrameLink) -> bytes:
+    """Return the pack, or the file, whose parts come next.
+
+    Raises:
+        LinkError: something else does.
+    """
+    parts: list[bytes] = []
+    while isinstance(frame := await link.receive(), f.PackPart):
+        parts.append(frame.data)
+        if frame.is_last:
+            return b"".join(parts)
+    raise LinkError(f"no part of a pack or a file: {link.why_lost or type(frame).__name__}")
+
+
+def _take_tree(repository: Repository, order: f.Order, data: bytes) -> bool:
+    if not data:
+        return has_tree(repository, order.commit)
+    try:
+        unpack(repository.git, data, most=order.settings.largest_tree)
+    except EnvironmentFailure:
+        return False
+    return True
+
+
+def _unpack_run(run: RunHere, order: f.Order, repository: Repository) -> None:
+    shipped = order.shipped or f.Shipped(document=b"")
+    shutil.rmtree(run.home.parent, ignore_errors=True)
+    run.steps.mkdir(parents=True)
+    _write(run.home, shipped.files)
+    _worktree(repository, run.tree).create(_base(order.commit))
+
+
+def _base(commit: str) -> Base:
+    return Base(commit=commit, head=commit, ref="")
+
+
+def _last_used(paths: Iterable[Path]) -> list[Path]:
+    return sorted(paths, key=lambda path: path.stat().st_mtime_ns)[-MOST_KEPT:]
+
+
+def _write_files(run: RunHere, step_id: str, files: Mapping[str, bytes]) -> None:
+    shutil.rmtree(run.steps / step_id, ignore_errors=True)
+    _write(run.steps, files)
+
+
+@asynccontextmanager
+async def _checked_out(worktree: Worktree, commit: str, lock: anyio.Lock) -> AsyncGenerator[None]:
+    """Have a worktree with a commit's files for the block; ``lock`` guards the list of worktrees.
+
+    Raises:
+        WorktreeError: git or the disk refuses.
+    """
+    try:
+        async with lock:
+            await to_thread.run_sync(worktree.create, _base(commit))
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            async with lock:
+                rest = await to_thread.run_sync(_put_away, worktree)
+            await to_thread.run_sync(remove_folder, rest)
+
+
+def _worktree(repository: Repository, path: Path) -> Worktree:
+    return Worktree(repository=repository, path=path, branch=f"vibe/{path.name}-{uuid4().hex[:8]}")
+
+
+def _put_away(worktree: Worktree) -> Path:
+    rest = worktree.put_away()
+    (worktree.repository.common_dir / worktree.ref).unlink(missing_ok=True)
+    return rest
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)

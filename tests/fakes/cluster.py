@@ -1,0 +1,170 @@
+"""A cluster of this machine, and a run whose steps in worktrees are made there."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from distributed.security import Security
+from msgspec.structs import replace
+
+from subagents.agent.budget import Limits
+from subagents.agent.run_services import RunServices
+from subagents.cluster.client import ClusterClient
+from subagents.cluster.places import SETTINGS_VARIABLE
+from subagents.executor import StepExecutor
+from subagents.process.protocol import APPROVALS, QUESTIONS
+from subagents.remote.executor import ClusterExecutor, Parcel
+from subagents.remote.frames import RemoteSettings, Shipped
+from subagents.step.tamper_guard import RunClaims
+from subagents.worktree.executor import WorktreeExecutor
+from tests.fakes.step_links import shared_of_a_run
+from tests.integration.subagents.worktree.rig import EditingExecutor, Rig, environment
+from vibe.app.engine.build import EngineRequest
+from vibe.app.plan.step_context import StepDocument, StepPlace
+from vibe.core.tools.permissions import ApprovalMode
+
+NOTICED = 25.0
+"""Seconds in which a worker that is lost after 4 s must have been noticed here. On an idle machine it is within 9; unnoticed
+it would be minutes."""
+
+NODE = Path(__file__).with_name("dask_node.py")
+ROOT = Path(__file__).parents[2]
+
+
+class Node:
+    """A process of a cluster."""
+
+    def __init__(self, variables: Mapping[str, str], *words: str, hides: Path | None = None) -> None:
+        environ = {**environment(), "PYTHONPATH": str(ROOT), **variables}
+        without = f'mount -t tmpfs none {shlex.quote(str(hides))} && exec "$@"'
+        alone = () if hides is None else ("unshare", "--mount", "sh", "-c", without, "sh")
+        self.process = subprocess.Popen(
+            [*alone, sys.executable, str(NODE), *words],
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    @property
+    def address(self) -> str:
+        """Where it is; waits until it is."""
+        if not hasattr(self, "_address"):
+            assert self.process.stdout is not None
+            self._address = self.process.stdout.readline().strip()
+        return self._address
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def end(self) -> None:
+        """Kill it."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class Cluster:
+    """A scheduler, and workers each with a folder of its own below ``base``."""
+
+    def __init__(self, base: Path, **variables: str) -> None:
+        self._base = base
+        self.scheduler = Node(variables, "scheduler")
+        self.workers: list[Node] = []
+
+    def add(self, *, slots: int = 2, hides: Path | None = None, **settings: Any) -> Node:
+        """Start one more worker; it may take a while to be there. It sees nothing of what is in the folder ``hides``."""
+        folder = self._base / f"worker{len(self.workers)}"
+        said = json.dumps({"folder": str(folder), **settings})
+        variables = {SETTINGS_VARIABLE: said, "HOME": str(folder)}
+        worker = Node(variables, "worker", self.scheduler.address, str(slots), hides=hides)
+        self.workers.append(worker)
+        return worker
+
+    def folder(self, number: int = 0) -> Path:
+        """A worker's folder."""
+        return self._base / f"worker{number}"
+
+    def end(self) -> None:
+        """Kill all of it."""
+        for node in (*self.workers, self.scheduler):
+            node.end()
+
+
+@contextmanager
+def cluster(base: Path, *slots: int, **variables: str) -> Generator[Cluster]:
+    """A cluster with a worker for each number of slots."""
+    made = Cluster(base, **variables)
+    try:
+        for number in slots:
+            made.add(slots=number)
+        for worker in made.workers:
+            assert worker.address
+        yield made
+    finally:
+        made.end()
+
+
+@dataclass
+class RemoteRun:
+    """A run in a repository; ``executor`` is what its plan would have."""
+
+    rig: Rig
+    services: RunServices = field(default_factory=shared_of_a_run)
+    settings: RemoteSettings = field(default_factory=RemoteSettings)
+    replay: Path | None = None
+    lost_seconds: float = 20.0
+    agents: int = 0
+    limits: Limits = field(default_factory=Limits)
+    attended: bool = False
+    security: Security | None = None
+
+    @property
+    def home(self) -> Path:
+        """The home of vibe here."""
+        return self.rig.base / "home"
+
+    def parcel(self) -> Parcel:
+        """What is shipped."""
+        self.home.mkdir(exist_ok=True)
+        files = {} if self.replay is None else {"replay.json": self.replay.read_bytes()}
+        document = StepDocument(
+            home=self.home,
+            steps=self.rig.home / "steps",
+            request=EngineRequest(
+                workdir=self.rig.root, replay=self.home / "replay.json" if self.replay else None, trust=True
+            ),
+            approvals=ApprovalMode.ASK if self.attended else ApprovalMode.ALL,
+            limits=self.limits,
+            place=StepPlace(workspace=self.rig.root),
+        )
+        shipped = Shipped(document=msgspec.json.encode(document, enc_hook=str), files=files, agents=self.agents)
+        if self.attended:
+            shipped = replace(shipped, capabilities=(APPROVALS, QUESTIONS))
+        return Parcel(
+            run=uuid4().hex, home=self.home, steps=self.rig.home / "steps", workspace=self.rig.root, shipped=shipped
+        )
+
+    @asynccontextmanager
+    async def executor(self, address: str) -> AsyncGenerator[tuple[WorktreeExecutor, ClusterClient]]:
+        """The executor over a cluster, and the run's connection to that."""
+        parcel = self.parcel()
+        local: StepExecutor = EditingExecutor({})
+        async with ClusterClient(address, self.security, run=parcel.run, lost_seconds=self.lost_seconds) as client:
+            inner = ClusterExecutor(
+                local, client, self.services, RunClaims(), parcel, self.rig.repository, self.settings
+            )
+            async with WorktreeExecutor(inner, self.rig.place(), self.rig.repository, self.services.sink) as executor:
+                yield executor, client

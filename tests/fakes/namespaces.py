@@ -1,0 +1,104 @@
+"""Networks of their own, joined by cables that can be cut, and nodes of a cluster in them. They need root and ``ip``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from subagents.remote.places import SETTINGS_VARIABLE
+from tests.fakes.programs import missing
+from tests.integration.subagents.worktree.rig import environment
+
+
+def ip(*words: str) -> None:
+    """Call ``ip``."""
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+def skip_without_networks() -> None:
+    """Skip a test, saying why, where no network can be made."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make networks of their own")
+    if shutil.which("ip") is None:
+        missing("there is no `ip`: install iproute2")
+    probe = own_name("probe")
+    tried = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"the system lets root make no network here: {tried.stderr.strip()}")
+    ip("netns", "delete", probe)
+
+
+def own_name(of: str) -> str:
+    """A name that no other test run on this machine has: networks and devices are the machine's."""
+    return f"v{os.getpid()}{of}"
+
+
+@contextmanager
+def network(of: str) -> Generator[str]:
+    """A network that is joined to none."""
+    name = own_name(of)
+    ip("netns", "add", name)
+    try:
+        ip("-n", name, "link", "set", "lo", "up")
+        yield name
+    finally:
+        ip("netns", "delete", name)
+
+
+def cable(number: int, there: str, here: str | None = None) -> tuple[str, str]:
+    """Join two networks (None: that of the test); the addresses there and here. To cut it, set ``far<number>`` down there."""
+    at_here = () if here is None else ("-n", here)
+    near = own_name(f"n{number}")
+    ip(*at_here, "link", "add", near, "type", "veth", "peer", "name", f"far{number}", "netns", there)
+    own, other = f"10.213.{number}.1", f"10.213.{number}.2"
+    ip(*at_here, "address", "add", f"{own}/24", "dev", near)
+    ip("-n", there, "address", "add", f"{other}/24", "dev", f"far{number}")
+    ip(*at_here, "link", "set", near, "up")
+    ip("-n", there, "link", "set", f"far{number}", "up")
+    return other, own
+
+
+class Nodes:
+    """Nodes of a cluster as ``vibe cluster`` starts them, each in a network (None: the test's)."""
+
+    def __init__(self, base: Path, certificates: tuple[str, ...]) -> None:
+        self._base = base
+        self._certificates = certificates
+        self._stack = ExitStack()
+        self._count = 0
+
+    def start(self, kind: str, address: str, net: str | None, **settings: Any) -> str:
+        """Start one; the address that it says. Blocks until it serves."""
+        return self.begin(kind, address, net, **settings).readline().strip()
+
+    def begin(self, kind: str, address: str, net: str | None, **settings: Any) -> IO[str]:
+        """Start one, and return where it will say its address."""
+        self._count += 1
+        folder = self._base / f"{kind}{self._count}"
+        words = [sys.executable, "-P", "-m", "subagents.cluster.node", kind, address, "1", str(folder / "dask")]
+        told = json.dumps({"folder": str(folder), **settings})
+        process = subprocess.Popen(
+            [*(() if net is None else ("ip", "netns", "exec", net)), *words, str(os.getpid()), *self._certificates],
+            env={**environment(), SETTINGS_VARIABLE: told, "HOME": str(folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        assert process.stdout is not None
+        self._stack.callback(process.stdout.close)
+        return process.stdout
+
+    def end(self) -> None:
+        """Kill all of them."""
+        self._stack.close()

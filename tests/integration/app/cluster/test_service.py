@@ -1,0 +1,89 @@
+"""What keeps a scheduler or a worker from being started, and how a worker that is frozen is told."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+
+import anyio
+import pytest
+from distributed.versions import get_versions
+
+from tests.fakes.cluster import cluster
+from tests.fakes.step_links import until
+from tests.integration.subagents.worktree.rig import environment
+from vibe.app.cluster import service
+from vibe.app.cluster.address import parse_address
+from vibe.app.cluster.service import Node, check_free, kept, worker_folder
+from vibe.app.inspect.cluster import cluster_findings
+from vibe.app.inspect.diagnosis import CheckState
+from vibe.core.config.models import ClusterConfig
+from vibe.shell.sandbox.settings import SandboxMode
+from vibe.system.errors import EnvironmentFailure
+
+
+def test_a_scheduler_is_not_started_where_another_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = parse_address(f"tcp://127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(EnvironmentFailure, match="Address already in use: end what does, or name another ADDRESS"):
+            check_free(address, address.host)
+    check_free(address, address.host)
+
+
+def test_a_worker_whose_folder_can_not_be_made_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EnvironmentFailure, match=r"file can't be written: .*: name another with --folder"):
+        worker_folder(tmp_path / "file")
+
+
+def test_a_frozen_worker_is_named_and_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("subagents.cluster.client.INFO_SECONDS", 1.0)
+    get_versions()  # reads files, which no event loop may in a test
+    with cluster(tmp_path, 1, 1) as made:
+        made.workers[0].signal(signal.SIGSTOP)
+        config = ClusterConfig(address=made.scheduler.address)
+        found = {finding.detail.split()[0]: finding for finding in cluster_findings(config, SandboxMode.OFF, {})}
+
+    frozen = found[made.workers[0].address]
+    assert frozen.state is CheckState.FAILED
+    assert "does not answer: end it there, and start it anew" in frozen.detail
+    assert "vibe " in found[made.workers[1].address].detail
+
+
+def node(folder: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """A worker whose program is this one."""
+    (folder / "odd_node.py").write_text(program)
+    monkeypatch.setattr(service, "PROGRAM", "odd_node")
+    environ = {**environment(), "PYTHONPATH": str(folder)}
+    return Node(address="tcp://127.0.0.1:1", certificates=None, environ=environ, folder=folder, slots=1, is_quiet=True)
+
+
+async def test_a_node_that_never_serves_is_not_started_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "AGAIN_SECONDS", 0.0)
+    count = f"open({str(tmp_path / 'starts')!r}, 'a').write('x')\n"
+    dying = node(tmp_path, f"import sys\n{count}print('no such library', file=sys.stderr)\nsys.exit(7)\n", monkeypatch)
+
+    with pytest.raises(EnvironmentFailure, match="ended 3 times before it served, with exit code 7: no such library:"):
+        await kept(dying, str)
+
+    assert (tmp_path / "starts").read_text() == "xxx"
+
+
+async def test_the_address_of_a_node_is_told_whole_however_its_bytes_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "AGAIN_SECONDS", 0.0)
+    slow = (
+        "import os, time\nfor part in (b'tcp://a:1', b'2\\ntcp', b'://b:3\\n'):\n os.write(1, part)\n time.sleep(0.1)\n"
+    )
+    told: list[str] = []
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(kept, node(tmp_path, slow, monkeypatch), told.append)
+        await until(lambda: len(told) >= 6)  # once it has served it is started anew, however often
+        group.cancel_scope.cancel()
+
+    assert told[:6] == ["tcp://a:12", "tcp://b:3"] * 3

@@ -1,0 +1,183 @@
+"""EditorPerson: the person at an editor, asked about calls, by questions and to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, cast
+from uuid import uuid4
+
+from acp import RequestError, schema
+from acp.helpers import start_tool_call, update_tool_call
+
+from ipc.events import ApprovalRequestEvent
+from vibe.acp.updates import SessionChannel, changes_of, kind_of, locations_of, reason_of, text_of, title_of
+from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.questions import Question, QuestionAnswer
+from vibe.system.plain_text import plain, plain_line, shortened, some_of
+
+SCOPES = MappingProxyType({scope.value: scope for scope in ApprovalScope})
+NO = "no"
+PICK = "pick:"
+"""Begins the id of an option, so that none is called as the one for a no."""
+BY = "editor"
+CHOSEN, TYPED = "answer", "other"
+"""Begin the names of a form's fields."""
+MOST_COVERED = 3
+LABEL_LENGTH = 100
+
+
+class EditorPerson:
+    """Asks by the channel of a session. ``approved`` is called with each call whose command line they said yes to.
+
+    An editor that ``has_forms`` gets questions as one; else, one by one, as choices.
+    """
+
+    def __init__(self, channel: SessionChannel, approved: Callable[[str, str], object], *, has_forms: bool) -> None:
+        self._channel = channel
+        self._approved = approved
+        self._has_forms = has_forms
+
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
+        """Return the person's answer; none is a no."""
+        channel = self._channel
+        why = request.reason or request.rule
+        call = schema.ToolCallUpdate(
+            tool_call_id=channel.updates.call_id(request.tool_call_id),
+            title=title_of(request),
+            kind=kind_of(request.tool),
+            status="pending",
+            content=[*text_of(plain_line(why)), *changes_of(request.diff, request, channel.root)],
+            locations=locations_of(request.arguments, channel.root),
+            raw_input=request.arguments,
+        )
+        chosen, problem = await self._put(call, _offered(request))
+        scope = SCOPES.get(chosen)
+        if scope is None:
+            return ApprovalAnswer(allow=False, reason=problem, by=BY)
+        command = request.arguments.get("command")
+        if isinstance(command, str):
+            self._approved(request.tool_call_id, command)
+        return ApprovalAnswer(allow=True, scope=scope, by=BY)
+
+    async def __call__(
+        self,
+        questions: Sequence[Question],
+        request_id: str = "",  # noqa: ARG002  the editor knows a question by another id
+        *,
+        lasts: bool = False,
+    ) -> Sequence[QuestionAnswer] | None:
+        """Return an answer to each question; None if the person would rather not.
+
+        ``lasts``: it counts later, too, so no editor that says yes by itself for once answers it.
+        """
+        if self._has_forms:
+            return await self._filled(questions)
+        answers: list[QuestionAnswer] = []
+        for question in questions:
+            told = "\n".join(f"- {one.label}: {one.description}" for one in question.options if one.description)
+            labels = {str(at): one.label for at, one in enumerate(question.options)}
+            chosen = await self.choose(question.question, told, labels, kind="allow_always" if lasts else "allow_once")
+            if chosen is None:
+                return None
+            answers.append(QuestionAnswer(question=question.question, answer=labels[chosen], by=BY))
+        return answers
+
+    async def _filled(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        fields = {name: field for at, one in enumerate(questions) for name, field in _fields(at, one)}
+        message = plain("\n".join(one.question for one in questions))
+        form = schema.ElicitationFormSessionMode(
+            session_id=self._channel.session_id,
+            requested_schema=schema.ElicitationSchema.model_validate({"type": "object", "properties": fields}),
+        )
+        await self._channel.flush()
+        try:
+            said = await self._channel.client.create_elicitation(message, form)
+        except (RequestError, ConnectionError, ValueError):
+            return None
+        content = (said.content or {}) if isinstance(said, schema.AcceptElicitationResponse) else {}
+        answers = [_answer(at, one, content) for at, one in enumerate(questions)]
+        return None if None in answers else [one for one in answers if one is not None]
+
+    async def choose(
+        self,
+        question: str,
+        told: str,
+        options: Mapping[str, str],
+        no: str = "None of these",
+        *,
+        kind: schema.PermissionOptionKind = "allow_once",
+    ) -> str | None:
+        """Return the key of the option that the person picks; None: they pick none.
+
+        The protocol asks about tool calls alone, so the editor is shown one that has the answer as its result.
+        """
+        question_id, title, content = f"question-{uuid4().hex}", plain_line(question), text_of(told)
+        self._channel.put(start_tool_call(question_id, title, kind="other", status="pending", content=content))
+        call = schema.ToolCallUpdate(
+            tool_call_id=question_id, title=title, kind="other", status="pending", content=content
+        )
+        offered = [_option(f"{PICK}{key}", label, kind) for key, label in options.items()]
+        picked: str | None = None
+        try:
+            chosen, _ = await self._put(call, [*offered, _option(NO, no, "reject_once")])
+            picked = chosen.removeprefix(PICK) if chosen.startswith(PICK) else None
+        finally:
+            answer = None if picked is None else text_of(options[picked])
+            status = "failed" if picked is None else "completed"
+            self._channel.put(update_tool_call(question_id, status=status, content=answer))
+        return picked
+
+    async def _put(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> tuple[str, str]:
+        """Return the id of the option that was chosen, or nothing and the reason why none was."""
+        channel = self._channel
+        await channel.flush()
+        try:
+            said = await channel.client.request_permission(channel.session_id, call, options)
+        except (RequestError, ConnectionError, ValueError) as error:
+            return "", f"the editor could not ask: {reason_of(error)}"
+        if not isinstance(said.outcome, schema.AllowedOutcome):
+            channel.stop()
+            return "", "the work was stopped"
+        chosen = said.outcome.option_id
+        return (chosen, "") if chosen in {option.option_id for option in options} else ("", "no option was chosen")
+
+
+def _fields(at: int, question: Question) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the fields for a question: one to choose in, and one for an answer in other words."""
+    title = plain_line(question.question)
+    offered = [
+        {"const": one.label, "title": plain_line(f"{one.label}: {one.description}" if one.description else one.label)}
+        for one in question.options
+    ]
+    if question.multi_select:
+        yield f"{CHOSEN}{at}", {"type": "array", "title": title, "items": {"anyOf": offered}}
+    elif not question.typed:
+        yield f"{CHOSEN}{at}", {"type": "string", "title": title, "oneOf": offered}
+    yield f"{TYPED}{at}", {"type": "string", "title": title if question.typed else f"{title} (type your answer)"}
+
+
+def _answer(at: int, question: Question, content: Mapping[str, Any]) -> QuestionAnswer | None:
+    """Return the answer to a question that a form holds; what is typed goes before what is chosen."""
+    typed, chosen = content.get(f"{TYPED}{at}"), content.get(f"{CHOSEN}{at}")
+    if isinstance(typed, str) and typed.strip():
+        return QuestionAnswer(question=question.question, answer=typed.strip(), is_other=True, by=BY)
+    given = cast("list[object]", chosen) if isinstance(chosen, list) else [chosen]
+    labels = [one.label for one in question.options if one.label in given]
+    return QuestionAnswer(question=question.question, answer=", ".join(labels), by=BY) if labels else None
+
+
+def _offered(request: ApprovalRequestEvent) -> list[schema.PermissionOption]:
+    options = [_option(ApprovalScope.ONCE, "Yes", "allow_once")]
+    if request.covers:
+        covered = some_of(map(plain_line, request.covers), MOST_COVERED)
+        options.append(_option(ApprovalScope.SESSION, f"Yes, in this session always: {covered}", "allow_always"))
+    if request.edits:
+        options.append(_option(ApprovalScope.EDITS, "Yes, to all edits of this session", "allow_always"))
+    if request.covers:
+        options.append(_option(ApprovalScope.ALWAYS, "Yes, in this folder always", "allow_always"))
+    return [*options, _option(NO, "No", "reject_once")]
+
+
+def _option(option_id: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
+    return schema.PermissionOption(option_id=str(option_id), name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)

@@ -1,0 +1,163 @@
+"""Usage by model, project, day or plan: what conversations, plans and their writing took, as far as is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from planner.store.errors import BrokenPlanError
+from planner.store.folder import JOURNAL_FILE, PlanFolder, plan_folders
+from subagents.agent.subagent import earlier_subagents
+from subagents.step.local_executor import attempt_spending
+from vibe.app.plan.usage_history import earlier_planning, revision_agents
+from vibe.core.config.paths import VibePaths
+from vibe.core.messages import Spending, total_of
+from vibe.core.session.folder import SavedSession, SessionLoader, Transcript, TranscriptError
+from vibe.system.plain_text import date_text
+
+By: TypeAlias = Literal["model", "project", "day", "plan"]
+MOST_BYTES = 1_000_000_000
+"""Of all records together, the newest first."""
+
+
+class SpentRecord(Struct, frozen=True, kw_only=True):
+    """The spending of a conversation, of an attempt at a step of a plan, or of a run in which one was written."""
+
+    model: str
+    project: str
+    plan: str | None
+    at: float
+    spent: Spending
+
+    def key(self, by: By) -> str | None:
+        """Return what it is counted under."""
+        return date_text(self.at, "%Y-%m-%d") if by == "day" else getattr(self, by) or None
+
+
+class UsageSummary(Struct, frozen=True, kw_only=True):
+    """The rows, and the sum of all; ``notes``: what is not known or was not read."""
+
+    by: By
+    total: Spending
+    rows: tuple[tuple[str | None, Spending], ...]
+    notes: tuple[str, ...]
+
+    def as_document(self) -> dict[str, Any]:
+        """As JSON."""
+        rows = [{self.by: key, **_figures(spent)} for key, spent in self.rows]
+        return {"total": _figures(self.total), "rows": rows, "notes": list(self.notes)}
+
+
+def _figures(spent: Spending) -> dict[str, Any]:
+    names = ("calls", "prompt_tokens", "completion_tokens", "cached_tokens")
+    return {**{name: getattr(spent.usage, name) for name in names}, "cost_usd": spent.cost_usd}
+
+
+def usage_summary(home: Path, by: By, since: float) -> UsageSummary:
+    """Return what was used since a time (unix seconds), as far as it is kept; reads files.
+
+    A conversation counts for the day of its last message.
+    """
+    notes: list[str] = []
+    records = [*_of_sessions(home, since, notes), *_of_plans(home, since, notes), *_of_planning(home, since)]
+    groups: dict[str | None, list[Spending]] = {}
+    for record in records:
+        groups.setdefault(record.key(by), []).append(record.spent)
+    rows = [(key, total_of(spent)) for key, spent in groups.items()]
+    rows.sort(key=lambda row: (row[0] or "") if by == "day" else -row[1].usage.total_tokens)
+    unpriced = sum(record.spent.usage.calls for record in records if record.spent.cost_usd is None)
+    if unpriced:
+        notes.insert(0, f"cost unknown: among {unpriced:,} calls are some whose price is not known")
+    return UsageSummary(by=by, total=total_of(record.spent for record in records), rows=tuple(rows), notes=tuple(notes))
+
+
+def _of_sessions(home: Path, since: float, notes: list[str]) -> Iterator[SpentRecord]:
+    listing = SessionLoader(VibePaths(home).sessions).all()
+    notes += listing.problems
+    left = MOST_BYTES
+    for saved in listing.sessions:
+        if saved.updated < since:
+            return
+        subagents = saved.folder.path / "subagents"
+        conversations = (saved.folder.transcript, *subagents.glob("*/messages.jsonl"))
+        left -= sum(path.stat().st_size for path in conversations if path.exists())
+        if left < 0:
+            notes.append("there are more conversations than are read at once: the oldest are left out")
+            return
+        try:
+            spent = total_of([_of_session(saved), *earlier_subagents(subagents, "")])
+        except TranscriptError as error:
+            notes.append(str(error))
+            continue
+        if spent.usage.calls:
+            place = saved.meta.workspace
+            yield SpentRecord(model=saved.meta.model, project=place, plan=None, at=saved.updated, spent=spent)
+
+
+def _of_session(saved: SavedSession) -> Spending:
+    """Return what a session took by itself; its summary, the last of its calls, is in its meta data alone.
+
+    Raises:
+        TranscriptError: it can't be read.
+    """
+    meta = saved.meta
+    if meta.origin:
+        return Spending(meta.usage, None)
+    said = Transcript.peek(saved.folder.transcript)
+    base, last = said.inherited, meta if meta.usage.calls > said.usage.calls else said
+    known = last.cost_usd is not None and base.cost_usd is not None
+    return Spending(last.usage - base.usage, (last.cost_usd or 0.0) - (base.cost_usd or 0.0) if known else None)
+
+
+def _of_plans(home: Path, since: float, notes: list[str]) -> Iterator[SpentRecord]:
+    left = MOST_BYTES
+    written = [(folder, *_written(folder)) for folder in plan_folders(home)]
+    for folder, at, size in sorted(written, key=itemgetter(1), reverse=True):
+        left -= size
+        if at < since or left < 0:
+            notes += [] if at < since else ["there are more plans than are read at once: the oldest are left out"]
+            return
+        try:
+            yield from (record for record in _of_plan(folder, at) if record.at >= since and record.spent.usage.calls)
+        except BrokenPlanError as error:
+            notes.append(str(error))
+
+
+def _of_plan(folder: PlanFolder, at: float) -> Iterator[SpentRecord]:
+    """Yield what the attempts of a plan took: those that were cut off by their conversations."""
+    settings, state = folder.settings(), folder.state()
+    common = {"project": settings.workspace, "plan": folder.plan_id}
+    for step in [*(gone.step for gone in state.removed), *state.steps.values()]:
+        ended = {attempt.number: attempt for attempt in step.attempts}
+        order = step.outline.order
+        for number in range(1, step.begun + 1):
+            was, model = ended.get(number), (order.model if order else None) or settings.model or ""
+            if was is not None and was.result.usage.calls:
+                spent = Spending(was.result.usage, was.result.cost_usd)
+                yield SpentRecord(model=was.result.model or model, at=was.ended_at, spent=spent, **common)
+            elif order is None or order.command is None:
+                yield SpentRecord(
+                    model=model, at=at, spent=attempt_spending(folder.step_folder(step.id), number), **common
+                )
+    for _, agent in revision_agents(folder):
+        yield SpentRecord(model=settings.model or "", at=at, spent=Spending(agent.usage, agent.cost_usd), **common)
+
+
+def _of_planning(home: Path, since: float) -> Iterator[SpentRecord]:
+    """Yield what the runs took in which a plan was written or changed, by a person's wish."""
+    for run in earlier_planning(home):
+        if run.at >= since:
+            yield SpentRecord(model=run.model, project=run.project, plan=None, at=run.at, spent=run.spent)
+
+
+def _written(folder: PlanFolder) -> tuple[float, int]:
+    """Return when the journal of a plan was written last, and its bytes."""
+    with suppress(OSError):
+        found = (folder.path / JOURNAL_FILE).stat()
+        return found.st_mtime, found.st_size
+    return 0.0, 0

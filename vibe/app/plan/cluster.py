@@ -1,0 +1,162 @@
+"""The executor ``dask``: steps in worktrees are done by the workers of a cluster, all others in this process."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import anyio
+from anyio import to_thread
+from msgspec.structs import replace
+
+from ipc.events import WarningEvent
+from subagents.cluster.client import ClusterClient
+from subagents.cluster.node import scheduler_at, security_of
+from subagents.executor import StepExecutor
+from subagents.remote.executor import ClusterExecutor, Parcel
+from subagents.remote.frames import RemoteSettings, Shipped, WorkerSetup
+from subagents.step.tamper_guard import RunClaims
+from vibe.app.cluster.address import Certificates, ClusterAddress, parse_address, read_certificates
+from vibe.app.cluster.certificates import write_certificates
+from vibe.app.cluster.service import Node, kept, worker_settings
+from vibe.app.cluster.shipping import Shipment, shipment
+from vibe.app.plan.step_executor import PlanSteps, agents_to_come, capabilities_of, local_executor, step_document
+from vibe.app.plan.worktrees import repository_of, wants_worktrees
+from vibe.core.config.models import bytes_of
+from vibe.system.errors import EnvironmentFailure
+from vibe.system.process import kill_in_folder
+
+NONE_TRAVELS = (
+    "no step of this plan works in a worktree of its own, so all are done on this machine: give those that the cluster "
+    'is for `"workspace": "worktree"`'
+)
+LOCAL_SCHEDULER = "tls://127.0.0.1:0"
+
+
+@asynccontextmanager
+async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
+    """Have steps in worktrees done on the cluster that the run's settings name.
+
+    Raises:
+        UsageError: files that the workers need are too many.
+        EnvironmentFailure: the cluster can't be reached any more.
+    """
+    config, run = steps.engine.config.cluster, uuid4().hex
+    sent = await to_thread.run_sync(shipment, steps.engine)
+    for message in (sent.warning, "" if wants_worktrees(steps.plan) else NONE_TRAVELS):
+        if message:
+            steps.services.sink.publish(WarningEvent(code="cluster", message=message))
+    parcel = await to_thread.run_sync(_parcel, steps, sent, run)
+    async with AsyncExitStack() as stack:
+        address, certificates, nodes = await stack.enter_async_context(_cluster(steps))
+        security = security_of(certificates.files if certificates else ())
+        client = ClusterClient(address, security, run=run, lost_seconds=config.lost_seconds)
+        try:
+            await stack.enter_async_context(client)
+        except (OSError, TimeoutError) as error:
+            raise EnvironmentFailure(
+                f"the cluster {address} can't be used: {str(error) or 'it does not answer'}"
+            ) from error
+        workers = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(workers.cancel_scope.cancel)
+        for node in nodes:
+            workers.start_soon(_kept, node, client)
+        yield ClusterExecutor(
+            local_executor(steps, claims),
+            client,
+            steps.services,
+            claims,
+            parcel,
+            partial(repository_of, parcel.workspace, steps.host, steps.engine),
+            RemoteSettings(
+                checkpoint_seconds=config.checkpoint_seconds,
+                largest_tree=bytes_of(config.largest_tree),
+                setup=WorkerSetup(
+                    commands=config.setup, keys=config.setup_keys, share=tuple(steps.engine.config.worktree.share)
+                ),
+            ),
+        )
+
+
+def _parcel(steps: PlanSteps, sent: Shipment, run: str) -> Parcel:
+    """Return what each worker gets of a run; looks for the sandbox that this machine would use. Blocks."""
+    sandbox = steps.engine.confinement.choice().sandbox
+    store = steps.store
+    return Parcel(
+        run=run,
+        home=steps.host.home,
+        steps=store.folder.step_folder("-").parent,
+        workspace=Path(store.settings.workspace),
+        shipped=Shipped(
+            document=step_document(steps, sent.request),
+            files=sent.files,
+            capabilities=capabilities_of(steps.services),
+            agents=agents_to_come(steps.plan, store),
+        ),
+        needed=() if sandbox is None else (sandbox.name.split()[0].lower(),),
+    )
+
+
+@asynccontextmanager
+async def _cluster(steps: PlanSteps) -> AsyncGenerator[tuple[str, Certificates | None, list[Node]]]:
+    """Yield the address of the cluster, the certificates for it, and the workers to start.
+
+    A scheduler of this machine is gone with the block.
+    """
+    address = parse_address(steps.store.settings.cluster)
+    if address.host:
+        folder = steps.engine.config.cluster.certificates
+        certificates = await to_thread.run_sync(read_certificates, folder) if address.is_encrypted else None
+        yield address.text, certificates, []
+        return
+    folder = steps.store.folder.path / "cluster"
+
+    async def remove() -> None:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(_remove, folder)
+
+    await remove()  # that of a run that was killed
+    # Loopback is for every user of this machine, and whoever reaches a scheduler runs programs as we do.
+    certificates = await to_thread.run_sync(write_certificates, folder)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(remove)
+        scheduler = await stack.enter_async_context(scheduler_at(LOCAL_SCHEDULER, str(folder), certificates.files))
+        yield scheduler, certificates, await to_thread.run_sync(_workers, steps, address, scheduler, certificates)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of the workers of this machine, and end what steps left at work in it; blocks."""
+    kill_in_folder(str(folder))
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _kept(node: Node, client: ClusterClient) -> None:
+    """Keep a worker; where it can't be started the run gets no more places, since it would wait for ever."""
+    try:
+        await kept(node, str)  # nobody is told where it is
+    except EnvironmentFailure as error:
+        client.give_up(str(error))
+
+
+def _workers(steps: PlanSteps, address: ClusterAddress, scheduler: str, certificates: Certificates) -> list[Node]:
+    """Return the workers of this machine, with the variables and the keys of the run; blocks."""
+    environ = {**steps.engine.environ, **steps.host.environ}
+    place = certificates.ca.parent
+    settings = worker_settings(place, {}, {}, environ, steps.engine.config.cluster.lost_seconds)
+    return [
+        Node(
+            address=scheduler,
+            certificates=certificates,
+            environ=environ,
+            folder=folder / "dask",
+            slots=address.slots or math.ceil(steps.store.settings.max_parallel / address.workers),
+            settings=replace(settings, folder=str(folder)),
+            is_quiet=True,
+        )
+        for folder in (place / f"worker-{number}" for number in range(address.workers))
+    ]

@@ -1,0 +1,93 @@
+"""Plans by name: a trusted project's, the user's own, and those that come with vibe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from planner.plan.diagnostics import PlanInvalidError, Suggester, listed, quoted
+from planner.plan.loader import YAML_SUFFIXES, read_plan_file
+from vibe.app.engine.host import Host
+from vibe.app.plan.quickstart import quickstart_file
+from vibe.core.config.paths import VibePaths, find_project_dir
+from vibe.core.config.trust import trusting
+from vibe.system.errors import UsageError
+from vibe.system.files import entries_of
+from vibe.system.own_places import user_home_of
+
+DEMONSTRATION = "demo"
+MOST = 500
+"""So many names of a folder are looked at."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_SUFFIXES = (".json", *sorted(YAML_SUFFIXES))
+
+
+class NamedPlan(Struct, frozen=True, kw_only=True):
+    """A plan that can be run by its name; ``is_trusted``: False for that of a project whose files are not loaded."""
+
+    name: str
+    source: Literal["project", "user", "built-in"]
+    path: Path
+    is_trusted: bool = True
+
+    def as_document(self) -> dict[str, Any]:
+        """As JSON, with the plan's goal and inputs if it may be read; reads the file."""
+        told: dict[str, Any] = {"name": self.name, "source": self.source, "path": str(self.path)}
+        told |= {"trusted": self.is_trusted, "goal": None, "inputs": [], "problem": None}
+        if not self.is_trusted:
+            return told
+        try:
+            plan = read_plan_file(self.path).plan
+        except PlanInvalidError as error:
+            return told | {"problem": str(error)}
+        return told | {"goal": plan.goal, "inputs": [one.model_dump(mode="json") for one in plan.inputs]}
+
+
+def named_plans(host: Host, workdir: Path, *, trust: bool) -> Mapping[str, NamedPlan]:
+    """Return the plans by their names: of those with one name, the project's, then the user's own. Lists folders.
+
+    ``trust``: the project around ``workdir`` is trusted this once.
+    """
+    user_home = user_home_of(host.environ)
+    found: dict[str, NamedPlan] = {}
+    if project := find_project_dir(workdir, home=host.home, user_home=user_home):
+        trusted = trusting(host.home, workdir, user_home, trust_workdir=trust)(project.parent)
+        for name, path in _plans_in(project / "plans"):
+            found.setdefault(name, NamedPlan(name=name, source="project", path=path, is_trusted=trusted))
+    for name, path in _plans_in(VibePaths(host.home).library):
+        found.setdefault(name, NamedPlan(name=name, source="user", path=path))
+    own = _plans_in(Path(str(resources.files("vibe.app.plan").joinpath("builtin"))))
+    for name, path in ((DEMONSTRATION, quickstart_file()), *own):
+        found.setdefault(name, NamedPlan(name=name, source="built-in", path=path))
+    return found
+
+
+def plan_named(name: str | None, host: Host, workdir: Path, *, trust: bool) -> Path:
+    """Return the file of the plan of that name; None: of the built-in demonstration.
+
+    Raises:
+        UsageError: there is none, or it is that of a project which is not trusted.
+    """
+    if name is None:
+        return quickstart_file()
+    known = named_plans(host, workdir, trust=trust)
+    if name not in known:
+        fix = Suggester().fix(name, known, f"the plans by name: {listed(known)}")
+        raise UsageError(f"{quoted(name)} is no plan file, and no plan has that name; {fix}")
+    plan = known[name]
+    if not plan.is_trusted:
+        where = "is in .vibe/plans of a folder that is not trusted"
+        raise UsageError(f"plan {name!r} {where}: run with --trust, or vibe trust add")
+    return plan.path
+
+
+def _plans_in(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the plan files of a folder by their names; JSON comes first."""
+    files = [Path(entry.path) for entry in entries_of(folder)[:MOST] if entry.is_file()]
+    plans = [file for file in files if file.suffix in _SUFFIXES and _NAME.fullmatch(file.stem)]
+    yield from ((file.stem, file) for file in sorted(plans, key=lambda file: (file.stem, _SUFFIXES.index(file.suffix))))

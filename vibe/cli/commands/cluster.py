@@ -1,0 +1,115 @@
+"""``vibe cluster``: certificates, scheduler and workers of a cluster, and how it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import to_builtins
+
+from vibe.app.cluster.address import check_cluster, check_installed, parse_address, read_certificates
+from vibe.app.cluster.service import Node, check_free, kept, worker_folder, worker_settings
+from vibe.app.engine.settings import Settings
+from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.parser import CommandLineError
+from vibe.cli.signals import ProcessEnd, cancelled_by_signals
+from vibe.core.config.models import ClusterConfig
+from vibe.core.config.paths import absolute
+from vibe.system.awake_loop import run_awake
+from vibe.system.own_places import user_home_of
+
+CACHE_VARIABLE = "XDG_CACHE_HOME"
+ALL_NETWORKS = "0.0.0.0"  # noqa: S104  whoever comes needs a certificate
+
+
+def run_certs(args: Arguments, env: CliEnvironment) -> int:
+    """Write certificates."""
+    check_installed()
+    from vibe.app.cluster.certificates import write_certificates  # noqa: PLC0415  what it imports may be missing
+
+    made = write_certificates(_folder(args.dir, env))
+    env.write_lines([
+        f"{made.ca.parent}: ca.pem, cert.pem and key.pem, good until {made.expires:%Y-%m-%d}",
+        "give the folder to every machine of the cluster and to nobody else: who has it runs programs on all of them",
+    ])
+    return ExitCode.DONE
+
+
+def run_scheduler(args: Arguments, env: CliEnvironment) -> int:
+    """Keep a scheduler until a signal comes."""
+    check_installed()
+    config = _config(args, env)
+    address = parse_address(args.address or config.address or "tcp://127.0.0.1:8786", lowest_port=0)
+    if not address.host:
+        raise CommandLineError(f"{address.text} needs no scheduler: each run starts its own workers")
+    certificates = read_certificates(config.certificates) if address.is_encrypted else None
+    host = address.host if args.address or not address.is_encrypted else ALL_NETWORKS
+    check_free(address, host.strip("[]"))
+    scheme = "tls" if address.is_encrypted else "tcp"
+    listening = f"{scheme}://{host}:{address.port}"
+    with TemporaryDirectory(prefix="vibe-scheduler-") as folder:
+        node = Node(address=listening, certificates=certificates, environ=env.environ, folder=Path(folder))
+        return run_awake(_served, node, "scheduler at {}; `vibe cluster worker {}` adds a worker", env)
+
+
+def run_worker(args: Arguments, env: CliEnvironment) -> int:
+    """Keep a worker until a signal comes."""
+    config = _config(args, env)
+    address = parse_address(args.address or config.address or _no_address())
+    if not address.host:
+        raise CommandLineError(f"{address.text} has workers of its own: each run starts them")
+    certificates = check_cluster(address.text, config.certificates)
+    cache = Path(env.environ.get(CACHE_VARIABLE) or user_home_of(env.environ) / ".cache") / "vibe" / "workers"
+    folder, hold = worker_folder(_folder(args.folder, env) if args.folder else cache)
+    with hold:
+        node = Node(
+            address=address.text,
+            certificates=certificates,
+            environ=env.environ,
+            folder=folder / "dask",
+            slots=args.slots,
+            settings=worker_settings(folder, dict(args.label), dict(args.resource), env.environ, config.lost_seconds),
+        )
+        return run_awake(_served, node, f"worker {{}}, {args.slots} at once, in {folder}", env)
+
+
+def run_status(args: Arguments, env: CliEnvironment) -> int:
+    """List the workers."""
+    check_installed()
+    from vibe.app.inspect.cluster import cluster_workers, worker_line  # noqa: PLC0415  imports Dask
+
+    config = _config(args, env)
+    workers = cluster_workers(args.address or config.address or _no_address(), config.certificates)
+    if args.json:
+        env.write_json({"workers": to_builtins(workers)})
+    else:
+        env.write_lines(map(worker_line, workers) if workers else ["no workers: start some with `vibe cluster worker`"])
+    return ExitCode.DONE
+
+
+async def _served(node: Node, sentence: str, env: CliEnvironment) -> int:
+    """Keep a node; where it is said each time it begins. An end by Ctrl-C or SIGTERM is a good one."""
+
+    def tell(address: str) -> None:
+        env.write_lines([sentence.replace("{}", address)])
+
+    end = ProcessEnd(is_ours=env.owns_process)
+    async with cancelled_by_signals(env) as signals:
+        await kept(node, tell)
+    end.is_near(ExitCode.HUNG_UP if signals.exit_code == ExitCode.HUNG_UP else ExitCode.DONE)
+    return end.code
+
+
+def _config(args: Arguments, env: CliEnvironment) -> ClusterConfig:
+    config = Settings(env, env.cwd).load().config.cluster
+    given = args.certificates
+    return config.model_copy(update={"certificates": str(_folder(given, env))}) if given else config
+
+
+def _folder(given: str, env: CliEnvironment) -> Path:
+    return Path(absolute(given, env.cwd, user_home_of(env.environ)))
+
+
+def _no_address() -> str:
+    raise CommandLineError("no cluster given: name its ADDRESS, or set `address` in [cluster] of your settings")

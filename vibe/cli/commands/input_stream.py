@@ -1,0 +1,259 @@
+"""``--input json``: commands of a program as lines of standard input, answered among the events of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import anyio
+import msgspec
+from anyio import to_thread
+
+from ipc.commands import MAX_REQUEST_BYTES, Cancel, GivePrompt, Reply, encode_reply
+from ipc.control import CommandDesk, refusal
+from ipc.errors import INVALID_JSON
+from vibe.app.conversation.control import elsewhere
+from vibe.app.conversation.conversation import Conversation
+from vibe.app.conversation.opening import PromptLimits
+from vibe.app.engine.request_board import Absentee
+from vibe.app.engine.result_record import EXIT_CODES, RunRecord
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.signals import SignalLog
+from vibe.cli.streams import has_failed, waiting
+from vibe.core.messages import Image, Outcome
+from vibe.core.tools.files.images import images_in
+from vibe.core.tools.hand_in import HandIn
+from vibe.front.output import write_document
+from vibe.system.errors import UsageError, VibeError
+from vibe.system.line_wire import CHUNK_BYTES, LineSplitter, read_ready
+from vibe.system.racing import shielded, unless
+
+if TYPE_CHECKING:
+    from vibe.app.plan.run import PlanRun, PlanSession
+
+MOST_QUEUED = 100
+"""Prompts that may wait for their turn."""
+MOST_WAITING = 1_000_000
+"""Bytes that wait for the reader before no more commands are taken."""
+READER_SECONDS = 0.05
+LOOK_SECONDS = 1.0
+"""It is looked that often whether anybody reads."""
+CODES: Mapping[str | None, int] = MappingProxyType({"usage": ExitCode.USAGE, "environment": ExitCode.ENVIRONMENT})
+"""The exit codes of prompts that could not be sent, by the reason."""
+STOPPED = (Outcome.INTERRUPTED, "stopped")
+"""The end of a prompt that was taken back."""
+NOTHING_TAKEN = "no prompt was taken, and what came was refused: read the replies, and give it again"
+NOBODY_LEFT = "no one answered before the end of standard input"
+
+
+class _Named(msgspec.Struct):
+    """The part of any line that its reply repeats."""
+
+    command_id: str | None = None
+
+
+class InputLines:
+    """The commands that come in by standard input, carried out one after the other, each with a line in reply.
+
+    ``over`` is set once no more are taken: the input has ended, nobody reads what is written, or ``over`` was set. What
+    ``person`` is asked then, or was before, has no answer. Who holds ``_telling`` keeps replies back. ``has_refused``:
+    a command was not carried out.
+    """
+
+    def __init__(self, env: CliEnvironment) -> None:
+        self.over = anyio.Event()
+        self.has_refused = False
+        self._telling = anyio.Lock()
+        self.person = Absentee(self.over.wait, NOBODY_LEFT)
+        self._write = partial(write_document, out=env.stdout)
+        self._env = env
+
+    async def serve(self, desk: CommandDesk) -> None:
+        """Take commands to their end."""
+        await unless(self._is_unwanted, partial(self._read, desk))
+        self.over.set()
+
+    async def run(self, session: PlanSession, before_start: Callable[[], object] | None) -> PlanRun:
+        """Run a plan, and take commands from its start on; see ``PlanSession.run``."""
+        started = anyio.Event()
+
+        def start() -> None:
+            started.set()
+            if before_start is not None:
+                before_start()
+
+        async def listen() -> None:
+            await started.wait()
+            if session.channel is not None:
+                await self.serve(CommandDesk(session.channel.bus.entry, session.commands))
+            await anyio.sleep_forever()
+
+        [ended] = await unless(listen, partial(session.run, start))
+        return ended
+
+    async def _is_unwanted(self) -> None:
+        while not (self.over.is_set() or has_failed(self._env.stdout)):
+            with anyio.move_on_after(LOOK_SECONDS):
+                await self.over.wait()
+
+    async def _read(self, desk: CommandDesk) -> None:
+        lines, is_open = LineSplitter(MAX_REQUEST_BYTES), True
+        while is_open:
+            while waiting(self._env.stdout) > MOST_WAITING:  # noqa: ASYNC110  its reader is another process
+                await anyio.sleep(READER_SECONDS)
+            chunk = await self._chunk()
+            is_open = bool(chunk)
+            for line in lines.feed(chunk or b"\n"):  # the last line may have no end
+                async with self._telling:
+                    await shielded(partial(self._answer, line, desk))
+
+    async def _chunk(self) -> bytes:
+        """Return what has come; empty at the end, or where it can't be read."""
+        stdin = self._env.stdin
+        try:
+            descriptor = stdin.fileno()
+        except (OSError, ValueError):  # none of the system's: it was put in its place
+            return await to_thread.run_sync(stdin.buffer.read, CHUNK_BYTES)
+        try:
+            return await read_ready(descriptor)
+        except OSError as error:
+            self._env.tell(f"vibe: standard input can't be read ({error.strerror}): give a pipe or a file")
+            return b""
+
+    async def _answer(self, line: bytes, desk: CommandDesk) -> None:
+        """Carry out the command in a line, and write the reply; blank: it was too long."""
+        command = desk.taken(line, is_owner=True) if line else refusal("invalid", TOO_LONG)
+        reply = command if isinstance(command, Reply) else await desk.reply(command)
+        told = json.loads(encode_reply(reply))
+        if reply.reason == "unknown":
+            told["reason"] = "invalid"
+        self.has_refused |= not reply.ok
+        names = ("ok", "reason", "message", "data")
+        self._write({"type": "reply", "command_id": _id_in(line), **{name: told[name] for name in names}})
+
+
+TOO_LONG = f"a line has at most {MAX_REQUEST_BYTES:,} bytes"
+
+
+def _id_in(line: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(line, type=_Named).command_id
+    except INVALID_JSON:
+        return None
+
+
+class PromptLines(InputLines):
+    """The same for a conversation: its prompts come by them, too, and wait in a queue.
+
+    ``schema`` is that of their answers where they name none; ``schema_in`` reads one in a file.
+    """
+
+    def __init__(
+        self, env: CliEnvironment, schema: Mapping[str, Any] | None, schema_in: Callable[[str], HandIn | None]
+    ) -> None:
+        super().__init__(env)
+        self._schema = schema
+        self._schema_in = schema_in
+        self._is_stopped = False
+        self._into, self._queue = anyio.create_memory_object_stream[tuple[str, GivePrompt]](MOST_QUEUED)
+
+    async def answer(self, conversation: Conversation, limits: PromptLimits, signals: SignalLog) -> RunRecord:
+        """Have all prompts answered, each by events and a line with its result, and return the record of the last.
+
+        Where none was taken, and something else refused, nothing was done that was wanted: that has failed.
+        """
+
+        async def listen() -> None:
+            await self.serve(CommandDesk(conversation.channel.bus.entry, conversation.commands))
+            self._into.close()
+            await anyio.sleep_forever()
+
+        async def answer_all() -> RunRecord:
+            record = None
+            async for prompt_id, command in self._queue:
+                async with self._telling:  # the reply to it comes first
+                    pass
+                record = await self._answered(conversation, command, limits, prompt_id)
+                record = record.after_signal(signals.exit_code)
+                self._write({"type": "result", "prompt_id": prompt_id, **record.as_document()})
+            if self._is_stopped and (record is None or record.exit_code == ExitCode.DONE):
+                return _unsaid(conversation, *STOPPED)
+            return record or self._nothing(conversation)
+
+        commands = conversation.commands.on(GivePrompt, partial(self._take, conversation))
+        commands.on(Cancel, partial(self._cancel, conversation))
+        with self._into, self._queue:
+            [record] = await unless(listen, answer_all)
+            return record
+
+    def _nothing(self, conversation: Conversation) -> RunRecord:
+        """Return the end of a conversation without a prompt."""
+        if not self.has_refused:
+            return _unsaid(conversation, Outcome.COMPLETED)
+        self._env.tell(f"vibe: {NOTHING_TAKEN}")
+        return _unsaid(conversation, Outcome.FAILED, "usage", NOTHING_TAKEN)
+
+    def stop(self) -> None:
+        """Take nothing more; what waits is not begun."""
+        self._is_stopped = True
+        self.over.set()
+
+    async def _answered(
+        self, conversation: Conversation, command: GivePrompt, limits: PromptLimits, prompt_id: str
+    ) -> RunRecord:
+        try:
+            images, hand_in = await to_thread.run_sync(self._beside, command)
+            if self._is_stopped:
+                return _unsaid(conversation, *STOPPED)
+            result = await conversation.send(
+                command.text, images=images, limits=limits, hand_in=hand_in, prompt_id=prompt_id
+            )
+        except VibeError as error:
+            reason = "usage" if isinstance(error, UsageError) else "environment"
+            return _unsaid(conversation, Outcome.FAILED, reason, str(error))
+        return result.record(conversation.session_id, conversation.channel, conversation.setup.engine.warnings)
+
+    async def _take(self, conversation: Conversation, command: GivePrompt) -> Reply:
+        if command.session_id not in {"", conversation.session_id}:
+            return elsewhere(command.session_id)
+        prompt_id = uuid4().hex
+        try:
+            await to_thread.run_sync(self._beside, command)
+            self._into.send_nowait((prompt_id, command))
+        except UsageError as error:
+            return refusal("refused", str(error))
+        except anyio.WouldBlock:
+            return refusal("refused", f"{MOST_QUEUED} prompts are waiting: give it again after the next result")
+        except anyio.ClosedResourceError:
+            return refusal("refused", "standard input has ended: no more prompts are taken")
+        return Reply(ok=True, message="queued", data={"prompt_id": prompt_id})
+
+    async def _cancel(self, conversation: Conversation, _: Cancel) -> Reply:
+        self.stop()
+        conversation.interrupt()
+        return Reply(ok=True, message="cancelling: the agent is stopped now")
+
+    def _beside(self, command: GivePrompt) -> tuple[tuple[Image, ...], HandIn | None]:
+        """Return what goes with the text of a prompt; reads files.
+
+        Raises:
+            UsageError: a path or a schema is wrong.
+        """
+        images = images_in(self._env.path(name) for name in command.images)
+        schema = self._schema if command.output_schema is None else command.output_schema
+        if isinstance(schema, str):
+            return images, self._schema_in(schema)
+        return images, None if schema is None else HandIn.of_prompt(schema, "output_schema")
+
+
+def _unsaid(conversation: Conversation, outcome: Outcome, reason: str | None = None, detail: str = "") -> RunRecord:
+    """Return the record of a prompt that was not sent."""
+    exit_code = CODES.get(reason, EXIT_CODES[outcome])
+    return RunRecord(
+        outcome=outcome, exit_code=exit_code, session_id=conversation.session_id, reason=reason, detail=detail
+    )

@@ -1,0 +1,126 @@
+"""``--detach``: a command that goes on in a process of its own, without a terminal, once it has begun."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from msgspec.structs import replace
+
+from ipc.events import Event, ModelStartedEvent, PlanResumedEvent, PlanStartedEvent, UserMessageEvent
+from planner.store.folder import plans_folder
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.exit_codes import ExitCode
+from vibe.cli.streams import OutputStream
+from vibe.core.config.paths import VibePaths
+from vibe.system.redaction import Mask
+
+LOG = "detached.log"
+BEGINNINGS = (PlanStartedEvent, PlanResumedEvent, UserMessageEvent, ModelStartedEvent)
+"""Events after which all is checked."""
+PRIVATE = 0o600
+AT_ONCE = 65_536
+
+
+class LogText(io.TextIOWrapper):
+    """The text that a detached command prints, without secrets."""
+
+    def __init__(self, descriptor: int, environ: Mapping[str, str]) -> None:
+        buffer = io.BufferedWriter(OutputStream(descriptor, forgiving=True))
+        super().__init__(buffer, encoding="utf-8", errors="replace", line_buffering=True)
+        self._mask = Mask(environ)
+
+    def write(self, text: str, /) -> int:
+        """Write it."""
+        super().write(self._mask.printed(text))
+        return len(text)
+
+
+class Beginning:
+    """An EventSink that says by ``telling`` that a run has begun, and from then on has its log beside its records."""
+
+    def __init__(self, home: Path, draft: IO[bytes], telling: int) -> None:
+        self._home = home
+        self._draft = draft
+        self._telling: int | None = telling
+
+    def publish(self, event: Event) -> None:
+        """Hear the run."""
+        if self._telling is None or not isinstance(event, BEGINNINGS):
+            return
+        kind, own = ("plan_id", event.plan_id) if event.plan_id else ("session_id", event.session_id)
+        log = self._move_log(kind, own)
+        told = {kind: own, "source": event.source, "pid": os.getpid(), "log": str(log)}
+        with suppress(OSError):  # who began it may be gone
+            os.write(self._telling, json.dumps(told).encode())
+            os.close(self._telling)
+        self._telling = None
+
+    def _move_log(self, kind: str, own: str) -> Path:
+        """Go on writing in a log of its own."""
+        beside = (plans_folder(self._home) if kind == "plan_id" else VibePaths(self._home).sessions) / own
+        log = beside / LOG if beside.is_dir() else self._home / "logs" / f"{own}.{LOG}"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW, PRIVATE)
+        os.fchmod(descriptor, PRIVATE)
+        os.write(descriptor, _all_of(self._draft))
+        _put(descriptor, 1, 2)
+        _put(os.open(os.devnull, os.O_RDONLY), 0)
+        return log
+
+
+def detached(carry_out: Callable[[CliEnvironment], int], output: Callable[[], str], env: CliEnvironment) -> int:
+    """Have a command carried out in a session of its own; returns once it has begun, or has failed before.
+
+    Prints its id, or as JSON if ``output`` is not ``text``; what the failed one printed is printed here. In the new
+    process it returns when the command ends.
+    """
+    with tempfile.TemporaryFile() as draft:
+        told, telling = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(told)
+            return carry_out(_without_terminal(env, draft, telling))
+        os.close(telling)
+        try:
+            begun = os.read(told, AT_ONCE)
+        except KeyboardInterrupt:
+            os.kill(child, signal.SIGTERM)
+            return ExitCode.INTERRUPTED
+        if begun:
+            document = json.loads(begun)
+            text = json.dumps(document) if output() != "text" else next(iter(document.values()))
+            env.stdout.write(f"{text}\n")
+            return ExitCode.DONE
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        (env.stderr if code else env.stdout).write(_all_of(draft).decode("utf-8", "replace"))
+        return code if code >= 0 else 128 - code
+
+
+def _without_terminal(env: CliEnvironment, draft: IO[bytes], telling: int) -> CliEnvironment:
+    """Leave the terminal, which may go away now; what is piped in is read still."""
+    os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if os.isatty(0):
+        _put(os.open(os.devnull, os.O_RDONLY), 0)
+    _put(os.dup(draft.fileno()), 1, 2)
+    beginning = Beginning(env.home, draft, telling)
+    stdout, stderr = (LogText(descriptor, env.environ) for descriptor in (1, 2))
+    return replace(env, stdout=stdout, stderr=stderr, detached=beginning)
+
+
+def _put(descriptor: int, *places: int) -> None:
+    for place in places:
+        os.dup2(descriptor, place)
+    os.close(descriptor)
+
+
+def _all_of(file: IO[bytes]) -> bytes:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)

@@ -1,0 +1,58 @@
+"""Settings that flags give for the runs of one command: values, instructions, tools to leave out, MCP servers."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from vibe.cli.environment import CliEnvironment
+from vibe.cli.parser import CommandLineError
+from vibe.cli.piped import read_text
+from vibe.core.config.loader import DENIED, INSTRUCTIONS, MCP, GivenSettings
+from vibe.core.config.schema import known_key, parse_word, type_of
+from vibe.system.errors import UsageError
+
+SET = "--set"
+
+
+def given_settings(words: Iterable[tuple[str, str]], env: CliEnvironment) -> GivenSettings:
+    """Return what flags say, each with its word; reads the files that they name.
+
+    Raises:
+        UsageError: there is no such setting, or a file can't be used.
+    """
+    by_flag: dict[str, list[str]] = {}
+    for flag, word in words:
+        by_flag.setdefault(flag, []).append(word)
+    told = by_flag.get(INSTRUCTIONS, ())
+    texts = (read_text(INSTRUCTIONS, word[1:], env) if word[:1] == "@" else word for word in told)
+    return GivenSettings(
+        values=dict(_value(word) for word in by_flag.get(SET, ())),
+        instructions="\n\n".join(text.strip() for text in texts),
+        disabled_tools=tuple(by_flag.get(DENIED, ())),
+        servers=tuple(server for word in by_flag.get(MCP, ()) for server in _servers(word, env)),
+    )
+
+
+def _value(word: str) -> tuple[str, Any]:
+    """A setting and its value: TOML where its type takes that, else the text."""
+    key, equals, text = word.partition("=")
+    kind = type_of(known_key(key.strip(), SET)) if key.strip() else None
+    if kind is None or not equals:
+        raise CommandLineError(f"{SET} {word}: write it as {SET} KEY=VALUE")
+    value = parse_word(text, kind)
+    with suppress(tomllib.TOMLDecodeError):
+        if value == text and text[:1] in {'"', "'"}:
+            value = tomllib.loads(f"value = {text}")["value"]
+    return key.strip(), value
+
+
+def _servers(name: str, env: CliEnvironment) -> Iterator[Mapping[str, Any]]:
+    from vibe.cli.commands.mcp import read_servers  # noqa: PLC0415  it loads what few runs need
+
+    for found in read_servers(read_text(MCP, name, env), f"{MCP} {name}"):
+        if found.problem:
+            raise UsageError(f"{MCP} {name}: server {found.name!r}: {found.problem}")
+        yield {"name": found.name, **found.entry}

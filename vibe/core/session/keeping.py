@@ -1,0 +1,176 @@
+"""Saved sessions kept in order: those that are old are deleted, and what was said is found again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+
+from msgspec import Struct, structs
+
+from vibe.core.session.errors import SessionFolderError
+from vibe.core.session.folder import (
+    FILES,
+    SavedSession,
+    SessionFolder,
+    SessionListing,
+    Transcript,
+    TranscriptError,
+    in_use,
+    lock_session,
+    read_meta,
+    write_meta,
+)
+from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.files import is_locked
+from vibe.system.plain_text import plain_line
+
+LONGEST_TITLE = 200
+MOST_FOUND = 200
+MOST_OF_SESSION = 5
+"""So many messages of one session are told."""
+MOST_BYTES = 1_000_000_000
+"""Of all that is searched, the newest first."""
+LINE_LENGTH = 160
+
+
+class FoundPlace(Struct, frozen=True, kw_only=True):
+    """A place where all the words are: a message by its number (None: the title), and the line with the first word."""
+
+    session: SavedSession
+    message: int | None
+    line: str
+
+
+class Pruned(Struct, frozen=True, kw_only=True):
+    """The sessions that were deleted, or would be, and those that are old and stay, each with the reason."""
+
+    deleted: tuple[SavedSession, ...]
+    kept: tuple[tuple[SavedSession, str], ...]
+
+
+def delete_sessions(chosen: Sequence[SavedSession], listing: SessionListing) -> None:
+    """Delete sessions, all or none of them; ``listing`` is of all there are.
+
+    Raises:
+        EnvironmentFailure: one is in use, or a session in use goes on from it.
+        SessionFolderError: the disk refuses.
+    """
+    needed = needed_sessions(listing.sessions)
+    with ExitStack() as held:
+        for saved in chosen:
+            if reason := needed.get(saved.meta.session_id):
+                raise EnvironmentFailure(reason)
+            held.enter_context(lock_session(saved.folder))
+        for saved in chosen:
+            _delete(saved.folder)
+
+
+def prune_sessions(listing: SessionListing, before: float, *, dry_run: bool) -> Pruned:
+    """Delete the sessions in which nothing was said since ``before`` (unix seconds); ``dry_run``: only name them.
+
+    Those in use and the ones they go on from stay, and so do those of another program.
+
+    Raises:
+        EnvironmentFailure: one was taken up just now, or the disk refuses.
+    """
+    old = [saved for saved in listing.sessions if saved.updated < before and not saved.meta.origin]
+    needed = needed_sessions(listing.sessions)
+    deleted = tuple(saved for saved in old if saved.meta.session_id not in needed)
+    for saved in () if dry_run else deleted:
+        with lock_session(saved.folder):
+            _delete(saved.folder)
+    kept = ((saved, needed[saved.meta.session_id]) for saved in old if saved.meta.session_id in needed)
+    return Pruned(deleted=deleted, kept=tuple(kept))
+
+
+def needed_sessions(sessions: Sequence[SavedSession]) -> dict[str, str]:
+    """Return the sessions in use, and all that those go on from, each with a sentence that says so."""
+    parents = {saved.meta.session_id: saved.meta.parent_id for saved in sessions}
+    needed: dict[str, str] = {}
+    for saved in sessions:
+        if not is_locked(saved.folder.lock):
+            continue
+        session_id, used = saved.meta.session_id, in_use(saved.folder)
+        needed[session_id] = f"session {session_id} {used}: wait for it or stop it"
+        parent = parents.get(session_id)
+        while parent and parent not in needed:
+            needed[parent] = f"session {parent} is what session {session_id} goes on from, which {used}: wait for it"
+            parent = parents.get(parent)
+    return needed
+
+
+def _delete(folder: SessionFolder) -> None:
+    try:
+        for name in FILES:  # without them it is no session any more, wherever this ends
+            (folder.path / name).unlink(missing_ok=True)
+        shutil.rmtree(folder.path)
+    except OSError as error:
+        raise SessionFolderError(folder.path, error) from error
+
+
+def rename_session(saved: SavedSession, title: str) -> str:
+    """Give a session another title; return it as it is kept.
+
+    Raises:
+        UsageError: the title is blank or too long, or the session is another program's.
+        EnvironmentFailure: the session is in use, or the disk refuses.
+    """
+    title = plain_line(title)
+    if not 0 < len(title) <= LONGEST_TITLE:
+        raise UsageError(f"a title has 1 to {LONGEST_TITLE} characters, not {len(title)}")
+    if saved.meta.origin or saved.lost:
+        problem = saved.lost or f"it is a session of {saved.meta.origin}"
+        raise UsageError(f"session {saved.meta.session_id} can't be renamed: {problem}; rename a fork of it")
+    with lock_session(saved.folder):
+        try:
+            write_meta(saved.folder.path, structs.replace(read_meta(saved.folder.path), title=title))
+        except OSError as error:
+            raise SessionFolderError(saved.folder.path, error) from error
+    return title
+
+
+def search_sessions(
+    sessions: Sequence[SavedSession], words: Sequence[str], masked: Callable[[str], str]
+) -> Iterator[FoundPlace]:
+    """Yield where all the words are, in capitals or not: in titles and messages of these sessions; reads files.
+
+    ``masked`` takes the secrets out of a line that is found.
+
+    Raises:
+        UsageError: there is no word.
+    """
+    wanted = [word.casefold() for word in words if word]
+    if not wanted:
+        raise UsageError("there is no word to search for: give one")
+    left, told = MOST_BYTES, 0
+    for saved in sessions:
+        with suppress(OSError, TranscriptError):
+            left -= saved.folder.transcript.stat().st_size
+            if left < 0 or told >= MOST_FOUND:
+                return
+            for found in _found_in(saved, wanted, masked):
+                told += 1
+                yield found
+
+
+def _found_in(saved: SavedSession, wanted: Sequence[str], masked: Callable[[str], str]) -> Iterator[FoundPlace]:
+    if _holds(saved.meta.title, wanted):
+        yield FoundPlace(session=saved, message=None, line=masked(saved.meta.title))
+    told = 0
+    for index, message in enumerate(Transcript.peek(saved.folder.transcript).messages):
+        if told < MOST_OF_SESSION and _holds(message.content, wanted):
+            told += 1
+            yield FoundPlace(session=saved, message=index, line=_line_with(message.content, wanted[0], masked))
+
+
+def _holds(text: str, wanted: Sequence[str]) -> bool:
+    folded = text.casefold()
+    return all(word in folded for word in wanted)
+
+
+def _line_with(text: str, word: str, masked: Callable[[str], str]) -> str:
+    """Return the line that a word is in, or as much of it as is around the word."""
+    line = masked(next((line for line in text.splitlines() if word in line.casefold()), text))
+    start = max(0, line.casefold().find(word) - LINE_LENGTH // 2)
+    return plain_line(f"{'…' if start else ''}{line[start : start + LINE_LENGTH]}")

@@ -1,0 +1,9 @@
+// The report of a run: asked for with the token, and shown in a frame that may nothing.
+const run = new URLSearchParams(location.search).get("run") ?? "", told = document.querySelector("p");
+const reply = await fetch(`/api/runs/${encodeURIComponent(run)}/report`, { cache: "no-store",
+  headers: { Authorization: "Bearer " + (sessionStorage.getItem("vibe") ?? "") } });
+if (reply.ok) {
+  const frame = Object.assign(document.createElement("iframe"), { title: "Report", sandbox: "" });
+  frame.src = URL.createObjectURL(await reply.blob());
+  told.replaceWith(frame);
+} else told.textContent = (await reply.json()).message;

@@ -1,0 +1,86 @@
+"""vibe for programs: ``from vibe.sdk import query, Session``.
+
+What is listed here, and its parameters, only grows within a major version; all else is private. Names that bring the
+engine with them are loaded when they are first asked for.
+"""
+
+# ruff: noqa: E402  what stands before its own packages is told before anything of them is imported
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+for _name in ("ipc", "planner", "subagents"):
+    _found = find_spec(_name)
+    if _found and _found.origin and Path(__file__).parents[2] not in Path(_found.origin).parents:
+        raise ImportError(f"vibe has a package {_name!r} of its own, but {_found.origin} stands before it: rename that")
+
+from ipc.events import ApprovalRequestEvent as ApprovalRequest
+from vibe.core.messages import Outcome
+from vibe.core.tools.ports import ApprovalAnswer as Approval
+from vibe.sdk.answer import Answer, NotCompleted, PlanResult
+from vibe.sdk.options import Home
+from vibe.sdk.run import Run
+from vibe.sdk.session import Session, make_plan, query, resume_plan, run_plan
+from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
+
+if TYPE_CHECKING:
+    from planner.plan.model import Decision, Option, Plan, PlanBudget, Step
+    from subagents.executor import StepExecutor, StepResult, StepTask
+    from vibe.core.tools.errors import ToolError
+    from vibe.sdk.function_tool import Tool, tool
+
+__all__ = [
+    "Answer",
+    "Approval",
+    "ApprovalRequest",
+    "Decision",
+    "EnvironmentFailure",
+    "Home",
+    "NotCompleted",
+    "Option",
+    "Outcome",
+    "Plan",
+    "PlanBudget",
+    "PlanResult",
+    "Run",
+    "Session",
+    "Step",
+    "StepExecutor",
+    "StepResult",
+    "StepTask",
+    "Tool",
+    "ToolError",
+    "UsageError",
+    "VibeError",
+    "make_plan",
+    "query",
+    "resume_plan",
+    "run_plan",
+    "tool",
+]
+
+for _name in ("ipc", "planner", "subagents", "vibe"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+_LATER = MappingProxyType({
+    "planner.plan.model": {name: name for name in ("Decision", "Option", "Plan", "PlanBudget", "Step")},
+    "subagents.executor": {name: name for name in ("StepExecutor", "StepResult", "StepTask")},
+    "vibe.core.tools.errors": {"ToolError": "ToolError"},
+    "vibe.sdk.function_tool": {name: name for name in ("Tool", "tool")},
+})
+"""What is loaded when it is first asked for: by module, the name here and there."""
+
+
+if not TYPE_CHECKING:  # a name that is misspelled is told by type checkers
+
+    def __getattr__(name: str) -> Any:
+        for module, names in _LATER.items():
+            if name in names:
+                return getattr(import_module(module), names[name])
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,193 @@
+"""The conversation behind a session of a program: loaded with the first run, as all of the engine comes with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from anyio import to_thread
+from msgspec import Struct
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import SchemaError
+
+from vibe.app.conversation.conversation import Conversation
+from vibe.app.conversation.opening import Opening, PromptLimits, PromptResult, Seat
+from vibe.app.conversation.runtime import Runtime
+from vibe.app.engine.host import Host
+from vibe.core.agent_loop import ActResult
+from vibe.core.messages import Outcome, Usage
+from vibe.core.tools.files.images import images_in
+from vibe.core.tools.hand_in import HandIn
+from vibe.core.tools.schema import describe_problems, known
+from vibe.sdk.answer import Answer, NotCompleted, answer_of
+from vibe.sdk.function_tool import tool_classes
+from vibe.sdk.options import PromptOptions, SessionOptions, document, folder_named
+from vibe.sdk.people import People
+from vibe.sdk.run import RunWork
+from vibe.system.errors import UsageError
+
+OUTPUT = "output="
+UNSAID = PromptResult(
+    acted=ActResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before it was said"),
+    usage=Usage(),
+    cost_usd=0.0,
+    duration_s=0.0,
+)
+"""The end of a prompt that was interrupted before the agent had it."""
+
+
+@dataclass(kw_only=True)
+class OutputType:
+    """A type that an answer is to have; ``made`` is the last value that fitted, as the program gets it."""
+
+    adapter: TypeAdapter[Any]
+    made: Any = None
+
+    def problem(self, value: Any) -> str | None:
+        """Make a value that the agent handed in, or return why it can't be."""
+        try:
+            self.made = self.adapter.validate_json(msgspec.json.encode(value))
+        except ValidationError as error:
+            return "; ".join(describe_problems(error, "value"))
+        return None
+
+
+def wanted(output: Any) -> tuple[HandIn | None, OutputType | None]:
+    """Return the duty to hand in a value of a type, or of a JSON Schema.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if output is None:
+        return None, None
+    if isinstance(output, Mapping):
+        schema = json.loads(document(OUTPUT, cast("Mapping[str, Any]", output)))
+        return HandIn.of_prompt(schema, OUTPUT), None
+    try:
+        typed = OutputType(adapter=TypeAdapter(known(output)))
+        schema = typed.adapter.json_schema()
+    except (PydanticUserError, SchemaError, TypeError, NameError, RecursionError) as error:
+        why = str(error).splitlines()[0]
+        raise UsageError(f"{OUTPUT}{output!r}: give a type that pydantic knows, or a JSON Schema ({why})") from error
+    return HandIn.of_prompt(schema, OUTPUT, typed.problem), typed
+
+
+class AskedPrompt(Struct, frozen=True, kw_only=True):
+    """A prompt of a program, checked before anything is opened or written for it: what a conversation is sent."""
+
+    sent: dict[str, Any]
+    typed: OutputType | None
+    check: bool
+
+
+def prepared(text: str, output: Any, options: PromptOptions) -> AskedPrompt:
+    """Check a prompt; reads its images.
+
+    Raises:
+        UsageError: the output or an image is wrong.
+    """
+    hand_in, typed = wanted(output)
+    sent = {
+        "prompt": text,
+        "images": images_in(map(Path, options.get("images", ()))),
+        "limits": PromptLimits(**{name: options.get(name) for name in PromptLimits.__struct_fields__}),
+        "hand_in": hand_in,
+        "expand": options.get("expand", False),
+    }
+    return AskedPrompt(sent=sent, typed=typed, check=options.get("check", True))
+
+
+@asynccontextmanager
+async def talking(
+    host: Host, workdir: Path, options: SessionOptions, hearer: RunWork[Any] | None
+) -> AsyncGenerator[OpenTalk]:
+    """Hold the conversation of a session; ``hearer`` hears its events from the beginning on.
+
+    Raises:
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``Runtime.open_conversation``.
+        Exception: what ``on_event`` raised.
+    """
+    people = People(options)
+    people.hearer = hearer
+    opening = await to_thread.run_sync(_opening, workdir, options, people)
+    seat = Seat(listeners=[people], approver=people.approver, user_input=people.user_input)
+    async with Runtime(host) as runtime:
+        talk = OpenTalk(await runtime.open_conversation(opening, seat), people)
+        people.raise_fault()
+        yield talk
+        await talk.conversation.aclose(*talk.ended_as)
+        people.raise_fault()
+
+
+def _opening(workdir: Path, options: SessionOptions, people: People) -> Opening:
+    resume = options.get("resume")
+    return Opening(
+        workdir=workdir,
+        extra_roots=tuple(folder_named(folder, "add_dirs") for folder in options.get("add_dirs", ())),
+        agent=options.get("agent"),
+        model=options.get("model"),
+        approvals=people.mode,
+        priced=options.get("max_price") is not None,
+        resume="" if resume == "latest" else resume,
+        fork=options.get("fork", False),
+        trust=options.get("trust", False),
+        observe=options.get("read_only", False),
+        tools=tool_classes(options.get("tools", ())),
+        hooks=people.hooks(options.get("hooks", {})),
+        wait_for_servers=True,
+    )
+
+
+class OpenTalk:
+    """An open conversation of a program; ``ended_as`` is the end of its last prompt, and becomes its session's."""
+
+    def __init__(self, conversation: Conversation, people: People) -> None:
+        self.conversation, self.people = conversation, people
+        self.ended_as = Outcome.COMPLETED, 0
+        people.stop = conversation.interrupt
+
+    @property
+    def session_id(self) -> str:
+        """The id by which it can be resumed."""
+        return self.conversation.session_id
+
+    async def answer(self, prompt: AskedPrompt, work: RunWork[Any]) -> Answer[Any]:
+        """Have a prompt answered, for a run.
+
+        Raises:
+            NotCompleted: it did not complete, and the prompt wants that raised.
+            Exception: what a callback raised.
+        """
+        setup, heard_before = self.conversation.setup, self.people.hearer
+        if prompt.sent["limits"].max_price is not None:
+            await to_thread.run_sync(setup.engine.models.resolve_priced, setup.model.key)
+        self.people.hearer = work
+        try:
+            return self._end(prompt, await self._sent(prompt, work))
+        finally:
+            self.people.hearer = heard_before
+
+    async def _sent(self, prompt: AskedPrompt, work: RunWork[Any]) -> PromptResult:
+        work.serve(self.conversation.interrupt, lambda text, _step: self.conversation.steer(text))
+        return UNSAID if work.is_interrupted else await self.conversation.send(**prompt.sent)
+
+    def unsaid(self, prompt: AskedPrompt) -> Answer[Any]:
+        """Return the end of a prompt that was interrupted before it was said."""
+        return self._end(prompt, UNSAID)
+
+    def _end(self, prompt: AskedPrompt, result: PromptResult) -> Answer[Any]:
+        conversation, acted = self.conversation, result.acted
+        is_done = acted.outcome is Outcome.COMPLETED
+        record = result.record(self.session_id, conversation.channel, conversation.setup.engine.warnings)
+        self.ended_as = record.outcome, record.exit_code
+        self.people.raise_fault()
+        output = prompt.typed.made if prompt.typed and is_done else acted.output
+        answer = answer_of(record, acted.turns, output, acted.files_changed)
+        if prompt.check and not is_done:
+            raise NotCompleted(answer)
+        return answer

@@ -1,0 +1,187 @@
+"""People: the program's callbacks, as those who watch and answer its agents."""
+
+from __future__ import annotations
+
+import asyncio  # noqa: TID251  whether a task is cancelled tells whose a cancellation is
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
+
+from anyio import CapacityLimiter, to_thread
+from msgspec import ValidationError, convert
+from msgspec.structs import asdict, replace
+
+from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
+from ipc.sink import EventSink
+from vibe.core.hooks.runner import Hook, HookBrokenError, HookEvent, event_named
+from vibe.core.tools.permissions import ApprovalMode
+from vibe.core.tools.ports import ApprovalAnswer
+from vibe.core.tools.questions import Question, QuestionAnswer
+from vibe.sdk.options import Ask, Hooked, is_list
+from vibe.system.errors import UsageError
+
+MODES: Mapping[object, ApprovalMode | None] = {None: None, "edits": ApprovalMode.EDITS, True: ApprovalMode.ALL}
+PROGRAM = "program"
+UNSAID = "the program failed to say"
+
+
+async def called(call: Any, *args: Any, **named: Any) -> Any:
+    """Call a function of the program: a plain one in a thread, where it may wait for a person.
+
+    A cancelled call leaves the thread behind.
+
+    Raises:
+        RuntimeError: what it waited for was cancelled, and it was not.
+    """
+    try:
+        if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
+            return await call(*args, **named)
+        own = CapacityLimiter(math.inf)  # those that wait for a person must not stop the others
+        said = await to_thread.run_sync(partial(call, *args, **named), abandon_on_cancel=True, limiter=own)
+        return await said if inspect.isawaitable(said) else said
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("it was cancelled from within: CancelledError") from error
+
+
+class People:
+    """The callbacks of one session or plan; ``fault`` is the first error that one of them raised, which stops the work.
+
+    ``hearer`` hears every event beside ``on_event``, ``stop`` ends the work at once.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._approve, ask = options.get("approve"), options.get("ask")
+        self._on_event: Callable[[Event], object] | None = options.get("on_event")
+        self.approver = self if callable(self._approve) else None
+        self.user_input = None if ask is None else partial(self._asked, ask)
+        self.mode = ApprovalMode.ASK if self.approver else MODES[self._approve]
+        """Where the program answers itself, whatever the settings say, it is asked."""
+        self.fault: BaseException | None = None
+        self.hearer: EventSink | None = None
+        self.stop: Callable[[], object] = str
+
+    def fail(self, error: BaseException) -> None:
+        """Stop the work for an error of the program's own."""
+        self.fault = self.fault or error
+        self.stop()
+
+    def raise_fault(self) -> None:
+        """Raise what a callback raised, once."""
+        fault, self.fault = self.fault, None
+        if fault is not None:
+            raise fault
+
+    def publish(self, event: Event) -> None:
+        """See ``EventSink``."""
+        if self._on_event is not None and self.fault is None:
+            try:
+                self._on_event(event)
+            except Exception as error:  # noqa: BLE001  raised from the await
+                self.fail(error)
+        if self.hearer is not None:
+            self.hearer.publish(event)
+
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
+        """See ``Approver``; where the program fails to say, it is a no."""
+        said = await self.told(self._judged, request)
+        return said or ApprovalAnswer(allow=False, reason=UNSAID, by=PROGRAM)
+
+    def hooks(self, given: Mapping[str, Hooked]) -> tuple[Hook, ...]:
+        """Return the program's hooks as those of agents.
+
+        Raises:
+            UsageError: there is no such event.
+        """
+        found: list[Hook] = []
+        for word, calls in given.items():
+            event = event_named(word)
+            if event is None:
+                raise UsageError(f"hooks={word!r}: give one of {', '.join(HookEvent)}")
+            for call in [calls] if callable(calls) else calls:
+                name = f"{getattr(call, '__name__', event.value)} of the program"
+                found.append(Hook(name=name, event=event, command="", call=partial(self._heeded, event, call)))
+        return tuple(found)
+
+    async def _heeded(self, event: HookEvent, call: Callable[..., Any], payload: dict[str, Any]) -> dict[str, Any]:
+        said = await self.told(call, payload)
+        if self.fault is not None:
+            return {"decision": "deny", "reason": UNSAID}
+        if isinstance(said, str):
+            return {"decision": "deny", "reason": said} if event is HookEvent.BEFORE_TOOL else {"message": said}
+        if said is None or isinstance(said, Mapping):
+            return dict(cast("Mapping[str, Any]", said or {}))
+        raise HookBrokenError(f"returned {said!r}: None, a text or the document of an answer belongs there")
+
+    async def told(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Return what a callback says; None: it raised, and the work is stopped."""
+        try:
+            return await called(call, *args)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  raised from the await
+            self.fail(error)
+            return None
+
+    async def _judged(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
+        said = await called(self._approve, request)
+        given: Any = said if isinstance(said, ApprovalAnswer) else ApprovalAnswer(allow=False if said is None else said)
+        try:  # a text such as "no" must not pass for a yes
+            return replace(convert(asdict(given), ApprovalAnswer), by=PROGRAM)
+        except ValidationError as error:
+            raise UsageError(f"approve= returned {said!r}: return True, False or an Approval") from error
+
+    async def _asked(
+        self,
+        ask: Ask,
+        questions: Sequence[Question],
+        request_id: str = "",  # noqa: ARG002  of UserInput
+    ) -> Sequence[QuestionAnswer] | None:
+        return await self.told(_replied, ask, questions)
+
+
+async def _replied(ask: Ask, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+    said = await called(ask, questions)
+    if said is None:
+        return None
+    if not is_list(said) or len(said) != len(questions):
+        raise UsageError(f"ask= has to return a list of answers, one to each question: {len(questions)} here")
+    return [_answer(question, given) for question, given in zip(questions, said, strict=True)]
+
+
+def _answer(question: Question, given: str | Sequence[str]) -> QuestionAnswer:
+    chosen = selections(given, "ask= returned")
+    labels = {option.label for option in question.options}
+    is_other = not labels.issuperset(chosen)
+    return QuestionAnswer(question=question.question, answer=", ".join(chosen), is_other=is_other, by=PROGRAM)
+
+
+async def choice(decide: object, decision: PlanDecisionEvent) -> Sequence[str] | None:
+    """Return what a program chooses of a decision; none: it leaves it open.
+
+    Raises:
+        UsageError: that is no answer to the decision.
+    """
+    said = await called(decide, decision)
+    chosen = () if said is None else selections(said, "decide= returned")
+    if not set(chosen) <= set(decision.options) or (len(chosen) > 1 and not decision.multi_select):
+        how = "some" if decision.multi_select else "one"
+        raise UsageError(
+            f"decide= returned {said!r} for decision {decision.decision_id!r}: choose {how} of "
+            f"{', '.join(decision.options)}, or None"
+        )
+    return chosen
+
+
+def selections(said: object, told: str) -> tuple[str, ...]:
+    """Return what a program chose, one text or several; ``told`` begins what is said of anything else.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    chosen = cast("Sequence[object]", said if is_list(said) else (said,))
+    if not all(isinstance(one, str) for one in chosen):
+        raise UsageError(f"{told} {said!r}: a text or a list of texts belongs there")
+    return tuple(cast("Sequence[str]", chosen))

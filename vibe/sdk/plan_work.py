@@ -1,0 +1,257 @@
+"""The work of a program's plans, and the steps that it does itself: loaded with the first, as all of the engine is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+from anyio import CancelScope, to_thread
+from msgspec import DecodeError, json
+from msgspec.structs import replace
+from pydantic_core import from_json, to_json
+
+from ipc.commands import Pause, Steer
+from planner.plan.loader import LoadedPlan, load_plan, read_plan_file
+from planner.plan.model import Plan, own_ids
+from planner.store.folder import ApprovalSetting, PlanRunOptions, ProgramPart
+from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
+from vibe.app.engine.host import Host
+from vibe.app.plan.author import PlanningRequest, planning
+from vibe.app.plan.command_consent import PlanNotAcceptedError
+from vibe.app.plan.dispatch import Audience
+from vibe.app.plan.run import PlanRun, PlanSession, open_plan
+from vibe.app.plan.step_executor import APPROVAL_MODES
+from vibe.core.messages import Outcome
+from vibe.core.tools.hand_in import HandIn
+from vibe.sdk.answer import NotCompleted, PlanResult, answer_of, told
+from vibe.sdk.function_tool import tool_classes
+from vibe.sdk.options import MakePlanOptions, PlanOptions, StepFunction
+from vibe.sdk.people import PROGRAM, People, called, choice, selections
+from vibe.sdk.run import RunWork
+from vibe.system.errors import UsageError
+from vibe.system.plain_text import shortened
+
+MOST_TOLD = 2_000
+"""Characters of what an error of the program says."""
+logger = logging.getLogger(__name__)
+
+APPROVALS = {mode: setting for setting, mode in APPROVAL_MODES.items()}
+
+
+async def carried_out(
+    plan: bytes | Path | str, options: PlanOptions, host: Host, work: RunWork[PlanResult]
+) -> PlanResult:
+    """Run a plan, or go on with it, to its end or pause.
+
+    Raises:
+        UsageError: the plan or an argument is wrong; nothing was written.
+        EnvironmentFailure: key, disk, lock or bus.
+        NotCompleted: it did not complete, and the program wants to be told so.
+    """
+    people = People(options)
+    loaded = plan if isinstance(plan, str) else await to_thread.run_sync(_loaded, plan)
+    given = _options(plan, options, people)
+    session = await _opened(loaded, given, host, _audience(options, people))
+    pause = partial(session.control.submit, Pause(grace_seconds=0, by=PROGRAM))
+    people.stop, people.hearer = pause, work
+    work.serve(pause, partial(_steer, session))
+    ended = await session.run()
+    if people.fault is not None:
+        people.fault.add_note(f"plan {ended.record.plan_id} is {ended.status.value}: resume_plan goes on with it")
+    people.raise_fault()
+    result = _result(ended)
+    if options.get("check", True) and ended.record.outcome is not Outcome.COMPLETED:
+        raise NotCompleted(result)
+    return result
+
+
+def _audience(options: PlanOptions, people: People) -> Audience:
+    decide = options.get("decide")
+    return Audience(
+        listeners=[people],
+        approver=people.approver,
+        user_input=people.user_input,
+        decide=partial(people.told, choice, decide) if callable(decide) else None,
+    )
+
+
+async def _opened(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanSession:
+    try:
+        return await open_plan(plan, options, host, audience)
+    except PlanNotAcceptedError as error:
+        lines = "; ".join(f"{one.step_id}: {one.command}" for one in error.lines)
+        raise UsageError(
+            f"plan: a model wrote it, and its commands have not been accepted ({lines}): read them, and give "
+            "accept_commands=True"
+        ) from error
+
+
+def _loaded(plan: bytes | Path) -> LoadedPlan:
+    return read_plan_file(plan) if isinstance(plan, Path) else load_plan(plan, where="plan")
+
+
+def _options(plan: bytes | Path | str, options: PlanOptions, people: People) -> PlanRunOptions:
+    decide, executor, only = options.get("decide"), options.get("executor"), options.get("only", ())
+    workdir = Path(options.get("workdir", ""))
+    return PlanRunOptions(
+        workdir=workdir,
+        plan_folder=plan.parent if isinstance(plan, Path) else workdir,
+        approvals=ApprovalSetting.ASK if people.mode is None else APPROVALS[people.mode],
+        decisions=_decisions(decide),
+        executor=executor if isinstance(executor, str) else None,
+        program=_program(options),
+        tools=tool_classes(options.get("tools", ())),
+        hooks=people.hooks(options.get("hooks", {})),
+        asked=people.approver is not None,
+        only=tuple(only),
+        accepted=options.get("accept_commands", False),
+        **_same({**options}, "allow_dirty", "fail_fast", "inputs", "max_parallel", "model", "trust"),
+    )
+
+
+def _decisions(decide: object) -> dict[str, tuple[str, ...]]:
+    """Return those that a program took beforehand."""
+    taken = cast("Mapping[str, object]", decide if isinstance(decide, Mapping) else {})
+    return {name: selections(said, f"decide[{name!r}] is") for name, said in taken.items()}
+
+
+def _same(options: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return those of the options that are called so and given."""
+    return {name: options[name] for name in names if name in options}
+
+
+def _program(options: PlanOptions) -> ProgramPart | None:
+    functions, executor = {**(options.get("functions") or {})}, options.get("executor")
+    own = None if executor is None or isinstance(executor, str) else executor
+    if not functions and own is None:
+        return None
+
+    def made(inner: StepExecutor, workspace: Path) -> StepExecutor:
+        return ProgramExecutor(functions, own or inner, workspace)
+
+    return ProgramPart(executor=made, functions=tuple(functions), does_all=own is not None)
+
+
+def _steer(session: PlanSession, text: str, step_id: str) -> bool:
+    at_work = session.steering.at_work
+    wanted = step_id or (at_work[0] if len(at_work) == 1 else "")
+    if wanted in at_work:
+        session.control.submit(Steer(step_id=wanted, text=text))
+    return wanted in at_work
+
+
+async def written(goal: str, options: MakePlanOptions, host: Host, work: RunWork[Plan]) -> Plan:
+    """Have a plan written.
+
+    Raises:
+        UsageError, EnvironmentFailure: as ``carried_out``.
+        NotCompleted: no plan came of it.
+    """
+    request = PlanningRequest(
+        subject=goal,
+        workdir=Path(options.get("workdir", "")),
+        wanted_by="make_plan",
+        **_same({**options}, "max_price", "max_tokens", "model", "trust"),
+    )
+    people, version, scope = People(options), None, CancelScope()
+    people.stop, people.hearer = scope.cancel, work
+    async with planning(request, host, [people], people.user_input) as run:
+        draft = run.draft(goal)
+        work.serve(scope.cancel, lambda text, _step: draft.steer(text))
+        with scope:
+            version = await draft.write()
+        record = run.end(None if version is None and draft.acted is None else draft)
+    people.raise_fault()
+    if version is None:
+        raise NotCompleted(answer_of(record, record.usage.calls))
+    return version.loaded.plan.escaped()
+
+
+def _result(ended: PlanRun) -> PlanResult:
+    record = ended.record
+    same = told(record)
+    same["detail"] = "" if record.outcome is Outcome.COMPLETED else same["detail"] or record.result
+    return PlanResult(
+        plan_id=record.plan_id or "",
+        status=ended.status.value,
+        steps={step.id: step for step in record.steps or ()},
+        open_decisions=ended.open_decisions,
+        **same,
+    )
+
+
+class ProgramExecutor:
+    """Has ``functions`` of the program do their steps, by id, and ``inner`` all others and the checks.
+
+    See ``StepExecutor``; but a function that is no coroutine is left behind, in its thread, where its step is cut off.
+    """
+
+    def __init__(self, functions: Mapping[str, StepFunction], inner: StepExecutor, workspace: Path) -> None:
+        self._functions, self._inner, self._workspace = functions, inner, workspace
+
+    async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
+        """Do one attempt at a step."""
+        is_whole = not task.only_checks and not task.conversation  # not the set-up of its worktree, nor a merge in it
+        own = own_ids(task.step) & self._functions.keys() if is_whole else ()
+        if not own:
+            return await self._have_inner(task, stop)
+        started, limit = anyio.current_time(), task.step.timeout_seconds
+        ended = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
+        with anyio.move_on_after(limit):
+            ended = await self._done(self._functions[max(own)], task)
+        took = anyio.current_time() - started
+        if ended.outcome is Outcome.COMPLETED and task.step.verify:
+            left = None if limit is None else max(limit - took, 0.001)
+            checks = replace(task.with_step(timeout_seconds=left), only_checks=True)
+            checked = await self._have_inner(checks, stop)
+            ended = ended if checked.outcome is Outcome.COMPLETED else checked
+        return replace(ended, duration_s=anyio.current_time() - started)
+
+    async def _have_inner(self, task: StepTask, stop: StopSignal) -> StepResult:
+        said = await called(self._inner.run, task, stop)
+        if isinstance(said, StepResult):
+            return _sound(said)
+        raise TypeError(f"executor= returned {type(said).__name__}, not a StepResult")
+
+    async def _done(self, function: StepFunction, task: StepTask) -> StepResult:
+        try:
+            said = await called(function, replace(task, workdir=task.workdir or str(self._workspace)))
+        except (Exception, SystemExit) as error:  # who calls sys.exit() means itself, not the plan
+            logger.exception("the program's function for step %s raised", task.step_id)
+            said = f"{type(error).__name__}: {error}".encode("utf-8", "replace").decode()
+            detail = shortened(said, MOST_TOLD)
+            return StepResult(outcome=Outcome.FAILED, reason="function", detail=detail)
+        return await to_thread.run_sync(_result_of, task, said)
+
+
+def _result_of(task: StepTask, said: Any) -> StepResult:
+    """Return the result of what a function returned: a text, a value, or a result; one that does not fit has failed."""
+    schema = task.step.output_schema
+    is_text = isinstance(said, str)
+    summary = str(said) if is_text else ""
+    ended = said if isinstance(said, StepResult) else StepResult(outcome=Outcome.COMPLETED, summary=summary)
+    try:
+        value = from_json(to_json(ended.output if ended is said else said))
+        ended = _sound(replace(ended, output=None if is_text and schema is None else value))
+        problem = HandIn(schema=schema or {}).offer(value) if ended.outcome is Outcome.COMPLETED else None
+        if ended.outcome is Outcome.INTERRUPTED:
+            problem = "outcome: a function that returns was not interrupted"
+    except (TypeError, ValueError, DecodeError, RecursionError) as error:
+        problem = f"value: is no JSON: {error}"
+    if problem is not None:
+        detail = shortened(f"what the program returned is not accepted: {problem}", MOST_TOLD)
+        return StepResult(outcome=Outcome.FAILED, reason="output", detail=detail)
+    return ended
+
+
+def _sound(said: StepResult) -> StepResult:
+    """Return a result of the program with each part as it can be kept.
+
+    Raises:
+        TypeError, ValueError, msgspec.DecodeError: one can't be.
+    """
+    return json.decode(json.encode(said), type=StepResult)
