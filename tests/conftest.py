@@ -27,9 +27,9 @@ settings.load_profile("the-same")
 # No test touches the keyring of whoever runs it.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 
-BOUND_TO_TIME = ("tests/e2e/", "tests/unit/cli/textual_ui/")
+BOUND_TO_TIME = ("tests/e2e/", "tests/integration/", "tests/unit/cli/textual_ui/")
 """The tests that wait for other processes, or for a screen's next frame: one that fails on a machine that is too busy is
-tried once more by `.ci/run`, which names it. A developer's run is strict.
+tried twice more by `.ci/run`, which names it. A developer's run is strict.
 """
 
 
@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Have those tried again where all must be there."""
     for item in items:
         if "EVERY_PROGRAM" in os.environ and item.nodeid.startswith(BOUND_TO_TIME):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -32,6 +32,10 @@ SECONDS = 15.0
 KEYS = {"Enter": ("Enter", 13, "\r"), "Escape": ("Escape", 27, ""), " ": ("Space", 32, " "), "Tab": ("Tab", 9, "")}
 
 
+class PageGone(AssertionError):
+    """What was asked went with the page that was asked: it was loaded anew, or closed."""
+
+
 class Page:
     """A page of a browser; ``said`` is what it told its console, reports on its policy and errors included."""
 
@@ -53,7 +57,9 @@ class Page:
             if heard.get("sessionId") != self._session:
                 continue
             if heard.get("id") == self._number:
-                assert "error" not in heard, (method, heard["error"])
+                if "error" in heard:
+                    is_gone = "navigated" in heard["error"]["message"]
+                    raise (PageGone if is_gone else AssertionError)(method, heard["error"])
                 return heard["result"]
             self._note(heard.get("method", ""), heard.get("params", {}))
 
@@ -82,8 +88,11 @@ class Page:
             "new Promise((done) => { const look = () => { let found; try { found = " + script + " } catch { }"
             "if (found || performance.now() > {end}) done(found instanceof Node || found);"
             "else setTimeout(look, 15) }; look() })"
-        ).replace("{end}", f"{self.run('performance.now()') + seconds * 1000}")
-        found = self.run(waits)
+        )
+        try:
+            found = self.run(waits.replace("{end}", f"{self.run('performance.now()') + seconds * 1000}"))
+        except PageGone:
+            return self.wait(script, seconds)
         assert found, f"never was: {script}\n{self.said}\n{self.run('document.body.innerText')[:600]}"
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -17,6 +18,9 @@ import pytest
 from subagents.remote.places import SETTINGS_VARIABLE
 from tests.fakes.programs import missing
 from tests.integration.subagents.worktree.rig import environment
+
+CLONE_NEWNET = 0x40000000
+"""From ``sched.h``; Python has it from 3.12 on."""
 
 
 def ip(*words: str) -> None:
@@ -40,6 +44,26 @@ def skip_without_networks() -> None:
 def own_name(of: str) -> str:
     """A name that no other test run on this machine has: networks and devices are the machine's."""
     return f"v{os.getpid()}{of}"
+
+
+@contextmanager
+def own_network() -> Generator[None]:
+    """Have this thread, and what it starts, in a network of its own: a browser beside it drops what it loads when cables
+    of its own network come and go. ``setns(2)``, ``unshare(2)``; OSError where the system refuses.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def entered(status: int) -> None:
+        if status:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+    with Path("/proc/thread-self/ns/net").open() as before:
+        entered(libc.unshare(CLONE_NEWNET))
+        try:
+            ip("link", "set", "lo", "up")
+            yield
+        finally:
+            entered(libc.setns(before.fileno(), CLONE_NEWNET))
 
 
 @contextmanager

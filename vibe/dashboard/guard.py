@@ -22,8 +22,10 @@ MOST_WRONG, WRONG_SECONDS = 20, 60.0
 MAY_ACT = "vibe.may_act"
 """The key in a request's scope that says whether it may send commands."""
 SITES = frozenset({"same-origin", "none"})
+AGAIN = "sha256-wQ/FO2UVceFA/6eboKNWIzJkFRfkhZUMBEE3qoqIyNI="
+"""The hash of the one script within the page: it loads the page again if the network changes while its files come."""
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    f"default-src 'none'; script-src 'self' '{AGAIN}'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
 HEADERS: Mapping[str, str] = {

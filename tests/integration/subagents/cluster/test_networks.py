@@ -16,7 +16,7 @@ from ipc.sink import MemorySink
 from subagents.cluster.node import security_of
 from subagents.executor import StepResult
 from tests.fakes.cluster import NOTICED, RemoteRun
-from tests.fakes.namespaces import Nodes, cable, ip, network, skip_without_networks
+from tests.fakes.namespaces import Nodes, cable, ip, network, own_network, skip_without_networks
 from tests.fakes.step_links import until
 from tests.integration.subagents.worktree.rig import FILES, Rig, worktree_task
 from vibe.app.cluster.address import Certificates
@@ -34,9 +34,10 @@ def events_of(run: RemoteRun) -> list[Event]:
 
 
 @pytest.fixture
-def certificates(tmp_path: Path) -> Certificates:
+def certificates(tmp_path: Path) -> Generator[Certificates]:
     skip_without_networks()
-    return write_certificates(tmp_path / "certs")
+    with own_network():
+        yield write_certificates(tmp_path / "certs")
 
 
 @contextmanager
