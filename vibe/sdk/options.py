@@ -149,9 +149,9 @@ class PlanOptions(AgentOptions, total=False):
     fail_fast: bool
     """Start nothing more once a step has failed."""
     accept_commands: bool
-    """The commands of a plan that a model wrote may run: they were read."""
+    """The commands of a plan that a model wrote may run, and its steps edit the files they name: it was read."""
     allow_dirty: bool
-    """Worktrees may start from what is not committed."""
+    """Worktrees may start from what is not committed; those of a resume always may."""
     check: bool
     """Raise ``NotCompleted`` where it did not complete; False: return how far it came."""
 

@@ -597,6 +597,19 @@ async def test_a_model_writes_a_plan_whose_commands_wait_for_a_yes(program: Prog
     assert (await ran(program, made, accept_commands=True)).status == "completed"
 
 
+async def test_the_edits_of_a_model_s_plan_may_be_accepted_when_it_goes_on(program: Program) -> None:
+    written = calls("write_file", '{"path": "b.txt", "content": "two"}')
+    made = plan(step("edit", decision="ship", writes=["b.txt"]), decisions=(SHIP,))
+    made = made.model_copy(update={"metadata": {"origin": "model"}})
+    opened = await ran(program, made, check=False)
+    program.says(written, "done")
+
+    ended = await resumed(program, opened, decide={"ship": "yes"}, accept_commands=True, check=False)
+
+    assert (opened.status, ended.status) == ("paused", "completed")
+    assert await anyio.Path(program.folder / "b.txt").read_text() == "two"
+
+
 async def test_a_plan_that_no_model_wrote_is_told_with_the_reason(program: Program) -> None:
     program.says(*["I would rather not"] * 9)
 

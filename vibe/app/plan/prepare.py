@@ -266,6 +266,7 @@ def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSett
         "approvals": options.approvals if options.asked or options.approvals is not ApprovalSetting.ASK else None,
         "fail_fast": options.fail_fast or None,
         "network": options.network or None,
+        "accept_writes": options.accepted or None,
         "executor": executor_of(options, settings.executor),
         "cluster": options.cluster,
         "decisions": {**settings.decisions, **options.decisions},
