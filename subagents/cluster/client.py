@@ -218,7 +218,7 @@ class ClusterClient:
         Raises:
             PlaceLostError: neither leads there.
         """
-        security = self._security.get_connection_args("client")
+        security = self._client.connection_args
         call = {"op": "vibe_link", "attempt": attempt, "reply": False}
         if address not in self._relayed:
             try:

@@ -9,7 +9,6 @@ import logging
 import math
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +23,7 @@ from ipc.sink import EventSink
 from subagents.agent.run_services import RunServices
 from subagents.agent.subagent import finished_event
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, unserved
-from subagents.process.child_process import ProcessStartError, StepProcess, StepProgram
+from subagents.process.child_process import ProcessPool, ProcessStartError
 from subagents.process.parent import StepServer
 from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchError, StopAtTurnEnd
 from subagents.process.transport import Carrier
@@ -107,62 +106,6 @@ class EventCloser:
         """Publish the end of what an event began, as of the same agent."""
         same = {"subagent_id": begun.subagent_id, "subagent_step_id": begun.subagent_step_id}
         self.publish(structs.replace(ended, **same))
-
-
-class ProcessPool:
-    """Starts processes that serve one attempt each.
-
-    ``spares`` of them are kept ready, and in all no more than ``expected`` are started before they are asked for: to be
-    ready takes one a third of a second.
-    """
-
-    def __init__(self, program: StepProgram, *, spares: int = 2, expected: int = 0) -> None:
-        self._program = program
-        self._size = spares
-        self._expected = expected
-        self._starting = 0
-        self._spares: deque[StepProcess] = deque()
-
-    async def take(self) -> StepProcess:
-        """A process for one attempt; the caller ends it.
-
-        Raises:
-            ProcessStartError: the system refuses one.
-        """
-        process = await self._ready()
-        try:
-            await self.fill()
-        except BaseException:
-            await process.end()
-            raise
-        return process
-
-    async def fill(self) -> None:
-        """Fill up with idle processes. A failure to start one is reported to the caller that needs one."""
-        while self._expected > 0 and len(self._spares) + self._starting < self._size:
-            self._expected -= 1
-            self._starting += 1
-            try:
-                self._spares.append(await StepProcess.start(self._program))
-            except ProcessStartError:
-                return
-            finally:
-                self._starting -= 1
-
-    async def close(self) -> None:
-        """End the idle processes."""
-        self._expected = 0
-        while self._spares:
-            await self._spares.popleft().end()
-
-    async def _ready(self) -> StepProcess:
-        while self._spares:
-            spare = self._spares.popleft()
-            if spare.exit_code is None:
-                return spare
-            await spare.end()  # it did not survive its own start, or was killed
-        self._expected -= 1
-        return await StepProcess.start(self._program)
 
 
 logger = logging.getLogger(__name__)

@@ -31,12 +31,12 @@ class PathExchange:
 
     def __init__(self, pairs: Mapping[str, str]) -> None:
         self._pairs = {_quoted(path): _quoted(other) for path, other in pairs.items()}
-        names = b"|".join(re.escape(path) for path in sorted(self._pairs, key=len, reverse=True))
-        self._pattern = re.compile(rb"(?<![\w.-])(?:%s)(?![\w-]|\.\w)" % names)
 
     def __call__(self, text: bytes) -> bytes:
         """Return the text with the other machine's paths."""
-        return self._pattern.sub(lambda found: self._pairs[found[0]], text)
+        named = sorted((path for path in self._pairs if path in text), key=len, reverse=True)
+        pattern = rb"(?<![\w.-])(?:%s)(?![\w-]|\.\w)" % b"|".join(map(re.escape, named))
+        return re.sub(pattern, lambda found: self._pairs[found[0]], text) if named else text
 
     def back(self) -> PathExchange:
         """Return the exchange the other way round."""

@@ -19,8 +19,7 @@ from anyio import to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from subagents.process.child_process import StepProcess, StepProgram
-from subagents.process.executor import ProcessPool
+from subagents.process.child_process import ProcessPool, StepProcess, StepProgram
 from subagents.process.protocol import AGENTS, Hello, LinkError, MismatchError, encode
 from subagents.process.transport import Carrier, SocketTransport
 from subagents.remote import frames as f

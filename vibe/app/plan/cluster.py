@@ -30,6 +30,7 @@ from vibe.app.plan.worktrees import repository_of, wants_worktrees
 from vibe.core.config.models import bytes_of
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.process import kill_in_folder
+from vibe.system.racing import shielded
 
 NONE_TRAVELS = (
     "no step of this plan works in a worktree of its own, so all are done on this machine: give those that the cluster "
@@ -115,11 +116,7 @@ async def _cluster(steps: PlanSteps) -> AsyncGenerator[tuple[str, Certificates |
         yield address.text, certificates, []
         return
     folder = steps.store.folder.path / "cluster"
-
-    async def remove() -> None:
-        with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(_remove, folder)
-
+    remove = partial(shielded, lambda: to_thread.run_sync(_remove, folder))
     await remove()  # that of a run that was killed
     # Loopback is for every user of this machine, and whoever reaches a scheduler runs programs as we do.
     certificates = await to_thread.run_sync(write_certificates, folder)

@@ -142,8 +142,8 @@ def local_executor(steps: PlanSteps, claims: RunClaims) -> LocalExecutor:
 @asynccontextmanager
 async def in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
     """Have each step of an agent done by a process of its own."""
-    from subagents.process.child_process import StepProgram
-    from subagents.process.executor import ProcessExecutor, ProcessPool
+    from subagents.process.child_process import ProcessPool, StepProgram
+    from subagents.process.executor import ProcessExecutor
 
     store = steps.store
     pool = ProcessPool(

@@ -18,8 +18,8 @@ from subagents.agent.budget import Limits
 from subagents.agent.run_services import RunServices
 from subagents.executor import StepResult, StepTask, StopSignal
 from subagents.process import executor as module
-from subagents.process.child_process import StepProgram
-from subagents.process.executor import ProcessExecutor, ProcessPool
+from subagents.process.child_process import ProcessPool, StepProgram
+from subagents.process.executor import ProcessExecutor
 from subagents.step.tamper_guard import RunClaims
 from tests.fakes.executor import ScriptedExecutor
 from tests.fakes.step_links import shared_of_a_run, until
