@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from msgspec import structs
 
 from ipc import events as e
 from ipc.commands import Approve, GivePrompt, Reply, Steer
+from ipc.registry import Registry
 from tests.e2e.chromium import OTHER_NAME, PROGRAM, Browser, Page, chromium
 from tests.e2e.conftest import EXAMPLES, REPOSITORY, VibeCommand, command_step
 from tests.fakes.runs import ASKED, running
@@ -636,6 +638,8 @@ async def test_a_proposed_plan_is_shown_and_changed_by_a_sentence(vibe: VibeComm
             page.click("#step .tabs button:nth-child(3)")
             page.wait("document.querySelector('#step .kv').textContent.includes('Task of b')")
             assert page.run("document.querySelectorAll('#step .acts, #head .acts').length") == 0
+            page.click("#step .tabs button:nth-child(2)")
+            page.wait("document.querySelector('#step .body').textContent === 'It has not begun.'")
             page.click("#talk textarea")
             page.type("Test it, too")
             page.press("Enter")
@@ -838,7 +842,7 @@ async def test_a_comment_that_is_being_written_stays_while_the_changes_go_on(
             page.type("Say it shorter")
 
         def is_kept() -> None:
-            page.wait("document.querySelector('#step .tabs button:nth-child(2)').textContent === 'Changes2'")
+            page.wait("document.querySelector('#step .tabs button:nth-child(2)').textContent === 'Changes 2'")
             page.press("Enter")
             page.wait("document.querySelector('#step .said')?.textContent.startsWith('Say it shorter')")
             page.wait("document.querySelectorAll('#step .file').length === 2")
@@ -954,6 +958,40 @@ def test_a_second_tab_can_be_silenced_again(links: dict[str, Any], browser: Brow
     pages[0].wait("document.querySelector('#bell[aria-pressed=false]')")
     until(lambda: pages[0].run(locks) == [0, 0], 5)
     assert pages[0].said == pages[1].said == []
+
+
+def test_a_run_that_is_deleted_while_it_is_shown_stays_and_says_so(
+    vibe: VibeCommand, write_plan: WritePlan, browser: Browser
+) -> None:
+    for goal in ("Keep it", "Delete it"):
+        assert vibe("plan", "run", write_plan(command_step("a", "true"), goal=goal)).code == 0
+    page = browser.page(served(vibe, vibe.plan_ids()[1], "--control")["url"])
+    page.look(1200, 860)
+    page.wait(status("a", "completed"))
+    gone = next(entry for entry in Registry(vibe.home).ended() if entry.info.plan_id == vibe.plan_ids()[1])
+    assert vibe("plan", "clean", vibe.plan_ids()[1], "--records").code == 0
+    shutil.rmtree(Path(gone.journal).parent)
+    page.wait("document.querySelector('#head .pill').textContent.startsWith('deleted')")
+    assert page.run("document.querySelector('h1').textContent") == "Delete it"
+    page.press("]")
+    page.wait("document.querySelector('h1').textContent === 'Keep it'")
+    is_quiet(page)
+
+
+def test_a_card_of_another_run_names_it_and_words_stay_apart(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    assert vibe("plan", "run", write_plan(command_step("one", "true"), goal="The other")).code == 0
+    run = started(vibe, write_plan)
+    page = browser.page(f"{links['url'].partition('#')[0]}?run={vibe.plan_ids()[0]}#{links['token']}")
+    page.look(400, 860)
+    said = page.wait(f"{card('Question')}.ariaLabel")
+    assert said.startswith("Question audit in Give textkit slugify() <img")
+    page.wait("document.querySelector('#dock [data-pane=inbox]').textContent === 'Inbox 1'")
+    assert page.wait("document.querySelector('#outline .tick').ariaLabel") == "done"
+    assert page.run("document.querySelector('#replay .when').textContent") != "1.0 s of 1.0 s"
+    assert "ASCII only 1" in page.run(f"{card('Question')}.textContent")
+    run.kill()
 
 
 async def test_a_link_to_a_run_that_is_gone_says_so_and_lists_the_others(vibe: VibeCommand, browser: Browser) -> None:

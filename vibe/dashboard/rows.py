@@ -14,6 +14,7 @@ from vibe.app.watch.commands import given
 from vibe.app.watch.follower import Follower
 from vibe.app.watch.rows import TITLE_CHARACTERS, command_in, dollars, fields, moment, request_row, run_row, told
 from vibe.app.watch.runs import KnownRun
+from vibe.dashboard.answers import RefusedError
 from vibe.dashboard.drawing import drawn
 from vibe.dashboard.table import Row, RowTable
 from vibe.front.event_text import likely, most
@@ -271,10 +272,16 @@ class RunTables:
             return begun
         return self._plan
 
-    def step(self, step_id: str) -> StepView | None:
-        """Return a step of the plan; None: it has none of that id."""
-        plan = self._plan
-        return None if plan is None else plan.steps.get(step_id)
+    def step(self, step_id: str) -> StepView:
+        """Return a step of the plan.
+
+        Raises:
+            RefusedError: it has none of that id.
+        """
+        step = None if self._plan is None else self._plan.steps.get(step_id)
+        if step is None:
+            raise RefusedError(404, "unknown", f"there is no step {step_id[:100]!r} in this run")
+        return step
 
     def open_step(self, step_id: str) -> RowTable:
         """Return the table of a step, which is kept up to date from now on; it is to be committed."""

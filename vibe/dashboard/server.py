@@ -140,8 +140,8 @@ class Application:
         await stream(self._desk, page, request.receive, send)
 
     async def _runs(self, *, may_act: bool) -> Response:
-        await self._desk.listed()
         desk = self._desk
+        await desk.listed()
         rows, requests = desk.table.rows, desk.board.requests()
         return found({"version": VERSION, "control": may_act, "runs": rows, "requests": requests})
 
@@ -172,8 +172,8 @@ class Application:
 
     async def _diff(self, key: str, step_id: str) -> Response:
         step = (await self._desk.opened(key)).step(step_id)
-        if step is None:
-            raise RefusedError(404, "unknown", f"there is no step {step_id[:100]!r} in this run")
+        if step.started_at is None:  # of a plan that is but proposed there is no folder
+            return found({"base": "", "files": []})
         return found(await _read(lambda: net_changes(self._host, key, step_id, step.worktree)))
 
 
@@ -201,34 +201,28 @@ async def _body(request: Request) -> dict[str, Any]:
 
 
 def _run(tables: RunTables) -> Response:
-    rows = tables.table.rows
+    table = tables.table
     kinds = {"steps": "step:", "requests": "request:", "answered": "answered:"}
-    named = {
-        name: {key.removeprefix(beginning): row for key, row in rows.items() if key.startswith(beginning)}
-        for name, beginning in kinds.items()
-    }
-    notes = [row for key, row in rows.items() if key.startswith("note:")]
-    return found({"head": rows.get("head", {}), **named, "notes": notes, "layout": rows.get("layout", {})})
+    named = {name: table.under(beginning) for name, beginning in kinds.items()}
+    notes = list(table.under("note:").values())
+    return found({"head": table.get("head") or {}, **named, "notes": notes, "layout": table.get("layout") or {}})
 
 
 async def _step(tables: RunTables, step_id: str, query: Mapping[str, str]) -> Response:
     """The step and the newest entries of its agents, or those before a number."""
-    row = tables.table.get(f"step:{step_id}")
-    if row is None and (step_id or tables.follower.run.is_plan):
-        raise RefusedError(404, "unknown", f"there is no step {step_id[:100]!r} in this run")
+    if step_id or tables.follower.run.is_plan:
+        tables.step(step_id)
     limit = min(_number(query.get("limit", ""), LIMIT), MOST_LIMIT)
     before = _number(query.get("before", ""), ENDLESS)
-    rows = tables.open_step(step_id).rows
-    agents = {key.removeprefix("agent:"): one for key, one in rows.items() if key.startswith("agent:")}
+    table = tables.open_step(step_id)
+    agents = table.under("agent:")
     entries = [
-        {"agent": key[len("entry:") : key.rindex(":")], **one}
-        for key, one in rows.items()
-        if key.startswith("entry:") and one["n"] < before
+        {"agent": key.rpartition(":")[0], **one} for key, one in table.under("entry:").items() if one["n"] < before
     ]
     for agent_id, agent in agents.items() if before < ENDLESS else ():
         entries += await _older(tables, agent_id, range(max(before - limit, 1), min(before, agent["first"])))
     entries.sort(key=lambda one: (one["ts"], one["n"]))
-    return found({"step": row or {}, "agents": agents, "entries": entries[-limit:]})
+    return found({"step": tables.table.get(f"step:{step_id}") or {}, "agents": agents, "entries": entries[-limit:]})
 
 
 async def _older(tables: RunTables, agent_id: str, numbers: range) -> list[dict[str, Any]]:

@@ -68,6 +68,10 @@ class RowTable:
         kept = self._rows.get(key)
         return None if kept is None else kept.row
 
+    def under(self, beginning: str) -> dict[str, Row]:
+        """Return the rows whose keys begin so, by what follows in their keys."""
+        return {key.removeprefix(beginning): row for key, row in self.rows.items() if key.startswith(beginning)}
+
     def put(self, key: str, row: Row | None) -> None:
         """Have a row be so from now on; None: there is none any more."""
         kept = self._rows.get(key)

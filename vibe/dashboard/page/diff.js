@@ -1,5 +1,5 @@
 // Diffs, and comments on their lines, which are kept here until they are sent.
-import { $, clockTime, count, h } from "./words.js";
+import { $, act, clockTime, count, h, list } from "./words.js";
 import { ask, changed, entries, isLive, newId, step, stepPath, ui } from "./rows.js";
 
 const KIND = { "+": "add", "-": "del", " ": "ctx" }, loaded = new Map();
@@ -39,7 +39,7 @@ export const small = (text) => h("div.df", parse(text).map((file) => [file.path 
 
 const place = () => `vibe ${ui.run} ${ui.step}`;
 const comments = (of = place()) => JSON.parse(localStorage.getItem(of) ?? "[]");
-const keep = (list, of = place()) => localStorage.setItem(of, JSON.stringify(list));
+const keep = (all, of = place()) => localStorage.setItem(of, JSON.stringify(all));
 
 /** The edits of a step that works in the shared folder, one by one: what they come to is known at its end. */
 const edits = () => entries().filter(([, row]) => row.diff && row.status === "ok").flatMap(([, row]) =>
@@ -69,7 +69,7 @@ export async function showDiff(box, { files, added, removed, status, attempt, wo
 
 function paint(box, version, reply) {
   const again = () => paint(box, version, reply), open = comments().filter((one) => !one.sent),
-    isOver = step(ui.step)?.status !== "in_progress", of = place();
+    isOver = step(ui.step)?.status !== "in_progress", of = place(), number = count(open.length, "comment");
   box.dataset.diff = version;
   const send = async ({ target }) => {
     target.disabled = !target.classList.remove("act");
@@ -82,19 +82,19 @@ function paint(box, version, reply) {
   };
   box.replaceChildren(h("p.note", reply.ok ? reply.note : reply.message),
     ...(reply.files ?? []).map((file) => fileOf(file, again)), h("p.told", { role: "status" }));
-  if (reply.ok && !reply.files?.length) box.append(h("p.empty", "It changed no file."));
+  if (reply.ok && !reply.files?.length) box.append(h("p.empty", step(ui.step)?.started_at
+    ? "It changed no file." : "It has not begun."));
   if (open.length) box.append(h("div.sends", isOver && h("p.note", isLive()
     ? "The step has ended: with them it begins again, and what depends on it runs again."
-    : "The run has ended: nobody hears them."), isLive() && h("button.act.go", { onclick: send }, isOver
-    ? `Run it again with ${count(open.length, "comment")}` : `Send ${count(open.length, "comment")} to its agent`)));
+    : "The run has ended: nobody hears them."), isLive() && act(isOver
+    ? `Run it again with ${number}` : `Send ${number} to its agent`, send, "go")));
   changed("tab");
 }
 
 function fileOf(file, again) {
   const said = comments().filter((one) => one.path === file.path), lines = numbered(file), body = h("div.df");
-  const facts = [file.busy?.length && `while ${file.busy.join(" and ")} ran`, file.status !== "modified" && file.status,
-    file.binary && "binary",
-    file.cut && "only its beginning"].filter(Boolean).join(", ");
+  const facts = list(file.busy?.length && `while ${file.busy.join(" and ")} ran`, file.status !== "modified"
+    && file.status, file.binary && "binary", file.cut && "only its beginning");
   lines.forEach((line, at) => {
     const element = lineOf(line, (event) => comment(event, { file, lines, at, element, again }));
     body.append(element, ...said.filter((one) => one.side === line.side && one.to === line.line).map((one) =>
@@ -105,7 +105,7 @@ function fileOf(file, again) {
   return h("section.file", { "aria-label": file.path },
     h("header", h("b", file.old && file.old !== file.path ? `${file.old} → ${file.path}` : file.path),
     h("span.dim", facts),
-    h("span.added", `+${file.added ?? 0}`), h("span.bad", `−${file.removed ?? 0}`)), body);
+    h("span.added", `+${file.added ?? 0} `, h("span.bad", `−${file.removed ?? 0}`))), body);
 }
 
 /** Open a box under a line; with Shift it is about all lines from the one before. */

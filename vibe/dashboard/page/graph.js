@@ -1,5 +1,5 @@
 // The plan, drawn: a box a step, or a cell where many are one box; on a narrow page an outline in plan order.
-import { $, ORDER, TONE, WORD, count, cut, draw, figure, h, inWords, mark, plain, s, seconds, tick,
+import { $, ORDER, WORD, count, cut, draw, figure, h, inWords, list, mark, plain, s, seconds, tick, tone,
   words } from "./words.js";
 import { counts, itemsOf, step, steps, tables, ui } from "./rows.js";
 
@@ -49,7 +49,7 @@ function drawBox(id, width, height) {
     s("rect.box", { width, height, rx: 10 }),
     s("circle.dot", at), s("circle.spin", { ...at, "stroke-dasharray": "14 40" }), parts.mark,
       s("text.id", { x: 34, y: 24.5 }, cut(id, 17)),
-    parts.name, parts.line, parts.checks);
+    s("svg", { width: width - 6 }, parts.name, parts.line), parts.checks);
   nodes.set(id, { node, parts });
   return node;
 }
@@ -96,15 +96,14 @@ function paint(id, row) {
   if (!parts) return;
   node.classList.toggle("fresh", ui.fresh.has(id));
   const checks = row.checks ?? [], red = checks.filter((one) => one[1] === "failed").length;
-  const said = [`${id}: ${row.title}`, statusWords(row), row.items && itemWords(row.items),
-    red && `${count(red, "check")} red`, ui.fresh.has(id) && "new"];
-  node.setAttribute("aria-label", plain(said.filter(Boolean).join(", ")));
+  node.setAttribute("aria-label", plain(list(`${id}: ${row.title}`, statusWords(row), row.items && itemWords(row.items),
+    red && `${count(red, "check")} red`, ui.fresh.has(id) && "new")));
   set(parts.title, `${id}: ${row.title}`);
   set(parts.mark, row.asks ? "?" : mark(row.status));
   set(parts.name, cut(row.title ?? "", 29));
   set(parts.line, cut(doing(row), 33));
   draw(parts.checks, checks.slice(0, 6).map(([, status], at) =>
-    s("rect.pip." + (TONE[status] ?? ""), { x: BOX - 20 - at * 11, y: 16, width: 8, height: 8 })));
+    s("rect.pip." + tone(status), { x: BOX - 20 - at * 11, y: 16, width: 8, height: 8 })));
 }
 
 function recount(group) {
@@ -138,7 +137,8 @@ function doing(row) {
   if (row.items) return itemWords(row.items);
   if (row.status === "in_progress") return row.doing || "running";
   const { for: what, steps: whose = [] } = row.waits ?? {};
-  if (what && row.status === "pending") return `waits for ${[what, ...whose].join(" ")}`;
+  if (what && row.status === "pending") return "waits for "
+    + (whose.length ? `${whose.join(", ")} (same file)` : `a ${what}`);
   return words(row.duration_s != null && row.status !== "pending" && seconds(row.duration_s), row.tokens
     && figure(row.tokens) + " tok",
     row.attempt > 1 && `attempt ${row.attempt}`, row.tolerated && "tolerated", row.reused && "done before",

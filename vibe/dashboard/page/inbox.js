@@ -1,6 +1,6 @@
 // What waits for a person, in every run: a card each, answered by a click or a key.
-import { $, $$, age, cut, draw, given, h, seconds } from "./words.js";
-import { ask, changed, clock, isPast, mayAct, requests, tables, ui } from "./rows.js";
+import { $, $$, act, age, cut, draw, given, h, seconds, words } from "./words.js";
+import { ask, byAge, changed, clock, isPast, mayAct, requests, tables, ui } from "./rows.js";
 import { small } from "./diff.js";
 
 const GUARD_MS = 500, SETTLED_MS = 2000, KIND = { approval: "Permission", question: "Question", decision: "Decision" };
@@ -9,7 +9,7 @@ const away = new Set(), settled = new Set();
 /** Every open request: those of the open run at the time looked at, and of the others as they are. */
 export function waiting() {
   const others = isPast() ? [] : [...ui.others].filter(([id]) => !tables.run.has("request:" + id));
-  return [...requests(), ...others].filter(([id]) => !away.has(id)).sort((a, b) => a[1].asked_at - b[1].asked_at);
+  return [...requests(), ...others].filter(([id]) => !away.has(id)).sort(byAge);
 }
 
 export function showInbox() {
@@ -42,8 +42,8 @@ function settle(card) {
 }
 
 function cardOf(id, row) {
-  const where = row.step ?? (row.run && row.run !== ui.run ? cut(tables.board.get(row.run)?.title ?? row.run, 40) : ""),
-    told = `${KIND[row.kind]} ${where}`;
+  const other = row.run && row.run !== ui.run && cut(tables.board.get(row.run)?.title ?? row.run, 40),
+    where = [row.step, other].filter(Boolean).join(" in "), told = `${KIND[row.kind]} ${where}`.trim();
   const card = h("article.card", { "data-request": id, "data-key": id, tabindex: 0,
     "aria-label": `${told}: ${row.summary ?? row.question ?? ""}` });
   Object.assign(card, { told, send: (body) => send(card, id, body) });
@@ -73,7 +73,7 @@ async function send(card, id, body) {
   changed("request:");
 }
 
-const key = (key, label, kind, act, ...more) => h(`button.act.${kind}`, { "data-press": key, onclick: act }, label,
+const key = (key, label, kind, act, ...more) => h(`button.act.${kind}`, { "data-press": key, onclick: act }, label, " ",
   h("kbd", key), more);
 const own = (words, act) => h("input.act", { type: "text", placeholder: words, "aria-label": words,
   onkeydown: (event) => event.key === "Enter" && act() });
@@ -82,10 +82,9 @@ function approval(card, row) {
   const yes = (scope) => () => card.send({ allow: true, scope }), no = () => card.send({ allow: false,
     reason: reason.value }), reason = own("why, if no", no);
   const reach = row.covers?.length && `session and always would allow: ${row.covers.join(" · ")}`;
-  const facts = [row.confined === true ? "in the sandbox" : row.confined === false && "not in the sandbox",
-    row.cwd && `in ${row.cwd}`, row.reason, row.rule];
   return [h("h3", row.edits ? `Edit with ${row.tool}?` : `Run ${row.tool ?? "this"}?`), row.diff ? small(row.diff)
-    : h("pre", row.command || row.summary), h("p.note", facts.filter(Boolean).join(" · ")),
+    : h("pre", row.command || row.summary), h("p.note", words(row.confined === true ? "in the sandbox"
+      : row.confined === false && "not in the sandbox", row.cwd && `in ${row.cwd}`, row.reason, row.rule)),
     reach && h("p.note", reach), h("div.acts", key("1", "Once", "go", yes("once")),
       reach && [key("2", "This session", "", yes("session")), key("3", "Always", "", yes("always"))],
       row.edits && key("e", "All edits", "", yes("edits")), key("n", "No", "no", no), reason)];

@@ -1,7 +1,8 @@
 // The page: the list of runs, the head of one, what is open, keys, and notes of the browser.
-import { $, $$, TONE, age, bar, count, draw, figure, h, money, pill, plain, s, seconds, sure, tabs } from "./words.js";
-import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isLive, isPast, isRun, itemsOf,
-  mayAct, onRows, rowsOf, step, stepIds, tables, ui } from "./rows.js";
+import { $, $$, act, age, bar, by, count, draw, figure, h, money, pill, plain, s, seconds, sure, tabs,
+  tone } from "./words.js";
+import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isListed, isLive, isPast, isRun,
+  itemsOf, mayAct, onRows, rowsOf, step, stepIds, tables, ui } from "./rows.js";
 import { dim, firstOf, fit, isNarrow, reveal, showGraph, showLegend } from "./graph.js";
 import { showChanges, showLog, showTimeline } from "./timeline.js";
 import { showStep, showTalk } from "./step.js";
@@ -15,18 +16,17 @@ const PANES = { runs: "Runs", run: "Plan", inbox: "Inbox", step: "Step" }, body 
 const KEYS = { "j k": "next, previous step", Enter: "open it", "g t c l": "graph, timeline, changes, log",
   w: "next thing that waits", "1 2 3 n": "answer it", "/": "find",
   "[ ]": "previous, next run", Space: "play", ", .": "one change back, on", Esc: "live, close", "?": "all keys" };
-const asked = new URLSearchParams(location.search).get("run");
 let hits = [], elsewhere = "", timers = {}, bell = null;
-const later = (name, ms, act) => (clearTimeout(timers[name]), (timers[name] = setTimeout(act, ms)));
+const later = (name, ms, does) => (clearTimeout(timers[name]), (timers[name] = setTimeout(does, ms)));
 
 function show(keys) {
   const [first] = listed();
-  if (first && !tables.board.has(ui.run) && ui.run !== asked) return openRun(first[0]);
+  if (first && !ui.run) return openRun(first[0]);
   const some = (...starts) => keys.has("all") || [...keys].some((key) => starts.some((one) => key.startsWith(one))),
     row = head();
   body.dataset.kind = row?.kind ?? "plan";
   if (some("board")) showRuns(), lookElsewhere();
-  if (some("head", "request:", row ? "head" : "board")) showHead(row);
+  if (some("head", "request:", "board")) showHead(row);
   if (some("board", "head", "request:", "answered:")) showInbox(), showClocks(), showTitle();
   if (row && row.kind !== "plan" && some("head", "entr", "agent:")) showTalk(keys);
   if (row?.kind !== "conversation") showPlan(keys, some);
@@ -54,7 +54,7 @@ function showPlan(keys, some) {
 const isAsking = (row) => row.live && row.requests > 0, rank = (row) => (isAsking(row) ? 0 : row.live ? 1 : 2);
 const listed = () => [...tables.board].filter(([id, row]) =>
   `${row.title} ${id} ${row.folder} ${row.status}`.toLowerCase().includes(ui.find))
-  .sort((a, b) => rank(a[1]) - rank(b[1]) || (b[1].started_at ?? 0) - (a[1].started_at ?? 0));
+  .sort(by((row) => -(row.started_at ?? 0))).sort(by(rank));
 
 function showRuns() {
   const all = listed(), groups = ["Waiting for you", "Running", "Earlier"].map((name, at) => [name,
@@ -67,8 +67,8 @@ function showRuns() {
 }
 
 function runOf([id, row]) {
-  const status = isAsking(row) ? pill("ask", `${row.requests} waiting`) : h("span." + (TONE[row.status] === "bad"
-    ? "bad" : ""), row.live && row.total ? `${row.done ?? 0}/${row.total}` : row.status);
+  const status = isAsking(row) ? pill("ask", `${row.requests} waiting`) : h("span." + tone(row.status), row.live
+    && row.total ? `${row.done ?? 0}/${row.total}` : row.status);
   return h("button.run", { "data-run": id, "data-key": id, "aria-current": id === ui.run },
     h("b", row.title || id), row.total && bar("segs", row.counts ?? {}, row.total),
     row.status === "lost" && h("span.why", row.reason), h("span.meta", status, h("span", { title: row.folder },
@@ -101,16 +101,16 @@ function find({ target }) {
 function showHead(row) {
   const box = $("#head"), asks = waiting().filter(([, one]) => (one.run ?? ui.run) === ui.run).length,
     isPlan = row?.kind === "plan";
-  if (!row) return draw(box, h("h1", !tables.board.size ? "No run yet" : tables.board.has(ui.run) ? "Reading the run"
+  if (!row) return draw(box, h("h1", !tables.board.size ? "No run yet" : isListed() ? "Reading the run"
     : "Choose a run"));
   const all = counts(), still = row.progress_at ? clock() - row.progress_at : 0, isActive = row.status === "active";
-  const status = isPast() ? "replay" : asks ? `${asks} waiting for you`
+  const status = isPast() ? "replay" : !isListed() ? "deleted: this is what it was" : asks ? `${asks} waiting for you`
     : (isActive ? "running" : row.status) + (row.reason ? ` (${row.reason})` : "");
   draw(box, h("div.top", h("button.menu", { onclick: () => drawer(!body.dataset.drawer) }, "Runs"),
     h("h1", row.title || row.id), isRun() && h("div.acts",
-    h("button.act", { onclick: () => command("pause") }, "Pause"),
+    act("Pause", () => command("pause")),
     sure("Stop", "Stop it?", () => command("cancel"), "no"))),
-      h("div.sub", pill(isPast() ? "" : asks ? "ask" : TONE[row.status], status),
+      h("div.sub", pill(isPast() ? "" : asks ? "ask" : tone(row.status), status),
     isLive() && !asks && isActive && still > SLOW && h("span." + (still > STUCK ? "amber" : ""),
       `last progress ${age(still)} ago`), isLive() && row.same_failure > 1 && h("span.bad",
       `the same failure ${row.same_failure} times`),
@@ -151,7 +151,7 @@ function curve(samples) {
   const d = samples.map(([time, tokens]) =>
     `${(((time - from) / length) * 118 + 1).toFixed(1)} ${(32 - (tokens / most) * 29).toFixed(1)}`).join("L");
   return s("svg.curve", { viewBox: "0 0 120 34", role: "img", "aria-label": "tokens over time" },
-    s("path.area", { d: `M${d}L119 34L1 34Z` }), s("path", { d: "M" + d }));
+    s("path.area", { d: `M${d}V34H1Z` }), s("path", { d: "M" + d }));
 }
 
 function openRun(id, stepId = "") {
@@ -202,7 +202,7 @@ function drawer(isOpen) {
 function showDock(asks = waiting().length) {
   draw($("#dock"), Object.entries(PANES).map(([name, label]) => h("button", { "data-pane": name,
     "aria-current": body.dataset.pane === name, onclick: () => pane(name) }, label, name === "inbox" && asks > 0
-    && h("span.badge", asks))));
+    && [" ", h("span.badge", asks)])));
 }
 
 function openTab(name) {
@@ -277,12 +277,12 @@ function key(event) {
     : isNarrow() ? pane("run") : target.blur());
   const find = () => (isNarrow() ? pane("runs") : innerWidth < 1120 && drawer(true), $("#find").focus()),
     enter = () => (target.closest("#dag g") ? follow(event) : (pane("step"), $("#step").focus()));
-  const tab = Object.keys(LABELS).find((name) => name[0] === pressed), act = tab ? () => openTab(tab)
+  const tab = Object.keys(LABELS).find((name) => name[0] === pressed), does = tab ? () => openTab(tab)
     : { j: () => byStep(1), k: () => byStep(-1), "[": () => byRun(-1), "]": () => byRun(1), ",": () => byChange(-1),
       ".": () => byChange(1), "?": showKeys, Escape: close, "/": find, " ": !onButton && play,
       w: () => (isNarrow() && pane("inbox"), focusNext()),
       Enter: (target.closest("#dag g") || (!onButton && ui.step)) && enter }[pressed];
-  if (act) event.preventDefault(), act();
+  if (does) event.preventDefault(), does();
 }
 
 function byStep(way) {
@@ -306,7 +306,7 @@ function showKeys() {
 function begin() {
   const query = new URLSearchParams(location.search);
   if (location.hash.length > 1) sessionStorage.setItem("vibe", location.hash.slice(1));
-  Object.assign(ui, { run: asked ?? "", step: query.get("step") ?? "" });
+  Object.assign(ui, { run: query.get("run") ?? "", step: query.get("step") ?? "" });
   onRows(show, (state, text) => Object.assign($("#conn"), { className: state, textContent: text }));
   pane(ui.step ? "step" : "run");
   openTab(Object.hasOwn(LABELS, query.get("tab")) ? query.get("tab") : "graph");

@@ -1,5 +1,5 @@
 // What happened, once more: the slider, and one change after the other.
-import { $, TONE, draw, h, s, seconds } from "./words.js";
+import { $, draw, h, s, seconds, tone } from "./words.js";
 import { changed, clock, changes, head, rowsOf, stepIds, ui } from "./rows.js";
 import { scale } from "./timeline.js";
 
@@ -24,15 +24,15 @@ function build(box) {
   const slider = h("input", { type: "range", min: 0, max: PLACES, "aria-label": "Time", oninput: () => (stop(),
     seek(+slider.value >= PLACES ? null : scale().time(slider.value / PLACES))) });
   box.replaceChildren(h("button.play", { onclick: play }, "Play"),
-    h("div.wrap", s("svg", { preserveAspectRatio: "none", viewBox: `0 0 ${PLACES} 26` }), slider), h("span.when"),
-    h("button.live.bare", { onclick: toLive }, "Live"));
+    h("div.wrap", s("svg", { "aria-hidden": true, preserveAspectRatio: "none", viewBox: `0 0 ${PLACES} 26` }), slider),
+    h("span.when"), h("button.live.bare", { onclick: toLive }, "Live"));
   return slider;
 }
 
 function showTicks(svg, map) {
   const ends = changes().filter(({ status }) => TICKED.includes(status));
   const all = [...ends, ...rowsOf("answered:").map(([, row]) => ({ ts: row.answered_at, status: "needs_decision" }))];
-  draw(svg, all.map(({ ts, status }) => s("rect." + TONE[status], { x: (map.place(ts) * PLACES).toFixed(1), y: 19,
+  draw(svg, all.map(({ ts, status }) => s("rect." + tone(status), { x: (map.place(ts) * PLACES).toFixed(1), y: 19,
     width: 2.4, height: 6 })));
 }
 

@@ -1,14 +1,19 @@
 // The rows as the server tells them, the stream that brings them, and what they were at an earlier time.
+import { by } from "./words.js";
+
 export const tables = { board: new Map(), run: new Map(), step: new Map() };
 export const ui = { run: "", step: "", tab: "graph", of: "transcript", find: "", at: null, control: false,
   fresh: new Set(), removed: new Set(), others: new Map() };
-let dirty = new Set(), isQueued = false, last = "", open = null, skew = 0, sorted = null, show = null, said = null;
+let dirty = new Set(), isQueued = false, last = "", open = null, skew = 0, sorted = null, show = null, said = null,
+  gone = "";
 
 export const clock = () => Date.now() / 1000 + skew;
 export const head = () => tables.run.get("head");
 export const isPast = () => ui.at != null;
 export const mayAct = () => ui.control && !isPast();
-export const isLive = () => !isPast() && !!head()?.live;
+/** Whether there still is what is shown: a run may be deleted meanwhile. */
+export const isListed = () => tables.board.has(ui.run);
+export const isLive = () => !isPast() && isListed() && !!head()?.live;
 export const isRun = () => isLive() && head().kind === "plan";
 export const onRows = (rows, state) => ([show, said] = [rows, state]);
 
@@ -25,13 +30,13 @@ export function changed(...keys) {
   requestAnimationFrame(now);
 }
 
-function merge({ table: name, whole, gone = [], set = {}, append = {} }) {
+function merge({ table: name, whole, gone: removed = [], set = {}, append = {} }) {
   const table = tables[name], isBegun = !whole && stepIds().length;
   const mark = (key) => dirty.add(name === "board" ? name : key);
   if (whole) table.clear();
   if (whole) dirty.add({ board: "board", run: "all", step: "entries" }[name]);
   const isPlanned = (key, row) => key.startsWith("step:") && !row?.order?.pattern;
-  for (const key of gone) {
+  for (const key of removed) {
     if (isPlanned(key, table.get(key))) ui.removed.add(key.slice(5));
     if (table.delete(key)) mark(key);
   }
@@ -48,7 +53,7 @@ function merge({ table: name, whole, gone = [], set = {}, append = {} }) {
     if (row) row.text = (row.text ?? "") + text;
     mark(key);
   }
-  if (whole || gone.length || Object.values(set).some((fields) => "n" in fields)) sorted = null;
+  if (whole || removed.length || Object.values(set).some((fields) => "n" in fields)) sorted = null;
 }
 
 /** Take one event whole: its id counts only once all its patches do. */
@@ -61,6 +66,7 @@ function frame(text) {
     ui.control = told.control;
   } else told?.forEach(merge);
   last = id ?? last;
+  if (gone && isListed()) gone = "", setTimeout(connect, 500);  // it was not known yet
   changed();
 }
 
@@ -70,7 +76,8 @@ const authorization = () => ({ Authorization: "Bearer " + (sessionStorage.getIte
 export async function connect() {
   disconnect();
   const mine = (open = new AbortController());
-  for (let tries = 0, gone = ""; open === mine; tries++) {
+  gone = "";
+  for (let tries = 0; open === mine; tries++) {
     let why = "reconnecting";
     try {
       const query = new URLSearchParams({ run: gone ? "" : ui.run, step: ui.step, after: last });
@@ -122,7 +129,7 @@ export async function command(type, fields = {}) {
 export const rowsOf = (prefix, table = tables.run) => [...table].filter(([key]) => key.startsWith(prefix))
   .map(([key, row]) => [key.slice(prefix.length), row]);
 function sort() {
-  const rows = rowsOf("step:").sort((a, b) => (a[1].n ?? 0) - (b[1].n ?? 0)), lists = new Map();
+  const rows = rowsOf("step:").sort(by((row) => row.n ?? 0)), lists = new Map();
   for (const [id, { order: { pattern = "" } = {} }] of rows) {
     if (!lists.get(pattern)?.push(id)) lists.set(pattern, [id]);
   }
@@ -155,11 +162,11 @@ export function step(id) {
   return { ...only(row, PLANNED), ...(isOver && only(row, FINAL)), history, checks, status, attempt, asks, items };
 }
 
+export const byAge = by((row) => row.asked_at);
 /** The requests that were open at the time looked at, oldest first. */
 export function requests() {
   const then = !isPast() ? [] : rowsOf("answered:").filter(([, row]) => ui.at < row.answered_at);
-  return [...rowsOf("request:"), ...then].filter(([, row]) => !isPast() || row.asked_at <= ui.at).sort((a,
-    b) => a[1].asked_at - b[1].asked_at);
+  return [...rowsOf("request:"), ...then].filter(([, row]) => !isPast() || row.asked_at <= ui.at).sort(byAge);
 }
 
 export function counts(list = isPast() && steps()) {
@@ -174,7 +181,7 @@ export function entries() {
   const at = ui.at ?? Infinity, isLater = (row) => row.kind === "call" && row.ts + (row.duration_s ?? 0) > at;
   return rowsOf("entry:", tables.step).filter(([, row]) => row.ts <= at)
     .map(([key, row]) => [key, isLater(row) ? { ...only(row, BEGUN), status: "running" } : row])
-    .sort((a, b) => a[1].ts - b[1].ts || a[1].n - b[1].n);
+    .sort(by((row) => row.n)).sort(by((row) => row.ts));
 }
 
 export function forget() {

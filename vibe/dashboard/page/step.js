@@ -1,5 +1,5 @@
 // The open step: how it stands, its transcript, its changes, its details; and the transcript of a conversation.
-import { $, $$, TONE, WORD, clockTime, count, cut, draw, figure, h, money, pill, seconds, sure, tabs, tick,
+import { $, $$, WORD, act, by, clockTime, count, cut, draw, figure, h, money, pill, seconds, sure, tabs, tick, tone,
   words } from "./words.js";
 import { ask, changed, command, entries, hasEnded, head, isLive, isPast, isRun, itemsOf, rowsOf, step, stepPath,
   tables, ui } from "./rows.js";
@@ -15,7 +15,8 @@ export function showStep(keys) {
   const box = $("#step"), row = ui.step && step(ui.step), isNew = box.dataset.step !== ui.step;
   if (!row) return box.replaceChildren(h("p.empty", "Choose a step to see what its agent reads, says and does.")),
     delete box.dataset.step;
-  if (isNew) box.replaceChildren(h("header.hd"), h("div.tabs", { role: "tablist" }), h("div.body", { tabindex: 0 }),
+  if (isNew) box.replaceChildren(h("header.hd"), h("div.tabs", { role: "tablist",
+    "aria-label": "How to show the step" }), h("div.body", { tabindex: 0 }),
     sayForm((text) => command("steer", { step_id: ui.step, text })));
   box.dataset.step = ui.step;
   const list = entries(), body = $(".body", box), isOther = isNew || body.dataset.of !== ui.of;
@@ -34,39 +35,38 @@ export function showStep(keys) {
 
 function showHead(box, row, list) {
   const output = new Map(list.filter(([, one]) => one.purpose === "verify").map(([, one]) => [one.command, one.text]));
-  const act = (action) => () => command("step_act", { step_id: ui.step, action }),
-    over = hasEnded(row), { pattern } = row.order ?? {};
-  const acts = isRun() && h("span.acts", over && row.status !== "completed" && h("button.act",
-    { onclick: act("retry") }, "Retry"), (!over || row.status === "failed") && sure("Skip", "Skip it?",
-    act("skip")),
-    row.status === "in_progress" && sure("Cancel", "Cancel it?", act("cancel")));
+  const does = (action) => () => command("step_act", { step_id: ui.step, action }),
+    over = hasEnded(row), isBad = over && row.status !== "completed", { pattern } = row.order ?? {};
+  const acts = isRun() && h("span.acts", isBad && act("Retry", does("retry")), (!over || row.status === "failed")
+    && sure("Skip", "Skip it?", does("skip")),
+    row.status === "in_progress" && sure("Cancel", "Cancel it?", does("cancel")));
   const said = { passed: "green", failed: "red", none: "not run yet" };
   const checks = (row.checks ?? []).map(([name, status, runs, took, same, , why]) => h("details.check",
     { "data-key": name }, h("summary", tick(status), h("code", { title: name }, name),
     h("span", words(said[status] ?? status, runs > 1 && `run ${runs}`, same > 1 && `the same failure ${same} times`,
       took && seconds(took)))), h("pre", output.get(name) || why || NONE)));
-  draw(box, h("div.row", pill(TONE[statusOf(row)], statusWords(row)), h("span", row.mode),
+  draw(box, h("div.row", pill(tone(statusOf(row)), statusWords(row)), h("span", row.mode),
     row.worker && h("span", `on ${row.worker}`),
     row.attempt > 1 && h("span", `attempt ${row.attempt}`),
     pattern && h("button.link", { "data-open": pattern }, `one of ${pattern}`), acts),
     h("h2", row.title || ui.step),
-    row.status === "in_progress" && row.doing && h("p.doing", row.doing), over && row.status !== "completed"
-      && h("p.why", row.reason), checks.length > 0 && h("div.proof", checks));
+    row.status === "in_progress" && row.doing && h("p.doing", row.doing),
+    isBad && h("p.why", row.reason), checks.length > 0 && h("div.proof", checks));
 }
 
 function showTabs(box, row, list) {
   const calls = list.filter(([, one]) => one.kind === "call" && one.purpose !== "verify").length;
   const number = (text) => text && h("span.n", text);
-  draw(box, tabs({ transcript: row.items ? ["Items", number(itemsOf(ui.step).length)] : ["Transcript",
+  draw(box, tabs({ transcript: row.items ? ["Items ", number(itemsOf(ui.step).length)] : ["Transcript ",
     calls > 0 && number(count(calls, "call"))],
-    changes: ["Changes", number(row.files?.length)], details: "Details" }, ui.of, (name) => ((ui.of = name),
+    changes: ["Changes ", number(row.files?.length)], details: "Details" }, ui.of, (name) => ((ui.of = name),
     changed("tab"))));
 }
 
 /** The steps made for a list: those that failed, those at work, and of the rest so many at a time. */
 function showItems(box) {
-  const rank = (row) => (row.status === "failed" ? 0 : ["now", "ask"].includes(TONE[statusOf(row)]) ? 1 : 2);
-  const all = itemsOf(ui.step).map((id) => [id, step(id)]).sort((a, b) => rank(a[1]) - rank(b[1]));
+  const rank = (row) => (row.status === "failed" ? 0 : ["now", "ask"].includes(tone(statusOf(row))) ? 1 : 2);
+  const all = itemsOf(ui.step).map((id) => [id, step(id)]).sort(by(rank));
   const first = all.filter(([, row]) => rank(row) < 2).length, pages = +(box.dataset.pages ?? 1);
   const some = all.slice(0, first + PAGE * pages), more = () => ((box.dataset.pages = pages + 1), changed("tab"));
   draw(box, some.map(([id, row]) => lineOf(id, row.title, row)), some.length < all.length
@@ -84,7 +84,7 @@ function sayForm(say) {
     text.readOnly = false;
   };
   text.onkeydown = (event) => event.key === "Enter" && !event.shiftKey && go(event);
-  return h("form.say-form", { onsubmit: go }, text, h("button.act.go", { onclick: go }, "Send"));
+  return h("form.say-form", { onsubmit: go }, text, act("Send", go, "go"));
 }
 
 /** Show a transcript: only entries that changed are made anew; who was at its end stays there. */
@@ -153,7 +153,7 @@ function showDetails(box, row) {
 export function showTalk(keys) {
   const box = $("#talk"), row = head(), isNew = box.dataset.run !== ui.run, isBusy = row.status === "active";
   if (isNew) box.replaceChildren(h("div.body", { tabindex: 0 }),
-    h("div.acts", h("button.act", { onclick: () => command("interrupt") }, "Interrupt")),
+    h("div.acts", act("Interrupt", () => command("interrupt"))),
     sayForm((text) => command(head()?.status === "active" ? "steer" : "prompt", { text })));
   box.dataset.run = ui.run;
   $(".acts", box).hidden = !isLive() || !isBusy;

@@ -1,5 +1,5 @@
 // Steps over time, with idle time folded; the log of what was said; and which files were changed.
-import { $, WORD, clockTime, cut, draw, given, h, seconds, tick } from "./words.js";
+import { $, WORD, by, clockTime, cut, draw, given, h, seconds, tick } from "./words.js";
 import { changed, clock, changes, head, rowsOf, step, steps, ui } from "./rows.js";
 
 const ROW = 30, SPARE = 6, IDLE = 0.1, FOLDED = 0.02;
@@ -20,7 +20,7 @@ function gapsOf(from, to) {
 
 /** From time to a place between 0 and 1, and back; idle time is but a mark. */
 export function scale() {
-  const from = head()?.started_at ?? clock(), to = Math.max(from + 1, head()?.ended_at ?? clock());
+  const from = head()?.started_at ?? clock(), to = Math.max(from + 0.01, head()?.ended_at ?? clock());
   const key = JSON.stringify([ui.run, Math.floor(to), head()?.counts]);
   if (known.key === key) return known.map;
   const gaps = gapsOf(from, to), busy = to - from - gaps.reduce((sum, [a, b]) => sum + b - a, 0),
@@ -49,7 +49,7 @@ const placed = (element, left, width) => {
 
 export function showTimeline() {
   const box = $("#timeline"), map = scale(), first = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
-  const rows = steps().filter(([, row]) => row.history?.length).sort((a, b) => a[1].history[0][0] - b[1].history[0][0]);
+  const rows = steps().filter(([, row]) => row.history?.length).sort(by((row) => row.history[0][0]));
   box.onscroll = () => changed("timeline");
   const asked = [...rowsOf("answered:"), ...rowsOf("request:")].map(([, row]) => row);
   const lines = rows.slice(first, first + Math.ceil(box.clientHeight / ROW) + 2 * SPARE).map(([id, row], at) => {
@@ -72,8 +72,7 @@ function bars(row, map, asked) {
   const part = (kind, start, stop, title) => placed(h("i." + kind, { title: `${title}, ${seconds(stop - start)}` }),
     map.place(start), map.place(stop) - map.place(start));
   const ready = Math.max(map.from, ...(row.depends_on ?? []).map((id) => step(id)?.history?.at(-1)?.[0] ?? 0));
-  const start = history.find(([, status]) => status === "in_progress")?.[0],
-    began = history.find(([, status]) => WORD[status] !== "to do")?.[0] ?? last;
+  const start = history.find(([, status]) => status === "in_progress")?.[0] ?? (row.waits && until);
   return [start - ready > 0.5 && part("slot", ready, start, "waited for a slot or files"),
     history.map(([time, status, attempt], at) => {
     const [stop, next] = history[at + 1] ?? [until, "in_progress"];
@@ -85,15 +84,11 @@ function bars(row, map, asked) {
   (row.checks ?? []).flatMap(([name, status, , , , at, , red]) => [...red.map((one) => [one, "failed"]),
     ...(status === "failed" ? [] : [[at, status]])].map(([time, how]) => time != null && time <= until
       && placed(h("b." + how, { title: `${name}: ${how}` }), map.place(time)))),
-  row.duration_s != null && label(seconds(row.duration_s), map.place(start - ready > 0.5 ? ready : began),
-    map.place(last))];
+  row.duration_s != null && label(seconds(row.duration_s), map.place(last))];
 }
 
-/** How long it took: after the bar, before one that ends at the edge, on one that fills the row. */
-function label(text, left, right) {
-  if (right < 0.92) return placed(h("em", text), right);
-  return left > 0.1 ? placed(h("em.before", text), left) : placed(h("em.before.inside", text), 0.99);
-}
+/** How long it took: after the bar, on one that ends at the edge. */
+const label = (text, right) => (right < 0.92 ? placed(h("em", text), right) : placed(h("em.inside", text), 0.99));
 
 export function showLog() {
   const answers = rowsOf("answered:").map(([id, row]) => [id, { kind: "answer", ts: row.answered_at, step: row.step,
@@ -102,8 +97,8 @@ export function showLog() {
     || status === "skipped")
     .map(([ts, status]) => [id + ts, { kind: status, ts, step: id, text: [WORD[status],
       reason].filter(Boolean).join(": ") }]));
-  const all = [...rowsOf("note:"), ...answers, ...ends].filter(([, row]) => ui.at == null || row.ts <= ui.at).sort((a,
-    b) => (b[1].ts ?? 0) - (a[1].ts ?? 0));
+  const all = [...rowsOf("note:"), ...answers, ...ends].filter(([, row]) => ui.at == null || row.ts <= ui.at)
+    .sort(by((row) => -(row.ts ?? 0)));
   const some = all.filter(([, row]) => Object.keys(chosen).every((name) => !chosen[name]
     || row[name] === chosen[name])).slice(0, 500);
   const pick = (name) => h("select", { "aria-label": name, "data-key": name, onchange: ({ target }) => {

@@ -64,7 +64,10 @@ function become(old, fresh) {
 export const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 export const count = (number, one) => `${number} ${one}${number === 1 ? "" : "s"}`;
 export const clockTime = (ts) => new Date(ts * 1000).toLocaleTimeString([], { hour12: false });
-export const words = (...parts) => parts.filter(Boolean).join(" · ");
+const joined = (sign) => (...parts) => parts.filter(Boolean).join(sign);
+export const words = joined(" · "), list = joined(", ");
+/** An order of pairs by a figure of their second, such as rows with their ids. */
+export const by = (of) => ([, a], [, b]) => of(a) - of(b);
 export const figure = (n) => (n == null ? "–" : n < 1e3 ? String(Math.round(n))
   : n < 1e6 ? (n / 1e3).toFixed(n < 1e4 ? 1 : 0) + "k" : (n / 1e6).toFixed(2) + "M");
 export const money = (x) => (x == null ? "–" : x > 0 && x < 0.01 ? "<$0.01" : "$" + x.toFixed(2));
@@ -79,10 +82,11 @@ export const age = (x) => (x < 60 ? "now" : seconds(x).replace(/^(\d+):.*/, "$1 
 
 const TONES = { done: "completed passed ok", bad: "failed error denied lost", now: "in_progress running writing active",
   ask: "needs_decision paused" };
-export const TONE = Object.fromEntries(Object.entries(TONES).flatMap(([tone, all]) =>
+const TONE = Object.fromEntries(Object.entries(TONES).flatMap(([tone, all]) =>
   all.split(" ").map((status) => [status, tone])));
+export const tone = (status) => TONE[status] ?? "";
 const MARKS = { done: "✓", bad: "✗", ask: "?", skipped: "–", cancelled: "×" };
-export const mark = (status) => MARKS[TONE[status] ?? status] ?? "";
+export const mark = (status) => MARKS[tone(status) || status] ?? "";
 export const WORD = { completed: "done", in_progress: "running", needs_decision: "asks you", failed: "failed",
   skipped: "skipped", cancelled: "cancelled", pending: "to do", blocked: "to do" };
 export const ORDER = Object.keys(WORD).slice(0, 7);
@@ -91,8 +95,9 @@ export const ORDER = Object.keys(WORD).slice(0, 7);
 export const inWords = (counts, names = ORDER) => names.filter((one) => counts[one]).map((one) => [one,
   `${counts[one]} ${WORD[one]}`]);
 
-export const tick = (status) => h("span.tick." + (TONE[status] ?? ""), { "aria-hidden": true }, mark(status));
-export const pill = (tone, text) => h("span.pill." + (tone ?? ""), text);
+export const tick = (status) => h("span.tick." + tone(status), { role: "img",
+  "aria-label": WORD[status] ?? status }, mark(status));
+export const pill = (tone, text) => h("span.pill." + tone, text);
 export function bar(kind, counts, total) {
   const said = inWords(counts);
   return h("div." + kind, { role: "img", "aria-label": said.map((one) => one[1]).join(", ") || "to do" },
@@ -109,15 +114,15 @@ export const tabs = (all, chosen, choose, ofIds) => Object.entries(all).map(([na
     onclick: () => choose(name) }, label));
 
 /** An answer as a row has it, in words. */
-export const given = ({ answer, by }) => [answer === true ? "yes" : answer === false ? "no"
-  : [answer ?? "not answered"].flat(2).join(", "),
-  by && `by ${by}`].filter(Boolean).join(", ");
+export const given = ({ answer, by }) => list(answer === true ? "yes" : answer === false ? "no"
+  : [answer ?? "not answered"].flat(2).join(", "), by && `by ${by}`);
 
-/** A button that asks once more before it does what can't be undone. */
-export const sure = (label, again, act, kind = "") => h(`button.act.${kind}`, { onclick: ({ target: button }) => {
+/** A button that asks something of a run; `sure`: it asks once more before it does what can't be undone. */
+export const act = (label, onclick, kind = "") => h(`button.act.${kind}`, { onclick }, label);
+export const sure = (label, again, does, kind) => act(label, ({ target: button }) => {
   const was = button.dataset.keep;
   button.dataset.keep = was ? "" : "1";
   button.textContent = was ? label : again;
-  if (was) act();
+  if (was) does();
   else setTimeout(() => Object.assign(button, { textContent: label }).dataset.keep && delete button.dataset.keep, 4000);
-} }, label);
+}, kind);
