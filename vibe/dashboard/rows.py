@@ -278,7 +278,8 @@ class RunTables:
         Raises:
             RefusedError: it has none of that id.
         """
-        step = None if self._plan is None else self._plan.steps.get(step_id)
+        plan = self._plan
+        step = None if plan is None else plan.steps.get(step_id)
         if step is None:
             raise RefusedError(404, "unknown", f"there is no step {step_id[:100]!r} in this run")
         return step
