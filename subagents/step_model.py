@@ -204,7 +204,7 @@ class Step(StepSettings):
 
     def rung(self, attempt: int) -> Self:
         """Return the step as that attempt does it: with the one model whose turn it is."""
-        models = self.models
+        models = self.models if isinstance(self.model, list) else ()
         return self.model_copy(update={"model": models[min(attempt, len(models)) - 1]}) if len(models) > 1 else self
 
     @cached_property

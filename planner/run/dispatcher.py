@@ -140,7 +140,8 @@ class Dispatcher:
                     self._timers.run
                 )  # first, so that an early command or a spent budget comes first
                 self._begin()
-                control.attach(self._on_request)
+                # Served from the run's own task group: what goes wrong there is the run's error, not the asker's.
+                control.attach(lambda request: self._timers.after(0.0, lambda: self._serve(request)))
         except ExceptionGroup as group:
             raise innermost(group) from group
         finally:
@@ -366,10 +367,6 @@ class Dispatcher:
         self._take(c.AttemptSaved(step_id))
 
     # --- commands from outside --------------------------------------------------------------------------------
-
-    def _on_request(self, request: Request) -> None:
-        # Served from the run's own task group: what goes wrong there is the run's error, not the asker's.
-        self._timers.after(0.0, lambda: self._serve(request))
 
     def _serve(self, request: Request) -> None:
         command = request.command

@@ -22,7 +22,7 @@ from planner.run.watchdog import Clock, Sleep, Timer, Watchdog, steady_time
 from planner.state.commands import AttemptEnded
 from planner.state.lists import list_ended, output_of
 from planner.state.schedule import schedule_of
-from planner.state.state import State, StepState
+from planner.state.state import WORDS, State, StepState
 from planner.store.store import PlanStore
 from subagents.agent.steering import Steering
 from subagents.executor import (
@@ -147,15 +147,15 @@ class StepRunner:
 
     def _input(self, step_id: str) -> StepInput:
         """Return what a dependency came to; one that failed says why."""
-        step = self._state.steps[step_id]
+        state, step = self._state, self._state.steps[step_id]
         result, told = step.said, step.status is not StepStatus.COMPLETED
         has_file = self._options.write_results and step.result is not None
         return StepInput(
-            step_id=step.id,
+            step_id=step_id,
             title=step.outline.title,
-            status=step.status.value,
+            status=WORDS[step.status],
             summary=result.summary or (result.detail if told else ""),
-            output=output_of(self._state, schedule_of(self._state).steps, step_id),
+            output=output_of(state, schedule_of(state).steps, step_id) if step_id in state.unfolded else result.output,
             files_changed=result.files_changed,
             result_file=str(self._store.folder.result_file(step_id)) if has_file else None,
         )
@@ -216,7 +216,7 @@ class StepRunner:
 def _before(run: StepRun, step: StepState) -> str:
     """Return what the attempt by the model before came to, for the next model; blank: there was none."""
     last = step.attempts[-1] if step.attempts else None
-    if len(run.step.models) < 2 or last is None or last.number != run.attempt - 1:
+    if last is None or last.number != run.attempt - 1 or len(run.step.models) < 2:
         return ""
     came = last.result
     said = [f"It ended {came.outcome.value}, reason {came.reason or 'unknown'}. {came.detail}".rstrip()]

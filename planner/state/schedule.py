@@ -6,7 +6,7 @@ all, plus a heap operation for each start.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import Enum
 from heapq import heappop, heappush, heapreplace
@@ -277,7 +277,8 @@ class Schedule:
             self.ready.discard(step_id)
             self.to_skip.pop(step_id, None)
             self.to_ask.pop(step_id, None)
-            self._settle_lists(state, step)
+            if self._items or self.due:
+                self._settle_lists(state, step)
             freed = self.readiness.settle(step_id, status, waived=step.waived)
             if freed:
                 self.look(state, freed)
@@ -424,7 +425,7 @@ class ReadyQueue:
         self.ranks: Mapping[str, int] = {step_id: rank for rank, step_id in enumerate(self._ids)}
         """Each step's place in the order, 0 first."""
         self._claims = {**claims, **{one: (*claims[one], _gate(each)) for one, each in (lists or {}).items()}}
-        self._groups: dict[Claim, _Group] = {}
+        self._groups: defaultdict[Claim, _Group] = defaultdict(_Group)
         self._buckets: dict[Glob, list[tuple[int, Claim]]] = {}
         self._open: list[tuple[int, Glob]] = []
         self._parked: deque[int] = deque(maxlen=MOST_PARKED)
@@ -435,7 +436,7 @@ class ReadyQueue:
     def push(self, step_id: str) -> None:
         """Let a step wait for its start."""
         rank, claim = self.ranks[step_id], self._claims[step_id]
-        group = self._groups.setdefault(claim, _Group())
+        group = self._groups[claim]
         heappush(group.ranks, rank)
         if group.ranks[0] == rank:
             self._enter(rank, claim, group.place)

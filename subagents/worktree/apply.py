@@ -63,7 +63,10 @@ def index_lock(git_dir: Path, scratch: Path) -> Generator[None]:
     deadline = time.monotonic() + PATIENCE_SECONDS
     try:
         draft.write_bytes(OURS)
-        while not _linked(draft, path):  # it is never there without its text, so that it can be told whose it is
+        while True:
+            with suppress(FileExistsError):
+                os.link(draft, path)  # it is never there without its text, so that it can be told whose it is
+                break
             drop_own_index_lock(git_dir)
             if time.monotonic() > deadline:
                 raise MergeRefusedError(f"{str(path)!r} is held by a git command: end it, or remove the file")
@@ -74,14 +77,6 @@ def index_lock(git_dir: Path, scratch: Path) -> Generator[None]:
         yield
     finally:
         drop_own_index_lock(git_dir)
-
-
-def _linked(draft: Path, path: Path) -> bool:
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        return False
-    return True
 
 
 def drop_own_index_lock(git_dir: Path) -> None:
@@ -103,6 +98,7 @@ class WorkingTree:
         self._repository = repository
         self._git = repository.git
         self._stored_as: dict[str, str] = {}
+        self._hidden: frozenset[str] = frozenset()
 
     def due(self, changes: Sequence[Change]) -> list[Change]:
         """The changes still to be made.
@@ -113,6 +109,9 @@ class WorkingTree:
         goes = {change.path for change in changes if change.new_mode == ABSENT}
         unsure = [change for change in changes if not self._is_before(change, goes) and not self._is_after(change)]
         self._ask([change.path for change in unsure])
+        if unsure:  # what a sparse checkout keeps out of the folder is as the index has it
+            listed = self._git("ls-files", "-z", "-t", "--", ":/").items
+            self._hidden = frozenset(item[2:] for item in listed if item.startswith("S "))
         stale = [change.path for change in unsure if not self._is_before(change, goes) and not self._is_after(change)]
         if stale:
             raise StaleTreeError(stale)
@@ -154,7 +153,7 @@ class WorkingTree:
         file = self._repository.top / path
         found = _stat(file) if self._is_reachable(path, frozenset()) else None
         if mode == ABSENT or found is None or stat.S_ISDIR(found.st_mode):
-            return mode == ABSENT and found is None
+            return found is None and (mode == ABSENT or (not exactly and path in self._hidden))
         if stat.S_ISLNK(found.st_mode) != (mode == LINK):
             return False
         if exactly and (mode == EXECUTABLE) != bool(found.st_mode & stat.S_IXUSR) and mode != LINK:
@@ -170,7 +169,8 @@ class WorkingTree:
         top = self._repository.top
         plain = [path for path in paths if (top / path).is_file() and not (top / path).is_symlink()]
         listed = [path for path in plain if "\n" not in path and '"' not in path]
-        asked = self._git.ask("hash-object", "--stdin-paths", stdin=_lines(listed)) if listed else None
+        lines = b"".join(os.fsencode(path) + b"\n" for path in listed)
+        asked = self._git.ask("hash-object", "--stdin-paths", stdin=lines) if listed else None
         if asked is not None and asked.code == 0:
             self._stored_as.update(zip(listed, asked.text.splitlines(), strict=True))
 
@@ -179,10 +179,6 @@ class WorkingTree:
         digest.update(b"blob %d\0" % len(data))
         digest.update(data)
         return digest.hexdigest()
-
-
-def _lines(paths: Sequence[str]) -> bytes:
-    return b"".join(os.fsencode(path) + b"\n" for path in paths)
 
 
 def _stat(path: Path) -> os.stat_result | None:

@@ -71,10 +71,7 @@ LOCK_POLL_SECONDS = 0.005
 MOST_TRIES = 2
 """The most times a subagent is set to one conflict: again if marks are left or the step's checks fail."""
 
-LEFT_OUT = (
-    "{files} had uncommitted changes where step {step} changed it: the step's changes there are in your working tree, "
-    "but in no commit"
-)
+LEFT_OUT = "step {step} met uncommitted changes of yours: its changes of {files} are in your tree, but in no commit"
 
 LEFT_UNREAD = "step {step} starts without your changes of {files}, which can't be read"
 

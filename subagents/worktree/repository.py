@@ -264,9 +264,14 @@ class Repository(Struct, frozen=True, kw_only=True):
         return self.git("commit-tree", tree, *words, "-F", "-", stdin=message.encode()).text
 
     def update_index(self, index: Path, changes: Sequence[Change]) -> None:
-        """Put the new entries of ``changes`` into an index file; what goes, goes first, to make room."""
-        ordered = sorted(changes, key=lambda change: change.new_mode != ABSENT)
-        lines = (b"%s %s\t%s\0" % (c.new_mode.encode(), c.new.encode(), os.fsencode(c.path)) for c in ordered)
+        """Put the new entries of ``changes`` into an index file.
+
+        All paths are taken out first: to make room, and since git 2.39 may else add a file of a sparse index beside the
+        folder that stands for it.
+        """
+        lines = [b"0 %s\t%s\0" % (c.old.encode(), os.fsencode(c.path)) for c in changes]
+        come = (c for c in changes if c.new_mode != ABSENT)
+        lines += [b"%s %s\t%s\0" % (c.new_mode.encode(), c.new.encode(), os.fsencode(c.path)) for c in come]
         self.git("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
 
     def is_ancestor(self, older: str, newer: str) -> bool:
@@ -437,7 +442,8 @@ def parse_status(items: Sequence[str]) -> RepositoryState:
                 dirty.append(path)
                 if rest[0] != ".":
                     staged.add(path)
-    return RepositoryState(head=head, ref=ref, staged=frozenset(staged), dirty=tuple(dirty), unmerged=unmerged)
+    changed = tuple(dict.fromkeys(dirty))  # staged for deletion and still there, a file is listed twice
+    return RepositoryState(head=head, ref=ref, staged=frozenset(staged), dirty=changed, unmerged=unmerged)
 
 
 def _change(raw: str, path: str) -> Change:

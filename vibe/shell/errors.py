@@ -14,6 +14,6 @@ from vibe.system.errors import VibeError
 class CommandStartError(VibeError):
     """A command could not be started at all."""
 
-    def __init__(self, cwd: Path, problem: str, advice: str = "check that the folder exists") -> None:
-        super().__init__(f"can't start a command in {str(cwd)!r}: {problem}; {advice}")
+    def __init__(self, cwd: Path, problem: str, advice: str = "") -> None:
+        super().__init__(f"can't start a command in {str(cwd)!r}: {'; '.join(filter(None, (problem, advice)))}")
         self.cwd, self.problem = cwd, problem

@@ -42,4 +42,4 @@ def test_a_command_that_can_not_be_started_is_no_tool_s_error() -> None:
     error = CommandStartError(Path("/gone"), "no such folder")
 
     assert not isinstance(error, ToolError)
-    assert str(error) == "can't start a command in '/gone': no such folder; check that the folder exists"
+    assert str(error) == "can't start a command in '/gone': no such folder"

@@ -362,7 +362,7 @@ class RunningCommand:
             process = await start(order, theirs, report)
         except (OSError, ValueError) as error:
             _close(*ours, report)
-            problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            problem = getattr(error, "strerror", "") or str(error)
             raise CommandStartError(order.cwd, problem) from error
         except BaseException:
             _close(*ours, report)

@@ -144,6 +144,22 @@ async def test_a_sparse_checkout_of_the_users_leaves_nothing_out_of_a_worktree(r
     assert (rig.read("keep/e.txt"), rig.status()) == ("changed\n", [])
 
 
+@pytest.mark.parametrize("index", [(), ("--sparse-index",)], ids=["full index", "sparse index"])
+async def test_work_outside_of_a_sparse_checkout_is_merged(rig: Rig, index: tuple[str, ...]) -> None:
+    git(rig.root, "sparse-checkout", "set", *index, "keep")
+    work = "echo more >> dir/sub/d.txt; echo new > dir/sub/new.txt; rm dir/c.txt"
+
+    async with rig.executor(EditingExecutor({"s0": shell(work)})) as executor:
+        outcome = await run_step(executor, 0)
+
+    assert outcome is Outcome.COMPLETED
+    assert git(rig.root, "show", "HEAD:dir/sub/d.txt").endswith("more\n")
+    assert "dir/c.txt" not in git(rig.root, "ls-files")
+    assert (rig.read("dir/sub/new.txt"), rig.status()) == ("new\n", [])
+    git(rig.root, "sparse-checkout", "disable")
+    assert (rig.read("dir/sub/d.txt").endswith("more\n"), rig.status()) == (True, [])
+
+
 async def test_what_git_knows_of_a_worktree_leads_to_the_repository_itself(rig: Rig) -> None:
     links: list[str] = []
 

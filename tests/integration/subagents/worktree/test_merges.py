@@ -147,7 +147,7 @@ async def test_lines_beside_the_users_are_changed_in_the_working_tree_alone_and_
     assert rig.status() == ["MM a.txt" if staged else " M a.txt"]
     assert git(rig.root, "diff", "--name-only", head.strip(), "HEAD").split() == ["b.txt"]
     warnings = [event.message for event in rig.sink.events if isinstance(event, WarningEvent)]
-    assert [warning for warning in warnings if "'a.txt' had uncommitted changes" in warning]
+    assert [warning for warning in warnings if "its changes of 'a.txt' are in your tree" in warning]
 
 
 async def test_work_of_shared_steps_that_is_not_committed_is_the_base_and_stays_uncommitted(rig: Rig) -> None:

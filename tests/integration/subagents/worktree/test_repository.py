@@ -46,6 +46,7 @@ CASES = {
     "staged": Case(does="echo 1 > c; git add c", says="--allow-dirty"),
     "new": Case(does="for n in 1 2 3 4 5 6 7; do echo > n$n; done", says="'n5' and 2 more"),
     "deleted": Case(does="rm b", says="('b')"),
+    "deleted in the index": Case(does="git rm -q --cached b", says="('b')"),
     "a partial clone": Case(does=PARTIAL, folder="../part", says="a partial clone without 1 files"),
     "a partial clone by a path": Case(
         does=f"{PARTIAL}; git -C ../part config remote.origin.url $PWD", folder="../part", says="git fetch --refetch"
