@@ -47,7 +47,7 @@ class PlanControl:
         self.requested = False
         """True if steps are to stop at the end of the current turn; it can't be taken back within a run."""
         self._early: deque[Request] | None = deque()
-        self._deliver: Callable[[Request], None] | None = None
+        self._deliver: Callable[[Request], object] | None = None
         self._served: list[Request] = []
         self._thread = 0
         self._loop: anyio.lowlevel.EventLoopToken | None = None
@@ -69,7 +69,7 @@ class PlanControl:
             except anyio.RunFinishedError:
                 request.answer(TOO_LATE)  # the loop that ran the plan is gone, and the plan with it
 
-    def attach(self, deliver: Callable[[Request], None]) -> None:
+    def attach(self, deliver: Callable[[Request], object]) -> None:
         """Hand every command to ``deliver`` from now on, in the thread of the calling task's event loop."""
         self._thread = threading.get_ident()
         self._loop = anyio.lowlevel.current_token()
