@@ -34,6 +34,7 @@ WORDS = re.compile(r'<text class="(\w+)" x="(\S+)" y="(\S+)" textLength="\S+">([
 CELL_WIDTH = 12.2
 SCREEN = '<g transform="translate(9, 41)" clip-path="url(#clip-terminal)">\n'
 LOOKS = re.compile(r"\.(r\d+) (\{[^}]*\})\n")
+MATRIX = '<g class="matrix">'
 CLASSES = re.compile(r'class="(r\d+)"')
 
 
@@ -71,8 +72,9 @@ def picture_of(app: App[None]) -> str:
     drawn = drawn.replace("Fira Code, monospace", FONTS).replace("&#160;", BLANKS)
     cells = list(CELLS.finditer(drawn))
     words = "\n".join(_words(drawn))
-    head, _, rest = drawn.partition(cells[0][0])
-    frame = rest[rest.index('<g class="matrix">') :].partition("<text")[0]
+    whole = drawn[drawn.index(MATRIX) :]  # where all have the terminal's own colour behind them there are no cells
+    head = drawn.partition(cells[0][0] if cells else MATRIX)[0]
+    frame = whole.partition("<text")[0]
     lines = [*head.splitlines(), *_backgrounds(cells), *frame.splitlines(), words, "</g>", "</g>", "</svg>"]
     return "".join(f"{line.strip(' ')}\n" for line in lines if line.strip(" "))
 
@@ -126,8 +128,9 @@ def _backgrounds(cells: Iterable[re.Match[str]]) -> Iterator[str]:
     sizes = Counter[str]()
     for fill, _, start, end in runs:
         sizes[fill] += round(end - start)
-    ground = sizes.most_common(1)[0][0]
-    yield f'<rect fill="{ground}" width="100%" height="100%"/>'
+    ground = next((each for each, _ in sizes.most_common(1)), "")
+    if ground:
+        yield f'<rect fill="{ground}" width="100%" height="100%"/>'
     for fill, y, start, end in runs:
         if fill != ground:
             yield (

@@ -109,7 +109,7 @@ def _list(state: PickState, cols: int, room: int) -> list[Line]:
     shown = [
         _row(row, cols, is_marked=first + number == state.marked)
         for number, row in enumerate(state.rows[first : first + room])
-    ]
+    ] or [fit([("  nothing fits: Ctrl+U shows all" if state.query else "  none here", "muted")], cols)]
     return [*shown, *([[(" " * cols, "")]] * (room - len(shown)))]
 
 

@@ -132,10 +132,6 @@ def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:
 
 def _trouble(event: e.Event) -> str:
     """Warnings, and errors that no step's end tells of."""
-    match event:
-        case e.WarningEvent(code=code) if code not in SUMMARISED | PASSING:
-            return trouble(event)
-        case e.ErrorEvent(subagent_step_id=None):
-            return trouble(event)
-        case _:
-            return ""
+    if isinstance(event, e.WarningEvent):
+        return "" if event.code in SUMMARISED | PASSING else trouble(event)
+    return trouble(event) if isinstance(event, e.ErrorEvent) and event.subagent_step_id is None else ""

@@ -186,7 +186,17 @@ def says_more(request: ApprovalRequestEvent) -> bool:
     """Return whether the summary says something that neither a diff nor the arguments say."""
     shown = {value for value in request.arguments.values() if isinstance(value, str)}
     said = {form for value in shown for form in (value, f"{request.tool} {value}", f"{request.tool}: {value}")}
-    return bool(request.summary) and not request.diff and request.summary not in said
+    return bool(request.summary) and not diff_of(request) and request.summary not in said
+
+
+def diff_of(request: ApprovalRequestEvent) -> str:
+    """Return what a call would change in files; of a new one, that is all of its text."""
+    display, text = request.preview, request.arguments.get("content")
+    if request.diff or not isinstance(display, DiffDisplay) or not isinstance(text, str):
+        return request.diff
+    from vibe.core.tools.edits import file_diff  # noqa: PLC0415  behind the first frame
+
+    return file_diff(display.files[0].path, None, text, whole=True).text
 
 
 def without_gaps(text: str) -> list[str]:

@@ -229,9 +229,9 @@ def _inner(facts: StartFacts, now: float, room: int, marked: int | None) -> Iter
         yield from _wrapped(_keys(known[marked]), room)
 
 
-def _choice(choice: StartChoice, room: int, *, is_marked: bool) -> Line:
-    lead: Line = [("▸ ", "bold accent") if is_marked else ("  ", "")]
-    return _beside([*lead, *choice.title], [[(choice.fact, "muted")], [(choice.short, "muted")]], room)
+def _choice(choice: StartChoice, room: int, *lead: Piece, is_marked: bool) -> Line:
+    left = [*lead, ("▸ ", "bold accent") if is_marked else ("  ", ""), *choice.title]
+    return _beside(left, [[(choice.fact, "muted")], [(choice.short, "muted")]], room)
 
 
 def _paused(facts: StartFacts, now: float, room: int, marked: int | None) -> Iterator[Line]:
@@ -247,8 +247,7 @@ def _paused(facts: StartFacts, now: float, room: int, marked: int | None) -> Ite
             yield fit([edge, *known[0].title], room)
     else:
         for place, choice in enumerate(known):
-            lead = [edge, ("Paused plan  ", "bold warn"), ("▸ " if place == marked else "  ", "bold accent")]
-            yield _beside([*lead, *choice.title], [[(choice.fact, "muted")], [(choice.short, "muted")]], room)
+            yield _choice(choice, room, edge, ("Paused plan  ", "bold warn"), is_marked=place == marked)
     if marked is not None:
         keys = PAUSED_KEYS[len(known) == 1 :]
         parts: list[Line] = [[(key, "bold warn"), (f" {meaning}", "muted")] for key, meaning in keys]

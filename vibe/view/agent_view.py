@@ -694,9 +694,10 @@ class AgentView(Struct, kw_only=True, eq=False):
         """Its model is asked, or has answered."""
         self.is_asking = isinstance(event, e.ModelStartedEvent)
         if isinstance(event, e.ModelStartedEvent):
-            self.model, self.context_tokens, self.context_limit = event.model, event.context_tokens, event.context_limit
+            self.model = event.model
             self.asked_at, self.first_byte_at, self.last_byte_at, self.streamed = event.ts, None, None, 0
             if event.purpose == "turn":
+                self.context_tokens, self.context_limit = event.context_tokens, event.context_limit
                 self.does(waiting(self))
 
     def _streams(self, text: str, ts: float) -> None:

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from ipc import events as e
 from ipc.events import OWN_ANSWERS
 from planner.state.state import State
+from vibe.system.plain_text import plain_line
 from vibe.view.agent_view import (
     CHECK,
     HOST_TOOL,
@@ -45,6 +46,8 @@ SUMMARISED: Final = frozenset({"start", "journal.torn"})
 """Codes of warnings that the summary at the end of a plan tells; a conversation, which has none, at once."""
 CLEARED, REWOUND = "conversation.cleared", "conversation.rewound"
 """Names of the notes that stand where a conversation began anew; their ``message_index`` is the first that is gone."""
+ANEW = "new conversation; the old one is under /resume"
+"""The note of one that was cleared."""
 ENDED = "prompt.ended"
 """Name of the note on the time, the tokens and the cost of an answer."""
 COMPACTED = "compact.end"
@@ -319,7 +322,8 @@ def _model(view: View, _: RunView, event: e.ModelStartedEvent | e.ModelEndedEven
 def _talking(view: View, event: _OfConversation) -> AgentView:
     """The agent of a conversation, under whatever session id that goes on."""
     if event.subagent_id is None and event.conversation_id:
-        known = view.aliases.setdefault(event.conversation_id, _own_id(view, event))
+        first = event.conversation_id if event.conversation_id in view.agents else _own_id(view, event)
+        known = view.aliases.setdefault(event.conversation_id, first)
         if event.session_id not in view.agents:
             view.aliases[event.session_id] = known
     agent = _agent(view, event)
@@ -351,13 +355,15 @@ def _configured(view: View, _: RunView, event: e.ConversationConfiguredEvent) ->
 
 def _anew(view: View, _: RunView, event: _New) -> Changed:
     agent = _talking(view, event)
-    agent.todo = ()
+    agent.todo, agent.context_tokens = (), None
     if isinstance(event, e.ConversationClearedEvent):
         agent.transcript.forget_all()
         agent.changed.clear()
-        text, code, index = "new conversation; the old one is under /resume", CLEARED, 0
+        text, code, index = ANEW, CLEARED, 0
     else:
-        text, code, index = _rewound(agent, event), REWOUND, event.message_index
+        told = (entry for entry in agent.entries.values() if entry.kind == "user")
+        prompt = next((entry.text for entry in told if entry.message_index == event.message_index), "")
+        text, code, index = back_to(prompt, len(event.files)), REWOUND, event.message_index
         agent.transcript.take_back(event.message_index)
         for path in event.files:
             agent.changed.pop(path, None)
@@ -366,13 +372,10 @@ def _anew(view: View, _: RunView, event: _New) -> Changed:
     return (*keys, (*agent.key, "entries"))
 
 
-def _rewound(agent: AgentView, event: e.ConversationRewoundEvent) -> str:
-    """A sentence on how far back a conversation went, and what came back with it."""
-    told = (entry for entry in agent.entries.values() if entry.kind == "user")
-    text = next((entry.text for entry in told if entry.message_index == event.message_index), "")
-    words = " ".join(text[: 2 * MOST_NAMED].split())
+def back_to(prompt: str, count: int) -> str:
+    """A sentence on the prompt that a conversation went back to before, and how many files came back with it."""
+    words = plain_line(prompt[: 2 * MOST_NAMED])
     named = words if len(words) <= MOST_NAMED else f"{words[: MOST_NAMED - 1]}…"
-    count = len(event.files)
     files = f" · {count} file{'s' if count > 1 else ''} restored" if count else ""
     return (f'back to before "{named}"' if named else "back to an earlier prompt") + files
 

@@ -12,7 +12,7 @@ from ipc.events import Event
 from vibe.view import agent_view, view
 from vibe.view.agent_view import AgentView, CallView
 from vibe.view.plain import look
-from vibe.view.view import View, apply, lose
+from vibe.view.view import ANEW, View, apply, lose
 
 WHO: dict[str, Any] = {"subagent_id": "agent"}
 CALL = e.ToolCallEvent(tool_call_id="c", tool="bash", arguments={"command": "ls"}, summary="bash ls", **WHO)
@@ -204,6 +204,22 @@ def test_a_conversation_stays_one_under_other_session_ids_and_is_cleared_and_tak
         "new conversation; the old one is under /resume",
         "d",
     ]
+
+
+def test_one_that_is_cleared_before_its_first_prompt_stays_the_one_that_was_begun() -> None:
+    begun = e.SessionStartedEvent(workspace="/", model="m", agent="default", session_id="one")
+    cleared = e.ConversationClearedEvent(conversation_id="one", new_session_id="two", session_id="two")
+    seen = view_of(begun, cleared, e.UserMessageEvent(text="hi", session_id="two"))
+    assert [[entry.text for entry in agent.entries.values()] for agent in seen.agents.values()] == [[ANEW, "hi"]]
+    assert list(seen.agents) == ["one"]
+
+
+def test_the_context_of_one_that_goes_back_is_not_known_until_its_model_is_called_again() -> None:
+    used = e.ModelStartedEvent(message_id="1", model="m", context_tokens=9, context_limit=90, session_id="one")
+    cleared = e.ConversationClearedEvent(conversation_id="one", new_session_id="two", session_id="one")
+    summary = structs.replace(used, message_id="2", purpose="compact", context_tokens=1)
+    assert view_of(used, summary).agents["one"].context_tokens == 9
+    assert view_of(used, cleared).agents["one"].context_tokens is None
 
 
 def test_what_a_summary_stands_in_for_is_not_taken_back_with_what_came_after_it() -> None:

@@ -271,6 +271,8 @@ class VibeApp(App[None]):
             is_text = isinstance(event, Paste) or event.is_printable
             is_text = is_text and isinstance(self.focused, TextArea | Input)
             if is_text or not self._passed_text:
+                if isinstance(event, Paste) or event.key != self._pressed[0]:
+                    self._pressed = ("", 0.0)  # what is pressed twice has nothing between
                 await super().on_event(self._keys.popleft())
             self._passed_text = is_text
             if not is_text and (self.focused or self.screen).post_message(self.Passed()):
@@ -425,9 +427,8 @@ class VibeApp(App[None]):
         if isinstance(self.screen, picker_screen.PickerScreen):
             self.screen.action_leave()
             return
-        chat = self.controller.chat
         tables = {"app.": self.BINDINGS, "": self.chat_screen.BINDINGS, "chat": ChatLog.OF_ENTRY}
-        picker = picker_screen.overview_of(what, () if chat is None else chat.about.commands, tables)
+        picker = picker_screen.overview_of(what, self.controller.commands(), tables)
         self.push_screen(picker_screen.PickerScreen(picker), self._take)
 
     def _take(self, line: str | None) -> None:

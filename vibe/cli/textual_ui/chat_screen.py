@@ -26,6 +26,7 @@ from vibe.cli.textual_ui.overview.summaries import SidePanel, has_overview
 from vibe.cli.textual_ui.overview.ticker import Ticker, is_busy, is_live, planner
 from vibe.cli.textual_ui.overview.working_line import WorkingLine
 from vibe.cli.textual_ui.panels.bottom_panel import BottomPanel
+from vibe.cli.textual_ui.panels.panel_frame import TINY
 from vibe.cli.textual_ui.panels.plan_panels import PlanPanel
 from vibe.cli.textual_ui.panels.proposal_panel import ProposalPanel
 from vibe.cli.textual_ui.panels.request_queue import Awaited, RequestQueue
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from vibe.view.agent_view import Key as ViewKey
     from vibe.view.view import View
 
-LOW = 8
-"""Rows of the screen below which a panel takes all of them."""
 HIGH = 16
 """Rows from which on there is an empty one above and below the line a person types in, and before what is docked."""
 WIDE = 150
@@ -98,12 +97,14 @@ class ChatScreen(LowestScreen):
     ChatScreen #chat { width: 1fr; }
     ChatScreen SidePanel { display: none; }
     ChatScreen SidePanel.shown { display: block; }
-    ChatScreen.low.asking Ticker, ChatScreen.low.asking WorkingLine { display: none; }
+    ChatScreen.low.asking Ticker, ChatScreen.low.asking #chat > * { display: none; }
+    ChatScreen.low.asking #chat > BottomPanel { display: block; }
+    ChatScreen.low.asking PanelFrame { max-height: 100vh; }
     ChatScreen.high ChatLog, ChatScreen.high WorkingLine { margin-bottom: 1; }
     ChatScreen.high PromptInput > Horizontal { padding: 1; }
     """
 
-    VERTICAL_BREAKPOINTS = [(0, "low"), (LOW, "middling"), (HIGH, "high")]  # noqa: RUF012  as Textual has it
+    VERTICAL_BREAKPOINTS = [(0, "low"), (TINY, "middling"), (HIGH, "high")]  # noqa: RUF012  as Textual has it
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+t", "look('overview')", "Overview", show=False),
         Binding("tab", "mark(0)", "Complete, else mark an entry of the chat", show=False),
@@ -187,6 +188,7 @@ class ChatScreen(LowestScreen):
         self.store.add(self._bottom.present)
         self.watch(self.log_view, "scroll_y", self.ticker.refresher.wish, init=False)
         self.start.begin(self._first_facts(self._env.cwd, is_new=True))
+        self.prompt.complete_with(commands=self._controller.commands, root=self._env.cwd)
         self.prompt.focus()
         self.call_after_refresh(self.is_drawn.set)
 
@@ -209,18 +211,12 @@ class ChatScreen(LowestScreen):
             # Enter pressed while the terminal was still a line-by-line one comes as Ctrl+J.
             self._controller.submit(self.prompt.text)
             self.prompt.clear()
-            self.call_after_refresh(self._clear_if_blank)
 
     @on(ScreenResume)
     def _come_back(self) -> None:
         """Have the keys come to a panel again, whatever was opened over it."""
         if self.has_class("asking"):
             self._bottom.focus()
-
-    def _clear_if_blank(self) -> None:
-        """Take away a newline that came with an early Enter."""
-        if not self.prompt.text.strip():
-            self.prompt.clear()
 
     @on(Resize)
     def _fit(self, event: Resize) -> None:
@@ -265,10 +261,7 @@ class ChatScreen(LowestScreen):
         for text, status in self._said_early:
             self.presenter.say(text, status)
         self._said_early.clear()
-        self.prompt.complete_with(
-            commands=lambda: chat.about.commands,
-            root=about.folder,
-        )
+        self.prompt.complete_with(commands=self._controller.commands, root=about.folder)
         self._controller.opened(chat, prompt)
 
     def rested(self, *, is_planning: bool) -> None:
@@ -367,18 +360,16 @@ class ChatScreen(LowestScreen):
 
     def _open_agents(self, tile_id: str = "") -> None:
         """Show all agents over the chat, or what those of one tile said and did."""
-        from vibe.cli.textual_ui.screens.agent_screens import (  # noqa: PLC0415  behind the first frame
-            AgentDesk,
-            FleetScreen,
-            TranscriptScreen,
-        )
+        from vibe.cli.textual_ui.screens import agent_screens  # noqa: PLC0415  behind the first frame
 
         chat = self._controller.chat
         if chat is not None and app_of(self).screen is self:  # else one was just opened
-            desk = AgentDesk(store=self.store, chat=chat, requests=self.requests, read=self._read, clock=self._clock)
-            opened = TranscriptScreen(desk, tile_id) if tile_id else FleetScreen(desk)
+            desk = agent_screens.AgentDesk(
+                store=self.store, chat=chat, requests=self.requests, read=self._read, clock=self._clock
+            )
+            screen = agent_screens.TranscriptScreen(desk, tile_id) if tile_id else agent_screens.FleetScreen(desk)
             # all that is told there is in the chat, too
-            app_of(self).push_screen(opened, lambda _: app_of(self).clear_notifications())
+            app_of(self).push_screen(screen, lambda _: app_of(self).clear_notifications())
 
     @on(DescendantFocus)
     def _tell_keys(self) -> None:

@@ -20,6 +20,7 @@ from vibe.cli.textual_ui.screens.review_screen import review_changes
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
 from vibe.front.picker import Picker, PickRow
 from vibe.front.slash.command import SlashCommand, Talk, Typed
+from vibe.front.slash.table import ON_SCREEN
 from vibe.front.slash.wording import too_much
 from vibe.system.errors import ConfigError, UsageError
 
@@ -45,24 +46,18 @@ SAMPLE: list[Line] = [
 def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
     """Return the commands that show something on a screen, by name."""
     app = app_of(stage)
-    rows = (
-        ("attach", "SOURCE", "save this conversation and show a run of another process", partial(_attach, stage)),
-        ("find", "WORDS", "search the chat upwards; repeat for the next match", partial(_find, stage)),
-        (
-            "review",
-            "[ID|chat]",
-            "read what this chat or a plan changed: comment, give files back",
-            partial(_review, app, {}),
-        ),
-        ("setup", "", "set up provider, key, model and theme again", partial(_set_up, stage)),
-    )
-    found = {
-        name: SlashCommand(name=name, usage=usage, about=about, handler=handler) for name, usage, about, handler in rows
+    handlers = {
+        "attach": partial(_attach, stage),
+        "find": partial(_find, stage),
+        "review": partial(_review, app, {}),
+        "setup": partial(_set_up, stage),
+        "theme": partial(_theme, app),
     }
-    about, theme = "choose a theme, or switch to one", partial(_theme, app)
-    picker = partial(_theme_picker, app)
-    found["theme"] = SlashCommand(name="theme", usage="[NAME]", about=about, handler=theme, picker=picker)
-    return found
+    pickers = {"theme": partial(_theme_picker, app)}
+    return {
+        name: SlashCommand(name=name, usage=usage, about=about, handler=handlers[name], picker=pickers.get(name))
+        for name, (usage, about) in ON_SCREEN.items()
+    }
 
 
 async def picked(stage: ChatScreen, picker: Picker) -> str | None:

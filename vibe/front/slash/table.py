@@ -61,6 +61,20 @@ WORDS = MappingProxyType({
     "exit": ("conversation", "", "save the conversation and quit"),
 })
 """The module that carries out each, its arguments and its description. Those of plans but ``plan`` are short forms."""
+ON_SCREEN = MappingProxyType({
+    "attach": ("SOURCE", "save this conversation and show a run of another process"),
+    "find": ("WORDS", "search the chat upwards; repeat for the next match"),
+    "review": ("[ID|chat]", "read what this chat or a plan changed: comment, give files back"),
+    "setup": ("", "set up provider, key, model and theme again"),
+    "theme": ("[NAME]", "choose a theme, or switch to one"),
+})
+"""The arguments and descriptions of those that only a screen has."""
+
+
+def of_screen() -> list[tuple[str, str, str]]:
+    """The commands of a screen before a conversation brings its own: name, arguments and description."""
+    ours = {**{name: words[1:] for name, words in WORDS.items()}, **ON_SCREEN}
+    return [(name, usage, about) for name, (usage, about) in ours.items()]
 
 
 class SlashTable(Mapping[str, SlashCommand]):

@@ -19,6 +19,7 @@ from vibe.core.session.folder import read_meta
 from vibe.front.review import ReviewDraft
 from vibe.front.slash.table import SlashTable
 from vibe.system.errors import UsageError, VibeError
+from vibe.view.view import ANEW
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -92,7 +93,7 @@ async def test_the_conversation_is_cleared_taken_back_and_gone_on_with(rig: Rig)
         assert await talk.do("/rewind") == "1) prompt 1\n2) prompt 2"
         assert await talk.do("/rewind 2") == 'back to before "prompt 2"'
         assert talk.suggested == "prompt 2"
-        assert "is kept" in await talk.do("/clear")
+        assert await talk.do("/clear") == ANEW
         assert first[:8] in await talk.do("/resume")
         assert talk.conversation.session.title == ""
         await talk.do(f"/resume {first[:8]}")
@@ -111,7 +112,7 @@ async def test_a_session_gets_the_title_it_is_given(rig: Rig) -> None:
     async with talking(rig, "one") as talk:
         assert await talk.do("/rename  The long \t way ") == "the session is called: The long way"
         assert "The long way" in await talk.do("/status")
-        assert await talk.do("/resume") == "", "it is no other session"
+        assert await talk.do("/resume") == "no other conversation is saved for this folder"
         meta = await to_thread.run_sync(read_meta, talk.conversation.session.folder.path)
 
     assert meta.title == "The long way"
@@ -408,7 +409,7 @@ async def test_the_way_back_is_shown_before_it_is_gone(rig: Rig) -> None:
 async def test_what_is_shown_is_what_goes_back(rig: Rig) -> None:
     async with changing(rig) as talk:
         told = await talk.do("/rewind 2")
-        assert told.splitlines()[-1] == 'back to before "change a" · 2 files restored'
+        assert told.splitlines()[0] == 'back to before "change a" · 2 files restored'
         assert (len(talk.conversation.messages), talk.suggested) == (2, "change a")
 
     assert (rig.folder / "a.txt").read_text() == "one\ntwo\n"
@@ -438,8 +439,8 @@ async def test_files_are_undone_prompt_by_prompt_and_the_agent_is_told(rig: Rig)
         notices = [message.content for message in talk.conversation.messages[before:]]
         assert (await talk.picker("rewind")).rows(0)[0].title == "thanks", "a notice is no prompt"
 
-    assert first == 'deleted b.txt\nback to before "add b" · 1 file restored · the chat goes on'
-    assert second == 'restored a.txt\nback to before "change a" · 1 file restored · the chat goes on'
+    assert first == 'back to before "add b" · 1 file restored · the chat goes on\ndeleted b.txt'
+    assert second == 'back to before "change a" · 1 file restored · the chat goes on\nrestored a.txt'
     assert [notice.rpartition(": ")[2] for notice in notices] == ["b.txt", "a.txt"]
 
 

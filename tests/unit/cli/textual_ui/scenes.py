@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -128,7 +129,14 @@ class Stage:
         """Wait until no widget puts off what it is to draw any more, and every panel takes keys."""
         await self.until(lambda: not any(panel.asleep for panel in self.app.screen.query(PanelFrame)))
         await self.pilot.pause(PUT_OFF)
-        await self.settle()
+        await self.until(lambda: not self._puts_off)
+
+    @property
+    def _puts_off(self) -> bool:
+        """A widget waits for the time at which it may draw again: the longer, the slower the machine draws."""
+        nodes = chain([self.app], *(screen.walk_children(with_self=True) for screen in self.app.screen_stack))
+        timers = chain.from_iterable(cast("Any", node)._timers for node in nodes)
+        return any(getattr(getattr(each._callback, "__self__", None), "_soon", None) is each for each in timers)
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait until something holds."""

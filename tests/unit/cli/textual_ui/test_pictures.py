@@ -19,6 +19,7 @@ WORDS = HERE / "words"
 """What the main screens say, for who reviews a change of words."""
 DARK, LIGHT = "textual-dark", "textual-light"
 SIZES = {"small": (80, 24), "usual": (120, 36), "large": (200, 60)}
+TINY = (20, 5)
 MAIN = {
     "chat": scenes.talk,
     "completion": scenes.completion,
@@ -60,6 +61,13 @@ OTHERS = {
     "chat-unfolded-large": Scene(scenes.talk_unfolded, SIZES["large"]),
     "chat-16-colours-large": Scene(scenes.talk_unfolded, SIZES["large"], "16-colours"),
     "chat-without-colours-small": Scene(scenes.talk, SIZES["small"], is_coloured=False),
+    "failed-step-16-colours-usual": Scene(scenes.failed, SIZES["usual"], "16-colours"),
+    "fleet-asking-16-colours-small": Scene(scenes.fleet_asking, SIZES["small"], "16-colours"),
+    "proposed-plan-16-colours-usual": Scene(scenes.proposal, SIZES["usual"], "16-colours"),
+    "permission-edit-tiny": Scene(scenes.approval_of_edit, TINY),
+    "question-tiny": Scene(scenes.question, TINY),
+    "question-16-colours-small": Scene(scenes.question, SIZES["small"], "16-colours"),
+    "running-plan-tiny": Scene(scenes.running, TINY, is_coloured=False),
     "completion-file-light-small": Scene(scenes.completion_of_file, SIZES["small"], LIGHT),
     "leaving-usual": Scene(scenes.leaving, SIZES["usual"]),
     "paused-plan-small": Scene(scenes.paused, SIZES["small"]),

@@ -10,6 +10,7 @@ from msgspec import Struct
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStore
 from vibe.front.slash.command import user_command
+from vibe.front.slash.table import of_screen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,6 +102,10 @@ class AppController:
     @property
     def _queued(self) -> tuple[QueuedLine, ...]:
         return self._store.screen.queued
+
+    def commands(self) -> Sequence[tuple[str, str, str]]:
+        """Return the slash commands, as ``ChatAbout`` has them: those of the chat, once there is one."""
+        return of_screen() if self.chat is None else self.chat.about.commands
 
     def opened(self, chat: Chat, prompt: str) -> None:
         """Go on with a conversation: first its prompt, then what was typed meanwhile."""

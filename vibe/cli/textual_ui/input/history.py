@@ -80,14 +80,8 @@ class HistoryWalk:
     def search(self, words: str, most: int) -> list[str]:
         """Prompts with all of the words, the newest first, each once; the case of letters does not matter."""
         wanted = words.lower().split()
-        found: dict[str, None] = {}
-        for entry in reversed(self._entries):
-            if len(found) == most:
-                break
-            lowered = entry.lower()
-            if all(word in lowered for word in wanted):
-                found[entry] = None
-        return list(found)
+        found = (entry for entry in reversed(self._entries) if all(map(entry.lower().__contains__, wanted)))
+        return list(dict.fromkeys(found))[:most]
 
     def go(self, by: int, shown: str) -> str | None:
         """The prompt that is older by so many than the shown one, or newer, at last the draft; None: there is none."""
@@ -100,12 +94,6 @@ class HistoryWalk:
 
 
 def _entries(lines: Iterable[bytes]) -> Iterator[str]:
-    entry: list[str] = []
-    for line in lines:
-        if line.startswith(b"+"):
-            entry.append(line[1:].decode(errors="replace").removesuffix("\n"))
-        elif entry:
-            yield "\n".join(entry)
-            entry = []
-    if entry:
-        yield "\n".join(entry)
+    for is_entry, kept in groupby(lines, lambda line: line.startswith(b"+")):
+        if is_entry:
+            yield "\n".join(line[1:].decode(errors="replace").removesuffix("\n") for line in kept)

@@ -75,8 +75,9 @@ class PromptArea(TextArea):
             self._edited()
 
     def action_newline(self) -> None:
-        """Begin another line."""
-        self.replace("\n", *self.selection, maintain_selection_offset=False)
+        """Begin another line; not the first of all, as an early Enter comes as Ctrl+J, too."""
+        if self.text.strip():
+            self.replace("\n", *self.selection, maintain_selection_offset=False)
 
     def action_delete_left(self) -> None:
         """Delete what is selected, or a whole character as a person sees it: an emoji may be several."""

@@ -27,10 +27,11 @@ from vibe.view.view import View
 
 SLIM = 40
 """Columns of the screen below which this line names no keys."""
-ROOMY = 100
+ROOMY = 120
 """Columns from which on it names those that count everywhere."""
-KEYS = "Shift+Tab mode · Ctrl+P commands"
-AGENTS_KEY, OVERVIEW_KEY = "F2 agents", "Ctrl+T overview"
+FIRST_KEY = "Ctrl+P commands"
+KEYS = f"Shift+Tab mode · {FIRST_KEY} · F1 help"
+AGENTS_KEY = "F2 agents"
 PLANNER = "planner"
 """The agent of runs that write a plan."""
 SPARED_FIRST = ("thinking", "cost", "tokens", "agent", "context")
@@ -129,7 +130,7 @@ class Ticker(Widget):
         if is_live(self._view.plan):
             return AGENTS_KEY
         if width < ROOMY:
-            return OVERVIEW_KEY
+            return FIRST_KEY
         return "" if self._view.requests else KEYS
 
 

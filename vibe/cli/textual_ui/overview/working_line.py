@@ -53,11 +53,9 @@ class WorkingLine(Widget):
 
 def work_in(view: View, agent_id: str) -> CurrentWork | None:
     """Return what is at work in a chat; None: nothing is, or all waits for the person."""
-    agent = view.agents.get(agent_id) or view.main
-    if agent is not None and agent.plan_id is None and is_busy(agent):
-        work = work_of(agent)
-        if work is not None:
-            return work
-    writer = planner(view)
-    work = None if writer is None or not is_busy(writer) else work_of(writer)
+    agent, writer = view.agents.get(agent_id) or view.main, planner(view)
+    work = work_of(agent) if agent is not None and agent.plan_id is None and is_busy(agent) else None
+    if work is not None or writer is None or not is_busy(writer):
+        return work
+    work = work_of(writer)
     return None if work is None else replace(work, words=f"planning · {work.words}", goes_back=False)

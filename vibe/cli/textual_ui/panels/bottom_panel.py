@@ -266,12 +266,10 @@ class BottomPanel(Vertical):
         self._focus(wanted)
 
     def _wake(self) -> None:
-        if self.guard.is_typing:
-            return
-        if self._waking is not None:
+        if self._waking is not None and not self.guard.is_typing:
             self._waking.stop()
             self._waking = None
-        self._settle()
+            self._settle()
 
     def _focus(self, wanted: Widget) -> None:
         if isinstance(wanted, PanelFrame):
@@ -280,7 +278,5 @@ class BottomPanel(Vertical):
         before, self._focus_before = self._focus_before, None
         if before is not None and before.is_attached and before.focusable:
             before.focus()
-            return
-        found = next((each for each in (wanted, *wanted.query("*")) if each.focusable), None)
-        if found is not None:
-            found.focus()
+        else:
+            wanted.focus()

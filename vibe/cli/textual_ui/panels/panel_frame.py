@@ -250,6 +250,8 @@ NARROW: Final = 40
 """Cells below which keys are told in fewer words."""
 LOW: Final = 12
 """Rows of the screen below which the foot scrolls with the lines."""
+TINY: Final = 8
+"""Rows below which the panel has all of them."""
 ROOMY: Final = 30
 """Rows from which on there is an empty one between the parts."""
 LEFT_ALONE: Final = frozenset({"tab", "shift+tab"})
@@ -441,6 +443,7 @@ class PanelFrame(Vertical):
     @on(events.Resize)
     def _fit(self) -> None:
         self.set_class(self.is_low, "-low")
+        self.set_class(self.screen.size.height < TINY, "-tiny")
         self.redraw()
 
     def _watch_place(self) -> None:
@@ -523,9 +526,9 @@ class PanelFrame(Vertical):
         if self.is_beside and self.screen.focused not in (self._view, self._words):
             keys = [("Tab", "choose") if "Enter" in key else (key, meaning) for key, meaning in keys]
         below = self._view.rows_below
-        if below:
+        if below and not self.has_class("-tiny"):
             keys.append(("PgDn", f"{below} more line{'s' if below != 1 else ''}"))
-        elif self._view.scroll_offset.y:
+        elif self._view.scroll_offset.y and not self.has_class("-tiny"):
             keys.append(("PgUp", "above"))
         width = self._keys.content_size.width
         text = _told_keys(keys, width, " " * (1 if self.is_narrow else 3), f"bold {self.COLOUR}")

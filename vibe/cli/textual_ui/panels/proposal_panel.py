@@ -86,22 +86,16 @@ class ProposalPanel(PanelFrame):
 
     def lines(self) -> Sequence[Line]:
         """Return the page that is open."""
-        from vibe.cli.textual_ui.panels.proposal_lines import (  # noqa: PLC0415  behind the first frame
-            ShownProposal,
-            commands_page,
-            first_choice,
-            plan_page,
-            step_page,
-        )
+        from vibe.cli.textual_ui.panels import proposal_lines as pages  # noqa: PLC0415  behind the first frame
 
-        self._chosen = self._chosen or first_choice(self.event, self._group)
-        shown = ShownProposal(event=self.event, before=self._before, chosen=self._chosen, group=self._group)
+        self._chosen = self._chosen or pages.first_choice(self.event, self._group)
+        shown = pages.ShownProposal(event=self.event, before=self._before, chosen=self._chosen, group=self._group)
         if self._page is Page.COMMANDS:
-            return commands_page(shown)
+            return pages.commands_page(shown)
         if self._page is Page.STEP:
-            return step_page(shown)
+            return pages.step_page(shown)
         cols, rows = self._room
-        lines, self._places = plan_page(shown, cols, rows, self._wished)
+        lines, self._places = pages.plan_page(shown, cols, rows, self._wished)
         return lines
 
     def keys(self) -> Sequence[tuple[str, str]]:

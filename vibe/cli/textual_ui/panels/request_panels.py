@@ -24,6 +24,7 @@ from vibe.front.request_text import (
     choosing_of,
     choosing_of_question,
     covered,
+    diff_of,
     foot_of,
     head_of,
     meant,
@@ -104,8 +105,8 @@ class ApprovalPanel(RequestPanel):
         """Return the answers."""
         event = self._event
         told = offered(covers=bool(event.covers), edits=event.edits)
-        if self.is_narrow:
-            return [(each.key, each.word) for each in told]
+        if self.is_narrow:  # yes and no are in sight, whatever else is not
+            return [(each.key, each.word) for each in sorted(told, key=lambda each: each.key not in "yn")]
         beside = f": {self._beside}" if self._beside else ""
         more = {"s": beside, "n": "…"}
         return [(each.key, each.says + more.get(each.key, "")) for each in told]
@@ -142,13 +143,15 @@ def _call(event: ApprovalRequestEvent) -> Iterator[Line]:
     """Yield what the head does not say of a call."""
     if says_more(event):
         yield Line(text=visible(event.summary), style="bold", indent=2)
-    shown = shown_arguments(event)
+    shown, diff = shown_arguments(event), diff_of(event)
+    if diff:
+        shown.pop("content", None)
     if not shown and isinstance(event.preview, CommandDisplay):
         shown = {"command": event.preview.command}
     for name, text in shown.items():
         yield from _argument(name, text)
-    if event.diff:
-        rows = [visible(row.expandtabs(4)) for row in event.diff.removesuffix("\n").split("\n")]
+    if diff:
+        rows = [visible(row.expandtabs(4)) for row in diff.removesuffix("\n").split("\n")]
         for block in diff_blocks("\n".join(rows)):
             look = block.look.rpartition("--")[2]
             yield Line(text=block.content, lead=block.first, look=look, hangs=True, words=False)
@@ -221,11 +224,11 @@ class OptionChooser:
         self.cursor = number - 1
         return True
 
-    def lines(self) -> list[Line]:
-        """Return a line for each option."""
+    def lines(self, *, short: bool = False) -> list[Line]:
+        """Return a line for each option, if it is to be ``short`` without what is said of it."""
         marks = self.choosing.default if not self.choosing.several else ()
         options = [
-            (visible(option.label) + "*" * (position in marks), visible(option.description))
+            (visible(option.label) + "*" * (position in marks), "" if short else visible(option.description))
             for position, option in enumerate(self.choosing.options)
         ]
         column = max([cell_len(label) for label, about in options if about] or [0])
@@ -272,12 +275,14 @@ class ChoicePanel(RequestPanel):
 
     def lines(self) -> Sequence[Line]:
         """Return who asks, the question and its options."""
-        return [*self.asked(), *self.chooser.lines(), *self._gap()]
+        return [*self.asked(), *self.chooser.lines(short=self.has_class("-tiny") and self.is_narrow), *self._gap()]
 
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return the ways to choose."""
         choosing = self.chooser.choosing
         numbers = (f"1-{min(9, self.chooser.count)}", "pick" if choosing.several else self.VERB)
+        if self.has_class("-tiny") and self.is_narrow and not choosing.typed:
+            return [numbers]
         enter = ("Enter", "done") if choosing.several else ("↑↓ Enter", "choose")
         return [*([] if choosing.typed else [numbers]), enter, ("Esc", choosing.declines)]
 

@@ -317,8 +317,10 @@ class ChatPresenter:
         self._log.prepend((), more=self.has_older)
 
     def say(self, text: str, status: str) -> None:
-        """Put a sentence of ours behind what is shown; ``status`` is that of a note."""
-        self._log.append(LogEntry("note", text, status=status))
+        """Put a sentence of ours behind what is shown, unless it is there; ``status`` is that of a note."""
+        before = [(entry.kind, entry.text) for entry in self._log.entries[-1:]]
+        if status != "note" or before != [("note", text)]:
+            self._log.append(LogEntry("note", text, status=status))
 
     def tell_answers(self, answers: Sequence[tuple[str, str]], by: str, at: float) -> None:
         """Put questions and their answers behind what is shown, with who gave these and when (in unix seconds)."""

@@ -317,8 +317,8 @@ def _state(tile: Tile, agent: AgentView | None, now: float, width: int) -> tuple
     return first, spread(said, context, width)
 
 
-NOBODY: Final = "no agents yet: a plan's, or those that the chat's agent starts, are shown here"
-NONE_SUCH: Final = "none of them is so now"
+NOBODY: Final = "no agents yet: /plan GOAL has several work"
+NONE_SUCH: Final = "none now: f shows others"
 
 
 PANEL_LEAST: Final = 4
@@ -549,9 +549,10 @@ class FleetScreen(AgentScreen):
         self._touched.clear()
         self.head.update(drawn(fleet.fleet_head(self.view, every, now, width, self._filter)), layout=False)
         asks = [("Tab", "what waits for you")] if self.view.requests and self._panel is None else []
-        keys = [("↑↓←→", "choose"), ("Enter", "open"), *asks, *actions(tile)] if tile is not None else []
-        nothing = [("", NONE_SUCH if every else NOBODY)] if tile is None else []
-        self.keys.update(drawn(key_line([*keys, ("f", "filter"), *nothing], width)), layout=False)
+        keys = [("", NONE_SUCH if every else NOBODY)]
+        if tile is not None:
+            keys = [("↑↓←→", "choose"), ("Enter", "open"), *asks, *actions(tile), ("f", "filter")]
+        self.keys.update(drawn(key_line(keys, width)), layout=False)
         self.refresher.beat(_beat_of(shown, now))
 
 

@@ -28,6 +28,7 @@ from vibe.system.errors import UsageError
 from vibe.system.files import is_locked
 from vibe.view.agent_view import VERBS
 from vibe.view.figures import ago, dollars, short
+from vibe.view.view import ANEW
 
 CODE = "code"
 SESSIONS_SHOWN = 10
@@ -42,9 +43,8 @@ BESIDES = "instructions and tools"
 
 async def run_clear(talk: Talk, _typed: Typed) -> None:
     """Go on without what was said."""
-    before = talk.conversation.session_id
     await talk.conversation.clear()
-    talk.say(f"cleared; session {before[:SHOWN_ID]} is kept")
+    talk.say(ANEW)
 
 
 async def run_compact(talk: Talk, typed: Typed) -> None:
@@ -105,8 +105,11 @@ async def run_resume(talk: Talk, typed: Typed) -> None:
         await talk.reopen(replace(talk.opening, resume=typed.rest, prompt=""))
         return
     here = [saved for saved in await other_sessions(talk) if saved.meta.workspace == str(talk.opening.workdir)]
-    for saved in here[:SESSIONS_SHOWN]:
-        talk.say(f"{saved.meta.session_id[:SHOWN_ID]} {one_line(saved.meta.title, TITLE_LENGTH)}")
+    shown = [
+        f"{one.meta.session_id[:SHOWN_ID]} {one_line(one.meta.title, TITLE_LENGTH)}" for one in here[:SESSIONS_SHOWN]
+    ]
+    for line in shown or ["no other conversation is saved for this folder"]:
+        talk.say(line)
 
 
 async def resume_picker(talk: Talk) -> Picker:

@@ -21,6 +21,7 @@ from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import TITLE_LENGTH
 from vibe.system.errors import UsageError
 from vibe.view.figures import ago
+from vibe.view.view import back_to
 
 NAME_CELLS = 32
 REWINDS = (("chat and files", ""), ("chat only", " chat"), ("files only", " files"))
@@ -98,18 +99,13 @@ async def _go_back(talk: Talk, index: int, mode: int) -> None:
     """Go back to before the prompt at that message, and say what became of it."""
     prompt = told_parts(talk.conversation.messages[index].content)[0]
     report = await talk.conversation.rewind(index, files=mode != CHAT_ONLY, chat=mode != FILES_ONLY)
-    for line in restored_lines(report.files):
-        talk.say(line)
-    changed = len(report.files.restored) + len(report.files.deleted)
-    facts = [
-        f'back to before "{one_line(prompt, TITLE_LENGTH)}"',
-        counted(changed, "file") + " restored" if changed else "",
-    ]
+    told = back_to(prompt, len(report.files.restored) + len(report.files.deleted))
     if mode == FILES_ONLY:
-        facts.append("the chat goes on")
+        told += " · the chat goes on"
     else:
         talk.suggest(prompt)
-    talk.say(" · ".join(filter(None, facts)))
+    for line in (told, *restored_lines(report.files)):
+        talk.say(line)
 
 
 async def run_undo(talk: Talk, _typed: Typed) -> None:

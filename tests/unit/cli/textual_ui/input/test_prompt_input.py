@@ -78,7 +78,9 @@ async def test_keys_of_readline_edit_the_line() -> None:
 
 async def test_it_grows_by_rows_and_shrinks_again() -> None:
     async with (app := InputStage()).run_test(size=(80, 24)) as pilot:
-        await pressed(pilot, *["ctrl+j"] * 4)
+        await pressed(pilot, "ctrl+j")
+        assert app.prompt.text == "", "an Enter that came early is no first line"
+        await pressed(pilot, "a", *["ctrl+j"] * 4)
         assert app.prompt.size.height == 5
         await pressed(pilot, *["ctrl+j"] * 10)
         assert app.prompt.size.height == 8

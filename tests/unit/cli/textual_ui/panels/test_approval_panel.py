@@ -182,6 +182,20 @@ async def test_a_resize_loses_no_text() -> None:
         assert "END" in on.screen
 
 
+async def test_the_text_of_a_new_file_is_a_diff() -> None:
+    async with stage(80, 24) as on:
+        file = WrittenFile(path="a.py", added=2, created=True)
+        new = {"path": "a.py", "content": "a = 1\nb = 2\n"}
+        preview = DiffDisplay(files=(file,))
+        await on.approve(
+            request(tool="write_file", summary="write_file a.py (12 bytes)", arguments=new, preview=preview)
+        )
+        assert "new a.py?  +2" in on.screen
+        assert "    1 + a = 1" in on.screen
+        assert "    2 + b = 2" in on.screen
+        assert "write_file a.py" not in on.screen
+
+
 async def test_in_a_low_window_the_command_is_what_is_in_sight() -> None:
     async with stage(20, 5) as on:
         await on.ask(on.queue.approve, request())

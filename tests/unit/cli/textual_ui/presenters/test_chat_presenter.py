@@ -257,7 +257,15 @@ async def test_a_conversation_that_is_taken_back_loses_its_end() -> None:
     async with shown() as chat:
         chat.see(told("a", 0), answered("b", "1", 1), told("c", 2), CALL, ended(), answered("d", "2", 3))
         chat.see(e.ConversationRewoundEvent(message_index=2, **CHAT), told("e", 2))
-        assert [text for _, text in chat.said] == ["a", "b", 'back to before "c"', "e"]
+        chat.presenter.say('back to before "c"', "note")
+        assert [text for _, text in chat.said] == ["a", "b", 'back to before "c"', "e", 'back to before "c"']
+
+
+async def test_what_the_view_has_just_noted_is_not_said_once_more() -> None:
+    async with shown() as chat:
+        chat.see(told("a", 0), e.ConversationRewoundEvent(message_index=0, **CHAT))
+        chat.presenter.say('back to before "a"', "note")
+        assert [text for _, text in chat.said] == ['back to before "a"']
 
 
 async def test_what_was_resumed_can_be_taken_back_too() -> None:

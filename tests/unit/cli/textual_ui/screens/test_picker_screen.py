@@ -26,7 +26,7 @@ from vibe.cli.textual_ui.screens.picker_screen import (
     shown_keys,
 )
 from vibe.front.cells import Line, text_of
-from vibe.front.picker import Picker, PickRow
+from vibe.front.picker import Picker, PickRow, PickState, picker_lines
 from vibe.front.slash.table import WORDS
 from vibe.system.errors import UsageError
 
@@ -216,6 +216,20 @@ async def test_the_palette_does_what_is_chosen_by_its_key_or_its_command(tmp_pat
         assert on.app.screen is on.app.chat_screen
 
 
+async def test_the_palette_has_the_commands_before_there_is_a_chat(tmp_path: Path) -> None:
+    async with chatting(tmp_path) as on:
+        opened, on.app.controller.chat = on.app.controller.chat, None
+        await on.press("ctrl+p", *"/theme", "enter")
+        on.app.controller.chat = opened
+        assert [line.text for line in on.app.store.screen.queued] == ["/theme"]
+
+
+def test_a_list_in_which_nothing_fits_says_so() -> None:
+    picker = Picker(title="Prompts", rows=lambda _: [])
+    lines = [text_of(line) for line in picker_lines(picker, PickState(query="zz"), 60, 10)]
+    assert "  nothing fits: Ctrl+U shows all" in [line.rstrip() for line in lines]
+
+
 async def test_the_help_has_topics_and_opens_one(tmp_path: Path) -> None:
     async with chatting(tmp_path) as on:
         await on.press("f1", *"undo", "enter")
@@ -228,7 +242,9 @@ async def test_escape_twice_on_an_empty_line_goes_back_and_not_otherwise(tmp_pat
     async with chatting(tmp_path) as on:
         await on.press("escape", "x", "escape", "escape")
         assert chat_of(on) == []
-        await on.press("ctrl+u", "escape", "escape")
+        await on.press("ctrl+u", "escape", "y", "backspace", "escape")
+        assert chat_of(on) == [], "something was typed between"
+        await on.press("y", "ctrl+u", "escape", "escape")
         assert chat_of(on) == [("command", "/rewind")]
 
 
