@@ -24,10 +24,10 @@ MEANINGS = frozenset({1, 2, 3, 6})
 STILL = str.maketrans(SPINNER, "▸" * len(SPINNER))
 """The signs that turn, and one that stands still in their place."""
 ASCII = str.maketrans(
-    f"━╍┄╸╺✗✓▸▹↓↑→←·…▌│─├╰╭╮╯┬┴┼┤▏■◆◇◉⊘−⋮{SPINNER}",  # noqa: RUF001  a minus
-    f"=~-==x+>>v^><-.||-+++++++++|#*o@/-:{'*' * len(SPINNER)}",
+    f"━╍┄╸╺✗✓▸▹›↓↑→←↻·•◦▪…▌│‖─├╰╭╮╯┬┴┼┤▏■█▓▒░◆◇◉⊘−–⋮▁▂▃▄▅▆▇{SPINNER}",  # noqa: RUF001  a minus
+    f"=~-==x+>>>v^><~-*-*.|||-+++++++++|###:.*o@/--:       {'*' * len(SPINNER)}",
 )
-"""Our signs, and ASCII in their place."""
+"""Our signs and those of Textual's scrollbars, and ASCII in their place."""
 MARKING = 0.3
 """Of brightness, by which the ground of what is marked or under the cursor differs from that of the screen."""
 

@@ -9,6 +9,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.theme import BUILTIN_THEMES
 
+from tests.architecture.project import ROOT
 from vibe.cli.textual_ui.readable import (
     ASCII,
     GROUNDS,
@@ -53,6 +54,13 @@ def test_in_ascii_every_sign_has_one_character_of_its_own_width() -> None:
 
     assert shown.text == "x total ==~- * > ü"
     assert all(cell_len(chr(sign)) == 1 and chr(other).isascii() for sign, other in ASCII.items())
+
+
+def test_in_ascii_every_sign_that_we_draw_has_another_and_so_have_the_ends_of_a_scrollbar() -> None:
+    sources = [path for folder in ("front", "cli/textual_ui") for path in (ROOT / "vibe" / folder).rglob("*.py")]
+    drawn = {*"▁▂▃▄▅▆▇", *(sign for path in sources for sign in path.read_text(encoding="utf-8"))}
+
+    assert [sign for sign in sorted(drawn) if not sign.translate(ASCII).isascii()] == []
 
 
 def test_without_motion_nothing_turns() -> None:
