@@ -38,6 +38,13 @@ def test_all_that_commands_and_checks_printed_can_be_read_later(vibe: VibeComman
     assert whole == f"### long\n{long}### bad\n{bad}"
 
 
+def test_of_a_line_that_was_rewritten_the_last_is_read_later(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    plan = write_plan(command_step("s", r"printf '\r%d %%' 1 2 3; printf '\rdone\r\n\033[31mred\f\n'"))
+    vibe("plan", "run", plan)
+
+    assert vibe("plan", "logs", "latest", "s").out.splitlines()[2:4] == ["done", "red"]
+
+
 def test_what_a_failed_check_said_is_in_summary_record_and_report(vibe: VibeCommand, write_plan: WritePlan) -> None:
     check = "echo 'ok 1'; echo 'not ok 2 - subtracts'; echo '# duration_ms 318'; exit 1"
     ended = vibe("plan", "run", write_plan(command_step("s", "true", verify=[check])), "--report", "r.json")

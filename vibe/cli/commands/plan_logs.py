@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from planner.plan.for_each import pattern_named
@@ -100,16 +101,13 @@ class _StepLog:
                 yield _safe(redact(text, self._environ)) + "\n"
 
     def _output(self, path: Path) -> Iterator[str]:
-        try:
-            with path.open("rb") as file:
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            file.seek(self._offset)
+            while data := file.read(CHUNK_BYTES):
+                end = data.rfind(b"\n") + 1 or len(data)
+                self._offset += end
                 file.seek(self._offset)
-                while data := file.read(CHUNK_BYTES):
-                    end = data.rfind(b"\n") + 1 or len(data)
-                    self._offset += end
-                    file.seek(self._offset)
-                    yield _safe(data[:end].decode(errors="replace"))
-        except FileNotFoundError:
-            return
+                yield _safe(data[:end].decode(errors="replace"))
 
 
 def _said(message: Message) -> str:
@@ -124,5 +122,9 @@ def _said(message: Message) -> str:
 
 
 def _safe(text: str) -> str:
-    """Remove escape sequences and invisible characters; most lines have none and are not searched."""
-    return "".join(line if line.rstrip("\n").isprintable() else plain(line) for line in text.splitlines(keepends=True))
+    """Remove escape sequences and invisible characters, and of lines that were rewritten all but the last.
+
+    Most lines have none and are not searched.
+    """
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return "\n".join(line if line.isprintable() else plain(line) for line in lines)

@@ -104,7 +104,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
     def format_result(self, result: GrepResult) -> str:
         """The matches, and whether there are more."""
         if not result.matches:  # said whether or not there are any: what is in them is not to be guessed by asking
-            return "no matches; files that may hold secrets are searched only where `path` names one"
+            return "no matches; no binary file is searched, and one that may hold secrets only where `path` names it"
         if not result.was_truncated:
             return result.matches
         return f"{result.matches}\n[first {result.match_count} matches; narrow pattern or path, or raise max_matches]"

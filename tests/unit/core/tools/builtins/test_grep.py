@@ -17,7 +17,7 @@ from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 from vibe.system.programs import find_ripgrep
 
-NOTHING = "no matches; files that may hold secrets are searched only where `path` names one"
+NOTHING = "no matches; no binary file is searched, and one that may hold secrets only where `path` names it"
 BACKENDS = [pytest.param(True, id="ripgrep"), pytest.param(False, id="python")]
 
 
