@@ -79,6 +79,7 @@ MAY_BLOCK = (
     ("ipc/journal.py", {"append"}),
     ("planner/store/journal.py", {"append"}),
     ("vibe/core/session/folder.py", {"append"}),
+    ("vibe/app/plan/usage_history.py", {"publish"}),
     # What a run left for its temporary files goes with it, whenever its garbage is collected: with another run's loop on.
     ("vibe/shell/sandbox/temporary.py", {"_end"}),
     # A line in the log, where something went wrong; and the events that --output-dir keeps, on their way to the disk.

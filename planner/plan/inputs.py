@@ -137,17 +137,14 @@ def _declaration_problems(path: str, declared: Mapping[str, Any]) -> Iterator[Pr
 
 def _placeholder_problems(raw: Mapping[str, Any], inputs: Sequence[str]) -> Iterator[Problem]:
     steps = numbered_objects(raw.get("steps"))
-    for name in ("goal", "context"):
-        yield from problems_in_text(name, raw.get(name), inputs=inputs, items=False)
-    for index, decision in numbered_objects(raw.get("decisions")):
-        yield from problems_in_text(
-            f"decisions[{index}].question", decision.get("question"), inputs=inputs, items=False
-        )
+    texts = [(name, raw.get(name)) for name in ("goal", "context")]
+    texts += [(f"decisions[{i}].question", one.get("question")) for i, one in numbered_objects(raw.get("decisions"))]
+    for path, text in texts:
+        yield from problems_in_text(path, text, inputs=inputs, items=False)
     for index, step in steps:
         for name in ("title", "prompt"):
-            yield from problems_in_text(
-                f"steps[{index}].{name}", step.get(name), inputs=inputs, items=step.get("for_each") is not None
-            )
+            items = step.get("for_each") is not None
+            yield from problems_in_text(f"steps[{index}].{name}", step.get(name), inputs=inputs, items=items)
     for path, settings in [("defaults", object_in(raw.get("defaults"))), *((f"steps[{i}]", step) for i, step in steps)]:
         for name in ("command", "verify"):
             yield from problems_in_commands(f"{path}.{name}", settings.get(name))

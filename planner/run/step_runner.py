@@ -40,7 +40,7 @@ from subagents.step_result import LOST_REASON, AgentUsage
 from vibe.core.messages import Outcome, Spending
 from vibe.core.modes import ExecutionMode
 from vibe.shell.errors import CommandStartError
-from vibe.system.errors import innermost
+from vibe.system.errors import described, innermost
 from vibe.system.plain_text import both_ends
 
 
@@ -210,7 +210,7 @@ class StepRunner:
             if isinstance(cause, CommandStartError):
                 detail = str(cause) if cause.cwd.is_dir() else f"the folder {str(cause.cwd)!r} is gone"
                 return unserved(error) or StepResult(outcome=Outcome.FAILED, reason="workspace", detail=detail)
-            return unserved(error) or internal_failure(f"{type(cause).__name__}: {cause}")
+            return unserved(error) or internal_failure(described(cause))
 
 
 def _before(run: StepRun, step: StepState) -> str:

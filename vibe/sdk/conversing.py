@@ -25,7 +25,7 @@ from vibe.core.tools.files.images import images_in
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.schema import describe_problems, known
 from vibe.sdk.answer import Answer, NotCompleted, answer_of
-from vibe.sdk.function_tool import tool_classes
+from vibe.sdk.function_tool import tool_class
 from vibe.sdk.options import PromptOptions, SessionOptions, document, folder_named
 from vibe.sdk.people import People
 from vibe.sdk.run import RunWork
@@ -137,7 +137,7 @@ def _opening(workdir: Path, options: SessionOptions, people: People) -> Opening:
         fork=options.get("fork", False),
         trust=options.get("trust", False),
         observe=options.get("read_only", False),
-        tools=tool_classes(options.get("tools", ())),
+        tools=tuple(map(tool_class, options.get("tools", ()))),
         hooks=people.hooks(options.get("hooks", {})),
         wait_for_servers=True,
     )
@@ -168,13 +168,11 @@ class OpenTalk:
             await to_thread.run_sync(setup.engine.models.resolve_priced, setup.model.key)
         self.people.hearer = work
         try:
-            return self._end(prompt, await self._sent(prompt, work))
+            work.serve(self.conversation.interrupt, lambda text, _step: self.conversation.steer(text))
+            said = UNSAID if work.is_interrupted else await self.conversation.send(**prompt.sent)
+            return self._end(prompt, said)
         finally:
             self.people.hearer = heard_before
-
-    async def _sent(self, prompt: AskedPrompt, work: RunWork[Any]) -> PromptResult:
-        work.serve(self.conversation.interrupt, lambda text, _step: self.conversation.steer(text))
-        return UNSAID if work.is_interrupted else await self.conversation.send(**prompt.sent)
 
     def unsaid(self, prompt: AskedPrompt) -> Answer[Any]:
         """Return the end of a prompt that was interrupted before it was said."""

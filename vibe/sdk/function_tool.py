@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
@@ -136,20 +136,11 @@ class FunctionTool(BaseTool[KeywordArguments, BaseModel, BaseToolConfig, BaseToo
         return cls.settings
 
 
-def tool_classes(tools: Iterable[Callable[..., Any] | ToolClass]) -> tuple[ToolClass, ...]:
-    """Return the tools of a program as those of vibe.
-
-    Raises:
-        UsageError: one can't be called; it is named.
-    """
-    return tuple(map(tool_class, tools))
-
-
 def tool_class(given: Callable[..., Any] | ToolClass) -> ToolClass:
     """Return a tool of a program as one of vibe.
 
     Raises:
-        UsageError: it can't be called.
+        UsageError: it can't be called; it is named.
     """
     if isinstance(given, type) and issubclass(given, BaseTool):
         cls, name, problem = cast("ToolClass", given), given.__name__, None

@@ -28,11 +28,11 @@ from vibe.app.plan.step_executor import APPROVAL_MODES
 from vibe.core.messages import Outcome
 from vibe.core.tools.hand_in import HandIn
 from vibe.sdk.answer import NotCompleted, PlanResult, answer_of, told
-from vibe.sdk.function_tool import tool_classes
+from vibe.sdk.function_tool import tool_class
 from vibe.sdk.options import MakePlanOptions, PlanOptions, StepFunction
 from vibe.sdk.people import PROGRAM, People, called, choice, selections
 from vibe.sdk.run import RunWork
-from vibe.system.errors import UsageError
+from vibe.system.errors import UsageError, described
 from vibe.system.plain_text import shortened
 
 MOST_TOLD = 2_000
@@ -104,7 +104,7 @@ def _options(plan: bytes | Path | str, options: PlanOptions, people: People) -> 
         decisions=_decisions(decide),
         executor=executor if isinstance(executor, str) else None,
         program=_program(options),
-        tools=tool_classes(options.get("tools", ())),
+        tools=tuple(map(tool_class, options.get("tools", ()))),
         hooks=people.hooks(options.get("hooks", {})),
         asked=people.approver is not None,
         only=tuple(only),
@@ -222,8 +222,7 @@ class ProgramExecutor:
             said = await called(function, replace(task, workdir=task.workdir or str(self._workspace)))
         except (Exception, SystemExit) as error:  # who calls sys.exit() means itself, not the plan
             logger.exception("the program's function for step %s raised", task.step_id)
-            said = f"{type(error).__name__}: {error}".encode("utf-8", "replace").decode()
-            detail = shortened(said, MOST_TOLD)
+            detail = shortened(described(error), MOST_TOLD)
             return StepResult(outcome=Outcome.FAILED, reason="function", detail=detail)
         return await to_thread.run_sync(_result_of, task, said)
 

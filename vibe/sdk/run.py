@@ -6,9 +6,11 @@ import asyncio  # noqa: TID251  a program's loop: its task of the work must be n
 import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
+from threading import Lock
 from typing import Any, Generic, Self, TypeVar
 
 from anyio import CancelScope
@@ -48,7 +50,7 @@ def told_in(task: asyncio.Task[Any] | None, call: Callable[..., Item], *args: ob
     return asyncio.run_coroutine_threadsafe(made(), loop).result()
 
 
-async def end_of(task: asyncio.Task[None]) -> None:
+async def end_of(task: asyncio.Future[None]) -> None:
     """Wait for the end of a task, however often the caller is cancelled meanwhile, which is raised then."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -75,6 +77,8 @@ class RunWork(Generic[R]):
         self._news = asyncio.Event()
         self._results: list[R] = []
         self._error: BaseException | None = None
+        self._ended: Future[None] = Future()  # whoever waits for it may be in another loop than it is
+        self._begins = Lock()
         self._events: deque[Event] | None = None  # None: the program takes none
         self.steer: Callable[[str, str], bool] = _unheard
         """Takes a text and the step it is for; False: no agent is at work."""
@@ -110,24 +114,23 @@ class RunWork(Generic[R]):
         """Begin, if it has not.
 
         Raises:
-            UsageError: no asyncio loop runs here, it is at work in another, or it can't be iterated any more.
+            UsageError: no asyncio loop runs here, or it can't be iterated any more.
         """
         self.is_used = True
         loop = running_loop()
-        if self._task is None:
-            self._events = deque() if iterated else None
-            self._task = loop.create_task(self._have_done(), context=self._context())
-        elif iterated:
-            raise UsageError("a run is iterated once, and before it is awaited: ask again for another")
-        elif self._task.get_loop() is not loop and not self._task.done():
-            raise UsageError("the run is at work in another event loop: await it there")
+        with self._begins:
+            if self._task is None:
+                self._events = deque() if iterated else None
+                self._task = loop.create_task(self._have_done(), context=self._context())
+                self._task.add_done_callback(lambda _: self._ended.set_result(None))
+            elif iterated:
+                raise UsageError("a run is iterated once, and before it is awaited: ask again for another")
         return self._task
 
     async def ended(self) -> R:
         """Begin, and wait for the end; whoever is cancelled meanwhile interrupts it, and waits all the same."""
-        task = self.begin()
-        if not task.done():
-            await self._kept_up_to(asyncio.wait([task]))
+        self.begin()
+        await self._kept_up_to(asyncio.wait([asyncio.wrap_future(self._ended)]))
         return self.result
 
     async def heard(self) -> None:
@@ -146,7 +149,7 @@ class RunWork(Generic[R]):
         """Interrupt it and wait until all is in order, whatever becomes of the caller."""
         self.interrupt()
         if self._task is not None:
-            await end_of(self._task)
+            await end_of(asyncio.wrap_future(self._ended))
 
     @property
     def result(self) -> R:

@@ -190,7 +190,6 @@ class _Query(Session):
         self._hearer = work
         async with self:
             return await self._answer(lambda: asked, work)
-        raise AssertionError("nothing in there is swallowed")  # for the type checker
 
 
 @overload

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 
 _REMEDIES: Mapping[int, str] = MappingProxyType({
@@ -114,12 +115,20 @@ def shortage_in(words: str) -> OSError | None:
     return next((OSError(number, os.strerror(number)) for number in told), None)
 
 
+def described(error: BaseException, *, bare: bool = False) -> str:
+    """Return the type and text of an error (``bare``: its text), in characters that can be written, whoever made it."""
+    text = "its text can't be had"
+    with suppress(Exception):  # whatever an error of others raises ends nothing
+        text = str(error).encode("utf-8", "replace").decode()
+    return text if bare else f"{type(error).__name__}: {text}"
+
+
 def unexpected(error: BaseException, *, with_what: str = "") -> str:
     """Return the sentence for any other error: what the system lacks, or that it is a defect to report."""
     lacking = shortage(error)
     if lacking is not None:
         return f"the system can't serve that now: {lacking}"
-    return f"internal error ({type(error).__name__}: {error}); please report it{with_what}"
+    return f"internal error ({described(error)}); please report it{with_what}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -13,9 +13,10 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from ipc.events import PlanDecisionEvent, PlanStepUpdateEvent
+from ipc.events import AssistantDeltaEvent, PlanDecisionEvent, PlanStepUpdateEvent
 from tests.fakes.model_server import Received, Reply, ServedCall
 from tests.integration.sdk.conftest import STOPS_MIDWAY, Program, calls
+from vibe.app.inspect.usage import usage_summary
 from vibe.sdk import (
     ApprovalRequest,
     Decision,
@@ -132,6 +133,54 @@ async def test_what_a_function_comes_to_is_judged(
     assert (statuses(ended)["a"], ended.steps["a"].reason) == ("failed", reason)
     assert detail in ended.steps["a"].detail
     assert detail in str(caught.value)
+
+
+class Unsayable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("nothing to say")
+
+
+@pytest.mark.parametrize("by", ["functions", "executor"])
+async def test_an_error_whose_text_can_t_be_had_fails_its_step_alone(program: Program, by: str) -> None:
+    def fail(*_: object) -> None:
+        raise Unsayable
+
+    own: Any = Own("")
+    own.run = fail
+    options: Any = {"functions": {"a": fail}} if by == "functions" else {"executor": own}
+    ended = await ran(program, plan(step("a")), check=False, **options)
+
+    assert ended.steps["a"].detail == "Unsayable: its text can't be had"
+
+
+async def test_steps_that_were_not_asked_for_are_told_in_no_flags(program: Program) -> None:
+    done: dict[str, Callable[[StepTask], object]] = {"a": lambda _: "done"}
+    ended = await ran(program, plan(step("a"), step("b")), only=["a"], functions=done)
+
+    assert (ended.steps["b"].reason, ended.steps["b"].detail) == ("only", "not asked for")
+
+
+async def test_a_plan_goes_on_with_the_models_its_agent_had(program: Program) -> None:
+    agent = program.home.host.home / "agents" / "climber.toml"
+    agent.parent.mkdir()
+    agent.write_text('active_model = ["first", "second"]\n')
+    asked: list[str] = []
+
+    def answer(request: Received) -> Reply:
+        asked.append(request.body["model"])
+        return STOPS_MIDWAY if asked == ["m1", "m2"] else Reply(text="done")
+
+    program.server.responder = answer
+    run = ran(program, plan(step("a", agent="climber", verify=["false"], max_repairs=0)), approve=True, check=False)
+    async for event in run:
+        if isinstance(event, AssistantDeltaEvent) and "m2" in asked:
+            run.interrupt()
+    agent.write_text('active_model = ["second", "first"]\n')
+
+    ended = await resumed(program, run.result, approve=True, check=False)
+
+    assert (run.result.status, ended.steps["a"].reason) == ("paused", "verify")
+    assert asked == ["m1", "m2", "m2"]
 
 
 class Said(StrEnum):
@@ -617,6 +666,21 @@ async def test_a_plan_that_no_model_wrote_is_told_with_the_reason(program: Progr
         await make_plan("Count the files", home=program.home, workdir=program.folder)
 
     assert caught.value.result.outcome == "failed"
+
+
+async def test_what_planning_took_is_kept_from_call_to_call(program: Program) -> None:
+    program.says("I would rather not", STOPS_MIDWAY)
+    run = make_plan("Count the files", home=program.home, workdir=program.folder)
+    async for _ in run.text():
+        if len(program.server.requests) == 2:
+            break
+
+    kept = await anyio.to_thread.run_sync(usage_summary, program.home.host.home, "model", 0.0)
+    run.interrupt()
+    with pytest.raises(NotCompleted):
+        await run
+
+    assert kept.total.usage.calls == 1
 
 
 async def test_planning_is_interrupted(program: Program) -> None:

@@ -56,6 +56,41 @@ def test_a_run_waits_in_any_thread_and_leaves_its_loop_alone(program: Program) -
     asyncio.set_event_loop(None)
 
 
+def test_several_threads_wait_for_one_run(program: Program) -> None:
+    program.says("one")
+    run, together, texts = program.query("Say it"), threading.Barrier(3), list[str]()
+
+    def wait() -> None:
+        together.wait()
+        texts.append(run.wait().text)
+
+    threads = [threading.Thread(target=wait) for _ in range(together.parties)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert texts == ["one "] * 3
+
+
+async def result_of(run: Run[Answer[None]]) -> Answer[None]:
+    return await run
+
+
+async def test_who_waits_in_another_thread_can_interrupt_the_run(program: Program) -> None:
+    program.says(STOPS_MIDWAY)
+    run = program.query("Say it", check=False)
+    other = asyncio.create_task(result_of(run))
+    await asyncio.to_thread(program.server.asked.wait)
+
+    def stop() -> str:
+        run.interrupt()
+        return run.wait().outcome
+
+    assert await asyncio.to_thread(stop) == "interrupted"
+    assert (await other).outcome == "interrupted"
+
+
 async def test_the_same_run_is_iterated_and_awaited(program: Program) -> None:
     program.says("one two")
     run = program.query("Say it")

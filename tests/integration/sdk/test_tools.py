@@ -114,6 +114,21 @@ async def test_arguments_are_checked_and_errors_go_to_the_model(program: Program
     assert answer.outcome == "completed"
 
 
+class Unsayable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("nothing to say")
+
+
+async def test_an_error_whose_text_can_t_be_had_goes_to_the_model(program: Program) -> None:
+    def fails() -> None:
+        raise Unsayable
+
+    program.says(calls("fails"), "done")
+
+    assert (await program.query("Try", tools=[fails])).outcome == "completed"
+    assert result(program) == "fails failed: Unsayable: its text can't be had"
+
+
 async def test_a_plain_function_has_a_thread_and_an_async_one_the_loop(program: Program) -> None:
     places: list[str] = []
 

@@ -19,7 +19,7 @@ from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit, wit
 from subagents.agent.budget import Account
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.agent.spawner import Spawner
-from subagents.step_result import AgentUsage
+from subagents.step_result import ENVIRONMENT_REASON, AgentUsage
 from vibe.app.conversation.control import ConversationControl
 from vibe.app.conversation.mentions import mentioned_images, with_mentioned_files, with_piped
 from vibe.app.conversation.opening import NO_LIMITS, PromptLimits, PromptResult, Seat
@@ -209,7 +209,6 @@ class Answering:
             UsageError: there is nothing to go on from, or no such slash command; nothing was said.
         """
         acted: ActResult | None = None
-        failed = False
         agent, spawned_before = None, 0
         try:
             with self._scope:
@@ -217,8 +216,7 @@ class Answering:
                 spawned_before = len(agent.spawner.started)
                 acted = await self._act(agent)
         except EnvironmentFailure as error:  # a server is missing, or the conversation can't be written down any more
-            failed = True
-            acted = replace(self._so_far(), outcome=Outcome.FAILED, reason="environment", detail=str(error))
+            acted = replace(self._so_far(), outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
         if acted is None:
             acted = self._cut_short()
         spawned = agent.spawner.started[spawned_before:] if agent else ()
@@ -228,7 +226,6 @@ class Answering:
             cost_usd=self._account.cost_usd,
             duration_s=time.monotonic() - self._started,
             agents=(self._own_usage(spawned), *spawned),
-            environment_failed=failed,
             value=UNSET if self._prompt.hand_in is None else acted.output,
         )
 

@@ -211,18 +211,17 @@ class Conversation:
                 report = await shielded(partial(to_thread.run_sync, back))
             self._agent, self._reads = None, ReadTracker()
             changed = (*report.files.restored, *report.files.deleted)
-            if not chat:
-                if changed:
-                    self.session.transcript.append(UserMessage(f"{HOST_NOTICE}{TAKEN_BACK} {', '.join(changed)}"))
-                return report
-            self._sink.publish(
-                e.ConversationRewoundEvent(
-                    message_index=message_index,
-                    files=changed,
-                    conversation_id=self.conversation_id,
-                    new_session_id=self.session_id,
+            if chat:
+                self._sink.publish(
+                    e.ConversationRewoundEvent(
+                        message_index=message_index,
+                        files=changed,
+                        conversation_id=self.conversation_id,
+                        new_session_id=self.session_id,
+                    )
                 )
-            )
+            elif changed:
+                self.session.transcript.append(UserMessage(f"{HOST_NOTICE}{TAKEN_BACK} {', '.join(changed)}"))
             return report
         raise AssertionError("what is shielded is not cancelled")
 

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, field
 from msgspec.structs import replace
 
 from subagents.agent.budget import Limits
-from subagents.step_result import AgentUsage
+from subagents.step_result import ENVIRONMENT_REASON, AgentUsage
 from vibe.app.engine.event_publishing import Publishing
 from vibe.app.engine.request_board import Company
 from vibe.app.engine.result_record import RunRecord, exit_code_of
@@ -100,8 +100,6 @@ class PromptResult(Struct, frozen=True, kw_only=True):
     duration_s: float
     agents: tuple[AgentUsage, ...] = ()
     """The usage of each alone: the conversation's own agent first, then those it started."""
-    environment_failed: bool = False
-    """The disk or a required server, not the model's work, ended it."""
     value: Any = UNSET
     """The value that was handed in; None: none was, or it is null; unset: none was wanted."""
 
@@ -109,7 +107,7 @@ class PromptResult(Struct, frozen=True, kw_only=True):
         """Return it as commands print it; an agent without an id is that of the session."""
         acted = self.acted
         refused = acted.error is not None and acted.error.halts and acted.outcome is Outcome.FAILED
-        unserved = refused or channel.bus.failed or self.environment_failed
+        unserved = refused or channel.bus.failed or acted.reason == ENVIRONMENT_REASON
         return RunRecord(
             outcome=acted.outcome,
             exit_code=exit_code_of(acted.outcome, unserved=unserved),

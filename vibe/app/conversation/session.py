@@ -194,7 +194,7 @@ class ChatSession:
             return self.session_id
 
         with self._going_back:
-            manager = self._manager(environ, own)
+            manager = RewindManager(self._sessions, environ, own)
             return manager.rewind(self._saved, message_index, files=files, only=only, fork=fork)
 
     def going_back(self, message_index: int, environ: Mapping[str, str], own: OwnPlaces) -> Sequence[FileBack]:
@@ -204,14 +204,11 @@ class ChatSession:
             EnvironmentFailure: the files of that time are not known, git or the disk refuses.
         """
         with self._going_back:
-            return self._manager(environ, own).outlook(self._saved, message_index)
+            return RewindManager(self._sessions, environ, own).outlook(self._saved, message_index)
 
     @property
     def _saved(self) -> SavedSession:
         return SavedSession(folder=self.folder, meta=self._meta, updated=time.time())
-
-    def _manager(self, environ: Mapping[str, str], own: OwnPlaces) -> RewindManager:
-        return RewindManager(self._sessions, environ, own)
 
     def fork_now(self, restart: Callable[[Path | None], None], outcome: str = COMPACTED) -> None:
         """As ``fork``, blocking; ``outcome`` is that of the session so far."""

@@ -82,7 +82,8 @@ def worker_line(row: WorkerRow) -> str:
     """Return a worker in words."""
     if not row.vibe:
         return f"{row.address}  {row.host}  {SILENT}"
-    labels = [*(f"{name}={text}" for name, text in sorted(row.labels.items())), *_amounts(row)]
+    labels = [f"{name}={text}" for name, text in sorted(row.labels.items())]
+    labels += [f"{name}={amount:g}" for name, amount in sorted(row.resources.items())]
     doing = (
         f"{len(row.steps)} of {row.slots} at work: {', '.join(row.steps)}"
         if row.steps
@@ -91,10 +92,6 @@ def worker_line(row: WorkerRow) -> str:
     system = f"vibe {row.vibe}, Python {row.python}, git {'there' if row.git else 'MISSING'}"
     sandbox = f"sandbox {' and '.join(row.sandbox) or 'NONE'}, {row.free // MB} MB free"
     return f"{row.address}  {row.host} (pid {row.pid})  {doing}  {' '.join(labels)}  {system}, {sandbox}"
-
-
-def _amounts(row: WorkerRow) -> Iterator[str]:
-    return (f"{name}={amount:g}" for name, amount in sorted(row.resources.items()))
 
 
 def cluster_findings(config: ClusterConfig, mode: SandboxMode, environ: Mapping[str, str]) -> Iterator[Finding]:

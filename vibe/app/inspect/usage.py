@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, PlanFolder, plan_folders
@@ -64,7 +65,8 @@ def usage_summary(home: Path, by: By, since: float) -> UsageSummary:
     A conversation counts for the day of its last message.
     """
     notes: list[str] = []
-    records = [*_of_sessions(home, since, notes), *_of_plans(home, since, notes), *_of_planning(home, since)]
+    records = [*_of_sessions(home, since, notes), *_of_plans(home, since, notes)]
+    records += (SpentRecord(plan=None, **asdict(call)) for call in earlier_planning(home) if call.at >= since)
     groups: dict[str | None, list[Spending]] = {}
     for record in records:
         groups.setdefault(record.key(by), []).append(record.spent)
@@ -146,13 +148,6 @@ def _of_plan(folder: PlanFolder, at: float) -> Iterator[SpentRecord]:
                 )
     for _, agent in revision_agents(folder):
         yield SpentRecord(model=settings.model or "", at=at, spent=Spending(agent.usage, agent.cost_usd), **common)
-
-
-def _of_planning(home: Path, since: float) -> Iterator[SpentRecord]:
-    """Yield what the runs took in which a plan was written or changed, by a person's wish."""
-    for run in earlier_planning(home):
-        if run.at >= since:
-            yield SpentRecord(model=run.model, project=run.project, plan=None, at=run.at, spent=run.spent)
 
 
 def _written(folder: PlanFolder) -> tuple[float, int]:

@@ -28,10 +28,10 @@ from vibe.app.engine.host import Host
 from vibe.app.engine.result_record import RunRecord
 from vibe.app.plan.drafting import PlanDraft, ProposedChange
 from vibe.app.plan.replanning import check_enabled, limits_of
-from vibe.app.plan.usage_history import PlanningSpent, expectation, note_planning
+from vibe.app.plan.usage_history import PlanningLog, expectation
 from vibe.core.agent_loop import ActResult
 from vibe.core.config.models import ModelConfig
-from vibe.core.messages import Outcome, Spending
+from vibe.core.messages import Outcome
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.questions import UserInput
 
@@ -119,10 +119,11 @@ async def planning(
         EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
     """
     engine, model, limits = await anyio.to_thread.run_sync(_prepare, request, host)
+    heard = [*listeners, PlanningLog(host.home, model.key, str(request.workdir))]
     router = CommandRouter("this run only plans: stop it with Ctrl-C or SIGTERM")
     async with (
         aclosing(engine.models),
-        publishing(host, engine.config, listeners, address=request.bus_address, control=router) as opened,
+        publishing(host, engine.config, heard, address=request.bus_address, control=router) as opened,
     ):
         channel = await opened.about(request.workdir, request.subject[:TITLE_LENGTH])
         channel.sink.publish(
@@ -137,10 +138,6 @@ async def planning(
         finally:
             if not run.has_ended:
                 run.end(None)
-            spent = Spending(run.context.account.usage, run.context.account.cost_usd)
-            took = PlanningSpent(time.time(), model.key, str(request.workdir), spent)
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(note_planning, host.home, took)
 
 
 def _prepare(request: PlanningRequest, host: Host) -> tuple[Engine, ModelConfig, PlanningLimits]:

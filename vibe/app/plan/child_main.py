@@ -50,7 +50,7 @@ from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.system.awake_loop import run_awake
-from vibe.system.errors import VibeError, innermost
+from vibe.system.errors import VibeError, described, innermost
 from vibe.system.process import die_with
 
 logger = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ async def _attempt(
         if isinstance(error, VibeError):
             return _no_surroundings(error)
         logger.exception("step %s raised", begin.task.step_id)
-        return unserved(raised) or internal_failure(f"{type(error).__name__}: {error}")
+        return unserved(raised) or internal_failure(described(error))
 
 
 def _no_surroundings(error: VibeError) -> StepResult:

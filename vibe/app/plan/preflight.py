@@ -59,6 +59,16 @@ def with_ladders(loaded: LoadedPlan, agents: AgentManager | None) -> LoadedPlan:
     return replace(loaded, plan=loaded.plan.model_copy(update={"steps": steps}))
 
 
+def as_begun(loaded: LoadedPlan, state: State) -> LoadedPlan:
+    """Return a plan that goes on with the models that its agents had, if several: attempts are counted in those."""
+    begun = {was.id: list(was.outline.order.models) for was in state.steps.values() if was.outline.order}
+    steps = [
+        step.model_copy(update={"model": begun[step.id]}) if step.model is None and begun.get(step.id) else step
+        for step in loaded.plan.steps
+    ]
+    return replace(loaded, plan=loaded.plan.model_copy(update={"steps": steps}))
+
+
 def _with_ladder(step: Step, profile: AgentProfile | None) -> Step:
     if profile is None or len(profile.models) < 2 or step.model is not None or step.command is not None:
         return step

@@ -187,7 +187,7 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     settings = _resumed_settings(folder.settings(), options)
     if options.inputs and {**settings.inputs, **options.inputs} != settings.inputs:
         raise UsageError(f"plan {folder.plan_id}: its inputs are those it was begun with: run the plan file again")
-    loaded = effective_plan(folder, state, where=settings.origin or "plan.json")
+    loaded = preflight.as_begun(effective_plan(folder, state, where=settings.origin or "plan.json"), state)
     preflight.check_program(folder.settings(), loaded, state, options.program)
     preflight.check_functions(loaded, options.program)
     known = len(state.revisions), len(state.unfolded)

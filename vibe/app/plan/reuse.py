@@ -46,7 +46,7 @@ from vibe.system.git.discovery import locate
 from vibe.system.globs import is_wild, matches_any
 
 SHOWN_FILES = 6
-LEFT_OUT = "not asked for with --only"
+LEFT_OUT = "not asked for"
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _WIDE = re.compile(r"(?:\./)*[^/]*[*?\[]")
 """A glob of ``writes`` that names no file and no folder; it tells nothing of whose work a file is."""

@@ -215,9 +215,7 @@ def broken_off_record(
     How the steps stand is on disk.
     """
     acted = ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error), text=str(error))
-    ended = PromptResult(
-        acted=acted, usage=spent.usage, cost_usd=spent.cost_usd, duration_s=0.0, environment_failed=True
-    )
+    ended = PromptResult(acted=acted, usage=spent.usage, cost_usd=spent.cost_usd, duration_s=0.0)
     return replace(ended.record(channel.session_id, channel, warnings), plan_id=plan_id)
 
 

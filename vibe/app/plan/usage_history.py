@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ipc.errors import INVALID_JSON
-from ipc.events import PlanExpectation
+from ipc.events import Event, PlanExpectation, UsageEvent
 from planner.author.planner_agent import CALLER
 from planner.plan.expectation import COMMAND, Measured, expect
 from planner.plan.model import Plan, Step
@@ -24,7 +24,7 @@ from subagents.step.local_executor import attempt_spending
 from subagents.step_result import AgentUsage
 from vibe.app.plan.preflight import StepParts, check_model
 from vibe.core.config.paths import VibePaths
-from vibe.core.messages import Spending, Spent, total_of
+from vibe.core.messages import Spending, Spent, Usage, total_of
 from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.system.errors import VibeError
 from vibe.system.files import append_rotating, text_of
@@ -65,7 +65,7 @@ def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
 
 
 class PlanningSpent(Struct, frozen=True):
-    """The spending of a run in which a plan was written or changed, which ended ``at`` unix seconds in a folder."""
+    """The spending of a call (of older runs: of all) that ended ``at`` unix seconds, to write or change a plan."""
 
     at: float
     model: str
@@ -73,11 +73,20 @@ class PlanningSpent(Struct, frozen=True):
     spent: Spending
 
 
-def note_planning(home: Path, planning: PlanningSpent) -> None:
-    """Keep what a run that planned took, if it took anything and the disk has room."""
-    if planning.spent.usage.calls:
-        with suppress(OSError):
-            append_rotating(VibePaths(home).planning_log, msgspec.json.encode(planning) + b"\n", MOST_PLANNING)
+class PlanningLog(Struct, frozen=True):
+    """An EventSink of a run that plans, which may be killed: keeps what each call took, if the disk has room."""
+
+    home: Path
+    model: str
+    project: str
+
+    def publish(self, event: Event) -> None:
+        """Hear the run."""
+        if isinstance(event, UsageEvent):
+            usage = Usage(event.prompt_tokens, event.completion_tokens, event.cached_tokens, calls=1)
+            took = PlanningSpent(event.ts, self.model, self.project, Spending(usage, event.cost_usd))
+            with suppress(OSError):
+                append_rotating(VibePaths(self.home).planning_log, msgspec.json.encode(took) + b"\n", MOST_PLANNING)
 
 
 def earlier_planning(home: Path) -> Iterator[PlanningSpent]:

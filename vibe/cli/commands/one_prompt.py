@@ -252,9 +252,8 @@ def _seat(args: Arguments, env: CliEnvironment) -> Seat:
     """The person at the terminal, if any; asked on standard error, since standard output is the answer alone."""
     if env.detached is not None:
         return Seat(listeners=[env.detached], approver=AN_HOUR, user_input=AN_HOUR.answer)
-    if args.output != "text" or not (env.stdin.isatty() and env.stderr.isatty()):
-        return Seat()
-    if is_in_background(env.stdin.fileno()):  # it would be stopped for reading keys
+    is_there = env.stdin.isatty() and env.stderr.isatty()
+    if args.output != "text" or not is_there or is_in_background(env.stdin.fileno()):  # which can't read keys
         return Seat()
     from vibe.cli.terminal.person import asking
 

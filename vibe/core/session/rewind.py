@@ -101,10 +101,9 @@ class RewindManager(Struct, frozen=True):
 
     def _fork(self, session: SavedSession, conversation: Transcript, message_index: int) -> str:
         now = time.time()
-        session_id = uuid4().hex
         meta = structs.replace(
             session.meta,
-            session_id=session_id,
+            session_id=uuid4().hex,
             parent_id=session.meta.session_id,
             started=now,
             ended=now,
@@ -113,7 +112,7 @@ class RewindManager(Struct, frozen=True):
         )
         folder = SessionFolder.begin(self.sessions, meta)
         conversation.restart(conversation.messages[:message_index], folder.transcript)
-        return session_id
+        return folder.path.name
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:

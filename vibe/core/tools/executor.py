@@ -42,6 +42,7 @@ from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.questions import UnansweredError, announced
 from vibe.core.tools.schema import parse_arguments
+from vibe.system.errors import described
 from vibe.system.redaction import Mask, redact
 
 __all__ = ["Approvals", "ToolBatch", "ToolExecutor"]
@@ -434,6 +435,6 @@ def _summarize(item: _Pending, tool: AnyTool, args: BaseModel) -> None:
 def _failure(tool: str, error: Exception) -> str:
     """Return what the model reads of an error; one not made for it is a defect of the tool and logged in full."""
     if isinstance(error, TOLD):
-        return str(error)
+        return described(error, bare=True)
     logger.error("tool %s failed", tool, exc_info=error)
-    return f"{tool} failed: {type(error).__name__}: {error}"
+    return f"{tool} failed: {described(error)}"

@@ -135,7 +135,10 @@ async def test_an_empty_list_completes_at_once(tmp_path: Path) -> None:
         ({}, "step 'find' has no list at /files of what it handed in"),
         ({"files": [{"path": f"{n}"} for n in range(257)]}, "257 items are more than `at_most` allows, 256: raise it"),
         ({"files": [{"path": "a"}, {"path": "b"}, {"path": "a"}]}, "items 0 and 2 have the same key, 'a'"),
-        ({"files": [{"path": None}]}, "item 0 has None at /path, which is no key: a key is a text or a number"),
+        (
+            {"files": [{"path": None}]},
+            "item 0 has None at /path, which is no key: a key is a text, not blank, or a number",
+        ),
         ({"files": ["a"]}, "item 0 has nothing at /path, which is no key"),
         ({"files": [{"path": "x" * 201}]}, "item 0 has a key of 201 characters"),
         ({"files": [{"path": "../x"}]}, "item 0 ('../x'): `writes` names '../x', which is no relative path"),
