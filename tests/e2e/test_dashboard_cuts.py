@@ -179,6 +179,7 @@ async def test_after_half_a_minute_without_a_network(vibe: VibeCommand, browser:
         def comes_back() -> None:
             page.wait("document.querySelector('#conn').textContent === 'reconnecting'")
             passed(page, CUT_SECONDS)
+            assert page.run("document.querySelector('#conn').textContent").startswith("no answer")
             assert not page.run(status("b", "in_progress"))
             cable.is_cut = False
             is_as_fresh(page, browser, url)

@@ -46,6 +46,8 @@ WHERE = {
 }
 LIST_LINE = "document.querySelector('#dag [data-step=fix] .ln')?.textContent"
 LIST_ITEMS = "[...document.querySelectorAll('#step .line')].map((one) => one.dataset.line)"
+WORDS = ("ASCII only", "Once", "Staging first")
+"""On the buttons that answer what the run asks."""
 CHECK = "test -e mended || { touch mended; echo red; exit 1; }"
 
 
@@ -123,6 +125,11 @@ def served(vibe: VibeCommand, *words: str) -> dict[str, Any]:
     return json.loads(process.stdout.readline())
 
 
+async def opened(browser: Browser, vibe: VibeCommand, *words: str) -> Page:
+    """A page of a dashboard of its own."""
+    return await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, *words))["url"])
+
+
 def started(vibe: VibeCommand, write_plan: WritePlan) -> subprocess.Popen[bytes]:
     vibe.replay(SCRIPT)
     plan = write_plan(*STEPS, goal=GOAL, decisions=[WHERE])
@@ -184,14 +191,17 @@ def by_key(page: Page, kind: str, key: str) -> None:
     page.wait(f"!({card(kind)})")
 
 
+def answers(page: Page, answer: Callable[[Page, str, str], None], *words: str) -> None:
+    """Answer all that the run asks, one after the other."""
+    for kind, word in zip(("Question", "Permission", "Decision"), words, strict=True):
+        answer(page, kind, word)
+
+
 def asked_and_answered(page: Page, url: str) -> None:
     """Open a page of the usual width, and answer all that the run asks with the mouse."""
     page.look(1200, 860)
     page.open(url)
-    by_mouse(page, "Question", "ASCII only")
-    by_mouse(page, "Permission", "Once")
-    page.wait("document.querySelector('form[data-request]')")
-    by_mouse(page, "Decision", "Staging first")
+    answers(page, by_mouse, *WORDS)
     page.wait(status("notes", "completed"))
 
 
@@ -236,9 +246,7 @@ def test_all_that_a_run_asks_is_answered_by_keys_alone(
     page.look(2000, 1200, dark=True)
     page.open(links["url"])
 
-    by_key(page, "Question", "2")
-    by_key(page, "Permission", "1")
-    by_key(page, "Decision", "1")
+    answers(page, by_key, "2", "1", "1")
     page.wait(status("notes", "completed"))
 
     assert run.wait(60) == 0
@@ -437,7 +445,7 @@ async def test_a_list_of_500_is_one_box_and_opened_shows_what_failed_first(vibe:
             if at < 36:
                 run.moves(name, "completed" if at < 34 else "failed", "in_progress")
         run.agent_says(ids[36], e.PlacementEvent(status="placed", worker="build2:1"))
-        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, "plan-1"))["url"])
+        page = await opened(browser, vibe, "plan-1")
         await to_thread.run_sync(list_is_opened, page, ids, len(steps))
         run.moves(ids[40], "completed", "in_progress")
         await to_thread.run_sync(page.wait, f"{LIST_LINE} === '35/500 2 failed 7 running'", 2)
@@ -581,7 +589,7 @@ async def test_what_a_revision_added_or_removed_is_marked_until_it_was_looked_at
 
     async with running(vibe.home) as run:
         run.begins()
-        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe))["url"])
+        page = await opened(browser, vibe)
         page.look(1200, 860)
         await to_thread.run_sync(page.wait, status("b", "pending"))
         added = {"op": "add_step", "step": {"id": "new", "title": "New", "mode": "code"}}
@@ -592,8 +600,7 @@ async def test_what_a_revision_added_or_removed_is_marked_until_it_was_looked_at
 async def test_a_conversation_is_read_and_told_something(vibe: VibeCommand, browser: Browser) -> None:
     async with running(vibe.home, plan_id="") as run:
         run.says(e.PromptStartedEvent(prompt_id="1"), e.UserMessageEvent(text=f"Rename it {HTML}"))
-        url = (await to_thread.run_sync(served, vibe, "--control"))["url"]
-        page = await to_thread.run_sync(browser.page, url)
+        page = await opened(browser, vibe, "--control")
 
         def talks() -> None:
             page.look(1200, 860)
@@ -625,7 +632,7 @@ def proposal(*ids: str, draft: int = 1) -> e.PlanProposedEvent:
 async def test_a_proposed_plan_is_shown_and_changed_by_a_sentence(vibe: VibeCommand, browser: Browser) -> None:
     async with running(vibe.home, plan_id="") as run:
         run.says(e.SessionStartedEvent(workspace="/", model="m", agent="planner", version="1"), proposal("a", "b"))
-        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, "--control"))["url"])
+        page = await opened(browser, vibe, "--control")
 
         def is_commented() -> None:
             page.look(1200, 860)
@@ -673,8 +680,7 @@ async def test_its_colours_may_be_forced_it_can_be_printed_and_be_twice_as_large
             run.moves(name, "in_progress")
         run.agent_says("a", *edited("1", "a.py"))
         run.says(structs.replace(ASKED, subagent_step_id="b"))
-        url = (await to_thread.run_sync(served, vibe, "--control"))["url"]
-        page = await to_thread.run_sync(browser.page, url)
+        page = await opened(browser, vibe, "--control")
         for looks in (has_forced_colours, is_printed, is_twice_as_large):
             await to_thread.run_sync(looks, page)
 
@@ -724,8 +730,7 @@ async def test_approvals_are_given_together_but_none_in_the_moment_it_appears(
     async with running(vibe.home) as run:
         run.begins()
         run.moves("a", "in_progress")
-        url = (await to_thread.run_sync(served, vibe, "--control"))["url"]
-        page = await to_thread.run_sync(browser.page, url)
+        page = await opened(browser, vibe, "--control")
         await to_thread.run_sync(page.wait, status("a", "in_progress"))
         notes = "window.notes = []; window.Notification = class { constructor(title, told) { notes.push(told.body) }"
         page.run(notes + "close() { notes.push('closed') } static requestPermission = async () => 'granted' }")
@@ -776,9 +781,7 @@ def test_a_comment_on_lines_of_a_running_step_is_heard_by_its_agent(
     page.click("#step .sends button")
     page.wait("document.querySelector('#step .said small')?.textContent.startsWith('sent')")
 
-    by_mouse(page, "Question", "ASCII only")
-    by_mouse(page, "Permission", "Once")
-    by_mouse(page, "Decision", "Staging first")
+    answers(page, by_mouse, *WORDS)
     assert run.wait(60) == 0
     page.click("#step .tabs button:nth-child(1)")
     said = page.wait(
@@ -827,7 +830,7 @@ async def test_a_comment_that_is_being_written_stays_while_the_changes_go_on(
         run.begins()
         run.moves("a", "in_progress")
         run.agent_says("a", *edited("1", "a.py"))
-        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, "--control"))["url"])
+        page = await opened(browser, vibe, "--control")
 
         def is_begun() -> None:
             page.look(1200, 860)
@@ -878,7 +881,7 @@ async def test_a_plan_that_begins_later_is_not_new_and_is_heard_though_no_frame_
     vibe: VibeCommand, browser: Browser
 ) -> None:
     async with running(vibe.home) as run:
-        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, "plan-1"))["url"])
+        page = await opened(browser, vibe, "plan-1")
         await to_thread.run_sync(page.wait, "document.querySelector('#conn').textContent === 'live'")
         await to_thread.run_sync(page.run, "window.requestAnimationFrame = () => 0")
         run.begins()
@@ -902,7 +905,7 @@ async def test_earlier_entries_that_are_asked_for_twice_are_shown_once(vibe: Vib
             page.run("new Promise((done) => setTimeout(done, 300))")
             assert page.run("document.querySelectorAll('#step [data-entry]').length") == MOST_ENTRIES + 10
 
-        page = await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, "plan-1"))["url"])
+        page = await opened(browser, vibe, "plan-1")
         await to_thread.run_sync(are_read, page)
 
 
@@ -921,6 +924,12 @@ async def test_what_was_refused_failed_or_begun_does_not_stay(vibe: VibeCommand,
             page.type("Hurry")
             page.press("Enter")
             page.wait("document.querySelector('#conn').textContent === 'not now'")
+            page.run("import('/rows.js').then(({ connect }) => { connect() })")
+            page.wait(
+                "performance.getEntriesByType('resource').filter((one) => one.name.includes('/stream')).length > 1"
+            )
+            page.run("new Promise((done) => setTimeout(done, 300))")
+            assert page.run("document.querySelector('#conn').textContent") == "not now"
             page.run("window.real = fetch; window.fetch = () => Promise.reject()")
             page.click("#step .tabs button:nth-child(2)")
             page.wait("document.querySelector('#step .note').textContent.includes('reached')")
@@ -935,8 +944,7 @@ async def test_what_was_refused_failed_or_begun_does_not_stay(vibe: VibeCommand,
             page.click(".run[data-run=plan-2]")
             page.wait("document.querySelector('#head .no')?.textContent === 'Stop'")
 
-        url = (await to_thread.run_sync(served, vibe, "--control", "plan-1"))["url"]
-        page = await to_thread.run_sync(browser.page, url)
+        page = await opened(browser, vibe, "--control", "plan-1")
         await to_thread.run_sync(is_refused, page)
         run.reply = Reply(ok=True, message="done")
         await to_thread.run_sync(is_taken, page)
@@ -997,8 +1005,7 @@ def test_a_card_of_another_run_names_it_and_words_stay_apart(
 async def test_a_link_to_a_run_that_is_gone_says_so_and_lists_the_others(vibe: VibeCommand, browser: Browser) -> None:
     async with running(vibe.home) as run:
         run.begins()
-        url = (await to_thread.run_sync(served, vibe, "nothing"))["url"]
-        page = await to_thread.run_sync(browser.page, url)
+        page = await opened(browser, vibe, "nothing")
 
         def chooses() -> None:
             page.look(1200, 860)

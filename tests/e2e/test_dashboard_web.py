@@ -104,6 +104,11 @@ def test_a_plan_is_answered_by_the_page_and_its_changes_are_shown(
         assert report.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
         assert client.get("/api/runs/nothing/report").status_code == 404
         assert client.get(f"/api/runs/{run}/steps/nothing/diff").status_code == 404
+        for kind in ("[]", "{}", '"shutdown"'):
+            body = f'{{"type": {kind}}}'
+            headers = {"content-type": "application/json"}
+            refused = client.post(f"/api/runs/{run}/commands", content=body, headers=headers)
+            assert (refused.status_code, refused.json()["error"]) == (400, "invalid")
 
 
 def test_it_ends_in_time_though_a_page_never_reads(vibe: VibeCommand) -> None:

@@ -23,7 +23,7 @@ from vibe.view.plan_view import RUNNING
 
 BY = "page"
 """In its name pages act, if no other is given."""
-COMMANDS: Final = frozenset({"pause", "cancel", "step_act", "steer", "prompt", "interrupt"})
+COMMANDS: Final = ("cancel", "interrupt", "pause", "prompt", "steer", "step_act")
 """What a page may ask a run for besides answers."""
 MOST_REMEMBERED = 256
 """Answers to commands that may come again."""
@@ -49,7 +49,7 @@ class Actor:
     async def command(self, key: str, body: dict[str, Any]) -> Response:
         """Send a command to a run."""
         if body.get("type") not in COMMANDS:
-            raise RefusedError(400, "invalid", f"the type must be one of {', '.join(sorted(COMMANDS))}")
+            raise RefusedError(400, "invalid", f"the type must be one of {', '.join(COMMANDS)}")
         command = self._checked(body, token="")
 
         async def act() -> Response:

@@ -46,7 +46,7 @@ function drawBox(id, width, height) {
   const text = (kind, x, y) => s("text." + kind, { x, y }), parts = { title: s("title"), mark: text("gl", 19, 20.5),
     name: text("ti", 12, 41), line: text("ln", 12, 55), checks: s("g") }, at = { cx: 19, cy: 20, r: 8 };
   const node = s("g", { "data-step": id, tabindex: 0, role: "button" }, parts.title,
-    s("rect.box", { width, height, rx: 10 }),
+    s("rect.box", { width, height }),
     s("circle.dot", at), s("circle.spin", { ...at, "stroke-dasharray": "14 40" }), parts.mark,
       s("text.id", { x: 34, y: 24.5 }, cut(id, 17)),
     s("svg", { width: width - 6 }, parts.name, parts.line), parts.checks);
@@ -56,7 +56,7 @@ function drawBox(id, width, height) {
 
 function drawGroup(id, width, height, members) {
   const columns = Math.floor((width - 24) / CELL), told = s("text.ln", { x: width - 12, y: 22, "text-anchor": "end" });
-  const node = s("g", { "data-group": id, tabindex: 0, role: "button" }, s("rect.box", { width, height, rx: 10 }),
+  const node = s("g", { "data-group": id, tabindex: 0, role: "button" }, s("rect.box", { width, height }),
     s("text.id", { x: 12, y: 22 }, count(members.length, "step")), told, members.map((member, at) => {
       const cell = s("rect.cell", { "data-step": member, x: 12 + (at % columns) * CELL,
         y: 33 + Math.floor(at / columns) * CELL,

@@ -1,5 +1,5 @@
 // What waits for a person, in every run: a card each, answered by a click or a key.
-import { $, $$, act, age, cut, draw, given, h, seconds, words } from "./words.js";
+import { $, $$, age, cut, draw, given, h, seconds, words } from "./words.js";
 import { ask, byAge, changed, clock, isPast, mayAct, requests, tables, ui } from "./rows.js";
 import { small } from "./diff.js";
 
@@ -81,7 +81,7 @@ const own = (words, act) => h("input.act", { type: "text", placeholder: words, "
 function approval(card, row) {
   const yes = (scope) => () => card.send({ allow: true, scope }), no = () => card.send({ allow: false,
     reason: reason.value }), reason = own("why, if no", no);
-  const reach = row.covers?.length && `session and always would allow: ${row.covers.join(" · ")}`;
+  const reach = row.covers?.length && `session and always would allow: ${words(...row.covers)}`;
   return [h("h3", row.edits ? `Edit with ${row.tool}?` : `Run ${row.tool ?? "this"}?`), row.diff ? small(row.diff)
     : h("pre", row.command || row.summary), h("p.note", words(row.confined === true ? "in the sandbox"
       : row.confined === false && "not in the sandbox", row.cwd && `in ${row.cwd}`, row.reason, row.rule)),

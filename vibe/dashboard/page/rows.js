@@ -5,7 +5,7 @@ export const tables = { board: new Map(), run: new Map(), step: new Map() };
 export const ui = { run: "", step: "", tab: "graph", of: "transcript", find: "", at: null, control: false,
   fresh: new Set(), removed: new Set(), others: new Map() };
 let dirty = new Set(), isQueued = false, last = "", open = null, skew = 0, sorted = null, show = null, said = null,
-  gone = "";
+  gone = "", refused = "";
 
 export const clock = () => Date.now() / 1000 + skew;
 export const head = () => tables.run.get("head");
@@ -33,8 +33,7 @@ export function changed(...keys) {
 function merge({ table: name, whole, gone: removed = [], set = {}, append = {} }) {
   const table = tables[name], isBegun = !whole && stepIds().length;
   const mark = (key) => dirty.add(name === "board" ? name : key);
-  if (whole) table.clear();
-  if (whole) dirty.add({ board: "board", run: "all", step: "entries" }[name]);
+  if (whole) table.clear(), dirty.add({ board: "board", run: "all", step: "entries" }[name]);
   const isPlanned = (key, row) => key.startsWith("step:") && !row?.order?.pattern;
   for (const key of removed) {
     if (isPlanned(key, table.get(key))) ui.removed.add(key.slice(5));
@@ -78,7 +77,7 @@ export async function connect() {
   const mine = (open = new AbortController());
   gone = "";
   for (let tries = 0; open === mine; tries++) {
-    let why = "reconnecting";
+    let why = tries < 8 ? "reconnecting" : "no answer: it may have ended";
     try {
       const query = new URLSearchParams({ run: gone ? "" : ui.run, step: ui.step, after: last });
       const reply = await fetch("/api/stream?" + query, { headers: authorization(), signal: mine.signal,
@@ -86,7 +85,7 @@ export async function connect() {
       if (reply.status === 401) return said("off", "open the link that vibe printed");
       if (reply.status === 404 && !gone && (gone = ui.run)) continue;  // the list, at least
       if (!reply.ok) throw (why = (await reply.json()).message);
-      said(gone ? "off" : "on", gone ? "no such run" : "live");
+      said(gone ? "off" : refused ? "bad" : "on", gone ? "no such run" : refused || "live");
       if (tries) dirty.add("all");
       tries = 0;
       const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -122,6 +121,7 @@ const path = (...parts) => "/api/runs/" + [ui.run, ...parts].map(encodeURICompon
 export const stepPath = (...parts) => path("steps", ui.step, ...parts);
 export async function command(type, fields = {}) {
   const reply = await ask(path("commands"), { type, ...fields });
+  refused = reply.error ? reply.message : "";
   said(...(reply.ok ? ["on", "live"] : ["bad", reply.message]));
   return reply.ok;
 }
@@ -142,11 +142,10 @@ export const steps = () => stepIds().map((id) => [id, step(id)]);
 /** Every change of a step's status, as it is, whatever time is looked at: each with the one that came after it. */
 export const changes = () => stepIds().flatMap((id) => (tables.run.get("step:" + id)?.history ?? []).map(
   ([ts, status], at, all) => ({ ts, status, next: all[at + 1]?.[0] })));
-const ENDED = ["completed", "failed", "skipped", "cancelled"], PLANNED = ["n", "title", "mode", "depends_on", "order",
-  "max_tokens"], FINAL = ["reason", "tolerated", "tokens", "cost_usd", "files", "worktree", "worker", "summary",
-  "duration_s"];
-const BEGUN = ["n", "kind", "ts", "tool", "words", "command", "purpose"];
-const only = (row, names) => Object.fromEntries(names.map((name) => [name, row[name]]));
+const ENDED = ["completed", "failed", "skipped", "cancelled"], PLANNED = "n title mode depends_on order max_tokens",
+  FINAL = "reason tolerated tokens cost_usd files worktree worker summary duration_s",
+  BEGUN = "n kind ts tool words command purpose";
+const only = (row, names) => Object.fromEntries(names.split(" ").map((name) => [name, row[name]]));
 export const hasEnded = (row) => ENDED.includes(row?.status);
 
 /** A step as it stood at the time looked at: nothing that came later is in it. */
@@ -186,5 +185,5 @@ export function entries() {
 
 export function forget() {
   for (const one of [tables.run, tables.step, ui.fresh, ui.removed]) one.clear();
-  sorted = null;
+  [sorted, refused] = [null, ""];
 }

@@ -1,6 +1,6 @@
 // The open step: how it stands, its transcript, its changes, its details; and the transcript of a conversation.
-import { $, $$, WORD, act, by, clockTime, count, cut, draw, figure, h, money, pill, seconds, sure, tabs, tick, tone,
-  words } from "./words.js";
+import { $, $$, WORD, act, by, clockTime, count, cut, draw, figure, h, list, money, pill, seconds, sure, tabs, tick,
+  tone, words } from "./words.js";
 import { ask, changed, command, entries, hasEnded, head, isLive, isPast, isRun, itemsOf, rowsOf, step, stepPath,
   tables, ui } from "./rows.js";
 import { showDiff, small } from "./diff.js";
@@ -134,15 +134,16 @@ function callOf(row) {
 
 function showDetails(box, row) {
   const { order = {}, worktree: tree = {} } = row, agent = rowsOf("agent:", tables.step).at(-1)?.[1] ?? {},
-    list = (one) => (Array.isArray(one) ? one.join("\n") : one);
-  const limits = row.max_tokens && `, this attempt ${figure(row.used ?? 0)} of ${figure(row.max_tokens)}`;
-  const facts = { id: ui.step, after: list(row.depends_on) || "nothing", prompt: order.prompt, command: order.command,
-    decision: order.decision?.question, writes: list(order.writes), "if it fails": order.on_failure, model: agent.model,
-    machine: row.worker, folder: tree.folder || agent.folder, branch: tree.branch,
+    lines = (one) => (Array.isArray(one) ? one.join("\n") : one);
+  const facts = { id: ui.step, after: lines(row.depends_on) || "nothing", prompt: order.prompt, command: order.command,
+    decision: order.decision?.question, writes: lines(order.writes), "if it fails": order.on_failure,
+    model: agent.model, machine: row.worker, folder: tree.folder || agent.folder, branch: tree.branch,
     worktree: tree.status && words(tree.status, tree.detail),
-      process: agent.pid, tokens: figure(row.tokens ?? 0) + (limits || ""), cost: row.cost_usd && money(row.cost_usd),
+      process: agent.pid, tokens: list(figure(row.tokens ?? 0),
+      row.max_tokens && `this attempt ${figure(row.used ?? 0)} of ${figure(row.max_tokens)}`),
+    cost: row.cost_usd && money(row.cost_usd),
     context: agent.context_limit && `${figure(agent.context_tokens)} of ${figure(agent.context_limit)}`,
-      turns: row.turns, took: row.duration_s && seconds(row.duration_s), summary: row.summary, files: list(row.files),
+      turns: row.turns, took: row.duration_s && seconds(row.duration_s), summary: row.summary, files: lines(row.files),
     attempts: (row.history ?? []).map(([time, status, attempt]) =>
       `${clockTime(time)}  ${WORD[status]}${attempt > 1 ? `, attempt ${attempt}` : ""}`).join("\n") };
   draw(box, h("dl.kv", Object.entries(facts).filter(([, value]) => value).map(([name, value]) => [h("dt", name),
