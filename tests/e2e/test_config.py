@@ -64,7 +64,7 @@ def test_set_changes_one_line_and_keeps_the_rest(vibe: VibeCommand) -> None:
         ("tools.bash.permission", "sometimes", "'always', 'ask' or 'never'"),
         ("tools.bash.default_timeout", "soon", "default_timeout"),
         ("activ_model", "local", "unknown setting 'activ_model': did you mean 'active_model'?"),
-        ("planner", "{}", "unknown setting 'planner'"),
+        ("planner", "{}", "'planner' is a table"),
         ("api_key", "s", "unknown setting 'api_key': did you mean 'providers[NAME].api_key_env_var'?"),
         ("providers[mistral].api_key", "s", "did you mean 'providers[mistral].api_key_env_var'?"),
         ("base_url", "s", "did you mean 'providers[NAME].api_base'?"),
@@ -210,3 +210,33 @@ def test_a_key_in_the_settings_is_told_where_it_belongs(vibe: VibeCommand) -> No
     assert (
         "unknown setting providers[0].api_key has no effect, did you mean 'providers[p].api_key_env_var'?" in ended.out
     )
+
+
+@pytest.mark.parametrize("words", ["set planner 1", "set models x"])
+def test_a_table_is_not_taken_for_a_misspelling_of_itself(vibe: VibeCommand, words: str) -> None:
+    key = words.split()[1]
+    told = f"'{key}' is a table: name one of its keys, see `vibe config get {key}`"
+
+    ended = vibe("config", *words.split())
+
+    assert (ended.code, ended.err) == (2, f"vibe: {told}\n")
+
+
+def test_tables_of_tools_are_shown_with_their_keys_and_may_be_empty(vibe: VibeCommand) -> None:
+    empty, unset = vibe("config", "get", "tools"), vibe("config", "get", "tools.bash.permission")
+    vibe("config", "set", "tools.bash.permission", "never")
+    one = vibe("config", "get", "tools")
+
+    assert (empty.code, empty.out) == (0, "")
+    assert unset.err == "vibe: 'tools.bash.permission' is not set: `vibe tools list` shows what holds without it\n"
+    assert (one.out, vibe("config", "get", "tools.bash.permission").out) == (
+        'tools.bash.permission = "never"\n',
+        "never\n",
+    )
+
+
+def test_a_misspelled_key_of_a_tool_is_told_when_it_is_set(vibe: VibeCommand) -> None:
+    ended = vibe("config", "set", "tools.bash.permision", "never")
+
+    assert ended.code == 0
+    assert "config.toml:2: tools.bash.permision: did you mean 'permission'?" in ended.err

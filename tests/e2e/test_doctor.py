@@ -98,13 +98,15 @@ def server_of_long_ago() -> Generator[str]:
             thread.join()
 
 
-def test_a_proxy_that_is_none_fails_and_the_rest_is_examined(vibe: VibeCommand) -> None:
-    vibe.environ["HTTPS_PROXY"] = "ftp://127.0.0.1:1"
+def test_a_proxy_that_is_none_fails_and_the_rest_is_examined(
+    vibe: VibeCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "ftp://127.0.0.1:1")
 
-    found = examined(vibe, "https://127.0.0.1:9/v1", 3)
+    found = examined(vibe, "https://models.invalid/v1", 3)
 
     assert found["network"][0] == "failed"
-    assert "proxy" in found["network"][1]
+    assert "the proxy in https_proxy can't be used" in found["network"][1]
     assert {"sandbox", "git", "bus"} <= found.keys()
 
 

@@ -50,6 +50,14 @@ def test_servers_are_added_and_removed_and_the_rest_of_the_file_stays(vibe: Vibe
     assert (vibe.home / "config.toml").read_text().split() == BEFORE.split()
 
 
+@pytest.mark.parametrize("address", ["ftp://far.example/mcp", "http://far.example:99999/mcp"])
+def test_an_address_of_another_kind_is_not_taken_for_a_command(vibe: VibeCommand, address: str) -> None:
+    ended = vibe("mcp", "add", "far", address)
+
+    assert ended.code == 2
+    assert f'url: must be an address such as https://host/v1, not "{address}"' in ended.err
+
+
 def test_the_last_server_leaves_no_list_behind(vibe: VibeCommand) -> None:
     assert vibe("mcp", "add", "only", "--", "cat").code == 0
     assert vibe("mcp", "remove", "only").code == 0

@@ -13,6 +13,7 @@ from vibe.app.engine.host import HOME_VARIABLE, Host, vibe_home
 from vibe.cli.streams import standard_streams
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import typed_path
+from vibe.system.plain_text import plain_line, shortened
 from vibe.system.programs import guarded
 
 if TYPE_CHECKING:
@@ -90,6 +91,10 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         """Say how things stand, on standard error."""
         self.stderr.write(f"{message}\n")
         self.stderr.flush()
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        """Say what does not end a command, on standard error."""
+        self.stderr.writelines(f"warning: {shortened(plain_line(warning), 1_000)}\n" for warning in warnings)
 
     def write_lines(self, lines: Iterable[str]) -> None:
         """Print lines."""

@@ -361,7 +361,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--online": _flag("also test the model and its tool calls"),
     "--cluster:doctor": _flag("also check the cluster of [cluster], and each of its workers"),
     "shell": _word("SHELL", "bash, zsh or fish", nargs="?", choices=SHELLS),
-    "--names": _choice("print the names of a kind that there are, as the scripts ask for", *NAMES),
+    "--names": _word("KIND", f"print the names there are, as the scripts ask for: {', '.join(NAMES)}", choices=NAMES),
     "words:help": _word("COMMAND", "such as plan, or plan run; default: all commands", nargs="*"),
     "--dry-run:migrate": _flag("show what would be done; change nothing"),
     "--workdir:migrate": _word("DIR", "also clean this project's settings, if it is trusted"),

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, cast
-from urllib.request import getproxies
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from vibe.system.errors import EnvironmentFailure
 
@@ -42,6 +43,7 @@ def _through(library: Any, transport: Any, scheme: str, address: str, options: d
     """Return a transport through a proxy; one that can't be made fails each request by a sentence."""
     url = address if "://" in address else f"http://{address}"
     try:
+        _ = urlsplit(url).port  # httpx sees that there is no such port when it connects
         return transport(proxy=url.replace("socks://", "socks5://", 1), **options)
     except (ValueError, library.InvalidURL):
         wanted = "write http://, https:// or socks5://HOST:PORT, or unset it"
@@ -69,6 +71,14 @@ def _is_usable(library: Any, pattern: str) -> bool:
     with suppress(library.InvalidURL):
         return bool(library.URL(pattern).host)
     return False
+
+
+def way_to(address: str) -> str:
+    """Return the words for the proxy through which an address is asked; empty: it is asked itself."""
+    parts, proxies = urlsplit(address), getproxies()
+    names = [f"{scheme}_proxy" for scheme in (parts.scheme, "all") if proxies.get(scheme)]
+    is_direct = parts.hostname in {"::1", *LOOPBACK} or proxy_bypass(parts.hostname or "")
+    return "" if is_direct or not names else f" through the proxy in {names[0]}"
 
 
 def system_tls() -> Any:

@@ -15,10 +15,10 @@ from vibe.app.engine.host import Host
 from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.loader import ConfigRequest, LoadedConfig, load_config
 from vibe.core.config.paths import CONFIG_FILE, PROJECT_DIRECTORY, VibePaths, find_project_dir, shown
-from vibe.core.config.schema import Key, leaves, parse_key, parse_word, section_at, suggestion, type_of, written
+from vibe.core.config.schema import TOOLS, Key, UnknownSettingError, leaves, parse_key, parse_word, type_of, written
 from vibe.core.config.writer import ConfigWriter
 from vibe.core.tools.manager import ToolManager, ToolSources
-from vibe.system.errors import ConfigError, UsageError, did_you_mean
+from vibe.system.errors import ConfigError, UsageError
 from vibe.system.own_places import user_home_of
 from vibe.system.redaction import MASK, redact
 
@@ -35,15 +35,6 @@ class ShownSetting(Struct, frozen=True, kw_only=True):
     """JSON value; a secret is masked."""
     origin: str
     """The file, variable or flag that sets it, or ``default``."""
-
-
-class UnknownSettingError(UsageError):
-    """No such key."""
-
-    def __init__(self, key: Key) -> None:
-        near = suggestion(key[-1], section_at(key[:-1]), key[:-1])
-        hint = did_you_mean(near, "see `vibe config show`")
-        super().__init__(f"unknown setting {written(key)!r}: {hint}")
 
 
 class Settings:
@@ -118,7 +109,10 @@ class Settings:
             ConfigError: there is no such setting.
         """
         parsed = parse_key(key)
-        return parse_word(word, _annotation(parsed))
+        annotation, is_entry = type_of(parsed), len(parsed) == 3 and parsed[1].startswith("[")
+        if annotation is None or not (is_entry or parsed in set(leaves()) or parsed[0] == TOOLS):
+            raise UnknownSettingError(parsed)
+        return parse_word(word, annotation)
 
     def get(self, key: str) -> tuple[ShownSetting, ...]:
         """The setting of that name, or those of the table; secrets are masked.
@@ -130,8 +124,10 @@ class Settings:
         name = written(parsed)
         inner = (f"{name}.", f"{name}[")
         found = tuple(setting for setting in self.shown() if setting.key == name or setting.key.startswith(inner))
-        if not found:
+        if not found and parsed[0] != TOOLS:
             raise UnknownSettingError(parsed)
+        if not found and len(parsed) > 1:
+            raise UsageError(f"{name!r} is not set: `vibe tools list` shows what holds without it")
         return found
 
     def shown(self) -> Iterator[ShownSetting]:
@@ -146,18 +142,6 @@ class Settings:
 def _about(problem: ConfigError, key: str) -> bool:
     """Return whether a problem concerns a key, its table or the file as a whole."""
     return not problem.key or problem.key.startswith(key) or key.startswith(problem.key)
-
-
-def _annotation(key: Key) -> Any:
-    """The type of a setting.
-
-    Raises:
-        UnknownSettingError: there is no such setting.
-    """
-    annotation, is_entry = type_of(key), len(key) == 3 and key[1].startswith("[")
-    if annotation is None or not (is_entry or key in set(leaves()) or key[0] == "tools"):
-        raise UnknownSettingError(key)
-    return annotation
 
 
 def _flat(section: BaseModel, prefix: Key) -> Iterator[tuple[Key, Any]]:

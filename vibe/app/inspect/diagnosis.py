@@ -32,11 +32,11 @@ from vibe.core.config.loader import ConfigRequest, LoadedConfig, key_place, load
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.config.paths import CONFIG_FILE, VibePaths, find_project_dir, shown
 from vibe.core.llm.backend.local_server import problem_with
+from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.factory import ModelCatalog
 from vibe.shell.sandbox.choose import SandboxMode, choose_sandbox
 from vibe.system.errors import VibeError
 from vibe.system.http import client_options, import_httpx
-from vibe.system.own_places import user_home_of
 from vibe.system.programs import find_program, find_ripgrep, guarded, shunned
 from vibe.system.redaction import redact
 
@@ -121,12 +121,9 @@ def _config_files(host: Host, workdir: Path, loaded: LoadedConfig) -> str:
 
 def _model(host: Host, loaded: LoadedConfig, *, online: bool) -> Iterator[Finding]:
     config, environ = loaded.config, loaded.environ
-    model = config.find_model(config.active_model)
-    provider = config.find_provider(model.provider) if model else None
-    if model is None or provider is None:
-        missing = "model" if model is None else "provider"
-        yield Finding("model", CheckState.FAILED, f"active_model {config.active_model!r}: no such {missing}")
-        return
+    catalog = ModelCatalog(config, environ)
+    model = catalog.resolve(None)
+    provider = catalog.provider(model)
     yield _ok("model", f"{model.key} at {provider.name} ({provider.backend})")
     wanted = provider.api_key_env_var
     if wanted and not environ.get(wanted, "").strip():
@@ -136,7 +133,7 @@ def _model(host: Host, loaded: LoadedConfig, *, online: bool) -> Iterator[Findin
     yield _ok("keys", _keys(host, loaded) or "no API key needed")
     if provider.backend is BackendKind.LOCAL and (problem := problem_with(config.local)) is not None:
         yield Finding("local model", CheckState.FAILED, problem)
-    elif (problem := anyio.run(_fault_of, ModelCatalog(config, environ), model)) is not None:
+    elif (problem := anyio.run(_fault_of, catalog, model)) is not None:
         yield Finding("provider", CheckState.FAILED, redact(problem, environ))
     elif online and provider.backend is not BackendKind.SCRIPTED:
         yield from _online(config, model, provider, environ)
@@ -155,7 +152,7 @@ async def _fault_of(catalog: ModelCatalog, model: ModelConfig) -> str | None:
 
 def _keys(host: Host, loaded: LoadedConfig) -> str:
     """Return which keys of configured providers there are, and where each comes from."""
-    label = shown(VibePaths(host.home).env_file, user_home_of(host.environ))
+    label = shown(VibePaths(host.home).env_file, loaded.user_home)
     names = dict.fromkeys(provider.api_key_env_var for provider in loaded.config.providers)
     present = [name for name in names if loaded.environ.get(name, "").strip()]
     return ", ".join(f"{name} in {key_place(name, loaded, host.environ, label)}" for name in present)
@@ -184,8 +181,7 @@ def _reached(provider: ProviderConfig) -> Iterator[Finding]:
         with httpx.Client(timeout=CONNECT_SECONDS, **client_options(httpx, is_async=False)) as client:
             answered = client.head(provider.api_base)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        detail = f"{provider.api_base} can't be reached ({error}): check the address, the network and the proxy"
-        yield Finding("network", CheckState.FAILED, detail)
+        yield Finding("network", CheckState.FAILED, str(ErrorMapper(provider=provider).from_wire(error)))
         return
     except VibeError as error:  # a proxy that is none
         yield Finding("network", CheckState.FAILED, str(error))

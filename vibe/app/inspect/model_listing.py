@@ -15,8 +15,8 @@ from vibe.core.config.loader import ConfigRequest, load_config, with_keyring
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
 from vibe.core.llm.backend.http import USER_AGENT, address, versioned
 from vibe.core.llm.backend.local_server import problem_with
-from vibe.core.llm.error_table import ErrorMapper, error_words
-from vibe.core.llm.factory import filled_headers, key_of
+from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.llm.factory import ModelCatalog, filled_headers, key_of
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.http import client_options, import_httpx
 
@@ -107,35 +107,20 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: s
         if not only or model.provider == only
     ]
     if only:
-        offers = [_told(presets.provider_named(only, config.providers), environ)]
+        asked = [presets.provider_named(only, config.providers)]
     else:
-        asked = [one for one in config.providers if online and _can_be_asked(one, environ)]
-        offers = [offer_of(provider, environ) for provider in asked]
+        usable = (one for one in config.providers if not one.api_key_env_var or environ.get(one.api_key_env_var))
+        asked = [one for one in usable if online and one.is_server]
+    offers = [offer_of(provider, environ) for provider in asked]
     return ModelListing(configured=tuple(configured), offers=tuple(offers), warnings=tuple(loaded.warnings))
 
 
 def _missing(model: ModelConfig, config: VibeConfig, environ: Mapping[str, str]) -> str | None:
-    provider = config.find_provider(model.provider)
-    if provider is None:
-        return f"unknown provider {model.provider!r}"
+    provider = ModelCatalog(config, environ).provider(model)
     if provider.backend is BackendKind.LOCAL:
         return problem_with(config.local)
     key = provider.api_key_env_var
     return f"{key} is not set" if key and not environ.get(key) else None
-
-
-def _told(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
-    """Return the offer of the one provider that was asked for, or why it can't be asked."""
-    if _can_be_asked(provider, environ):
-        return offer_of(provider, environ)
-    is_script = provider.backend is BackendKind.SCRIPTED
-    problem = "replays a script, which lists no models" if is_script else f"{provider.api_key_env_var} is not set"
-    return ModelOffer(provider=provider.name, problem=problem)
-
-
-def _can_be_asked(provider: ProviderConfig, environ: Mapping[str, str]) -> bool:
-    key = provider.api_key_env_var
-    return provider.is_server and (not key or bool(environ.get(key)))
 
 
 def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
@@ -155,15 +140,11 @@ def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer
             names = set(_all_pages(client, httpx.URL(url), headers))
         return ModelOffer(provider=provider.name, models=tuple(sorted(names)))
     except httpx.HTTPStatusError as error:
-        status = error.response.status_code
-        words = errors.quoted(error_words(error.response.text))
-        problem = f"{error.request.url} answered {status}{': ' + words if words else ''}"
-        return ModelOffer(provider=provider.name, problem=problem, status=status)
-    except httpx.LocalProtocolError:  # quotes the header it refuses, which may be a secret
-        return ModelOffer(provider=provider.name, problem="a header of its extra_headers can't be sent")
+        status, answer = error.response.status_code, error.response
+        told = errors.from_response(status, answer.text, answer.headers, str(answer.url))
+        return ModelOffer(provider=provider.name, problem=str(told), status=status)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        problem = f"{provider.api_base} can't be reached: {errors.quoted(str(error))}"
-        return ModelOffer(provider=provider.name, problem=problem)
+        return ModelOffer(provider=provider.name, problem=str(errors.from_wire(error)))
     except ValidationError:
         return ModelOffer(provider=provider.name, problem=f"{provider.api_base}/models is not a list of models")
 

@@ -28,8 +28,7 @@ def run_list(args: Arguments, env: CliEnvironment) -> None:
     ]
     listed = [{name: getattr(profile, name) for name in SHOWN} for profile in profiles]
     env.answer(args, {"agents": listed, "broken": broken}, _lines(profiles))
-    for warning in (*loaded.warnings, *agents.warnings) if args.output == "text" else ():
-        env.stderr.write(f"vibe: {one_line(warning, 400)}\n")
+    env.warn((*loaded.warnings, *agents.warnings))
 
 
 def _lines(profiles: Sequence[AgentProfile]) -> Iterator[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from vibe.app.engine.settings import Settings
 from vibe.cli.editor import edited
 from vibe.cli.environment import Arguments, CliEnvironment
+from vibe.core.config.schema import parse_key, written
 from vibe.front.event_text import one_line
 from vibe.front.listings import LONGEST, setting_line
 from vibe.system.errors import ConfigError, UsageError
@@ -25,7 +27,7 @@ def run_show(args: Arguments, env: CliEnvironment) -> None:
 def run_get(args: Arguments, env: CliEnvironment) -> None:
     """Print one value as it is, for scripts; a table as ``show`` has it."""
     found = _settings(args, env).get(args.key)
-    if len(found) != 1:
+    if [setting.key for setting in found] != [written(parse_key(args.key))]:
         lines = (setting_line(setting, origin=False) for setting in found)
         env.answer(args, {setting.key: setting.value for setting in found}, lines)
         return
@@ -53,6 +55,8 @@ def run_set(args: Arguments, env: CliEnvironment) -> None:
             else "this folder is not trusted, so it is not read"
         )
         env.stderr.write(f"vibe: {one_line(f'{label}: {args.key} is set, but has no effect here: {why}', LONGEST)}\n")
+    with suppress(ConfigError):  # of other settings, which every other command says
+        env.warn(warning for warning in settings.load().warnings if f": {args.key}: " in warning)
 
 
 def run_edit(args: Arguments, env: CliEnvironment) -> None:

@@ -36,7 +36,7 @@ from vibe.core.tools.mcp.connection import ServerState
 from vibe.core.tools.mcp.login import SignInWay, signed_in
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.front.event_text import one_line
-from vibe.front.listings import NO_SERVERS, PROBLEM_LENGTH, server_lines
+from vibe.front.listings import NO_SERVERS, server_lines
 from vibe.system.errors import UsageError
 from vibe.system.keyring import keyring_problem
 from vibe.system.programs import guarded, open_browser
@@ -150,15 +150,13 @@ def _written(value: Any) -> str:
 
 
 LINE_LENGTH = 400
-ADDRESSES = ("http://", "https://")
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> int:
     """List the servers; exit code 1 if one failed, 3 if it is required."""
     engine = build_engine(env, EngineRequest(workdir=args.workdir, trust=args.trust))
     servers = anyio.run(_connected, engine, env)
-    for warning in engine.loaded.warnings:
-        env.stderr.write(f"vibe: warning: {one_line(warning, PROBLEM_LENGTH)}\n")
+    env.warn(engine.loaded.warnings)
     shown = [server_lines(server) for server in servers] or [[NO_SERVERS]]
     document = {"servers": [to_builtins(server) for server in servers]}
     env.answer(args, document, (line for lines in shown for line in lines))
@@ -195,7 +193,7 @@ def run_remove(args: Arguments, env: CliEnvironment) -> None:
 def run_import(args: Arguments, env: CliEnvironment) -> int:
     """Add the servers of another agent's file, and say what was changed; exit code 1 if one was left out."""
     servers, left_out = _file(args, env), 0
-    for found in read_servers(read_text("vibe mcp import", args.file, env), args.file):
+    for found in read_servers(read_text("FILE", args.file, env), args.file):
         problem = found.problem
         if not problem:
             try:
@@ -222,7 +220,7 @@ def _entry(args: Arguments) -> dict[str, object]:
         CommandLineError: they don't go together.
     """
     target: list[str] = args.target
-    if not target[0].startswith(ADDRESSES):
+    if "://" not in target[0]:
         if args.header or args.key_env:
             raise CommandLineError(f"--header and --key-env are for a server with an address: {target[0]!r} is none")
         env = dict(pairs("--env", args.env))
@@ -249,7 +247,7 @@ def run_logout(args: Arguments, env: CliEnvironment) -> int:
     _, config = _server(args, env)
     sign_in, name = _store(env).drop(config.url), one_line(args.name)
     if sign_in is None:
-        raise _no_sign_in(args.name, "is not signed in: nothing to forget")
+        raise UsageError(f"MCP server {args.name!r} is not signed in: nothing to forget")
     from vibe.core.tools.mcp.token_auth import revocation_problem  # noqa: PLC0415  it loads httpx2
 
     problem = revocation_problem(sign_in)
@@ -271,7 +269,9 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
     async def show(address: str) -> None:
         env.stdout.write(f"To sign in to {name}, open this address in a browser on this machine:\n\n  {address}\n\n")
         env.stdout.flush()
-        if not args.no_browser and _has_browser(environ):
+        # A browser without a screen of its own would open in the terminal we write to.
+        has_screen = sys.platform == "darwin" or any(environ.get(variable) for variable in DISPLAYS)
+        if has_screen and not args.no_browser:
             await to_thread.run_sync(open_browser, address, environ, abandon_on_cancel=True)
 
     def notice(sentence: str) -> None:
@@ -295,7 +295,7 @@ async def _signed_in(args: Arguments, env: CliEnvironment, way: SignInWay) -> st
     store, (loaded, config) = _store(env), await to_thread.run_sync(_server, args, env)
     endpoint = endpoint_of(config, loaded.environ, args.workdir)
     if endpoint.has_key:
-        raise _no_sign_in(args.name, "has its own key: remove api_key_env or the Authorization header first")
+        raise UsageError(f"MCP server {args.name!r} has its own key: remove api_key_env or its Authorization header")
     await to_thread.run_sync(store.find, endpoint.url)  # a file that is damaged is told before, not after
     sign_in = await signed_in(args.name, endpoint, way)
     problem = await to_thread.run_sync(keyring_problem)
@@ -318,16 +318,7 @@ def _server(args: Arguments, env: CliEnvironment) -> tuple[LoadedConfig, McpServ
     config = configs.get(args.name)
     if config is None:
         there = f"there are: {', '.join(configs)}" if configs else "none are; add one with `vibe mcp add`"
-        raise _no_sign_in(args.name, f"is not configured; {there}")
+        raise UsageError(f"MCP server {args.name!r} is not configured; {there}")
     if config.transport is McpTransport.STDIO:
-        raise _no_sign_in(args.name, "is a command on this machine, which needs no sign-in")
+        raise UsageError(f"MCP server {args.name!r} is a command on this machine, which needs no sign-in")
     return loaded, config
-
-
-def _no_sign_in(server: str, problem: str) -> UsageError:
-    return UsageError(f"MCP server {server!r} {problem}")
-
-
-def _has_browser(environ: Mapping[str, str]) -> bool:
-    """Return whether a browser has a screen to open on, so that none opens in the terminal we write to."""
-    return sys.platform == "darwin" or any(environ.get(variable) for variable in DISPLAYS)

@@ -17,8 +17,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     listing = list_models(env, args.workdir, trust=args.trust, online=args.online, only=args.provider)
     document = {"configured": to_builtins(listing.configured), "offers": to_builtins(listing.offers)}
     env.answer(args, document, _lines(listing))
-    for warning in listing.warnings:
-        env.stderr.write(f"vibe: {one_line(warning, LONGEST)}\n")
+    env.warn(listing.warnings)
     return ExitCode.ENVIRONMENT if any(offer.problem for offer in listing.offers) else ExitCode.DONE
 
 

@@ -8,7 +8,6 @@ from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.guidance import load_skills
 from vibe.core.skills.manager import SkillInfo
-from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SKILLS, skill_line
 
 
@@ -16,8 +15,7 @@ def run_list(args: Arguments, env: CliEnvironment) -> None:
     """List the skills; warnings go to stderr."""
     loaded = Settings(env, args.workdir, trust=args.trust).load()
     manager = load_skills(loaded, loaded.nested_projects())
-    for warning in (*loaded.warnings, *manager.warnings):
-        env.stderr.write(f"warning: {one_line(warning, 1_000)}\n")
+    env.warn((*loaded.warnings, *manager.warnings))
     skills = list(manager.available.values())
     env.answer(args, [_document(info) for info in skills], map(skill_line, skills) if skills else [NO_SKILLS])
 

@@ -6,7 +6,6 @@ from vibe.app.conversation.setup import with_proposing
 from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.core.tools.manager import profile_view
-from vibe.front.event_text import one_line
 from vibe.front.listings import tool_lines, tool_source
 from vibe.front.slash.plan_proposal import ProposePlan
 
@@ -27,5 +26,4 @@ def run_list(args: Arguments, env: CliEnvironment) -> None:
         for name, cls in tools.available.items()
     ]
     env.answer(args, rows, tool_lines(tools))
-    for warning in engine.warnings if args.output == "text" else ():
-        env.stderr.write(f"vibe: {one_line(warning, 400)}\n")
+    env.warn(engine.warnings)

@@ -15,7 +15,7 @@ from vibe.system.own_places import user_home_of
 def run_add(args: Arguments, env: CliEnvironment) -> None:
     """Trust a folder."""
     home = user_home_of(env.environ)
-    folder = existing_folder("vibe trust add", args.dir, env.cwd) if args.dir is not None else _project(env, home)
+    folder = existing_folder("DIR", args.dir, env.cwd) if args.dir is not None else _project(env, home)
     changed = TrustStore(env.home, user_home=home).add(folder)
     _say(f"{folder} is trusted now" if changed else f"{folder} was already trusted", env)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
+from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 from pydantic import BaseModel, ValidationError
@@ -34,6 +36,7 @@ from vibe.core.schemas import table_of
 from vibe.system.errors import ConfigError, closest, did_you_mean
 
 DEFAULT_ORIGIN = "default"
+NO_ADDRESS = "must be an address such as https://host/v1"
 OriginOf: TypeAlias = Callable[[RawPath], str]
 
 
@@ -426,11 +429,24 @@ def _provider_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigErro
             problem = f"is missing, backend {str(provider.backend)!r} needs it"
             yield _wrong(("providers", f"[{provider.name}]", name), problem, merged)
 
+        elif provider.is_server and not _is_address(provider.api_base):
+            problem = f"{NO_ADDRESS}, not {shown_value(provider.api_base)}"
+            yield _wrong(("providers", f"[{provider.name}]", "api_base"), problem, merged)
+
 
 def _missing(provider: ProviderConfig) -> str | None:
     if provider.backend is BackendKind.SCRIPTED:
         return None if provider.script else "script"
     return "api_base" if provider.is_server and not provider.api_base else None
+
+
+def _is_address(text: str) -> bool:
+    """Return whether a server can be asked at an address: a host, and a port that there can be."""
+    with suppress(ValueError):
+        parts = urlsplit(text.strip())
+        is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and len(text.split()) == 1
+        return is_whole and parts.port != 0
+    return False
 
 
 def _server_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
@@ -443,8 +459,8 @@ def _server_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]
         wrong: dict[str, str] = {}
         if not getattr(server, needed):
             wrong[needed] = f"is missing, {kind} needs it"
-        elif not stdio and not server.url.startswith(("http://", "https://", "${")):
-            wrong["url"] = f"must begin with http:// or https://, not {shown_value(server.url)}"
+        elif not stdio and "${" not in server.url and not _is_address(server.url):
+            wrong["url"] = f"{NO_ADDRESS}, not {shown_value(server.url)}"
         wrong |= {name: f"has no effect for {kind}, remove it" for name in foreign if (*key, name) in merged.settings}
         if "{token}" not in server.api_key_format:
             wrong["api_key_format"] = "must contain {token} where the key goes"

@@ -131,6 +131,16 @@ def type_of(key: Key) -> Any:
     return annotation_at(key)
 
 
+class UnknownSettingError(UsageError):
+    """No such key."""
+
+    def __init__(self, key: Key, named: str = "") -> None:
+        near, name = suggestion(key[-1], section_at(key[:-1]), key[:-1]), written(key)
+        hint = did_you_mean(near, "see `vibe config show`")
+        is_table = f"{name!r} is a table: name one of its keys, see `vibe config get {name}`"
+        super().__init__(named + (is_table if name in near else f"unknown setting {name!r}: {hint}"))
+
+
 def known_key(name: str, named: str) -> Key:
     """Return the key of a setting that somebody gives by ``name``, in a place of theirs that is ``named`` so.
 
@@ -142,8 +152,7 @@ def known_key(name: str, named: str) -> Key:
     except ConfigError:
         key = (name,)
     if type_of(key) is None:
-        hint = did_you_mean(suggestion(key[-1], section_at(key[:-1]), key[:-1]), "see `vibe config show`")
-        raise UsageError(f"{named} {name}: no such setting; {hint}")
+        raise UnknownSettingError(key, f"{named}: ")
     return key
 
 

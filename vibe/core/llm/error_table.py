@@ -24,8 +24,10 @@ from vibe.core.llm.errors import (
     ModelProtocolError,
     ModelRequestError,
     ModelTransportError,
+    ModelTrustError,
 )
 from vibe.core.schemas import table_of, whole_number
+from vibe.system.http import way_to
 
 QUOTE_LIMIT: Final = 300
 """Characters of a provider's own words that an error repeats."""
@@ -39,14 +41,14 @@ STATUS_ERRORS: Final[Mapping[int, type[ModelError]]] = {
 
 WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
     # By the name of a class or of a base of it: httpx and httpx2 have the same tree, and neither needs to be imported.
-    "ConnectTimeout": (ModelTransportError, "did not accept a connection in time"),
+    "ConnectTimeout": (ModelTransportError, "did not accept a connection in time{way}"),
     "ReadTimeout": (ModelTransportError, "sent nothing for {timeout:g} s (timeout_seconds)"),
     "WriteTimeout": (ModelTransportError, "took nothing for {timeout:g} s (timeout_seconds)"),
     "PoolTimeout": (ModelTransportError, "has no free connection"),
     "TimeoutException": (ModelTransportError, "timed out"),
-    "ConnectError": (ModelTransportError, "cannot be reached at {endpoint}"),
+    "ConnectError": (ModelTransportError, "cannot be reached at {endpoint}{way}"),
     "NetworkError": (ModelTransportError, "broke the connection"),
-    "ProxyError": (ModelTransportError, "cannot be reached through the proxy"),
+    "ProxyError": (ModelTransportError, "cannot be reached{way}"),
     "RemoteProtocolError": (ModelTransportError, "cut the connection in the middle of an answer"),
     "LocalProtocolError": (ModelRequestError, "cannot be sent this request"),
     "ProtocolError": (ModelTransportError, "broke the HTTP protocol"),
@@ -97,6 +99,7 @@ ADVICE: Final[Mapping[type[ModelError], str]] = {
     ContextTooLongError: "shorten the conversation, or choose a model with a larger context",
     ModelRequestError: "check the model name and the settings of the provider",
     ModelTransportError: "check the network and api_base ({endpoint})",
+    ModelTrustError: "name a file with the certificate of its CA in SSL_CERT_FILE, or have the system trust that CA",
     ModelProtocolError: "try again, or check api_base ({endpoint})",
 }
 
@@ -230,14 +233,15 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         names = [base.__name__ for base in type(error).__mro__]
         name = next(name for name in names if name in WIRE_ERRORS)
         kind, phrase = WIRE_ERRORS[name]
-        phrase = phrase.format(timeout=self.provider.silence_seconds, endpoint=self.endpoint)
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            kind, name = ModelTrustError, ""
+        way = way_to(self.provider.api_base)
+        phrase = phrase.format(timeout=self.provider.silence_seconds, endpoint=self.endpoint, way=way)
         # A local protocol error quotes the header it refuses, which may be the key in another spelling.
         words = "" if kind is ModelRequestError else str(error)
         mapped = self._build(kind, phrase, words)
         if isinstance(mapped, ModelTransportError):
             mapped.unreachable = name in UNREACHABLE
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            mapped.retryable = False
         return mapped
 
     def protocol(self, problem: str, *, status: int | None = None) -> ModelProtocolError:

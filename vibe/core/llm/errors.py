@@ -2,6 +2,7 @@
 
 ModelError                     base; ``retryable`` says whether trying again can help
 ├── ModelTransportError        refused, DNS, TLS, timeouts, cut or silent streams      retryable
+│   └── ModelTrustError        the server's certificate is not trusted
 ├── ModelOverloadedError       429, 500, 502, 503, 504, 529                             retryable, honours Retry-After
 ├── ModelProtocolError         an answer that is none: bad JSON, no SSE, no finish reason, empty
 ├── ModelRequestError          400, 404, 422: the request itself is wrong
@@ -40,6 +41,13 @@ class ModelTransportError(ModelError):
 
     retryable = True
     unreachable = False
+
+
+class ModelTrustError(ModelTransportError):
+    """Nobody who is trusted vouches for the server's certificate."""
+
+    retryable = False
+    halts = True
 
 
 class ModelOverloadedError(ModelError):

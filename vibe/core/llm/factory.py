@@ -114,16 +114,8 @@ class ModelCatalog:
         return None if found is None else max(found.highest_input_price or 0.0, found.output_price or 0.0) / MILLION
 
     def provider(self, model: ModelConfig) -> ProviderConfig:
-        """Return who serves a model.
-
-        Raises:
-            ConfigError: no provider has that name.
-        """
-        if model.provider in self._providers:
-            return self._providers[model.provider]
-        known = _quoted(list(self._providers)) or "none"
-        problem = f"no provider {model.provider!r}: configured in [[providers]] are {known}"
-        raise ConfigError(CONFIG_FILE, f"models.{model.key}.provider", problem)
+        """Return who serves a model of the configuration, in which each has a provider."""
+        return self._providers[model.provider]
 
     def backend(self, model: ModelConfig) -> ModelBackend:
         """Return what reaches the model: retried, limited and priced.
@@ -178,8 +170,6 @@ class ModelCatalog:
         if provider.api_style not in STYLES:
             problem = f"{provider.api_style!r} is no style of this version: write one of {_quoted(list(STYLES))}"
             raise _wrong(provider, "api_style", problem)
-        if not provider.api_base.startswith(("http://", "https://")):
-            raise _wrong(provider, "api_base", f"{provider.api_base!r} is no http:// or https:// address")
         provider = provider.model_copy(update={"extra_headers": filled_headers(provider, self._environ)})
         if provider.backend is BackendKind.MISTRAL:
             from vibe.core.llm.backend.mistral import MistralBackend

@@ -357,7 +357,7 @@ REFUSED_SERVERS = {
     ),
     "an address of another kind": (
         'name = "a"\ntransport = "http"\nurl = "localhost:1"',
-        '4: mcp_servers[a].url: must begin with http:// or https://, not "localhost:1"',
+        '4: mcp_servers[a].url: must be an address such as https://host/v1, not "localhost:1"',
     ),
     "a field of the other transport": (
         'name = "a"\ntransport = "stdio"\ncommand = "x"\nurl = "http://x"',
@@ -387,3 +387,25 @@ def test_a_server_that_makes_no_sense_is_refused_with_its_place(case: str, surro
         surroundings.load()
 
     assert f"{FILE}:{told}" in [str(problem) for problem in raised.value.problems]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:8080/v1", "ftp://x/v1", "http://", "http://x:99999", "http://x:0", "http://[::1/v1", "http://a b"],
+)
+def test_an_address_at_which_nothing_can_be_asked_is_refused_with_its_line(
+    address: str, surroundings: Surroundings
+) -> None:
+    surroundings.user_file(
+        f'[[providers]]\nname = "p"\napi_base = "{address}"\n'
+        f'[[mcp_servers]]\nname = "s"\ntransport = "http"\nurl = "{address}"\n'
+    )
+
+    with pytest.raises(InvalidConfigError) as raised:
+        surroundings.load()
+
+    told = f'must be an address such as https://host/v1, not "{address}"'
+    assert [str(problem) for problem in raised.value.problems] == [
+        f"{FILE}:3: providers[p].api_base: {told}",
+        f"{FILE}:7: mcp_servers[s].url: {told}",
+    ]

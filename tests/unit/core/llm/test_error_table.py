@@ -197,11 +197,25 @@ def test_an_error_inside_a_stream_is_mapped(error: object, expected: type[ModelE
     assert type(MAPPER.from_chunk(error)) is expected
 
 
-def test_an_untrusted_certificate_is_not_tried_again() -> None:
+def test_an_untrusted_certificate_is_not_tried_again_and_what_helps_is_said() -> None:
     mapped = MAPPER.from_wire(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate"))
     assert isinstance(mapped, ModelTransportError)
-    assert not mapped.retryable
+    assert (mapped.retryable, mapped.unreachable, mapped.halts) == (False, False, True)
+    assert "SSL_CERT_FILE" in str(mapped)
     assert MAPPER.from_wire(httpx.ConnectError("refused")).retryable
+
+
+def test_a_proxy_in_the_way_is_named_unless_the_address_is_exempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = httpx.ConnectError("refused")
+    mapper = ErrorMapper(provider=ProviderConfig(name="p", api_base="https://models.example/v1"))
+    home = ErrorMapper(provider=ProviderConfig(name="p", api_base="http://127.0.0.1:8080/v1"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+
+    assert "at https://models.example through the proxy in https_proxy: refused" in str(mapper.from_wire(refused))
+    assert "proxy" not in str(home.from_wire(refused))
+    monkeypatch.setenv("no_proxy", ".example")
+    assert "proxy" not in str(mapper.from_wire(refused))
 
 
 def test_an_answer_that_is_none_names_the_server() -> None:

@@ -126,7 +126,7 @@ class SseParser:
 
     def _check_size(self) -> None:
         if self._size + len(self._line) > self._limit:
-            raise EventTooLongError(f"an event is longer than {self._limit} bytes")
+            raise EventTooLongError(f"an event longer than {self._limit:,} bytes")
 
 
 def _as_error(data: str) -> str:

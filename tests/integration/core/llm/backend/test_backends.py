@@ -419,7 +419,9 @@ async def test_no_proxy_leads_to_this_machine(
     assert (await connect(server.api_base).complete(request(), MemoryObserver())).message.content == "ok "
 
 
-@pytest.mark.parametrize("proxy", ["gopher://u:secret@x", "http://[::1", "socks9://secret", "http://x:port"])
+@pytest.mark.parametrize(
+    "proxy", ["gopher://u:secret@x", "http://[::1", "socks9://secret", "http://x:port", "http://x:99999"]
+)
 async def test_a_proxy_that_cannot_be_used_is_said(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, proxy: str
 ) -> None:
