@@ -78,6 +78,14 @@ def test_a_paste_without_an_end_loses_neither_its_text_nor_the_keys_after_it(vib
     tmux.wait_for("EXIT 0")
 
 
+def test_who_is_asked_nothing_is_told_so_from_the_start(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns({"text": "Hello."}))
+    vibe.at(tmux, "--auto-approve")
+    until(lambda: tmux.screen()[-1].strip().startswith("AUTO-APPROVES EVERYTHING"))
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
 def test_escape_stops_the_agent_and_the_session_goes_on(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns(bash("sleep 6331"), {"text": "Stopped, as you wish."}))
     vibe.at(tmux, "--auto-approve", "wait")

@@ -263,6 +263,7 @@ class Conversation:
         """Change agent, model, thinking or approvals; all but the approvals count from the next prompt on.
 
         An agent that is more or less trusted than the last brings its approvals, unless some were given on opening.
+        A change of nothing only has it told how all is set.
 
         Raises:
             UsageError: there is no such agent or model; nothing was changed.
@@ -287,7 +288,7 @@ class Conversation:
         now = self._choices()
         names = ("agent", "model", "thinking", "approvals")
         changed = tuple(name for name in names if getattr(now, name) != getattr(before, name))
-        if changed:
+        if changed or change == AgentChange():
             self._sink.publish(structs.replace(now, changed=changed))
 
     def _choices(self) -> e.ConversationConfiguredEvent:

@@ -182,10 +182,9 @@ class ChatScreen(LowestScreen):
     def _begin(self) -> None:
         """Show the state, and tell once the first frame is drawn."""
         shown = (self._side, self._working, self.ticker, self._queued)
-        for presenter in (self.presenter, self.plannings, self._cards, *shown):
+        for presenter in (self.presenter, self.plannings, self._cards, *shown, self._bottom):
             self.store.add(presenter.present)
         self.store.add(self._present_line)
-        self.store.add(self._bottom.present)
         self.watch(self.log_view, "scroll_y", self.ticker.refresher.wish, init=False)
         self.start.begin(self._first_facts(self._env.cwd, is_new=True))
         self.prompt.complete_with(commands=self._controller.commands, root=self._env.cwd)
@@ -289,9 +288,8 @@ class ChatScreen(LowestScreen):
         if self.store.screen.phase is ScreenPhase.STARTING:
             self._said_early.append((text, status))
         if app_of(self).screen is not self:
-            first, *_ = text.splitlines() or [""]
             severity = "error" if status == "error" else "information"
-            self.notify(first, severity=severity, timeout=SAID_SECONDS, markup=False)
+            self.notify(text.partition("\n")[0], severity=severity, timeout=SAID_SECONDS, markup=False)
 
     def leave(self) -> None:
         """End the conversation and the screen, after asking what becomes of a plan that it runs; not a second time."""

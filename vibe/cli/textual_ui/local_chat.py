@@ -139,6 +139,7 @@ class LocalTalk(HeldTalk):
         host, held = self.runtime.host, self.conversation
         read = partial(plans_of_session, host, held.session_id, is_summarised=begins_with_summary(held.messages))
         plans = await to_thread.run_sync(read) if held.messages else []
+        await held.configure(AgentChange())  # its first events do not say what it does unasked
         self._stage.opened(LocalChat(self, self._stage, self._limits), prompt, plans)
 
     async def tell_of_seat(self) -> None:
