@@ -77,7 +77,7 @@ EXTRAS_SECONDS = 3.0
 CHANGED = frozenset({"notifications/tools/list_changed", "notifications/resources/list_changed"})
 UNAUTHORIZED = 401
 
-CLOSED_CODE = -32000
+CLOSED = "Connection closed"
 MODERN_ONLY_CODES = frozenset({-32022, -32601})
 """Codes with which a server refuses ``initialize`` that only speaks revisions of the protocol without it."""
 SESSION_GONE = "Session terminated"
@@ -433,7 +433,7 @@ class ServerConnection:
     def _refused_call(self, client: Client, tool: str, error: MCPError) -> ServerCallError:
         # An HTTP server that was restarted knows our session no more, and says so with 404.
         unknown = str(error) == SESSION_GONE
-        if unknown or error.code == CLOSED_CODE or self._exchange.refused == NOT_FOUND:
+        if unknown or str(error) == CLOSED or self._exchange.refused == NOT_FOUND:
             return self._lost_call(client, tool, taken=not unknown)
         return ServerCallError(self.name, self._why(error))
 
@@ -471,7 +471,7 @@ class ServerConnection:
     def _why(self, error: BaseException) -> str:
         if self._process is not None and self._process.flaw:
             return f"is broken: {self._process.flaw}"
-        if code_of(error) == CLOSED_CODE and self._process is not None:
+        if str(error) == CLOSED and self._process is not None:
             return self._gone()
         status = self._exchange.refused if str(error) in STATUS_MESSAGES else None
         if status == UNAUTHORIZED and self._wants_sign_in:
@@ -516,7 +516,7 @@ def phrase(error: BaseException, where: str, status: int | None = None) -> str:
         return f"can't be reached at {where} ({_text(error)}): is it running?"
     if isinstance(error, OSError):
         return f"can't be started as {where} ({error.strerror or error})"
-    if code_of(error) == CLOSED_CODE:
+    if str(error) == CLOSED:
         return "closed the connection"
     return f"failed: {_text(error)}"
 

@@ -153,6 +153,7 @@ class ServerProcess:
 
         if not line.strip():
             return
+        line = line.decode("utf-8", "replace").encode()  # a byte that is no text costs a letter, not the answer
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:

@@ -347,6 +347,7 @@ async def test_a_call_that_no_session_is_known_for_is_said_not_to_have_been_made
         ({"result": ["KEEP"], "error": None}, "ok", "KEEP"),
         ({"error": "boom"}, "error", "failed: boom"),
         ({"error": {"code": "E_FAIL", "message": "boom"}}, "error", "failed: E_FAIL: boom"),
+        ({"error": {"code": -32000, "message": "quota used up"}}, "error", "failed: quota used up"),
     ],
     ids=str,
 )
