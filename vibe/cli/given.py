@@ -11,6 +11,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.cli.piped import read_text
 from vibe.core.config.loader import DENIED, INSTRUCTIONS, MCP, GivenSettings
+from vibe.core.config.paths import in_utf8
 from vibe.core.config.schema import known_key, parse_word, type_of
 from vibe.system.errors import UsageError
 
@@ -27,11 +28,11 @@ def given_settings(words: Iterable[tuple[str, str]], env: CliEnvironment) -> Giv
     for flag, word in words:
         by_flag.setdefault(flag, []).append(word)
     told = by_flag.get(INSTRUCTIONS, ())
-    texts = (read_text(INSTRUCTIONS, word[1:], env) if word[:1] == "@" else word for word in told)
+    texts = (read_text(INSTRUCTIONS, word[1:], env) if word[:1] == "@" else in_utf8(word) for word in told)
     return GivenSettings(
         values=dict(_value(word) for word in by_flag.get(SET, ())),
         instructions="\n\n".join(text.strip() for text in texts),
-        disabled_tools=tuple(by_flag.get(DENIED, ())),
+        disabled_tools=tuple(map(in_utf8, by_flag.get(DENIED, ()))),
         servers=tuple(server for word in by_flag.get(MCP, ()) for server in _servers(word, env)),
     )
 

@@ -148,8 +148,7 @@ class RunWork(Generic[R]):
     async def settled(self) -> None:
         """Interrupt it and wait until all is in order, whatever becomes of the caller."""
         self.interrupt()
-        if self._task is not None:
-            await end_of(asyncio.wrap_future(self._ended))
+        await end_of(asyncio.wrap_future(self._ended))
 
     @property
     def result(self) -> R:

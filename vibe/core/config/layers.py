@@ -155,7 +155,11 @@ class _LayerReader:
                 self._free(inner, path, (*key, name))
 
     def _set(self, key: Key, value: Any, raw: RawPath) -> None:
-        self.layer.settings[key] = Setting(self._resolved(key, value), self._origin_of(raw))
+        text = json.dumps(value, default=str, ensure_ascii=False)
+        if text.encode("utf-8", "replace").decode() != text:
+            self._problem(raw, "holds what is not UTF-8")
+        else:
+            self.layer.settings[key] = Setting(self._resolved(key, value), self._origin_of(raw))
 
     def _resolved(self, key: Key, value: Any) -> Any:
         if key in {("enabled_tools",), ("disabled_tools",), ("denied_tools",)}:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
 from vibe.core.config.dotenv import EnvFile, read_env_file
 from vibe.core.config.foreign_keys import foreign_summary
@@ -263,10 +263,8 @@ def _given_layers(given: GivenSettings, workdir: Path, user_home: Path) -> Itera
         key, origin = known_key(name, given.named), given.named
         try:
             data = to_jsonable_python(value)
-        except PydanticSerializationError as error:
-            raise UsageError(
-                f"{origin} {name}: {type(value).__name__} is no kind of value that a setting has"
-            ) from error
+        except ValueError as error:
+            raise UsageError(f"{origin} {name}: {type(value).__name__} is no value that a setting has") from error
         layer = _single(key, data, origin, workdir, user_home)
         if len(key) > 1 and key[1].startswith("["):  # of an entry that is configured: no other of its fields
             layer = Layer(settings={key: layer.settings.get(key, Setting(data, origin))})

@@ -67,9 +67,22 @@ def test_what_is_no_setting_is_said(surroundings: Surroundings, key: str, said: 
     assert str(refused.value).startswith(said)
 
 
-def test_what_is_no_value_is_said(surroundings: Surroundings) -> None:
-    with pytest.raises(UsageError, match="config instructions: object is no kind of value that a setting has"):
-        surroundings.load(given=given({"instructions": object()}))
+@pytest.mark.parametrize("value", [object(), b"\xff"])
+def test_what_is_no_value_is_said(surroundings: Surroundings, value: object) -> None:
+    said = f"config instructions: {type(value).__name__} is no value that a setting has"
+    with pytest.raises(UsageError, match=said):
+        surroundings.load(given=given({"instructions": value}))
+
+
+def test_what_is_not_utf_8_is_told_with_its_place(surroundings: Surroundings) -> None:
+    values = {"instructions": "\udcff", "tools.mine.words": ["\udcff"]}
+    with pytest.raises(ConfigError) as refused:
+        surroundings.load(given=given(values), environ={"VIBE_ACTIVE_MODEL": "\udcff"})
+    assert str(refused.value).splitlines() == [
+        "VIBE_ACTIVE_MODEL: active_model: holds what is not UTF-8",
+        "config: instructions: holds what is not UTF-8",
+        "config: tools.mine.words: holds what is not UTF-8",
+    ]
 
 
 def test_a_value_of_the_wrong_type_is_said(surroundings: Surroundings) -> None:
