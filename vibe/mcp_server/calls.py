@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from anyio import CancelScope, create_task_group, get_cancelled_exc_class, move_on_after, to_thread
+from anyio import create_task_group, get_cancelled_exc_class, move_on_after, to_thread
 
 from ipc.commands import Approve, Cancel, Decide
 from planner.store.folder import find_plan
@@ -29,7 +29,7 @@ from vibe.mcp_server.plan_status import cut, no_run_result, saved_result, saved_
 from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, ServedPlans, attend, read_document
 from vibe.shell.process.runner import OwnProcesses
 from vibe.system.process import kill_marked
-from vibe.system.racing import unless
+from vibe.system.racing import shielded, unless
 
 Call: TypeAlias = Callable[[ServedPlans, Any, tools.Caller], Awaitable[tools.ToolAnswer]]
 """Takes the arguments of its tool. It raises a VibeError or an IpcError, whose sentence is the answer."""
@@ -86,8 +86,7 @@ async def call_vibe(plans: ServedPlans, args: tools.CallVibeArguments, caller: t
         record = answer.record(conversation.session_id, conversation.channel, warnings)
         outcome, exit_code = record.outcome, record.exit_code
     finally:
-        with CancelScope(shield=True):
-            await conversation.aclose(outcome, exit_code)
+        await shielded(partial(conversation.aclose, outcome, exit_code))
         if outcome is not Outcome.COMPLETED:
             with move_on_after(KILL_SECONDS, shield=True):
                 await kill_marked(CALL_MARK, mark)

@@ -29,9 +29,8 @@ SLIM = 40
 """Columns of the screen below which this line names no keys."""
 ROOMY = 120
 """Columns from which on it names those that count everywhere."""
-FIRST_KEY = "Ctrl+P commands"
-KEYS = f"Shift+Tab mode · {FIRST_KEY} · F1 help"
-AGENTS_KEY = "F2 agents"
+KEYS = "Shift+Tab mode · Ctrl+P commands · F1 help"
+AGENTS_KEY, OVERVIEW_KEY = "F2 agents", "Ctrl+T overview"
 PLANNER = "planner"
 """The agent of runs that write a plan."""
 SPARED_FIRST = ("thinking", "cost", "tokens", "agent", "context")
@@ -130,7 +129,7 @@ class Ticker(Widget):
         if is_live(self._view.plan):
             return AGENTS_KEY
         if width < ROOMY:
-            return FIRST_KEY
+            return OVERVIEW_KEY
         return "" if self._view.requests else KEYS
 
 

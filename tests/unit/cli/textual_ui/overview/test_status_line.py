@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 from ipc import events as e
 from tests.unit.cli.textual_ui.overview.views import SURVEYED, TALKED, give, until, view_of
 from vibe.cli.textual_ui.overview.ticker import (
-    FIRST_KEY,
+    OVERVIEW_KEY,
     StatusLine,
     Ticker,
     own_content,
@@ -46,7 +46,7 @@ class StatusStage(App[None]):
 
     @property
     def shown(self) -> str:
-        return self.ticker.render().plain.removesuffix(FIRST_KEY).strip()
+        return self.ticker.render().plain.removesuffix(OVERVIEW_KEY).strip()
 
 
 async def test_the_first_line_that_the_command_prints_stands_in_the_bottom_line(tmp_path: Path) -> None:

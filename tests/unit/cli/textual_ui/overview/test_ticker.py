@@ -134,7 +134,7 @@ def shown(app: App[None]) -> str:
     ("events", "size", "keys"),
     [
         (TALKED, (30, 24), ""),
-        (TALKED, (80, 24), "Ctrl+P commands"),
+        (TALKED, (80, 24), "Ctrl+T overview"),
         (TALKED, (120, 36), KEYS),
         (TALKED, (200, 60), KEYS),
         (SURVEYED, (80, 24), "F2 agents"),
@@ -154,7 +154,7 @@ async def test_it_tells_what_waits_for_the_person_before_the_keys() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         app.query_one(Ticker).present(view_of(*TALKED))
         app.query_one(Ticker).show_sign("? 1 waits for you · Tab", "bold $text-warning")
-        await until(pilot, lambda: "Tab   Ctrl+P commands" in shown(app))
+        await until(pilot, lambda: "Tab   Ctrl+T overview" in shown(app))
 
 
 async def test_the_keys_it_names_exist(tmp_path: Path) -> None:
