@@ -23,7 +23,8 @@ def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None, *, i
 
     ``in_chat``: those of a conversation, where a step that is tried again has the plan go on.
     """
-    more = f"raise the plan's budget with: vibe plan edit {plan_id} --max-tokens N (or --max-price, --max-seconds)"
+    edit = f"vibe plan edit {plan_id}"
+    more = f"raise the plan's budget with: {edit} --max-tokens N (or --max-price, --max-seconds)"
     if not failed:
         return [more] if outcome is Outcome.LIMIT else []
     chosen = [step_id for step_id in failed if pattern_named(step_id) not in failed]  # a list tries its items again
@@ -32,11 +33,11 @@ def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None, *, i
     again = f"try again with: vibe plan retry {plan_id} {step}, then vibe plan resume {plan_id}{allowed}"
     if in_chat:
         allowing = ", after /approvals edits (or all)" if outcome is Outcome.BLOCKED else ""
-        more = "raise the plan's budget with: /plan edit"
+        edit, more = "/plan edit", "raise the plan's budget with: /plan edit"
         again = f"try again with: /retry {step}{allowing}, or go on without it: /skip {step}"
     if outcome is not Outcome.LIMIT:
         return [again]
-    return [f"{again} (the retry gets twice the default limits)", more]
+    return [f"{again} (the retry gets twice the default limits; raise those of a step's own with: {edit})", more]
 
 
 def decide_command(plan_id: str, decision: Decision, *, in_chat: bool = False) -> str:

@@ -32,6 +32,7 @@ from vibe.shell.process.watch import AT_ONCE, WITH_DAEMONS
 from vibe.shell.sandbox.landlock import LAUNCHER
 from vibe.system.process import end_session
 from vibe.system.programs import command_environ, find_shell, is_internal
+from vibe.system.racing import shielded
 
 PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from vibe.shell.process.starter_program import main; "
@@ -444,8 +445,7 @@ class RunningCommand:
         if stream.ended:
             self._news.unregister(pipe)
         if stream.is_waiting:
-            with CancelScope(shield=True):
-                await to_thread.run_sync(stream.keep)
+            await shielded(lambda: to_thread.run_sync(stream.keep))
         await _written(self._log, ROOM)
 
     def _is_read(self) -> bool:
@@ -501,8 +501,7 @@ PROCESSES = OwnProcesses()
 async def _written(log: OutputLog | None, room: int = 0) -> None:
     """Have a log on disk in which more than ``room`` bytes wait."""
     if log is not None and log.waiting > room:
-        with CancelScope(shield=True):
-            await to_thread.run_sync(log.write)
+        await shielded(lambda: to_thread.run_sync(log.write))
 
 
 def _take(pipe: int, stream: Capture) -> bool:

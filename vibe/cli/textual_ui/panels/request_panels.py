@@ -105,8 +105,8 @@ class ApprovalPanel(RequestPanel):
         """Return the answers."""
         event = self._event
         told = offered(covers=bool(event.covers), edits=event.edits)
-        if self.is_narrow:  # yes and no are in sight, whatever else is not
-            return [(each.key, each.word) for each in sorted(told, key=lambda each: each.key not in "yn")]
+        if self.is_narrow:  # of an edit's five answers, yes and no are in sight
+            return [(one.key, one.word) for one in sorted(told, key=lambda one: event.edits and one.key not in "yn")]
         beside = f": {self._beside}" if self._beside else ""
         more = {"s": beside, "n": "…"}
         return [(each.key, each.says + more.get(each.key, "")) for each in told]
