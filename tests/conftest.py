@@ -27,9 +27,7 @@ settings.load_profile("the-same")
 # No test touches the keyring of whoever runs it.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 
-BOUND_TO_TIME = (
-    "tests/e2e/", "tests/integration/", "tests/unit/cli/textual_ui/", "tests/unit/core/tools/", "tests/unit/shell/"
-)  # fmt: skip
+BOUND_TO_TIME = ("tests/e2e/", "tests/integration/", "tests/unit/cli/textual_ui/")
 """The tests that wait for other processes, or for a screen's next frame: one that fails on a machine that is too busy is
 tried twice more by `.ci/run`, which names it. A developer's run is strict.
 """

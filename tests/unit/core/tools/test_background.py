@@ -123,7 +123,9 @@ async def test_what_has_to_be_done_once_a_command_has_ended_is_done_and_told(tmp
 
 async def test_what_a_command_left_running_is_told_when_it_has_ended(tmp_path: Path) -> None:
     async with background_commands() as commands:
-        handle = await start(commands, tmp_path, "sleep 300 & echo started")
+        handle = await start(
+            commands, tmp_path, "sleep 300 & until ps -o comm= -p $! | grep -q sleep; do :; done; echo started"
+        )
         code, text = await ended(commands, handle)
     assert (code, text) == (0, "started\n[1 process left running was stopped when the command ended: sleep]")
 
