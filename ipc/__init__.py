@@ -1,6 +1,6 @@
-"""The words a run speaks (events) and the wire that carries them (journal, bus, subscriber).
+"""The events and commands of a run, and what carries them: journal, bus, subscriber and control address.
 
-``ipc.subscribe`` is ``ipc.subscriber.subscribe``, loaded when it is first asked for.
+``ipc.subscribe`` is ``ipc.subscriber.subscribe``, loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The only module that knows pynng: its sockets, its exceptions and its traps.
 
-- ``arecv`` answers a cancellation with a bare CancelledError that escapes anyio's scopes, and is ten times dearer than
-  ``recv(block=False)`` once the descriptor is readable: nothing here uses it.
-- Both buffers hold 8192 messages, the most NNG allows. A full one drops its oldest message in silence.
-- ``listen`` replaces whatever file is at an ipc path: callers check first.
-- A forked child hangs in pynng's exit handler and aborts when it closes a socket of its parent: neither happens there.
+- ``arecv`` answers a cancellation with a bare CancelledError that escapes anyio's scopes, and it costs ten times as
+  much as ``recv(block=False)`` on a readable descriptor. Nothing here uses it.
+- Send and receive buffers hold 8192 messages, the most NNG allows. A full one silently drops its oldest message.
+- ``listen`` replaces whatever file is at an ipc path, so callers check first.
+- A forked child would hang in pynng's exit handler and abort on closing a socket of its parent. ``load`` prevents both.
 """
 
 from __future__ import annotations
@@ -23,15 +23,20 @@ import anyio
 from ipc.errors import AddressInUseError, BusUnavailableError
 
 BUFFERED_MESSAGES = 8192
+"""Messages that a socket buffers in each direction: the most NNG allows."""
+
 RECONNECT_MS = 50
+"""Milliseconds between two attempts to reconnect."""
+
 NEVER = -1
+"""The ``resend_time`` with which NNG never repeats a question."""
 
 P = ParamSpec("P")
 
 
 @cache
 def load() -> Any:
-    """The pynng module, loaded when a socket is first needed.
+    """Return the pynng module, loaded when a socket is first needed.
 
     Raises:
         BusUnavailableError: It can't be loaded.
@@ -47,7 +52,7 @@ def load() -> Any:
 
 
 def _disarm(pynng: Any) -> None:
-    """In a forked child: leave the parent's sockets alone, at exit and when they are collected."""
+    """Make a forked child leave its parent's sockets alone, at exit and when they are garbage-collected."""
     exit_handler = getattr(pynng.nng, "_pynng_atexit", None)
     if exit_handler is not None:
         atexit.unregister(exit_handler)
@@ -59,7 +64,7 @@ def _leave_open(_: object) -> None:
 
 
 def _opening(make: Callable[P, None]) -> Callable[P, None]:
-    """Have what makes a socket raise ``OSError`` where the system has run out of memory or of files."""
+    """Make a socket's constructor raise ``OSError`` when the system has run out of memory or of file descriptors."""
 
     @wraps(make)
     def made(*args: P.args, **options: P.kwargs) -> None:
@@ -75,11 +80,11 @@ def _opening(make: Callable[P, None]) -> Callable[P, None]:
 
 
 class ConnectionLostError(Exception):
-    """The other side went away before it answered; who asks says what that means."""
+    """The other side went away before it answered; what that means is for the caller to say."""
 
 
 class PubSocket:
-    """Sends to all listeners; never blocks."""
+    """Sends to all subscribers and never blocks."""
 
     @_opening
     def __init__(self, address: str) -> None:
@@ -99,7 +104,7 @@ class PubSocket:
 
 
 class ReceivedRequest:
-    """A request, answered by the message it came in: that knows the way back."""
+    """A request, with the NNG message it came in, which knows the way back to the sender."""
 
     def __init__(self, socket: Any, message: Any) -> None:
         self._socket = socket
@@ -107,9 +112,9 @@ class ReceivedRequest:
         self.data: bytes = message.bytes
 
     def answer(self, data: bytes) -> None:
-        """Answer it, once, without waiting. An asker that is gone is ignored: it asks again if it still lives."""
+        """Answer the request, once, without waiting. If the sender is gone, the answer is dropped silently."""
         pynng, message = load(), self._message
-        body = message._nng_msg  # noqa: SLF001  pynng has no other way to keep its header
+        body = message._nng_msg  # noqa: SLF001  pynng has no other way to keep the message's header
         pynng.lib.nng_msg_clear(body)
         pynng.lib.nng_msg_append(body, data, len(data))
         with suppress(pynng.exceptions.NNGException):
@@ -117,9 +122,9 @@ class ReceivedRequest:
 
 
 class RepSocket:
-    """Answers requests in whatever order their answers are known; receives and sends without waiting.
+    """Answers requests in any order; receives and sends without waiting.
 
-    NNG's raw mode: who sends a request of more than ``limit`` bytes is cut off.
+    It uses NNG's raw mode. The connection of whoever sends a request of more than ``limit`` bytes is cut.
     """
 
     @_opening
@@ -132,7 +137,7 @@ class RepSocket:
         self.fd: int = self._socket.recv_fd
 
     def receive(self) -> ReceivedRequest | None:
-        """The next request, or None if none is waiting."""
+        """Return the next request, or None if none is waiting."""
         try:
             return ReceivedRequest(self._socket, self._socket.recv_msg(block=False))
         except self._pynng.TryAgain:
@@ -148,7 +153,7 @@ class RepSocket:
 
 
 class SubSocket:
-    """Takes everything a publisher sends; connects, and connects again, by itself."""
+    """Receives everything a publisher sends, and connects and reconnects by itself."""
 
     @_opening
     def __init__(self, address: str, buffered: int = BUFFERED_MESSAGES) -> None:
@@ -161,7 +166,7 @@ class SubSocket:
         self._fd: int = self._socket.recv_fd
 
     def receive(self, limit: int) -> list[bytes]:
-        """Return what has come, at most ``limit`` messages, without waiting."""
+        """Return the messages that have arrived, at most ``limit``, without waiting."""
         frames: list[bytes] = []
         receive = self._socket.recv
         try:
@@ -176,16 +181,16 @@ class SubSocket:
         await anyio.wait_readable(self._fd)
 
     def close(self) -> None:
-        """Close; a task that waits is woken with an error."""
+        """Close; a waiting task is woken with an error."""
         _wake_waiters(self._fd)
         self._socket.close()
 
 
 class ReqSocket:
-    """Asks and waits for the answer; a cancelled question is forgotten.
+    """Asks a question and waits for the answer; a cancelled question is forgotten.
 
-    ``once``: a question is never sent a second time, whatever becomes of the connection. NNG otherwise repeats it after
-    a minute, and when the other side comes back.
+    With ``once``, a question is never sent a second time, whatever happens to the connection. Otherwise NNG repeats it
+    after a minute, and when the other side comes back.
     """
 
     @_opening
@@ -199,11 +204,11 @@ class ReqSocket:
         self._recv_fd: int = self._socket.recv_fd
 
     async def ask(self, question: bytes) -> bytes:
-        """The answer. Waits for a listener and for the answer for as long as it takes.
+        """Send the question and return the answer. Waits without limit for a listener and for its answer.
 
         Raises:
-            ConnectionLostError: with ``once``: the other side went away before it answered. NNG tells of that only
-                where it happens before the wait; look yourself whether the other side lives.
+            ConnectionLostError: With ``once``: the other side went away before it answered. NNG reports that only if it
+                happens before the wait, so callers must watch for themselves whether the other side is alive.
         """
         while True:
             try:
@@ -220,7 +225,7 @@ class ReqSocket:
                 raise ConnectionLostError from error
 
     def close(self) -> None:
-        """Close; a task that waits is woken with an error."""
+        """Close; a waiting task is woken with an error."""
         _wake_waiters(self._send_fd)
         _wake_waiters(self._recv_fd)
         self._socket.close()
@@ -233,7 +238,7 @@ def _wake_waiters(fd: int) -> None:
 
 def _listen(socket: Any, address: str) -> None:
     pynng = load()
-    # The folder protects a socket; where the user chose an open one, its own mode must.
+    # The run's folder protects its sockets. In a folder of the user's choice the socket's own mode has to.
     mask = os.umask(0o077)
     try:
         socket.listen(address)

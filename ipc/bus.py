@@ -1,4 +1,4 @@
-"""EventSink over a journal and a pynng pub socket; a thread answers replay requests and sends heartbeats."""
+"""The event bus of a run, which records each event in a journal, sends it to subscribers and replays it on request."""
 
 from __future__ import annotations
 
@@ -43,22 +43,25 @@ from ipc.places import (
 from ipc.registry import Entry, Registry, RunInfo, checked_source
 
 HEARTBEAT_S = 0.25
+"""Seconds between two heartbeats."""
+
 LINGER_S = 0.05
-"""A closing bus waits that long for connected subscribers to hear that it ends. NNG itself flushes nothing."""
+"""Seconds a closing bus waits so that connected subscribers hear of the end. NNG itself flushes nothing."""
 
 TOKEN_BYTES = 24
+"""Random bytes of a run's token."""
 
 REQUEST_BYTES = 1 << 20
-"""A request for events that is larger is not even read: NNG cuts the connection."""
+"""The largest replay request. NNG cuts the connection of whoever sends a larger one, without reading it."""
 
 JOURNAL_UNWRITABLE = "journal.unwritable"
 
 
 class EventBus:
-    """Records each event, then sends it. Takes stamped events: put an ``ipc.sink.StampingSink`` before it.
+    """Records each event, then sends it. It takes stamped events: put an ``ipc.sink.StampingSink`` before it.
 
-    ``publish`` never blocks on a subscriber and never awaits; opening and closing touch the disk: do that off the loop,
-    or by ``event_bus``.
+    ``publish`` never blocks on a subscriber and never awaits. A thread answers replay requests and sends heartbeats.
+    Opening and closing touch the disk: do both off the event loop, or use ``event_bus``.
     """
 
     def __init__(
@@ -67,15 +70,15 @@ class EventBus:
         """Make the run's folder, open its journal, bind its addresses and register it.
 
         Args:
-            home: The vibe home; ``run`` in it holds the registry.
-            source: The id of this process run, the same as the StampingSink's.
+            home: The vibe home, whose folder ``run`` holds the registry.
+            source: The id of this process run, which is also the StampingSink's.
             info: What the run says about itself.
-            address: ``ipc:///path`` or ``tcp://127.0.0.1:PORT`` (replay is at the next port, control at the one after)
-                in place of sockets in the run's folder.
+            address: ``ipc:///path`` or ``tcp://127.0.0.1:PORT`` (replay is at the next port, control at the one after),
+                to use instead of sockets in the run's folder.
             runtime_dir: ``$XDG_RUNTIME_DIR``, if it is set.
 
         Raises:
-            BusUnavailableError: pynng can't be loaded, or the address can't be used, is in use, or open to others.
+            BusUnavailableError: pynng can't be loaded, or the address can't be used, is in use or is open to others.
             JournalError: The journal can't be opened.
         """
         checked_source(source)
@@ -87,9 +90,9 @@ class EventBus:
         addresses = given or addresses_in(folder)
         refuse_files_in_the_way(addresses)
         self.warnings: list[WarningEvent] = []
-        """Of the bus itself, which it can't record."""
+        """The bus's own warnings, which it has no way to record."""
         self._closed = self._ending = False
-        # Any user of the machine can connect there: then only a holder of the run's token may read.
+        # Any user of the machine can connect to a TCP port, so there only a holder of the run's token may read.
         self._guarded = addresses.events.startswith(TCP)
         self.journal = Journal(folder / JOURNAL_NAME)
         self.entry = Entry(
@@ -101,7 +104,7 @@ class EventBus:
             info=info,
             token=os.urandom(TOKEN_BYTES).hex(),
         )
-        """Addresses, journal, process, run, as they are registered."""
+        """The registered entry: addresses, journal, process and run."""
         try:
             self._bind()
         except BaseException as error:
@@ -131,15 +134,15 @@ class EventBus:
 
     @property
     def failed(self) -> bool:
-        """Could an event not be written at once? Then the run must not end as a success, whatever came after."""
+        """True once an event could not be written at once. Then the run must not end as a success, come what may."""
         return self.journal.error is not None
 
     def publish(self, event: Event) -> None:
         """Record and send one stamped event.
 
         Raises:
-            IpcError: It is not the next one, which is a defect of the caller.
-            JournalError: The disk is full and so is the memory set aside for that.
+            IpcError: The event is not the next one, which is a defect of the caller.
+            JournalError: The disk is full, and so is the memory set aside for unwritten events.
         """
         if event.seq != self.journal.head + 1:
             expected = f"the bus expected event {self.journal.head + 1} and was given {event.seq}"
@@ -154,16 +157,16 @@ class EventBus:
             self._pub.send(event_frame(event, body))
 
     def announce(self, info: RunInfo) -> None:
-        """Change what the run says about itself, once its plan or session is known. Writes a file.
+        """Update what the run says about itself, once its plan or session is known. Writes a file.
 
         Raises:
-            BusUnavailableError: It can't be written.
+            BusUnavailableError: The file can't be written.
         """
         self.entry = msgspec.structs.replace(self.entry, info=info)
         self._registry.register(self.entry)
 
     def close(self) -> None:
-        """Sync, tell subscribers that this is the end, take the sockets away. A second call does nothing."""
+        """Sync the journal, tell subscribers that the run has ended, and close the sockets; idempotent."""
         if self._closed or os.getpid() != self.entry.pid:
             return  # a forked child must not end its parent's bus
         self._closed = True
@@ -199,7 +202,7 @@ class EventBus:
         )
 
     def _serve(self) -> None:
-        """The life of the service thread: answer, beat, and say good-bye for as long as there may be listeners."""
+        """Run the service thread: answer requests and send heartbeats, then linger for subscribers at the end."""
         poll = select.poll()
         poll.register(self._rep.fd, select.POLLIN)
         poll.register(self._wake_out, select.POLLIN)
@@ -236,7 +239,7 @@ class EventBus:
         first = max(request.first, 1) if request.first is not None else 0
         if first:
             last = head if request.last is None else request.last
-            with suppress(OSError):  # a disk that can't be read: the asker asks again
+            with suppress(OSError):  # if the disk can't be read now, the subscriber asks again
                 bodies = self.journal.read(first, last)
         header = ReplayHeader(
             version=WIRE_VERSION,
@@ -252,13 +255,13 @@ class EventBus:
 
 @asynccontextmanager
 async def event_bus(make: Callable[[], EventBus]) -> AsyncGenerator[EventBus]:
-    """The ``EventBus`` that is made, and its ``close``, in a worker thread, for use on the loop.
+    """Call ``make`` in a worker thread, yield the ``EventBus``, and close it in a worker thread.
 
-    Closing is not cut short by a cancellation.
+    A cancellation doesn't interrupt the closing.
 
     Raises:
-        BusUnavailableError: As ``EventBus``.
-        JournalError: As ``EventBus``.
+        BusUnavailableError: As ``EventBus`` does.
+        JournalError: As ``EventBus`` does.
     """
     bus = await to_thread.run_sync(make)
     try:

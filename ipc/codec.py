@@ -1,11 +1,11 @@
-"""Bytes <-> event: bodies, topics, frames, heartbeats and replay answers, and the version of the wire.
+"""Encodes and decodes all that goes over the wire: events, topics, frames, heartbeats, replay requests and answers.
 
-An event travels as ``topic NUL body``; the topic is ``<tag>|<plan_id or ->|<step_id or ->``, the body one JSON object
-in UTF-8 without a newline. A heartbeat is ``hb NUL {"source": .., "seq": head}``, the last one of a publisher with
-``"end": true``. A replay request is ``{"from": n, "to": m}`` (``to`` may be left out: everything; ``from`` too: only
-the header); the answer is a header in JSON and then the bodies, each on a line of its own. A publisher on TCP, where
-any user of the machine can connect, sends heartbeats alone, one after each event; its events are asked for with
-``"token"``.
+An event travels as ``topic NUL body``. The topic is ``<tag>|<plan_id or ->|<step_id or ->``, the body is one JSON
+object in UTF-8 without a newline. A heartbeat is ``hb NUL {"source": .., "seq": head}``; the last one of a publisher
+has ``"end": true``. A replay request is ``{"from": n, "to": m}``. Without ``to`` it asks for everything from ``from``
+on, without ``from`` only for the header. The answer is a header in JSON and then the bodies, each on a line of its own.
+A publisher on TCP, where any user of the machine can connect, sends only heartbeats, one after each event. Its events
+come by replay requests with the run's ``"token"``.
 """
 
 from __future__ import annotations
@@ -21,17 +21,21 @@ from ipc.errors import INVALID_JSON, CodecError, decoded
 from ipc.events import Event
 
 WIRE_VERSION = 1
-"""Grows when a reader of the old form could not read the new one; new events and fields do not change it."""
+"""Version of the wire format. It grows when old readers could not read the new form; new events and fields don't count.
+"""
 
 NUL = b"\x00"
+"""Separates the topic of a message from its body."""
+
 HEARTBEAT = b"hb"
+"""The topic of heartbeats."""
 
 _LARGEST_INT = 2**64 - 1
 _SMALLEST_INT = -(2**63)
 
 
 class Head(Struct, frozen=True, gc=False):
-    """Header of any event body, known type or not."""
+    """Header of an event body, whether or not this version knows the event's type."""
 
     seq: int
     source: str
@@ -47,7 +51,7 @@ class Head(Struct, frozen=True, gc=False):
 
 
 class Heartbeat(Struct, frozen=True, gc=False, omit_defaults=True):
-    """``seq`` is the newest event of ``source``; ``end`` says that there will be no other."""
+    """A sign of life: ``seq`` is the newest event of ``source``; ``end`` says that there will be no more."""
 
     source: str
     seq: int
@@ -55,9 +59,9 @@ class Heartbeat(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ReplayRequest(Struct, frozen=True, gc=False, rename={"first": "from", "last": "to"}, omit_defaults=True):
-    """Asks for events ``first`` to ``last``, both included; without ``last`` to the newest, without ``first`` for none.
+    """Asks for events ``first`` to ``last``, inclusive; without ``last`` up to the newest, without ``first`` for none.
 
-    ``token`` is the run's; a publisher on TCP tells nothing without it.
+    ``token`` is the run's, without which a publisher on TCP reveals nothing.
     """
 
     first: int | None = None
@@ -66,9 +70,9 @@ class ReplayRequest(Struct, frozen=True, gc=False, rename={"first": "from", "las
 
 
 class ReplayHeader(Struct, frozen=True, gc=False, rename={"first": "from"}):
-    """The first line of an answer: ``count`` bodies follow, the first of them is event ``first``.
+    """The first line of an answer: ``count`` bodies follow, beginning with event ``first``.
 
-    ``refused``: the request had not the run's token, and the rest says nothing.
+    ``refused`` says that the request lacked the run's token; then the other fields mean nothing.
     """
 
     version: int
@@ -90,7 +94,7 @@ _header_decoder = msgspec.json.Decoder(ReplayHeader)
 
 
 class EventRecord:
-    """One event as a subscriber gets it: ``seq`` and ``body`` as published, the rest read from it when asked for."""
+    """One event as a subscriber gets it: ``seq`` and ``body`` as published, the rest decoded on first use."""
 
     def __init__(self, seq: int, source: str, body: bytes, topic: str | None = None) -> None:
         self.seq = seq
@@ -101,7 +105,7 @@ class EventRecord:
 
     @cached_property
     def topic(self) -> str:
-        """``<tag>|<plan_id or ->|<step_id or ->``."""
+        """The topic: ``<tag>|<plan_id or ->|<step_id or ->``."""
         return decode_head(self.body).topic
 
     @cached_property
@@ -111,7 +115,7 @@ class EventRecord:
 
 
 def encode_event(event: Event) -> bytes:
-    """The body of an event. Text that is no Unicode and values that are no JSON are replaced, never refused."""
+    """Return the body of an event. Invalid Unicode and values that JSON can't hold are replaced, never refused."""
     try:
         return _encoder.encode(event)
     except (UnicodeEncodeError, OverflowError, TypeError, ValueError):
@@ -119,10 +123,10 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(body: bytes) -> Event | None:
-    """The event in a body, or None if its type (or a value in it) is newer than this version.
+    """Return the event in a body, or None if its type (or a value in it) is newer than this version.
 
     Raises:
-        CodecError: The body is no JSON.
+        CodecError: The body is not JSON.
     """
     try:
         return _event_decoder.decode(body)
@@ -133,7 +137,7 @@ def decode_event(body: bytes) -> Event | None:
 
 
 def decode_head(body: bytes) -> Head:
-    """Sequence number, source and topic of a body.
+    """Return the sequence number, source and topic of a body.
 
     Raises:
         CodecError: The body is not an event of any version.
@@ -142,23 +146,23 @@ def decode_head(body: bytes) -> Head:
 
 
 def topic_of(event: Event) -> str:
-    """The topic an event travels under."""
+    """Return the topic an event travels under."""
     step = event.subagent_step_id or getattr(event, "step_id", None) or "-"
     return f"{event.__struct_config__.tag}|{event.plan_id or '-'}|{step}"
 
 
 def event_frame(event: Event, body: bytes) -> bytes:
-    """The message that carries an encoded event."""
+    """Return the message that carries an encoded event."""
     return topic_of(event).encode("utf-8", "replace") + NUL + body
 
 
 def heartbeat_frame(heartbeat: Heartbeat) -> bytes:
-    """The message that carries a heartbeat."""
+    """Return the message that carries a heartbeat."""
     return HEARTBEAT + NUL + _encoder.encode(heartbeat)
 
 
 def decode_frame(frame: bytes) -> tuple[str, bytes] | Heartbeat:
-    """Topic and body of an event, or a heartbeat.
+    """Return the topic and body of an event, or a heartbeat.
 
     Raises:
         CodecError: The message is neither.
@@ -172,29 +176,29 @@ def decode_frame(frame: bytes) -> tuple[str, bytes] | Heartbeat:
 
 
 def encode_request(request: ReplayRequest) -> bytes:
-    """The bytes of a replay request."""
+    """Return the bytes of a replay request."""
     return _encoder.encode(request)
 
 
 def decode_request(data: bytes) -> ReplayRequest:
-    """The replay request in some bytes.
+    """Return the replay request in ``data``.
 
     Raises:
-        CodecError: They hold none.
+        CodecError: It holds none.
     """
     return decoded(_request_decoder, data, partial(CodecError, "replay request"))
 
 
 def encode_answer(header: ReplayHeader, bodies: Sequence[bytes]) -> bytes:
-    """The bytes of a replay answer."""
+    """Return the bytes of a replay answer."""
     return b"\n".join((_encoder.encode(header), *bodies, b""))
 
 
 def decode_answer(data: bytes) -> tuple[ReplayHeader, list[bytes]]:
-    """The header of a replay answer and the bodies that follow it.
+    """Return the header of a replay answer and the bodies that follow it.
 
     Raises:
-        CodecError: The bytes are not a valid answer, or are of another version of the wire.
+        CodecError: The bytes are not a valid answer, or are of another version of the wire format.
     """
     line, _, rest = data.partition(b"\n")
     header = decoded(_header_decoder, line, partial(CodecError, "replay answer"))
@@ -207,6 +211,7 @@ def decode_answer(data: bytes) -> tuple[ReplayHeader, list[bytes]]:
 
 
 def _plain(value: Any) -> Any:
+    """Return a value of any shape as JSON data: what JSON can't hold becomes text, bad Unicode becomes ``?``."""
     if value is None or isinstance(value, bool | float):
         return value
     if isinstance(value, int):

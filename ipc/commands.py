@@ -1,9 +1,9 @@
 """Every command a front end may send to a run, and the reply: frozen msgspec structs, one JSON object each way.
 
 A request is ``{"type": "pause", "token": "...", ...}`` in one message to the run's ``control`` address (NNG rep0). The
-token is in the run's file in ``$VIBE_HOME/run``, which only its user can read. A command with a field that is not known
-is refused: what is half understood must not be carried out. What is left at its default is not sent, so that runs that
-do not know such a field understand the rest.
+token is in the run's file in ``$VIBE_HOME/run``, which only its user can read. A run refuses a command with an unknown
+field, because a command that is only half understood must not be carried out. Fields at their defaults are not sent, so
+that an older run, which doesn't know such a field, still understands the command.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from ipc.errors import CodecError, RequestInvalidError, decoded
 from ipc.events import ReviewComment
 
 COMMAND_VERSION = 1
-"""Grows when a run of the old form could not understand a command of the new one; new commands do not change it, nor do
-new fields that have a default."""
+"""Version of the protocol. It grows when an older run could not understand a new form of a command. New commands, and
+new fields that have a default, don't count."""
 
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
+"""The largest request that a run reads."""
+
 MAX_DEPTH = 64
-"""Levels that lists and objects of a request may be nested: as many as in a plan."""
+"""Levels to which lists and objects in a request may be nested: as many as in a plan."""
 
 
 By: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
@@ -33,10 +35,10 @@ Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
 class BaseCommand(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True, omit_defaults=True):
-    """Base of every request: the run's ``token``, and the version of this protocol.
+    """Base of every request, with the run's ``token`` and the version of this protocol.
 
-    ``command_id`` is the sender's own id for this command, used for no other: sent again with it, the command is not
-    carried out again and gets the same reply.
+    ``command_id`` is the sender's own id for this command and must be unique. If the command is sent again with the
+    same id, it gets the same reply and is not carried out again.
     """
 
     token: str = ""
@@ -45,14 +47,14 @@ class BaseCommand(Struct, frozen=True, kw_only=True, tag_field="type", forbid_un
 
 
 class Ping(BaseCommand, frozen=True, kw_only=True, tag="ping"):
-    """Are you there? Answered with the run's ``source``, ``pid`` and what it serves."""
+    """Check that the run is there. The reply has its ``source``, its ``pid`` and the ``requests`` it serves."""
 
 
 class Pause(BaseCommand, frozen=True, kw_only=True, tag="pause"):
-    """Start nothing more; running steps stop at the end of their turn.
+    """Start nothing more, and stop running steps at the end of their turn; they continue on resume.
 
-    At the latest after ``grace_seconds`` (0: at once; null: no limit); they continue on resume. ``by`` says who asks,
-    here and below.
+    They stop after ``grace_seconds`` at the latest (0 means at once, null no limit). Here and below, ``by`` says who
+    asks.
     """
 
     grace_seconds: Annotated[float, Meta(ge=0)] | None = None
@@ -60,7 +62,7 @@ class Pause(BaseCommand, frozen=True, kw_only=True, tag="pause"):
 
 
 class Cancel(BaseCommand, frozen=True, kw_only=True, tag="cancel"):
-    """Stop what runs at once, and cancel the rest."""
+    """Stop everything that runs at once, and cancel the rest."""
 
     by: str = "user"
 
@@ -74,7 +76,7 @@ class Decide(BaseCommand, frozen=True, kw_only=True, tag="decide"):
 
 
 class Revise(BaseCommand, frozen=True, kw_only=True, tag="revise"):
-    """Change the plan; each operation is one object as ``plan.revised`` carries it. All of them or none."""
+    """Change the plan by operations, each an object as in ``plan.revised``. Either all of them are made or none."""
 
     operations: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1)]
     reason: str = ""
@@ -82,7 +84,7 @@ class Revise(BaseCommand, frozen=True, kw_only=True, tag="revise"):
 
 
 class StepAction(StrEnum):
-    """Acts on one step."""
+    """An action on one step."""
 
     CANCEL = "cancel"
     RETRY = "retry"
@@ -92,7 +94,7 @@ class StepAction(StrEnum):
 class Act(BaseCommand, frozen=True, kw_only=True, tag="step_act"):
     """Cancel one step of the plan, skip it, or run it again.
 
-    With ``retry``, ``message`` and ``comments`` on what the step changed go to the agent of its new attempt.
+    With ``retry``, the agent of the new attempt is given ``message`` and ``comments`` on what the step changed.
     """
 
     step_id: Text
@@ -103,20 +105,19 @@ class Act(BaseCommand, frozen=True, kw_only=True, tag="step_act"):
 
 
 class Requests(BaseCommand, frozen=True, kw_only=True, tag="requests"):
-    """List the run's open requests; ``data["requests"]`` has each with everything an answer needs.
+    """List the run's open requests; ``data["requests"]`` of the reply has each, with all that an answer needs.
 
     Each has ``request_id``, ``kind`` (``approval``, ``question`` or ``decision``), ``answer_with`` (the ``type`` of the
-    command that answers it), ``summary``, and where it comes from: ``session_id``, ``plan_id``, ``agent_id`` and
-    ``step_id``. The rest is as in the event that announced it.
+    command that answers it), ``summary``, and its origin: ``session_id``, ``plan_id``, ``agent_id`` and ``step_id``.
+    The other fields are as in the event that announced it.
     """
 
 
 class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):
-    """Answer an ``approval.requested``; ``reason`` is for the model, and ``scope`` how far the approval reaches.
+    """Answer an ``approval.requested``; ``reason`` is for the model, ``scope`` is how far the approval reaches.
 
-    The first answer counts. ``request_id`` may
-    be cut to its first characters, four at least. The same answer again changes nothing; another one is refused with
-    who answered first.
+    The first answer counts. The same answer again changes nothing; another one is refused, with the name of who
+    answered first. ``request_id`` may be cut to its first characters, at least four.
     """
 
     request_id: str
@@ -127,9 +128,9 @@ class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):
 
 
 class AnswerQuestion(BaseCommand, frozen=True, kw_only=True, tag="answer"):
-    """Answer a ``question.asked``: for each of its questions, in order, the labels picked, or one text of your own.
+    """Answer a ``question.asked``: for each of its questions, in order, the labels picked or one text of your own.
 
-    An empty list of answers declines. First answers and ``request_id`` are as for ``approve``.
+    An empty list of answers declines. As with ``approve``, the first answer counts and ``request_id`` may be cut.
     """
 
     request_id: str
@@ -138,10 +139,10 @@ class AnswerQuestion(BaseCommand, frozen=True, kw_only=True, tag="answer"):
 
 
 class GivePrompt(BaseCommand, frozen=True, kw_only=True, tag="prompt"):
-    """Give a conversation its next prompt; ``session_id`` names it, if the run has several.
+    """Give a conversation its next prompt; ``session_id`` names the conversation if the run has several.
 
-    A run with ``--input json`` tells the ``prompt_id``, and takes more: paths of ``images``, from its folder, and
-    ``output_schema``, a JSON Schema or the path of one, for a value as the answer.
+    A run with ``--input json`` replies with the ``prompt_id`` and accepts more: ``images``, paths relative to its
+    folder, and ``output_schema``, a JSON Schema or the path of one, which makes the answer a value of that schema.
     """
 
     text: Text
@@ -154,9 +155,9 @@ class GivePrompt(BaseCommand, frozen=True, kw_only=True, tag="prompt"):
 class Steer(BaseCommand, frozen=True, kw_only=True, tag="steer"):
     """Send a message to an agent, which reads it before its next turn.
 
-    ``agent_id`` or ``step_id`` names the agent; without either it is that of the run's conversation. For a step that
-    does not run the message is kept. While a proposed plan waits for an answer it is a change of that; so is a
-    ``prompt``.
+    ``agent_id`` or ``step_id`` names the agent; without either it is the agent of the run's conversation. A message for
+    a step that isn't running is kept. While a proposed plan waits for an answer, the message asks for a change of that
+    plan, and so does a ``prompt``.
     """
 
     text: Text
@@ -166,7 +167,7 @@ class Steer(BaseCommand, frozen=True, kw_only=True, tag="steer"):
 
 
 class Interrupt(BaseCommand, frozen=True, kw_only=True, tag="interrupt"):
-    """Stop a conversation's agent, and keep what it said; ``session_id`` as for ``prompt``."""
+    """Stop a conversation's agent and keep what it has said; ``session_id`` is as for ``prompt``."""
 
     session_id: str = ""
     by: By = "user"
@@ -182,11 +183,11 @@ Command: TypeAlias = Ping | RunCommand
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """Reply to a request. ``ok``: it was done, or is being done. ``message`` is one sentence for people.
+    """Reply to a request. ``ok`` says that it was done, or is being done; ``message`` is one sentence for people.
 
-    ``reason`` says in a stable word why it was not done: ``token``, ``version``, ``unknown`` (no such request),
-    ``invalid`` (its form), ``refused`` (not possible now), ``late`` (no reply in time; it may still be done), ``ended``
-    (the run has ended) or ``defect``.
+    ``reason`` is a stable word that says why it was not done: ``token``, ``version``, ``unknown`` (no such request),
+    ``invalid`` (malformed), ``refused`` (not possible now), ``late`` (no reply in time; it may still be done),
+    ``ended`` (the run has ended) or ``defect``.
     """
 
     ok: bool
@@ -197,7 +198,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
 
 class Envelope(Struct, frozen=True):
-    """Header of a request, checked before the rest is read."""
+    """Header of a request, which is checked before the rest is read."""
 
     type: str
     token: str = ""
@@ -213,15 +214,15 @@ _reply_decoder = msgspec.json.Decoder(Reply)
 
 
 def tag_of(command: BaseCommand | type[BaseCommand]) -> str:
-    """Return what a request of this kind has in ``type``."""
+    """Return the ``type`` of a command."""
     return str(command.__struct_config__.tag)
 
 
 def encode_command(command: Command) -> bytes:
-    """The bytes of a request, without what it leaves at its default.
+    """Return the bytes of a request, without the fields that are at their defaults.
 
     Raises:
-        RequestInvalidError: It holds a value that is no JSON, or is larger than a run takes.
+        RequestInvalidError: It holds a value that JSON can't hold, or is larger than MAX_REQUEST_BYTES.
     """
     try:
         plain = {**msgspec.to_builtins(command), "version": command.version}  # even where it is the default
@@ -234,10 +235,10 @@ def encode_command(command: Command) -> bytes:
 
 
 def decode_envelope(data: bytes) -> Envelope:
-    """The outside of a request, of whatever kind and version.
+    """Return the header of a request of any type and version.
 
     Raises:
-        RequestInvalidError: It is too large, or no request at all.
+        RequestInvalidError: It is too large, or not a request at all.
     """
     if len(data) > MAX_REQUEST_BYTES:
         raise RequestInvalidError(f"{len(data):,} bytes, at most {MAX_REQUEST_BYTES:,} allowed")
@@ -245,7 +246,7 @@ def decode_envelope(data: bytes) -> Envelope:
 
 
 def decode_command(data: bytes) -> Command:
-    """The request in some bytes; look at its envelope first.
+    """Return the command in a request whose envelope has been checked.
 
     Raises:
         RequestInvalidError: It is not a valid request of this version.
@@ -257,7 +258,7 @@ def decode_command(data: bytes) -> Command:
 
 
 def encode_reply(reply: Reply) -> bytes:
-    """The bytes of a reply; what is no JSON in its data is left out rather than keeping the asker waiting."""
+    """Return the bytes of a reply. If JSON can't hold its data, they are left out, so that the sender gets a reply."""
     try:
         return _encoder.encode(reply)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -266,16 +267,16 @@ def encode_reply(reply: Reply) -> bytes:
 
 
 def decode_reply(data: bytes) -> Reply:
-    """The reply in some bytes.
+    """Return the reply in ``data``.
 
     Raises:
-        CodecError: They hold none.
+        CodecError: It holds none.
     """
     return decoded(_reply_decoder, data, partial(CodecError, "reply"))
 
 
 def _is_deeper(value: object, limit: int) -> bool:
-    """Return whether containers lie in each other more than ``limit`` deep; looks at one level after the other."""
+    """Return whether lists and objects are nested more than ``limit`` deep, looking at one level after the other."""
     level: list[Any] = [value]
     for _ in range(limit + 1):
         level = [inner for item in level for inner in _inside(item)]

@@ -1,4 +1,4 @@
-"""Commands for a run: a server on its control address, on the run's loop, and the client that asks it."""
+"""Serves commands at a run's control address, and sends commands to other runs."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from ipc.registry import Entry
 from vibe.system.racing import unless
 
 TRANSPORT_LIMIT_BYTES = 4 * commands.MAX_REQUEST_BYTES
-"""A message larger than this is not even read: NNG cuts the connection."""
+"""The largest message that is read at all; NNG cuts the connection of whoever sends a larger one."""
 
 MOST_WAITING = 256
-"""Commands that may wait for their reply; further ones are refused, but for those that stop the run."""
+"""Commands that may wait for their reply. Further ones are refused, except those that pause or cancel the run."""
 
 MOST_REMEMBERED = 1_000
-"""Replies that are kept for those who ask again with the same ``command_id``."""
+"""Replies that are kept for senders who ask again with the same ``command_id``."""
 
 SETTLING_S = 1.0
-"""Time that a run that ends has to reply to the commands that wait."""
+"""Seconds that an ending run has to reply to the commands that still wait."""
 
 LINGER_S = 0.05
-"""Time that the last answer has to leave before the socket closes. NNG itself flushes nothing."""
+"""Seconds that the last answer has to leave before the socket closes. NNG itself flushes nothing."""
 
 LOOK_S = 0.1
-"""A caller that waits for an answer checks that often whether the run still lives."""
+"""Seconds between two checks, by a caller that waits for an answer, whether the run is still alive."""
 
 Serve: TypeAlias = Callable[[commands.RunCommand], Awaitable[commands.Reply]]
-"""Carries out a command or refuses it; several may be under way side by side."""
+"""Carries out a command or refuses it. Several calls may run at the same time."""
 
 _logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class _Asked(Struct):
 
 
 class CommandDesk:
-    """Judges the commands for one run that come by one way, and has ``serve`` carry out each once."""
+    """Checks the commands that reach a run over one channel, and has ``serve`` carry out each of them once."""
 
     def __init__(self, entry: Entry, serve: Serve) -> None:
         self._entry = entry
@@ -61,9 +61,9 @@ class CommandDesk:
         self._asked: dict[str, _Asked] = {}
 
     def taken(self, data: bytes, *, is_owner: bool = False) -> commands.RunCommand | commands.Reply:
-        """Return the command in a request, or the reply to one that asks for nothing to be carried out.
+        """Return the command in a request, or at once the reply if there is nothing to carry out.
 
-        ``is_owner``: it comes from who started the run, who needs no token.
+        ``is_owner`` says that the request comes from whoever started the run, who needs no token.
         """
         try:
             envelope = commands.decode_envelope(data)
@@ -83,7 +83,10 @@ class CommandDesk:
         return msgspec.structs.replace(command, token="")
 
     async def reply(self, command: commands.RunCommand) -> commands.Reply:
-        """Carry a command out, but one whose id is known only once; a list of requests is always a new one."""
+        """Carry a command out and return its reply; a ``command_id`` seen before only gets its reply again.
+
+        A list of the open requests is always made anew.
+        """
         if not command.command_id or isinstance(command, commands.Requests):
             return await self._reply(command)
         known = self._asked.get(command.command_id)
@@ -105,14 +108,14 @@ class CommandDesk:
     async def _reply(self, command: commands.RunCommand) -> commands.Reply:
         try:
             return await self._carry_out(command)
-        except Exception as error:  # the door of a front end's request: the run goes on, the asker is told
+        except Exception as error:  # one of the four doors: the run goes on, and the sender hears of the defect
             _logger.exception("a command could not be served")
             what = type(error).__name__
             return refusal("defect", f"the run could not serve this ({what}): this is a bug in vibe, please report it")
 
 
 class _ControlServer:
-    """Takes the requests of one socket; each command is a task, so that none holds another up."""
+    """Takes the requests of one socket. Each command runs in a task of its own, so that none delays another."""
 
     def __init__(self, desk: CommandDesk, socket: RepSocket) -> None:
         self._desk = desk
@@ -133,7 +136,7 @@ class _ControlServer:
                 finally:
                     await self._end()
         except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None  # the block's own: these tasks raise none
+            raise errors.exceptions[0] from None  # it is the block's own, because these tasks raise none
 
     async def _listen(self, tasks: TaskGroup) -> None:
         try:
@@ -145,7 +148,7 @@ class _ControlServer:
             self._deaf.set()
 
     async def _end(self) -> None:
-        """Have those told who wait, and refuse what still comes."""
+        """Let waiting commands get their replies, and refuse requests that still arrive."""
         self._listening.cancel()
         with CancelScope(shield=True):
             await self._deaf.wait()
@@ -156,7 +159,7 @@ class _ControlServer:
                     self._take_all(None)
 
     async def _settle(self) -> None:
-        """Wait for the tasks of commands; those that take long are broken off."""
+        """Wait for the tasks of commands, and cancel those that take longer than SETTLING_S."""
         with anyio.move_on_after(SETTLING_S):
             while self._waiting:  # noqa: ASYNC110  ends in milliseconds
                 await anyio.sleep(0.001)
@@ -166,7 +169,7 @@ class _ControlServer:
             await anyio.sleep(0.001)
 
     def _take_all(self, tasks: TaskGroup | None) -> None:
-        """Answer every request that has come, or start a task that does (None: the run is over)."""
+        """Answer every request that has arrived, or start a task that does. Without ``tasks`` the run has ended."""
         while (request := self._socket.receive()) is not None:
             taken = self._desk.taken(request.data)
             if isinstance(taken, commands.Reply):
@@ -198,7 +201,7 @@ _TAGS = tuple(commands.tag_of(kind) for kind in commands.KINDS)
 
 
 def refusal(reason: str, message: str) -> commands.Reply:
-    """The reply to a request that changed nothing; ``reason`` as in ``Reply``."""
+    """Return the reply to a request that changed nothing; ``reason`` is as in ``Reply``."""
     return commands.Reply(ok=False, message=message, reason=reason)
 
 
@@ -208,11 +211,11 @@ _UNTOLD = refusal("ended", "the run ended before it replied: check its status")
 
 @asynccontextmanager
 async def control_server(entry: Entry, serve: Serve) -> AsyncGenerator[None]:
-    """Take commands at the control address of ``entry`` and hand them to ``serve`` while the block runs, on its loop.
+    """Take commands at the control address of ``entry`` while the block runs, and pass them to ``serve`` on its loop.
 
-    Each command is served as it comes, whatever others wait for. ``serve`` must not raise; where it does, the asker is
-    told. A request without the entry's token, of another version or of an unknown kind, and anything that is no
-    request, is answered with what is the matter and changes nothing; so is what comes while the block ends.
+    Each command is served as it arrives, whatever others wait for. ``serve`` must not raise; if it does, the sender is
+    told of the defect. A request without the entry's token, of another version or of an unknown type is refused with
+    the reason and changes nothing. So is anything that is not a request, or arrives while the block ends.
 
     Raises:
         BusUnavailableError: The address can't be bound or is in use.
@@ -227,13 +230,11 @@ async def control_server(entry: Entry, serve: Serve) -> AsyncGenerator[None]:
 
 
 async def send_command(entry: Entry, command: commands.Command) -> commands.Reply:
-    """Ask a run and wait for what it says; the deadline is the caller's.
-
-    The token is put in here.
+    """Send a command to a run, with the run's token, and wait for the reply. The caller sets the deadline.
 
     Raises:
-        IpcError: It ended before it answered; what it did of the command is not known.
-        RequestInvalidError: The command holds what is no JSON, or is too large.
+        IpcError: The run ended before it answered, so nobody knows how much of the command it carried out.
+        RequestInvalidError: The command holds what JSON can't hold, or is too large.
         CodecError: The answer is invalid.
         BusUnavailableError: pynng can't be loaded, or the address is invalid.
     """
@@ -252,7 +253,7 @@ async def send_command(entry: Entry, command: commands.Command) -> commands.Repl
 
 
 async def _ended(entry: Entry) -> None:
-    """Wait for the end of a run, and for what it said last."""
-    while await to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event tells of another process
+    """Wait for a run to end, and then a moment longer for its last reply to arrive."""
+    while await to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event reports another process's end
         await anyio.sleep(LOOK_S)
     await anyio.sleep(LOOK_S)

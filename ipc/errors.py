@@ -1,11 +1,11 @@
-"""Errors of events on their way.
+"""Errors of recording, sending and reading events.
 
-IpcError                       one sentence: what is wrong, where, what to do
+IpcError                       one sentence that says what is wrong, where, and what to do
 ├── BusUnavailableError        pynng can't be loaded, or an address can't be used or bound
 │   └── AddressInUseError      another publisher is at that address
 ├── JournalError               the journal can't be opened, locked, read or written
-├── CodecError                 bytes that are no event, heartbeat or answer of ours
-├── RequestInvalidError        a command that no run takes
+├── CodecError                 bytes that are not an event, heartbeat or answer of vibe's
+├── RequestInvalidError        a command that no run accepts
 ├── UnknownSourceError         no run publishes, or published, under a name
 └── EventsLostError            a publisher died with events that its journal does not hold
 """
@@ -21,8 +21,7 @@ import msgspec
 T = TypeVar("T")
 
 INVALID_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""Errors that decoding JSON with msgspec raises: an invalid byte inside a string is no ``DecodeError``, nor is deep
-nesting."""
+"""Errors that msgspec raises on invalid JSON. Neither a bad byte in a string nor deep nesting is a ``DecodeError``."""
 
 
 class IpcError(Exception):
@@ -54,21 +53,21 @@ class JournalError(IpcError):
 
 
 class CodecError(IpcError):
-    """Bytes that could not be read as ``what``."""
+    """Bytes that can't be decoded as ``what``."""
 
     def __init__(self, what: str, problem: str) -> None:
         super().__init__(f"not a valid {what} ({problem}): check that the other side is a vibe publisher")
 
 
 class RequestInvalidError(IpcError):
-    """A command that can't be read, or is too large; nothing was done."""
+    """A command can't be read or is too large; nothing was done."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"invalid request: {problem}")
 
 
 class UnknownSourceError(IpcError):
-    """``wanted`` names no publisher; ``known`` are the ids of those that run."""
+    """``wanted`` names no publisher; ``known`` are the ids of those running now."""
 
     def __init__(self, wanted: str, problem: str, known: Sequence[str]) -> None:
         running = f"running now: {', '.join(known)}" if known else "nothing is running now"
@@ -89,7 +88,7 @@ class EventsLostError(IpcError):
 def decoded(
     decoder: msgspec.json.Decoder[T] | msgspec.msgpack.Decoder[T], data: bytes, error: Callable[[str], Exception]
 ) -> T:
-    """Return what ``decoder`` makes of data; what it can't read is the ``error`` that says why."""
+    """Return ``data`` as ``decoder`` decodes it, or raise the exception that ``error`` makes of the reason why not."""
     try:
         return decoder.decode(data)
     except INVALID_JSON as reason:
@@ -97,7 +96,7 @@ def decoded(
 
 
 def kept_in(path: Path, kind: type[T]) -> T | None:
-    """Return what a file holds as JSON; None where it holds no such thing, or can't be read."""
+    """Return the ``kind`` that a JSON file holds, or None if the file holds something else or can't be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, *INVALID_JSON):

@@ -1,9 +1,9 @@
-"""Every fact a run announces: frozen msgspec structs in one tagged union.
+"""Every event a run announces: frozen msgspec structs in one tagged union.
 
-Names, tags and fields are public: fields are only ever added, with a default. Values are plain data (names and
-numbers), so that any language can read them. The header (``event_id`` ... ``ts``) is filled in by
-``ipc.sink.StampingSink``; the identity (``session_id`` ... ``subagent_step_id``) by ``ipc.sink.TaggingSink``.
-The announcer of a fact only fills in the fields below them.
+Names, tags and fields are public: fields are only ever added, and a new one has a default. Values are plain data (names
+and numbers), so that any language can read them. ``ipc.sink.StampingSink`` fills in the header (``event_id`` to
+``ts``), and ``ipc.sink.TaggingSink`` the identity (``session_id`` to ``subagent_step_id``). Code that announces an
+event fills in only the event's own fields.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from msgspec import Raw, Struct
 class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
     """Base of every event.
 
-    ``seq`` counts 1, 2, 3 ... per ``source`` without holes; ``source`` names one publisher: one process run.
-    ``ts`` is in unix seconds. ``subagent_id`` and ``subagent_step_id`` are set on everything a subagent does.
+    ``source`` names the publisher, which is one run of one process. ``seq`` counts 1, 2, 3 ... per ``source`` without
+    gaps. ``ts`` is in unix seconds. ``subagent_id`` and ``subagent_step_id`` are set on everything a subagent does.
     """
 
     event_id: str = ""
@@ -31,7 +31,7 @@ class BaseEvent(Struct, frozen=True, kw_only=True, tag_field="type", gc=False):
 
 
 class UsageSum(Struct, frozen=True, gc=False):
-    """Tokens and number of model calls, added up."""
+    """The tokens and number of several model calls, added up."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -40,7 +40,7 @@ class UsageSum(Struct, frozen=True, gc=False):
 
     @property
     def total_tokens(self) -> int:
-        """Prompt plus completion."""
+        """Prompt tokens plus completion tokens."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -48,10 +48,10 @@ class UsageSum(Struct, frozen=True, gc=False):
 
 
 class PromptStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.started"):
-    """An agent started on a prompt; everything until ``prompt.ended`` belongs to it.
+    """An agent started work on a prompt; everything until ``prompt.ended`` belongs to it.
 
-    ``conversation_id`` stays the same while a conversation continues under other session ids. ``origin``: ``user``,
-    ``resume`` (an interrupted conversation continues) or ``shell`` (the user's own command line, no model).
+    ``conversation_id`` stays the same while a conversation continues under other session ids. ``origin`` is ``user``,
+    ``resume`` (an interrupted conversation continues) or ``shell`` (the user's own command line, without a model).
     """
 
     prompt_id: str
@@ -60,9 +60,9 @@ class PromptStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.start
 
 
 class PromptEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.ended"):
-    """The work on a prompt ended. ``outcome``, ``reason`` and ``detail`` as in the result record.
+    """The work on a prompt ended. ``outcome``, ``reason`` and ``detail`` are as in the result record.
 
-    ``usage`` and ``cost_usd`` (None: unknown) are for this prompt only, its subagents included.
+    ``usage`` and ``cost_usd`` (None if unknown) cover this prompt only, including its subagents.
     """
 
     prompt_id: str
@@ -77,11 +77,11 @@ class PromptEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.ended")
 
 
 class UserMessageEvent(BaseEvent, frozen=True, kw_only=True, tag="user.message"):
-    """A prompt went to an agent.
+    """A message from the user or the program went to an agent.
 
-    ``message_index`` is its place in the conversation, from 0 (None: unknown); ``images`` counts the pictures in it.
-    ``origin``: ``prompt`` begins the work, ``steer`` came while the agent worked, ``host`` is a notice from the
-    program. ``by`` says who steered from elsewhere, as their command did (blank: nobody did).
+    ``message_index`` is its place in the conversation, from 0 (None if unknown). ``images`` counts the pictures in it.
+    ``origin`` is ``prompt`` (it begins the work), ``steer`` (it arrived while the agent worked) or ``host`` (a notice
+    from the program). ``by`` names who steered from elsewhere, as their command gave it (otherwise blank).
     """
 
     text: str
@@ -94,8 +94,8 @@ class UserMessageEvent(BaseEvent, frozen=True, kw_only=True, tag="user.message")
 class AssistantDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.delta"):
     """A piece of an answer, as it streams.
 
-    A higher ``attempt`` for the same ``message_id`` replaces everything lower attempts showed (the stream broke and the
-    request was repeated).
+    A higher ``attempt`` for the same ``message_id`` replaces everything that lower attempts showed: the stream broke,
+    and the request was repeated.
     """
 
     message_id: str
@@ -104,7 +104,7 @@ class AssistantDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.d
 
 
 class ReasoningDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.reasoning"):
-    """A piece of the model's reasoning, as it streams; ``attempt`` as in AssistantDeltaEvent."""
+    """A piece of the model's reasoning, as it streams; ``attempt`` is as in ``assistant.delta``."""
 
     message_id: str
     text: str
@@ -112,9 +112,9 @@ class ReasoningDeltaEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.r
 
 
 class AssistantEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.message"):
-    """A whole answer of the model, as it went into the history.
+    """A complete answer of the model, as it was added to the history.
 
-    ``message_index`` as in ``user.message``. ``interrupted``: the user stopped it here.
+    ``message_index`` is as in ``user.message``. ``interrupted`` says that the user stopped the answer here.
     """
 
     message_id: str
@@ -126,9 +126,9 @@ class AssistantEvent(BaseEvent, frozen=True, kw_only=True, tag="assistant.messag
 
 
 class ConversationConfiguredEvent(BaseEvent, frozen=True, kw_only=True, tag="conversation.configured"):
-    """A conversation continues with another agent, model, thinking or approval mode, from its next turn on.
+    """A conversation continues with another agent, model, thinking or approval mode from its next turn on.
 
-    All of them are given; ``changed`` names those that changed. ``by`` says who changed them.
+    All four are given; ``changed`` names those that changed. ``by`` names who changed them.
     """
 
     agent: str
@@ -141,14 +141,14 @@ class ConversationConfiguredEvent(BaseEvent, frozen=True, kw_only=True, tag="con
 
 
 class ConversationClearedEvent(BaseEvent, frozen=True, kw_only=True, tag="conversation.cleared"):
-    """A conversation was cleared: the next message has index 0, in the session ``new_session_id``."""
+    """A conversation was cleared: its next message has index 0, in the session ``new_session_id``."""
 
     conversation_id: str = ""
     new_session_id: str = ""
 
 
 class ConversationRewoundEvent(BaseEvent, frozen=True, kw_only=True, tag="conversation.rewound"):
-    """A conversation was rewound: messages from ``message_index`` on are gone, ``files`` are restored."""
+    """A conversation was rewound: messages from ``message_index`` on were removed and ``files`` were restored."""
 
     message_index: int
     files: tuple[str, ...] = ()
@@ -160,10 +160,11 @@ class ConversationRewoundEvent(BaseEvent, frozen=True, kw_only=True, tag="conver
 
 
 class ModelStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.started"):
-    """A model is asked. ``message_id`` is its answer's, and that of ``model.ended``.
+    """A model call started. Its answer and its ``model.ended`` have the same ``message_id``.
 
-    ``context_tokens`` estimates what it is sent, ``context_limit`` is what its window holds (None: not configured).
-    ``purpose``: ``turn``, or ``compact`` for a summary of the conversation. ``provider`` is the configured one's name.
+    ``context_tokens`` estimates the size of the request, ``context_limit`` is what the model's window holds (None if
+    not configured). ``purpose`` is ``turn``, or ``compact`` for a summary of the conversation. ``provider`` is the name
+    of the provider in the configuration.
     """
 
     message_id: str
@@ -175,10 +176,10 @@ class ModelStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.started
 
 
 class ModelEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.ended"):
-    """A model has answered (``ok``), could not be reached (``failed``) or was stopped (``cancelled``).
+    """A model call ended: it was answered (``ok``), could not reach the model (``failed``) or was ``cancelled``.
 
-    ``first_token_s`` is the time until the last ``attempt`` streamed its first token (None: it streamed nothing),
-    ``duration_s`` that of all attempts. ``usage`` counts the tokens.
+    ``first_token_s`` is the time until the last ``attempt`` streamed its first token (None if it streamed nothing).
+    ``duration_s`` is the time of all attempts together. The ``usage`` event counts the tokens.
     """
 
     message_id: str
@@ -193,11 +194,11 @@ class ModelEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="model.ended"):
 
 
 class _Display(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
-    """The base of every display; a field that is left out has its default."""
+    """Base of every display; a field that is left out has its default."""
 
 
 class WrittenFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file that a call writes: ``added`` and ``removed`` count lines; ``created``: there was none before."""
+    """A file that a call writes. ``added`` and ``removed`` count lines; ``created`` says that the file is new."""
 
     path: str
     added: int = 0
@@ -206,15 +207,15 @@ class WrittenFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DiffDisplay(_Display, frozen=True, kw_only=True, tag="diff"):
-    """Files written; the diff itself is the ``diff`` of the event."""
+    """The files written. The diff itself is in the event's ``diff``."""
 
     files: tuple[WrittenFile, ...]
 
 
 class CommandDisplay(_Display, frozen=True, kw_only=True, tag="command"):
-    """A command line. ``exit_code`` None: it has not ended, or was stopped.
+    """A command line. ``exit_code`` is None if it has not ended or was stopped.
 
-    ``output_files`` hold the whole of an output that the result shows in part; ``handle`` names a command that
+    ``output_files`` hold the complete output where the result shows only a part of it. ``handle`` names a command that
     continues in the background.
     """
 
@@ -227,7 +228,7 @@ class CommandDisplay(_Display, frozen=True, kw_only=True, tag="command"):
 
 
 class TodoEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A thing to do. ``status``: ``pending``, ``in_progress``, ``completed`` or ``cancelled``."""
+    """One entry of a to-do list. ``status`` is ``pending``, ``in_progress``, ``completed`` or ``cancelled``."""
 
     id: str
     content: str
@@ -236,20 +237,20 @@ class TodoEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TodoDisplay(_Display, frozen=True, kw_only=True, tag="todo"):
-    """The agent's whole list of things to do, as it is now."""
+    """The agent's complete to-do list, as it is now."""
 
     items: tuple[TodoEntry, ...] = ()
 
 
 class FilesDisplay(_Display, frozen=True, kw_only=True, tag="files"):
-    """The first files read or found; ``total`` counts all (None: there may be more, uncounted)."""
+    """The first of the files read or found. ``total`` counts all of them (None if there may be more)."""
 
     paths: tuple[str, ...] = ()
     total: int | None = None
 
 
 class ImageDisplay(_Display, frozen=True, kw_only=True, tag="image"):
-    """A picture; the bytes are in the file, not in the event."""
+    """A picture. The event only points to the file."""
 
     path: str
     media_type: str = ""
@@ -261,9 +262,10 @@ Display: TypeAlias = DiffDisplay | CommandDisplay | TodoDisplay | FilesDisplay |
 
 
 class ToolCallEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.call"):
-    """The model asked for a tool.
+    """The model called a tool.
 
-    ``arguments`` are as parsed, or ``{}`` with ``raw`` set if they were not a JSON object.
+    ``arguments`` are the parsed arguments. If the model's text was not a JSON object, they are ``{}`` and ``raw`` holds
+    the text.
     """
 
     tool_call_id: str
@@ -274,10 +276,10 @@ class ToolCallEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.call"):
 
 
 class ToolArgumentsEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.arguments"):
-    """A piece of a call's arguments, as the model writes them; ``tool.call`` has all of them, once they are whole.
+    """A piece of a call's arguments, as the model writes them; ``tool.call`` has all of them once they are complete.
 
-    ``text`` is JSON, not yet all of it; the first piece names the tool and may be blank, the last ones may be left out.
-    ``index`` counts the calls of one answer; ``attempt`` as in AssistantDeltaEvent.
+    ``text`` is a part of a JSON text. The first piece names the tool and may be blank; the last pieces may be left out.
+    ``index`` counts the calls of one answer. ``attempt`` is as in ``assistant.delta``.
     """
 
     message_id: str
@@ -289,7 +291,7 @@ class ToolArgumentsEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.argumen
 
 
 class ToolQueuedEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.queued"):
-    """A call is queued: behind the ``calls`` before it in the same answer, or behind another open ``request``."""
+    """A call has to wait: for the ``calls`` before it in the same answer, or for another open ``request``."""
 
     tool_call_id: str
     tool: str
@@ -300,7 +302,8 @@ class ToolQueuedEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.queued"):
 class ToolStreamEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.stream"):
     """Output of a tool that is still running.
 
-    ``stream``: ``stdout`` or ``stderr``, blank if both or neither. ``dropped_bytes`` before this text are not shown.
+    ``stream`` is ``stdout`` or ``stderr``, or blank for both or neither. ``dropped_bytes`` counts the bytes before this
+    text that were left out.
     """
 
     tool_call_id: str
@@ -311,10 +314,10 @@ class ToolStreamEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.stream"):
 
 
 class ToolResultEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.result"):
-    """A tool call ended. ``status``: ``ok``, ``error``, ``denied`` or ``cancelled``.
+    """A tool call ended. ``status`` is ``ok``, ``error``, ``denied`` or ``cancelled``.
 
-    ``diff`` is what it changed in a file, ``display`` the result as data (None: there is only the text). ``images``
-    counts the pictures that the model is shown.
+    ``diff`` is what it changed in a file. ``display`` is the result as data (None if there is only the text).
+    ``images`` counts the pictures that the model is shown.
     """
 
     tool_call_id: str
@@ -331,10 +334,10 @@ class ToolResultEvent(BaseEvent, frozen=True, kw_only=True, tag="tool.result"):
 class ApprovalRequestEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.requested"):
     """A call waits for approval; ``diff`` is what it would change in a file.
 
-    ``summary`` is the call on one line, ``preview`` what it would do as data (None: the arguments say it). ``covers``
-    is what approval for the ``session``, or for ``always``, would allow from then on; if empty, only ``once`` is
-    offered. ``edits``: approving all edits covers it. ``cwd`` is where it would run; ``confined`` says whether in a
-    sandbox (None: it runs no command).
+    ``summary`` is the call on one line. ``preview`` is what it would do, as data (None if the arguments say it all).
+    ``covers`` is what an approval for the ``session``, or for ``always``, would allow from then on; if it is empty,
+    only ``once`` is offered. ``edits`` says that approving all edits would cover this call. ``cwd`` is where it would
+    run. ``confined`` says whether it would run in a sandbox (None if it runs no command).
     """
 
     request_id: str
@@ -353,14 +356,14 @@ class ApprovalRequestEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.r
 
 
 OWN_ANSWERS = frozenset({"user", "timeout", "nobody", ""})
-"""Values of ``by`` of a request that was not answered from elsewhere."""
+"""Values of ``by`` for a request that was answered at the run's terminal, or by nobody."""
 
 
 class ApprovalDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.decided"):
-    """A request was answered. ``decision``: ``allow`` or ``deny``; ``scope``: ``once``, ``session`` or ``always``.
+    """An approval request was answered.
 
-    ``by``: ``user`` (at the run's terminal), ``control`` or another name (a program, at its control address),
-    ``timeout`` or ``nobody``.
+    ``decision`` is ``allow`` or ``deny``, ``scope`` is ``once``, ``session`` or ``always``. ``by`` is ``user`` (at the
+    run's terminal), ``control`` or another name (a program at the run's control address), ``timeout`` or ``nobody``.
     """
 
     request_id: str
@@ -371,7 +374,7 @@ class ApprovalDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="approval.
 
 
 class QuestionEvent(BaseEvent, frozen=True, kw_only=True, tag="question.asked"):
-    """An agent asked the user something; each question: question, header, options, multi_select."""
+    """An agent asked the user something. Each question has ``question``, ``header``, ``options``, ``multi_select``."""
 
     request_id: str
     questions: tuple[dict[str, Any], ...]
@@ -379,7 +382,7 @@ class QuestionEvent(BaseEvent, frozen=True, kw_only=True, tag="question.asked"):
 
 
 class AnswerEvent(BaseEvent, frozen=True, kw_only=True, tag="question.answered"):
-    """The user answered, or ``cancelled``; ``by`` as in ``approval.decided``."""
+    """The user answered, or ``cancelled`` the question; ``by`` is as in ``approval.decided``."""
 
     request_id: str
     answers: tuple[dict[str, Any], ...] = ()
@@ -388,7 +391,7 @@ class AnswerEvent(BaseEvent, frozen=True, kw_only=True, tag="question.answered")
 
 
 class RequestWithdrawnEvent(BaseEvent, frozen=True, kw_only=True, tag="request.withdrawn"):
-    """No answer is needed any more: the asker is gone. ``kind`` of the request: ``approval`` or ``question``."""
+    """A request needs no answer any more, because whoever asked is gone. ``kind`` is ``approval`` or ``question``."""
 
     request_id: str
     kind: str
@@ -396,7 +399,7 @@ class RequestWithdrawnEvent(BaseEvent, frozen=True, kw_only=True, tag="request.w
 
 
 class BackgroundStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="background.started"):
-    """A command runs in the background while its agent works; ``handle`` names it for that agent."""
+    """A command started to run in the background while its agent works; ``handle`` names it for that agent."""
 
     handle: str
     command: str
@@ -406,8 +409,8 @@ class BackgroundStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="backgrou
 class BackgroundEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="background.ended"):
     """A background command ended.
 
-    ``status``: ``exited``, ``stopped``, ``timeout`` or ``lost`` (unknown how). ``output`` is the end of its output;
-    ``output_files`` hold all of it, if long.
+    ``status`` is ``exited``, ``stopped``, ``timeout`` or ``lost`` (nobody knows how it ended). ``output`` is the end of
+    its output; if that is long, ``output_files`` hold all of it.
     """
 
     handle: str
@@ -423,7 +426,7 @@ class BackgroundEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="background
 
 
 class PlannedCommand(Struct, frozen=True, kw_only=True):
-    """A command line that a plan would have run. ``purpose``: ``command``, or ``verify`` for a check."""
+    """A command line that a plan would run. ``purpose`` is ``command``, or ``verify`` for a check."""
 
     step_id: str
     command: str
@@ -431,10 +434,10 @@ class PlannedCommand(Struct, frozen=True, kw_only=True):
 
 
 class PlanBounds(Struct, frozen=True, kw_only=True):
-    """Bounds on a plan, not guesses; tokens are prompt plus completion.
+    """Upper bounds on what a plan can take; tokens are prompt plus completion.
 
-    At most ``width`` steps can run in parallel; ``max_price`` None: there is no limit. ``worst_price`` is what
-    ``max_tokens`` cost at most, within that limit; None: a price is unknown. ``notes`` are sentences for the user.
+    At most ``width`` steps can run in parallel. ``max_price`` is None if there is no limit. ``worst_price`` is the most
+    that ``max_tokens`` can cost within that limit (None if a price is unknown). ``notes`` are sentences for the user.
     """
 
     steps: int
@@ -449,9 +452,9 @@ class PlanBounds(Struct, frozen=True, kw_only=True):
 
 
 class Expectation(Struct, frozen=True, kw_only=True):
-    """The seconds, tokens and USD (None: unknown) that something is expected to take; no bounds.
+    """The seconds, tokens and USD (None if unknown) that a step or plan will probably take.
 
-    They are medians of what like steps of earlier plans took, without the waits for a person.
+    They are medians of what similar steps of earlier plans took, without the time spent waiting for a person.
     """
 
     seconds: float
@@ -460,7 +463,7 @@ class Expectation(Struct, frozen=True, kw_only=True):
 
 
 class PlanExpectation(Expectation, frozen=True, kw_only=True):
-    """The same of a plan, of which so many steps run ``at_once``. ``steps`` are those to be run, by id."""
+    """The expectation for a plan with ``at_once`` steps in parallel. ``steps`` has those that will run, by id."""
 
     at_once: int = 1
     steps: dict[str, Expectation] = {}
@@ -469,8 +472,9 @@ class PlanExpectation(Expectation, frozen=True, kw_only=True):
 class PlanProposedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.proposed"):
     """A plan was written for a goal; nothing runs before the user accepts it.
 
-    ``document`` is the plan as in a file, ``commands`` are all it would run. ``expected`` None: not enough is known.
-    ``draft`` counts the proposals for one goal, ``repairs`` say what was fixed in the model's output.
+    ``document`` is the plan as in a file, ``commands`` are all the command lines it would run. ``expected`` is None if
+    not enough is known. ``draft`` counts the proposals for one goal. ``repairs`` says what was fixed in the model's
+    output.
     """
 
     goal: str
@@ -486,10 +490,10 @@ class PlanProposedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.proposed
 class PlanWaitingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.waiting"):
     """A step that could start waits for something.
 
-    ``waits_for``: ``files`` (``step_ids`` write there), ``retry`` (for ``seconds``), ``revision`` (the plan is being
-    replanned), ``worker`` (no machine of the cluster has room; ``step.place`` ends it) or ``slot`` (the maximum number
-    of steps is running; a pending step without this event waits for that too). Its next ``plan.step`` ends the wait.
-    Where many wait for files, only some are announced.
+    ``waits_for`` is ``files`` (``step_ids`` are writing them), ``retry`` (for ``seconds``), ``revision`` (the plan is
+    being replanned), ``worker`` (no machine of the cluster has room; ``step.place`` ends the wait) or ``slot`` (the
+    maximum number of steps is running; a pending step without this event waits for that, too). The step's next
+    ``plan.step`` ends the wait. If many steps wait for files, only some of them are announced.
     """
 
     step_id: str
@@ -499,10 +503,10 @@ class PlanWaitingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.waiting")
 
 
 class PlacementEvent(BaseEvent, frozen=True, kw_only=True, tag="step.place"):
-    """An attempt is done on another machine; ``subagent_step_id`` names the step.
+    """An attempt runs on another machine; ``subagent_step_id`` names the step.
 
-    ``status``: ``placed`` on a ``worker`` (its host and port), or ``lost`` with it, as ``detail`` says: unless the step
-    fails, the same attempt goes on with another.
+    ``status`` is ``placed`` (on ``worker``, a host and port) or ``lost`` (together with that worker; ``detail`` says
+    how). Unless the step fails, a lost attempt continues on another worker.
     """
 
     status: str
@@ -514,10 +518,10 @@ class PlacementEvent(BaseEvent, frozen=True, kw_only=True, tag="step.place"):
 class WorktreeEvent(BaseEvent, frozen=True, kw_only=True, tag="worktree.state"):
     """The worktree of a step changed state; ``subagent_step_id`` names the step.
 
-    ``status``: ``created`` (or resumed), ``conflict`` (in ``files``; a subagent resolves it, the ``round``-th one),
-    ``resolved``, ``merged`` (``files`` were changed in the workspace) or ``kept`` (on its branch: it was not merged,
-    ``detail`` says why). ``left_out``: files that were merged but not committed. ``base`` is the commit it began at,
-    ``commit`` the one that holds its work, once there is one.
+    ``status`` is ``created`` (or resumed), ``conflict`` (in ``files``; subagent number ``round`` resolves it),
+    ``resolved``, ``merged`` (``files`` were changed in the workspace) or ``kept`` (on its branch, unmerged; ``detail``
+    says why). ``left_out`` lists files that were merged but not committed. ``base`` is the commit the worktree began
+    at, ``commit`` the one that holds its work, once there is one.
     """
 
     status: str
@@ -533,23 +537,23 @@ class WorktreeEvent(BaseEvent, frozen=True, kw_only=True, tag="worktree.state"):
 
 
 MOST_CHARACTERS = 4_000
-"""Of a text that may be long, such as a step's prompt or summary, events tell so much."""
+"""Characters of a long text, such as a step's prompt or summary, that an event carries."""
 
 
 def shortened(text: str) -> str:
-    """The text, or its first characters and a sign that there are more."""
+    """Return the text, cut to MOST_CHARACTERS with an ellipsis at the end if it is longer."""
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
 
 
 class WorkOrder(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A step's task and its bounds, as the plan says it; a field that is left out has its default.
+    """A step's task and its limits, as the plan gives them; a field that is left out has its default.
 
-    ``prompt`` is what its agent is told, its first characters if that is long; a step with a ``command`` has no agent.
-    ``verify`` are its checks. ``on`` names the dependencies whose required end is not completion: ``finished`` or
-    ``failed``. ``when`` are decisions and their required options. ``writes`` None: it may write anything;
-    ``allowed_tools`` None: those of its mode. A limit of None is the one that is configured. ``pattern`` is the step of
-    whose list it does one item (blank: none). ``models`` are those of its attempts, first to last, if it has several;
-    then ``model`` is the first.
+    ``prompt`` is what its agent is told, or the beginning of that if it is long; a step with a ``command`` has no
+    agent. ``verify`` are its checks. ``on`` names the dependencies that must end another way than by completing, with
+    ``finished`` or ``failed``. ``when`` has decisions and the options they require. ``writes`` is None if the step may
+    write anything. ``allowed_tools`` is None for the tools of its mode. A limit of None is the configured one.
+    ``pattern`` is the step whose list this step does one item of (otherwise blank). If the attempts use several models,
+    ``models`` lists them, first to last, and ``model`` is the first.
     """
 
     prompt: str = ""
@@ -580,10 +584,10 @@ class WorkOrder(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 class WorkDone(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The outcome of an attempt at a step; a field that is left out has its default.
 
-    ``summary`` is the agent's own, its first characters if that is long. ``usage`` and ``cost_usd`` (None: unknown)
-    count the subagents that its agent started, too. ``folder`` is where it worked if not in the workspace itself,
-    ``branch`` the one that holds its work there, ``pid`` the process it ran in and ``worker`` the machine, by host and
-    port, if not the plan's own. ``lost`` says how often it was lost with a worker.
+    ``summary`` is the agent's own, or the beginning of that if it is long. ``usage`` and ``cost_usd`` (None if unknown)
+    include the subagents that its agent started. ``folder`` is where it worked, if outside the workspace itself, and
+    ``branch`` the branch that holds its work there. ``pid`` is the process it ran in and ``worker`` the machine, by
+    host and port, if another than the plan's own. ``lost`` counts how often it was lost with a worker.
     """
 
     summary: str = ""
@@ -601,9 +605,9 @@ class WorkDone(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 class StepOutline(Struct, frozen=True, kw_only=True, gc=False):
     """A step as a plan announces it.
 
-    ``reason`` explains its initial status. ``reused``: the result of another plan is used; ``only``: left out of this
-    run. ``workspace`` is ``shared``, or ``worktree`` if its work is merged at the end. ``attempt`` is the one that
-    comes next, or was the last. ``order`` is all the rest of it.
+    ``reason`` explains its initial status: ``reused`` (it takes the result of another plan) or ``only`` (it is left out
+    of this run), among others. ``workspace`` is ``shared``, or ``worktree`` if its work is merged at the end.
+    ``attempt`` is the one that comes next, or was the last. ``order`` is the rest of the step.
     """
 
     id: str
@@ -620,9 +624,10 @@ class StepOutline(Struct, frozen=True, kw_only=True, gc=False):
 class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started"):
     """A plan began to run; ``steps`` outlines the whole DAG.
 
-    ``note`` says which steps the run is about, if not all; ``reused_from`` is the plan whose results were reused.
-    ``max_tokens`` is the whole plan's budget (None: no limit). ``pid`` and ``version`` are those of the process,
-    ``workspace`` the folder it works in. ``expected`` is what it will take, as far as can be told (None: it can't).
+    ``note`` says which steps the run is limited to, if any. ``reused_from`` is the plan whose results were reused.
+    ``max_tokens`` is the budget of the whole plan (None if there is no limit). ``pid`` and ``version`` are those of the
+    process, ``workspace`` is the folder it works in. ``expected`` is what the plan will probably take (None if not
+    enough is known).
     """
 
     goal: str
@@ -638,11 +643,12 @@ class PlanStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.started")
 
 
 class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step"):
-    """A step changed status. Durations in seconds; ``reason`` says why it ended, if not by completing.
+    """A step changed status. ``reason`` says why it ended, if not by completing.
 
-    ``attempt`` is the one that runs, has ended or comes next. ``tolerated``: it failed, or was cancelled, and the plan
-    continues as if it had not. ``work`` is the result of the attempt that ended; the plan's journal has it in
-    ``plan.attempt``, or here if the step had no attempt and ended after those for its items.
+    ``attempt`` is the one that runs, has ended or comes next. ``tolerated`` says that the step failed or was cancelled,
+    and the plan continues as if it had completed. ``work`` is the result of the attempt that ended. The plan's journal
+    has that result in ``plan.attempt``, or here for a step that had no attempt of its own and ended after the steps for
+    its items.
     """
 
     step_id: str
@@ -658,14 +664,12 @@ class PlanStepUpdateEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.step")
 
 
 class PlanAttemptEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.attempt"):
-    """An attempt at a step ended. It is recorded in the plan's journal.
+    """An attempt at a step ended, as recorded in the plan's journal. ``plan.step`` has the step's new status.
 
-    ``plan.step`` has the step's new status.
-
-    ``result`` is the whole result, one JSON object. ``left`` says how the attempt was left if the step is not final by
-    it: ``retrying`` (another one follows), ``asking`` (the user is asked), ``revising`` (the plan is being replanned),
-    ``stopped`` (at a turn's end) or ``cut`` (in the middle of something). ``tolerated`` as in ``plan.step``. ``model``
-    is the one that the plan names for the attempt (blank: none).
+    ``result`` is the complete result, one JSON object. If the step isn't final, ``left`` says what follows the attempt
+    or how it was cut off: ``retrying`` (another one follows), ``asking`` (the user is asked), ``revising`` (the plan is
+    being replanned), ``stopped`` (at the end of a turn) or ``cut`` (in the middle of something). ``tolerated`` is as in
+    ``plan.step``. ``model`` is the one that the plan names for the attempt (otherwise blank).
     """
 
     step_id: str
@@ -677,9 +681,10 @@ class PlanAttemptEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.attempt")
 
 
 class PlanActEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.act"):
-    """A running step was stopped for good, by ``by``: it is ``status`` once its attempt has ended.
+    """Somebody, named in ``by``, stopped a running step for good.
 
-    That is ``cancelled`` or ``skipped``; it is ``completed`` if the attempt ended first.
+    The step becomes ``status``, which is ``cancelled`` or ``skipped``, once its attempt has ended. It becomes
+    ``completed`` if the attempt completes first.
     """
 
     step_id: str
@@ -696,9 +701,9 @@ class PlanRetryEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.retry"):
 
 
 class ReviewComment(Struct, frozen=True, kw_only=True):
-    """A person's comment on lines of a file that a step changed, from ``first`` to ``last``, counted from 1.
+    """A person's comment on lines ``first`` to ``last``, counted from 1, of a file that a step changed.
 
-    ``code`` is what the lines were; ``stale``: they are not in the file any more.
+    ``code`` is the text of those lines. ``stale`` says that they are no longer in the file.
     """
 
     file: str
@@ -710,9 +715,9 @@ class ReviewComment(Struct, frozen=True, kw_only=True):
 
 
 class PlanToldEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.told"):
-    """A person told a step's agent something: words, or ``comments`` on what it changed.
+    """A person sent a step's agent a message: ``text``, or ``comments`` on what it changed.
 
-    It reads that before its next turn, be it in a new attempt; the step does not complete without.
+    The agent reads it before its next turn, if need be in a new attempt. The step can't complete until it has.
     """
 
     step_id: str
@@ -722,14 +727,14 @@ class PlanToldEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.told"):
 
 
 class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision"):
-    """A decision opened (no ``selections``) or was made.
+    """A decision opened (without ``selections``) or was made.
 
-    ``by``: ``user``, ``flag``, ``default``, ``timeout`` or ``reuse``. One of the plan's own has no ``kind``; one about
-    an ``attempt`` at a step says how that ended: ``failed`` or ``interrupted``. Without ``selections`` and by
-    ``timeout``: it timed out, and has no default.
+    ``by`` is ``user``, ``flag``, ``default``, ``timeout`` or ``reuse``; ``timeout`` without ``selections`` means that
+    the decision timed out and has no default. A decision that is written in the plan has no ``kind``. For one about an
+    ``attempt`` at a step, ``kind`` says how that ended: ``failed`` or ``interrupted``.
 
-    ``options`` are ids; ``labels`` and ``descriptions`` describe them. ``default`` is taken when ``timeout_seconds``
-    (0: never) have passed since it opened.
+    ``options`` are ids; ``labels`` and ``descriptions`` describe them. ``default`` is taken once ``timeout_seconds``
+    have passed since the decision opened (never if 0).
     """
 
     decision_id: str
@@ -748,15 +753,15 @@ class PlanDecisionEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.decision
 
     @property
     def request_id(self) -> str:
-        """The id by which the decision is made, as others are answered by theirs."""
+        """The decision's id, under the name that other requests have for theirs."""
         return self.decision_id
 
 
 class PlanRevisedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.revised"):
     """The plan's steps or edges changed; each operation is one entry of the diff.
 
-    ``by`` is ``replan`` if the failure of ``step_id`` led to it, else who asked. ``number`` counts the plan's revisions
-    from 1 (0: by a version that did not count).
+    ``by`` is ``replan`` if the failure of ``step_id`` led to the revision, otherwise it names who asked for it.
+    ``number`` counts the plan's revisions from 1 (0 if an older version of vibe recorded it).
     """
 
     operations: tuple[dict[str, Any], ...]
@@ -767,9 +772,10 @@ class PlanRevisedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.revised")
 
 
 class PlanStoppingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.stopping"):
-    """Nothing more is started; once nothing runs the plan is ``status``: ``paused``, ``cancelled`` or ``failed``.
+    """The plan is stopping: it starts nothing more, and takes ``status`` once nothing runs.
 
-    ``outcome``: that of a provider's refusal, if that is the cause.
+    ``status`` is ``paused``, ``cancelled`` or ``failed``. ``outcome`` is that of a provider's refusal, if that is the
+    cause.
     """
 
     status: str
@@ -778,17 +784,17 @@ class PlanStoppingEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.stopping
 
 
 class PlanPausedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.paused"):
-    """Nothing more is started; the plan can be resumed. ``outcome``: that of the run that ended here."""
+    """The plan is paused and can be resumed. ``outcome`` is that of the run that ended here."""
 
     reason: str
     outcome: str | None = None
 
 
 class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed"):
-    """A plan was resumed after a pause or the end of its process; ``done`` counts the steps already final.
+    """A plan was resumed after a pause or the end of its process; ``done`` counts the steps that were final already.
 
-    ``tokens`` of ``max_tokens`` (None: no limit) were recorded as spent before. ``pid``, ``version``, ``workspace`` and
-    ``expected``, which is of the whole plan, as in ``plan.started``.
+    ``tokens`` of ``max_tokens`` (None if there is no limit) had been spent before. ``pid``, ``version`` and
+    ``workspace`` are as in ``plan.started``, and so is ``expected``, which is about the whole plan.
     """
 
     goal: str
@@ -803,9 +809,9 @@ class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed")
 
 
 class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.completed"):
-    """The plan ended. ``status``: ``completed``, ``failed`` or ``cancelled``; ``counts``: steps per status.
+    """The plan ended. ``status`` is ``completed``, ``failed`` or ``cancelled``; ``counts`` has the steps per status.
 
-    ``outcome``: that of the run that ended here.
+    ``outcome`` is that of the run that ended here.
     """
 
     status: str
@@ -816,7 +822,7 @@ class PlanCompletedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.complet
 
 
 class ItemOutline(Struct, frozen=True, kw_only=True, gc=False):
-    """A step that is made for an item of a list; ``key`` names the item."""
+    """A step that was made for an item of a list; ``key`` names the item."""
 
     id: str
     key: str
@@ -824,9 +830,10 @@ class ItemOutline(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PlanUnfoldedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.unfolded"):
-    """The list of a step with ``for_each`` was read: there is a step for each item from now on, in the items' order.
+    """The list of a step with ``for_each`` was read: from now on there is a step for each item, in the items' order.
 
-    They are as that step is, and it ends after them. ``items`` is the digest of the list, which is kept in its folder.
+    These steps are copies of that step, which ends after them. ``items`` is the digest of the list, which is kept in
+    the plan's folder.
     """
 
     step_id: str
@@ -835,13 +842,13 @@ class PlanUnfoldedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.unfolded
 
 
 class PlanEditedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.edited"):
-    """A command changed the plan while it was not running; the facts up to the next process are its changes."""
+    """A command changed the plan while nobody ran it; the facts up to the next process's first are its changes."""
 
     pid: int = 0
 
 
 class PlanResetEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.reset"):
-    """Steps will run again; their attempts keep counting."""
+    """Steps will run again; their attempts are numbered on from the last one."""
 
     step_ids: tuple[str, ...]
 
@@ -855,7 +862,7 @@ class PlanReusedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.reused"):
 
 
 class PlanLeftEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.left"):
-    """A process released the plan with the workspace's repository at this commit."""
+    """A process released the plan while the workspace's repository was at this commit."""
 
     commit: str
 
@@ -864,9 +871,9 @@ class PlanLeftEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.left"):
 
 
 class SubAgentStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="subagent.started"):
-    """A subagent started a step. ``max_tokens`` and ``max_turns`` are its budget.
+    """A subagent started work. ``max_tokens`` and ``max_turns`` are its budget.
 
-    ``agent`` is its profile (blank: none), ``folder`` where it works, ``pid`` its process.
+    ``agent`` is its profile (blank if it has none), ``folder`` is where it works and ``pid`` its process.
     """
 
     title: str
@@ -882,7 +889,7 @@ class SubAgentStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="subagent.s
 
 
 class SubAgentFinishedEvent(BaseEvent, frozen=True, kw_only=True, tag="subagent.finished"):
-    """A subagent ended. ``outcome`` as in the result record; tokens are prompt plus completion."""
+    """A subagent ended. ``outcome`` is as in the result record; ``tokens`` are prompt plus completion."""
 
     outcome: str
     reason: str | None
@@ -904,16 +911,16 @@ class MemoryEntryEvent(BaseEvent, frozen=True, kw_only=True, tag="memory.entry")
 
 
 class CompactStartEvent(BaseEvent, frozen=True, kw_only=True, tag="compact.start"):
-    """The history is about to be summarised; sizes in tokens."""
+    """The history is about to be summarised; sizes are in tokens."""
 
     context_tokens: int
     threshold: int
 
 
 class CompactEndEvent(BaseEvent, frozen=True, kw_only=True, tag="compact.end"):
-    """The history was summarised; sizes in tokens. ``messages_after`` of ``messages_before`` messages are left.
+    """The history was summarised; sizes are in tokens. ``messages_after`` of ``messages_before`` messages are left.
 
-    A conversation continues under another session id from here on, with the same ``conversation_id``.
+    From here on the conversation continues under another session id, with the same ``conversation_id``.
     """
 
     tokens_before: int
@@ -936,16 +943,16 @@ class SessionStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="session.sta
 
 
 class SessionEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="session.ended"):
-    """The session ended; ``outcome`` and ``exit_code`` as in the result record."""
+    """An agent's session ended; ``outcome`` and ``exit_code`` are as in the result record."""
 
     outcome: str
     exit_code: int
 
 
 class ToolServerEvent(BaseEvent, frozen=True, kw_only=True, tag="server.state"):
-    """A tool server changed state. ``status``: ``starting``, ``ready`` or ``failed``, ``detail`` says why.
+    """A tool server changed state. ``status`` is ``starting``, ``ready`` or ``failed``; ``detail`` says why.
 
-    ``tools`` counts what it offers; that may change while it is ``ready``.
+    ``tools`` counts the tools it offers, which may change while it is ``ready``.
     """
 
     server: str
@@ -956,7 +963,7 @@ class ToolServerEvent(BaseEvent, frozen=True, kw_only=True, tag="server.state"):
 
 
 class UsageEvent(BaseEvent, frozen=True, kw_only=True, tag="usage"):
-    """One model call was settled. ``cost_usd`` is None if the price is unknown, never 0 in its place."""
+    """One model call was charged to the budget. ``cost_usd`` is None, rather than 0, if the price is unknown."""
 
     model: str
     prompt_tokens: int
@@ -966,9 +973,9 @@ class UsageEvent(BaseEvent, frozen=True, kw_only=True, tag="usage"):
 
 
 class WarningEvent(BaseEvent, frozen=True, kw_only=True, tag="warning"):
-    """Something the user should know that stopped nothing; ``code`` is stable, ``message`` is for people.
+    """The user should know something that stopped nothing; ``code`` is stable, ``message`` is for people.
 
-    ``wait_seconds``: how long until something happens again, if known.
+    ``wait_seconds`` is the time until something happens again, if known.
     """
 
     code: str
@@ -1002,7 +1009,7 @@ Fact: TypeAlias = (
     | PlanLeftEvent
     | PlanUnfoldedEvent
 )
-"""Everything that changes how a plan stands; the plan's journal holds these and nothing else."""
+"""Every event that changes the state of a plan; the plan's journal holds these and nothing else."""
 
 
 Event: TypeAlias = (

@@ -1,6 +1,6 @@
-"""The record of a run: an append-only file of event bodies, one a line; line N is event N.
+"""The journal of a run: an append-only file of event bodies, one per line, where line N is event N.
 
-The writer holds a lock on the file, so that a reader can tell a living publisher from a dead one.
+The writer holds a lock on the file, by which a reader can tell a living publisher from a dead one.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from ipc.errors import JournalError
 from vibe.system.files import append_all, is_locked, sync_data, wait_for_lock
 
 BATCH_BYTES = 1 << 20
+"""Bytes of bodies that are read at once, and so the size of a replay answer."""
 FSYNC_INTERVAL_S = 0.05
-"""Appended lines are forced to the disk so often, off the loop."""
+"""Seconds between two syncs of appended lines to the disk, off the event loop."""
 MAX_UNWRITTEN_BYTES = 32 << 20
-"""Bytes of a journal that can't be written which memory holds before it gives up."""
+"""Bytes that a journal keeps in memory while they can't be written, before it refuses more."""
 
 _LOCK_SECONDS = 0.2
-"""A reader that asks whether there is a writer holds the lock for an instant."""
+"""Seconds to wait for the lock. A reader that checks for a writer holds it for an instant."""
 
 
 class Journal:
-    """Appends bodies and reads them back; appends come from one thread, reads from any.
+    """Appends bodies and reads them back. One thread appends; any thread may read.
 
-    ``repaired_bytes`` is what was cut off at opening: a torn or zero-filled tail that a crash left behind.
-    When the disk is full the bodies stay in memory, are read from there, and are written once there is room again;
-    ``error`` then holds the first failure for good.
+    ``repaired_bytes`` counts what was cut off at opening: a torn or zero-filled tail that a crash left behind.
+    When the disk is full, bodies stay in memory, are read from there, and are written once there is room again.
+    ``error`` is the first failure and stays set.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,7 +49,7 @@ class Journal:
             os.close(self._fd)
             raise
         self.unwritten: list[bytes] = []
-        """Lines in memory only."""
+        """Lines that so far are only in memory."""
         self._unwritten_bytes = 0
         self.head = len(self._offsets) - 1
         """The number of the newest event; 0 if there is none."""
@@ -59,10 +60,10 @@ class Journal:
         self._syncer.start()
 
     def append(self, body: bytes) -> int:
-        """Add a body (without a newline in it) and return its number. A full disk is told by ``error``.
+        """Add a body (which has no newline in it) and return its number. A full disk sets ``error``.
 
         Raises:
-            JournalError: So much is unwritten that memory would run out; this body was not taken.
+            JournalError: MAX_UNWRITTEN_BYTES are unwritten already; this body was not taken.
         """
         line = body + b"\n"
         with self._lock:
@@ -81,7 +82,7 @@ class Journal:
         return self.head
 
     def read(self, first: int, last: int, limit: int = BATCH_BYTES) -> list[bytes]:
-        """Bodies ``first`` to ``last`` (both included) that fit in ``limit`` bytes, at least one if there is one."""
+        """Return bodies ``first`` to ``last``, inclusive, as far as ``limit`` bytes hold them, but at least one."""
         with self._lock:
             written = len(self._offsets) - 1
             first, last = max(first, 1), min(last, self.head)
@@ -96,9 +97,9 @@ class Journal:
         return os.pread(self._fd, size, start).split(b"\n")[:-1]
 
     def sync(self) -> None:
-        """Write what is still in memory and put everything on the disk.
+        """Write what is still in memory and sync everything to the disk.
 
-        Blocks for milliseconds: call it off the loop.
+        This blocks for milliseconds, so call it off the event loop.
         """
         with self._lock:
             if self.unwritten:
@@ -109,7 +110,7 @@ class Journal:
             self.error = self.error or error
 
     def close(self) -> None:
-        """Sync, stop, release the lock."""
+        """Sync the file and close it, which releases the lock."""
         self._stop.set()
         self._dirty.set()
         self._syncer.join()
@@ -117,7 +118,7 @@ class Journal:
         os.close(self._fd)
 
     def _write(self, line: bytes) -> None:
-        """One line or nothing: after a short write the file is cut back."""
+        """Write the whole line or nothing: after a short write the file is cut back."""
         end = self._offsets[-1]
         append_all(self._fd, line, end)
         self._offsets.append(end + len(line))
@@ -153,7 +154,7 @@ class Journal:
 
 
 class JournalReader:
-    """Reads a journal from event ``first`` on, without touching it; stops before a torn or damaged line."""
+    """Reads a journal from event ``first`` on, without changing it, and stops before a torn or damaged line."""
 
     def __init__(self, path: Path, first: int = 1) -> None:
         self.path = path
@@ -168,7 +169,7 @@ class JournalReader:
         self._lines = _whole_lines(self._file)
 
     def read_batch(self, limit: int = BATCH_BYTES) -> list[tuple[int, bytes]]:
-        """The next bodies with their numbers, about ``limit`` bytes of them; empty at the end."""
+        """Return the next bodies with their numbers, about ``limit`` bytes of them, or an empty list at the end."""
         batch: list[tuple[int, bytes]] = []
         size = 0
         while size < limit and (line := next(self._lines, None)) is not None:
@@ -184,7 +185,7 @@ class JournalReader:
 
 
 def is_being_written(path: Path) -> bool:
-    """Does a living process hold the journal at ``path`` open for writing?"""
+    """Return whether a living process holds the journal at ``path`` open for writing."""
     with suppress(OSError):
         return is_locked(path)
     return False
@@ -209,7 +210,7 @@ def _open_locked(path: Path) -> int:
 
 
 def _recover(fd: int, path: Path) -> tuple[array[int], int]:
-    """Return where each whole line ends, with 0 in front, and how long the file is."""
+    """Return the offsets at which the complete lines end, after a leading 0, and the size of the file."""
     offsets = array("Q", [0])
     try:
         with open(fd, "rb", closefd=False) as file:
@@ -223,7 +224,7 @@ def _recover(fd: int, path: Path) -> tuple[array[int], int]:
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines up to the first that is torn or holds the zeros a power failure leaves in place of data."""
+    """Yield lines up to the first that is torn, or holds the zeros that a power failure leaves in place of data."""
     for line in file:
         if not line.endswith(b"\n") or b"\x00" in line:
             return
@@ -231,6 +232,7 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _fitting(lines: list[bytes], limit: int) -> list[bytes]:
+    """Return the first lines that together fit in ``limit`` bytes, but at least one."""
     size = 0
     for number, line in enumerate(lines):
         size += len(line)

@@ -1,4 +1,4 @@
-"""Places of a run: its addresses, and its own folder with the sockets and the journal."""
+"""A run's addresses, and its folder with the sockets and the journal."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from ipc.errors import BusUnavailableError
 IPC = "ipc://"
 TCP = "tcp://"
 MAX_SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
+"""The longest path that the system lets a socket have, without the terminating zero."""
 JOURNAL_NAME = "journal.jsonl"
 PUBLISHER_NAME = "publisher.json"
 
 _EVENTS_NAME = "events.ipc"
 _LAST_PORT = 65535 - 2
+"""The last port that leaves room for replay and control at the next two."""
 _RUN_FOLDER = re.compile(r"[0-9a-f]{8}")
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
-    """The three sockets of a publisher: events (pub0), replay and control (rep0)."""
+    """The addresses of a publisher's three sockets: events (pub0), replay and control (both rep0)."""
 
     events: str
     replay: str
@@ -36,18 +38,18 @@ class Addresses(Struct, frozen=True, kw_only=True):
 
     @property
     def socket_paths(self) -> tuple[Path, ...]:
-        """The files of ipc sockets; none for TCP."""
+        """The files of the ipc sockets; empty for TCP."""
         every = (self.events, self.replay, self.control)
         return tuple(Path(address.removeprefix(IPC)) for address in every if address.startswith(IPC))
 
 
 def addresses_in(folder: Path) -> Addresses:
-    """The default addresses of a run: ``events.ipc``, ``replay.ipc`` and ``control.ipc`` in its folder."""
+    """Return the default addresses of a run: ``events.ipc``, ``replay.ipc`` and ``control.ipc`` in its folder."""
     return addresses_from(f"{IPC}{folder / _EVENTS_NAME}")
 
 
 def addresses_from(events: str) -> Addresses:
-    """The addresses that belong to an event address.
+    """Return all addresses of the publisher with the event address ``events``.
 
     ``ipc:///a/b/events.ipc`` has ``replay.ipc`` and ``control.ipc`` beside it, any other ``ipc:///a/b/NAME`` has
     ``NAME.replay`` and ``NAME.control``; ``tcp://127.0.0.1:PORT`` has replay at PORT + 1 and control at PORT + 2.
@@ -65,14 +67,14 @@ def addresses_from(events: str) -> Addresses:
 
 
 def folder_name(source: str) -> str:
-    """The 8 hex digits that name the folder of a source."""
+    """Return the 8 hex digits that name the folder of a source."""
     return hashlib.blake2b(source.encode(), digest_size=4).hexdigest()
 
 
 def bases(home: Path, runtime_dir: Path | None) -> tuple[Path, ...]:
-    """Return where run folders may be: ``$XDG_RUNTIME_DIR/vibe`` if it is usable, then ``$VIBE_HOME/run``.
+    """Return the folders that may hold run folders: ``$XDG_RUNTIME_DIR/vibe`` if it is safe, then ``$VIBE_HOME/run``.
 
-    It is not, if others could make it or write there.
+    The first isn't safe if other users could create it or write there.
     """
     if runtime_dir is not None and _is_ours(runtime_dir) and _is_ours_alone(runtime_dir / "vibe"):
         return (runtime_dir / "vibe", home / "run")
@@ -80,14 +82,14 @@ def bases(home: Path, runtime_dir: Path | None) -> tuple[Path, ...]:
 
 
 def run_folders(home: Path, runtime_dir: Path | None) -> Iterator[Path]:
-    """The folder of every run that left one, of this home and of others that share the runtime folder."""
+    """Yield the folder of every run that left one, in this home and in others that share the runtime folder."""
     for base in bases(home, runtime_dir):
         if base.is_dir():
             yield from sorted(path for path in base.iterdir() if _RUN_FOLDER.fullmatch(path.name) and path.is_dir())
 
 
 def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_sockets: bool) -> Path:
-    """Make the folder of a run, open to its user only; the first base whose socket paths are short enough.
+    """Make the folder of a run, open to its user only, in the first base where its socket paths are short enough.
 
     Raises:
         BusUnavailableError: Every path is too long for a socket, or the folder can't be made safe.
@@ -121,10 +123,10 @@ def make_run_folder(source: str, home: Path, runtime_dir: Path | None, *, for_so
 
 
 def refuse_files_in_the_way(addresses: Addresses) -> None:
-    """NNG deletes whatever file is where it makes a socket: allow that for sockets only.
+    """Check that the socket paths are free or hold old sockets, because NNG deletes any file that is in its way.
 
     Raises:
-        BusUnavailableError: Something else is there.
+        BusUnavailableError: A path holds something other than a socket.
     """
     for path in addresses.socket_paths:
         if os.path.lexists(path) and not stat.S_ISSOCK(path.lstat().st_mode):
@@ -138,7 +140,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _is_ours_alone(folder: Path) -> bool:
-    """Return whether a folder is closed to other users; one that does not exist yet is."""
+    """Return whether a folder is closed to other users, or does not exist yet."""
     try:
         found = folder.lstat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Registry of publishers on this machine: ``$VIBE_HOME/run/<source>.json``, and folders that ended runs left."""
+"""The registry of publishers on this machine: ``$VIBE_HOME/run/<source>.json``, and the folders of ended runs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, run_
 from vibe.system.files import replace_file
 
 LEFTOVERS_KEPT_S = 7 * 24 * 3600.0
-"""The folder of an ended run stays that long after its last event."""
+"""Seconds for which the folder of an ended run is kept after its last event."""
 
 SWEEP_EVERY_S = 3600.0
-"""A start looks through all folders that often: there may be thousands, and each start would pay for that."""
+"""Seconds between two searches for old folders. There may be thousands, so not every start looks through them."""
 
 _SWEPT_NAME = ".swept"
 _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class RunInfo(Struct, frozen=True, kw_only=True):
-    """A run's account of itself. ``kept``: its events stay for a while after its end."""
+    """A run's description of itself. ``kept`` says that its events stay for a while after its end."""
 
     cwd: str
     title: str = ""
@@ -39,10 +39,10 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One publisher. Times are unix seconds; ``ended`` is set once it closed its bus in good order.
+    """One publisher. Times are unix seconds; ``ended`` is set if it closed its bus in good order.
 
-    ``token`` must be in every request to ``control``, and on TCP in every request for events; only the file in the vibe
-    home has it, which only the user can read, and which commands of a model can't.
+    ``token`` must be in every request to ``control``, and on TCP in every request for events. It is only in the file in
+    the vibe home, which the user can read but a model's commands can't.
     """
 
     source: str
@@ -59,23 +59,23 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     @property
     def public(self) -> Entry:
-        """The entry as everyone may see it: without the token."""
+        """The entry without its token, as everyone may see it."""
         return msgspec.structs.replace(self, token="")
 
     def allows(self, token: str) -> bool:
-        """Return whether a request with that token is the user's own."""
-        import hmac  # noqa: PLC0415  only a run that is asked needs it
+        """Return whether ``token`` is the run's, which proves that the request is the user's own."""
+        import hmac  # noqa: PLC0415  needed only once a request comes
 
         return bool(self.token) and hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
 
     @property
     def alive(self) -> bool:
-        """Is its process still there? Told by the lock on its journal, which no other process can inherit by chance."""
+        """True while its process lives. It holds a lock on its journal; process ids, by contrast, are used again."""
         return is_being_written(Path(self.journal))
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """Sources of one publisher's events; ``events`` and ``replay`` are None if only its journal is left.
+    """The sources of one publisher's events; ``events`` and ``replay`` are None if only its journal is left.
 
     ``token`` is the run's, if this home knows it.
     """
@@ -88,13 +88,13 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 
 class Registry(Struct, eq=False):
-    """The publishers of one vibe home; every call reads or writes files, so call it off the loop."""
+    """The publishers of one vibe home. Every method reads or writes files, so call it off the event loop."""
 
     home: Path
     runtime_dir: Path | None = None
 
     def register(self, entry: Entry) -> None:
-        """Write, or write again, what is known of a publisher, here and beside its journal.
+        """Write a publisher's entry, or update it, in the registry and beside its journal.
 
         Raises:
             BusUnavailableError: It can't be written.
@@ -110,7 +110,7 @@ class Registry(Struct, eq=False):
             ) from error
 
     def remove(self, entry: Entry) -> None:
-        """Take a publisher out that ended in good order; what lies beside its journal says when."""
+        """Remove a publisher that ended in good order, and record the time of its end beside its journal."""
         with suppress(OSError):
             _write(
                 Path(entry.journal).with_name(PUBLISHER_NAME),
@@ -120,11 +120,11 @@ class Registry(Struct, eq=False):
             self._file(entry.source).unlink(missing_ok=True)
 
     def running(self) -> list[Entry]:
-        """Every publisher that lives, the oldest first."""
+        """Return every living publisher, the oldest first."""
         return [entry for entry in self._registered() if entry.alive]
 
     def ended(self) -> list[Entry]:
-        """Every publisher that is gone and whose journal is still there, the newest first."""
+        """Return every publisher that is gone but whose journal is still there, the newest first."""
         folders = run_folders(self.home, self.runtime_dir)
         entries = filter(None, (kept_in(path / PUBLISHER_NAME, Entry) for path in folders))
         gone = (entry for entry in entries if entry.ended is not None or not entry.alive)
@@ -132,7 +132,7 @@ class Registry(Struct, eq=False):
         return sorted(kept, key=lambda entry: entry.started, reverse=True)
 
     def sweep(self, now: float | None = None) -> None:
-        """Forget publishers that died and their sockets; each hour, delete what ended more than 7 days ago."""
+        """Forget publishers that died, and their sockets. Once an hour, delete runs that ended more than 7 days ago."""
         now = time.time() if now is None else now
         for entry in self._registered():
             if not entry.alive:
@@ -147,7 +147,7 @@ class Registry(Struct, eq=False):
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _clear_up(self, entry: Entry) -> None:
-        """Forget a publisher that died, its sockets, and its events if they are not to be kept."""
+        """Forget a publisher that died and remove its sockets, and its events unless they are to be kept."""
         folder = Path(entry.journal).parent
         if folder.parent in bases(self.home, self.runtime_dir):
             with suppress(OSError):
@@ -159,7 +159,7 @@ class Registry(Struct, eq=False):
             self._file(entry.source).unlink(missing_ok=True)
 
     def _is_sweep_due(self, now: float) -> bool:
-        """Return whether old folders were last looked for more than an hour ago; from now on they were."""
+        """Return whether the last search for old folders is more than an hour ago, and if so record this one."""
         stamp = self.home / "run" / _SWEPT_NAME
         with suppress(OSError):
             if 0 <= now - stamp.stat().st_mtime < SWEEP_EVERY_S:
@@ -170,16 +170,16 @@ class Registry(Struct, eq=False):
         return True
 
     def owner_of(self, address: str) -> Entry | None:
-        """The living publisher at an event address."""
+        """Return the living publisher at an event address, or None."""
         return next((entry for entry in self.running() if entry.events == address), None)
 
     def resolve(self, target: str | Path) -> Origin:
-        """Find what a user meant: a source id or a unique prefix of it, a plan id, an address, a journal file.
+        """Find the events that ``target`` names: a source id or unique prefix, plan id, address or journal file.
 
         Raises:
-            UnknownSourceError: It means nothing, or several.
+            UnknownSourceError: It names no run, or several.
             BusUnavailableError: It is an address that can't be used.
-            JournalError: It is a path, and no file is there.
+            JournalError: It is a path where there is no file.
         """
         if isinstance(target, str) and "://" in target:
             return self._at_address(target)
@@ -188,10 +188,10 @@ class Registry(Struct, eq=False):
         return self._by_name(target)
 
     def running_as(self, name: str) -> Entry:
-        """Find the run a user meant that takes commands: a source id or a unique prefix of it, or a plan id.
+        """Find the running run that ``name`` means, to send it commands: a source id or unique prefix, or a plan id.
 
         Raises:
-            UnknownSourceError: It means nothing, or several, or a run that is over.
+            UnknownSourceError: It names no run, several runs, or a run that has ended.
         """
         running = self.running()
         found = _matching(running, name)
@@ -237,7 +237,7 @@ class Registry(Struct, eq=False):
 
 
 def checked_source(source: str) -> str:
-    """The source id itself, if it can name a file.
+    """Return the source id if it can name a file.
 
     Raises:
         ValueError: It can't.
@@ -248,13 +248,13 @@ def checked_source(source: str) -> str:
 
 
 def ended_in_good_order(journal: Path) -> bool:
-    """Did the publisher that wrote ``journal`` close its bus, rather than die?"""
+    """Return whether the publisher that wrote ``journal`` closed its bus, rather than died."""
     entry = kept_in(journal.with_name(PUBLISHER_NAME), Entry)
     return entry is not None and entry.ended is not None
 
 
 def _matching(entries: list[Entry], name: str) -> Entry | None:
-    """Return the one that is meant; of several runs of a plan, the latest."""
+    """Return the entry that ``name`` means, or None; of several runs of one plan, the latest."""
     found = _matching_all(entries, name)
     if len({entry.source for entry in found}) > 1 and found[0].info.plan_id != name:
         raise UnknownSourceError(name, "matches several runs", [entry.source for entry in found])
@@ -264,7 +264,7 @@ def _matching(entries: list[Entry], name: str) -> Entry | None:
 def _matching_all(entries: list[Entry], name: str) -> list[Entry]:
     exact = [entry for entry in entries if entry.source == name]
     same_plan = [entry for entry in entries if entry.info.plan_id == name]
-    # A plan that was resumed has had several publishers: the newest is meant.
+    # A resumed plan has had several publishers; its id means the newest.
     same_plan.sort(key=lambda entry: entry.started, reverse=True)
     return exact or same_plan or [entry for entry in entries if entry.source.startswith(name)]
 
@@ -277,6 +277,6 @@ def _origin(entry: Entry, *, alive: bool) -> Origin:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """The whole file or the old one, for the user's eyes only."""
+    """Replace a file atomically, so that only the user can read it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(path, data, sync=False)

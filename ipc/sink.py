@@ -1,4 +1,4 @@
-"""Sinks of events: the EventSink port, and those that stamp, tag, fan out and remember."""
+"""The EventSink port, and sinks that stamp, tag, fan out and remember events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ipc.events import Event
 
 
 class EventSink(Protocol):
-    """Takes events, in order, from the thread of the event loop. Never blocks and never awaits."""
+    """Takes events in order, from the event loop's thread. Never blocks and never awaits."""
 
     def publish(self, event: Event) -> None:
         """Take one event."""
@@ -21,9 +21,9 @@ class EventSink(Protocol):
 
 
 class StampingSink:
-    """Gives each event its id, sequence number, source and, unless it has one, its time, then hands it on.
+    """Gives each event an id, a sequence number, its source and, if it has none, a time, then passes it on.
 
-    One stands at the root of a process run: everything below it sees the same ids.
+    There is one at the root of each process run, so that everything below it sees the same ids.
     """
 
     def __init__(self, source: str, sink: EventSink, clock: Callable[[], float] = time.time) -> None:
@@ -32,10 +32,10 @@ class StampingSink:
         self._clock = clock
         self._seq = 0
         self._drawn = os.urandom(12).hex()
-        """The same in all its ids: to draw bytes for each event is a third of what publishing it costs."""
+        """The prefix of all ids. Drawing random bytes for each event would be a third of what publishing it costs."""
 
     def publish(self, event: Event) -> None:
-        """Stamp and hand on."""
+        """Stamp the event and pass it on."""
         self._seq = seq = self._seq + 1
         event_id = f"{self._drawn}{seq:08x}"
         self._sink.publish(
@@ -44,7 +44,7 @@ class StampingSink:
 
 
 class Tags(TypedDict, total=False):
-    """Fields of events that say whose they are; the session may become another one meanwhile."""
+    """Fields that say whose event it is. A callable ``session_id`` is asked each time, because a session may change."""
 
     session_id: str | Callable[[], str]
     plan_id: str | None
@@ -54,9 +54,9 @@ class Tags(TypedDict, total=False):
 
 
 class TaggingSink:
-    """Marks each event with whose it is; what an inner sink marked already stays.
+    """Fills in whose event it is, and keeps what an inner sink filled in before.
 
-    A ``session_id`` that may change is asked for; ``conversation_id`` is for the events that have one.
+    ``conversation_id`` goes only into events that have such a field.
     """
 
     def __init__(self, sink: EventSink, **tags: Unpack[Tags]) -> None:
@@ -64,7 +64,7 @@ class TaggingSink:
         self._tags = {name: value for name, value in tags.items() if value}
 
     def publish(self, event: Event) -> None:
-        """Tag and hand on."""
+        """Tag the event and pass it on."""
         missing = {
             name: value() if callable(value) else value
             for name, value in self._tags.items()
@@ -74,13 +74,13 @@ class TaggingSink:
 
 
 class FanOutSink:
-    """Hands each event to several sinks, first to last."""
+    """Passes each event to several sinks, in their order."""
 
     def __init__(self, sinks: Sequence[EventSink]) -> None:
         self._sinks = tuple(sinks)
 
     def publish(self, event: Event) -> None:
-        """Hand to each."""
+        """Pass the event to each sink."""
         for sink in self._sinks:
             sink.publish(event)
 
@@ -92,5 +92,5 @@ class MemorySink:
         self.events: list[Event] = []
 
     def publish(self, event: Event) -> None:
-        """Keep it."""
+        """Keep the event."""
         self.events.append(event)

@@ -1,8 +1,8 @@
-"""Exactly-once async iterator over the events of one publisher: live, replay, journal.
+"""Subscribes to the events of one publisher and yields each exactly once: live, by replay, or from the journal.
 
-It connects live first and asks what it missed afterwards, takes everything and filters itself (a filtered stream can't
-show holes), and fetches by replay whatever the sequence numbers or a heartbeat show to be missing. Once the publisher
-has ended or died, the rest is read from its journal file.
+It connects to the live stream first and asks for what it missed afterwards. It takes every message and filters itself,
+because a filtered stream can't show gaps. Whatever the sequence numbers or a heartbeat show to be missing it fetches by
+replay. Once the publisher has ended or died, it reads the rest from the journal file.
 """
 
 from __future__ import annotations
@@ -34,21 +34,25 @@ from ipc.journal import JournalReader, is_being_written
 from ipc.registry import Origin, Registry, ended_in_good_order
 
 After: TypeAlias = int | Literal["now"]
-"""Start after this event (0: from the first), or with whatever comes next."""
+"""The number of the event to start after (0 to start from the first), or ``"now"`` for whatever comes next."""
 
 SILENCE_S = 1.0
-"""Without a heartbeat for so long, a publisher is looked after."""
+"""Seconds without a message after which the subscriber checks whether the publisher is still alive."""
 LOST_S = 5.0
-"""Without a heartbeat for so long, a publisher whose journal can't be seen from here is taken for dead."""
+"""Seconds without a message after which a publisher counts as dead, if its journal can't be seen from here."""
 ANSWER_S = 1.0
+"""Seconds to wait for a replay answer before asking again."""
 CONNECT_S = 2.0
+"""Seconds to wait for the first answer, on connecting."""
 FRAMES_AT_ONCE = 256
+"""Live messages taken in between two checkpoints of the event loop."""
 
 _RETRY_S = 0.05
+"""Seconds to wait before asking again, after an answer without events."""
 
 
 class EndReason(StrEnum):
-    """Reason why a subscription ended."""
+    """The reason why a subscription ended."""
 
     FINISHED = "finished"
     """The publisher closed its bus."""
@@ -59,24 +63,24 @@ class EndReason(StrEnum):
 
 
 class Subscription:
-    """Yields each event of one publisher once, in order; ends when the publisher has ended.
+    """Yields each event of one publisher once, in order, and ends when the publisher has ended.
 
     Use it as ``async with subscribe(...) as records: async for record in records``. ``source`` is the publisher's id,
-    ``ended`` says why it ended, ``replayed`` counts what did not come live. Memory is bounded by one replay batch
-    (1 MiB) and NNG's buffer; a slow consumer slows no other.
+    ``ended`` says why the subscription ended, ``replayed`` counts the events that did not come live. Memory is bounded
+    by one replay batch (1 MiB) and NNG's buffer. A slow consumer slows no other.
 
     Raises:
         UnknownSourceError: On entering: nothing is known of the publisher, or it does not answer.
-        IpcError: The publisher is on TCP and wants the run's token, which this home does not know.
+        IpcError: On entering: the publisher is on TCP and wants the run's token, which this home does not know.
         BusUnavailableError: On entering: pynng can't be loaded, or the address can't be used.
-        EventsLostError: While iterating: the publisher is gone and announced events its journal does not hold.
-        CodecError: While iterating: the publisher speaks another version of the wire.
+        EventsLostError: While iterating: the publisher is gone and announced events that its journal does not hold.
+        CodecError: While iterating: the publisher speaks another version of the wire format.
     """
 
     buffered = BUFFERED_MESSAGES
-    """So many live messages wait for a slow consumer before they are dropped."""
+    """Live messages that may wait for a slow consumer; beyond that the oldest are dropped and replayed later."""
     rest = 0.0
-    """Seconds in which live events gather once one has come: fewer wake-ups, for who need not know at once."""
+    """Seconds to let live events gather once one has come. A consumer that can wait is woken less often."""
 
     def __init__(
         self,
@@ -88,16 +92,16 @@ class Subscription:
         runtime_dir: Path | None = None,
         token: str = "",
     ) -> None:
-        """Every event of a publisher, once and in order, from ``after`` on.
+        """Subscribe to the events of a publisher that come after ``after``.
 
         Args:
             source_or_address_or_journal: A source id (or a unique prefix), a plan id, ``ipc://..`` or ``tcp://..``, or
                 the path of a journal.
             home: The vibe home whose registry knows the publisher.
             after: The number of the last event that is not wanted, or ``"now"``.
-            topics: Prefixes of topics (``plan.``, ``tool.call|plan-1``); none: every event.
+            topics: Prefixes of the topics wanted (``plan.``, ``tool.call|plan-1``); every event if empty.
             runtime_dir: ``$XDG_RUNTIME_DIR``, where ended runs may have left their journals.
-            token: The run's, where ``home`` does not know the run and its address is on TCP.
+            token: The run's token, for a run on TCP that ``home`` does not know.
         """
         self.source: str | None = None
         self.ended: EndReason | None = None
@@ -118,12 +122,12 @@ class Subscription:
 
     @property
     def head(self) -> int:
-        """The number of the newest event that is known of; 0: none, or of a journal, whose end is found by reading."""
+        """The number of the newest event known of, or 0. For a journal alone, that is the newest one read so far."""
         return self._head
 
     @property
     def is_live(self) -> bool:
-        """The publisher is there: events come as it publishes them."""
+        """True while the publisher is connected and events arrive as it publishes them."""
         return self._reader is None and self._ending is None and self.ended is None
 
     async def __aenter__(self) -> Self:
@@ -176,7 +180,7 @@ class Subscription:
     # --- getting the next records
 
     async def _fill(self) -> None:
-        """One step towards the next record; everything between two awaits is either done or not begun."""
+        """Take one step towards the next record. A cancellation loses nothing: state changes only between awaits."""
         if self._reader is not None:
             await self._read_journal(self._reader)
         elif self._ending is not None:
@@ -206,7 +210,7 @@ class Subscription:
             await self._turn_to_journal()
 
     def _take(self, frame: bytes) -> None:
-        """Take in a message. Foreign messages are ignored; a lost event shows as a gap."""
+        """Take in one message. Messages in another format are ignored; a lost event shows as a gap later."""
         if self._ending is not None:
             return
         try:
@@ -285,7 +289,7 @@ class Subscription:
             self.ended = self._ending
 
     async def _turn_to_journal(self) -> None:
-        """From here on, read the file."""
+        """Stop listening to the publisher and read the rest from its journal."""
         journal = self._journal
         if self._ending is None:
             finished = journal is not None and await to_thread.run_sync(ended_in_good_order, journal)
@@ -317,7 +321,7 @@ class Subscription:
             await self._settle()
 
     async def _settle(self) -> None:
-        """The file has no more: what is still missing may be in the memory of a publisher that could not write it."""
+        """End, once the file has no more; a publisher that could not write may still have the rest in memory."""
         if self._is_behind() and self._ending is not EndReason.REPLACED:
             answer = await self._answer(ReplayRequest(first=self._next), ANSWER_S)
             if answer is not None and answer[1] and answer[0].source == self.source:
