@@ -1,3 +1,3 @@
-"""Command lines: what they may do, and how they are run confined; of agents nothing is known here."""
+"""The policy for command lines and their confined execution. Nothing here knows about agents."""
 
 from __future__ import annotations

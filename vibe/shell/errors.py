@@ -1,7 +1,7 @@
-"""Errors of commands.
+"""Errors raised when running commands.
 
 VibeError
-└── CommandStartError          a command that could not be started
+└── CommandStartError          a command could not be started
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from vibe.system.errors import VibeError
 
 
 class CommandStartError(VibeError):
-    """A command could not be started at all."""
+    """A command could not be started."""
 
     def __init__(self, cwd: Path, problem: str, advice: str = "") -> None:
         super().__init__(f"can't start a command in {str(cwd)!r}: {'; '.join(filter(None, (problem, advice)))}")

@@ -1,4 +1,4 @@
-"""Needs of a command line's judge and of a shell, as who runs the line meets them: folders, and a ruling."""
+"""Types the policy and the shell share with their callers: the folders a line may use, and the levels of permission."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class ToolPermission(StrEnum):
-    """Level of a tool, or of one call: it runs, is refused or is asked about."""
+    """The permission of a tool or of one call: it always runs, is never run, or needs the user's approval."""
 
     ALWAYS = "always"
     NEVER = "never"
@@ -16,25 +16,25 @@ class ToolPermission(StrEnum):
 
 
 class Roots(Protocol):
-    """The folders in which lines run, and what of the file system is inside."""
+    """The folder in which lines run, and which paths they may read or write."""
 
     @property
     def root(self) -> Path:
-        """The folder lines begin in, without links."""
+        """The folder in which lines begin, with links resolved."""
         ...
 
     def resolve(self, path: str) -> Path:
-        """Return where ``path``, relative to ``root``, leads: inside or not.
+        """Return the path that ``path``, relative to ``root``, leads to, inside the allowed folders or not.
 
         Raises:
-            VibeError: it leads nowhere.
+            VibeError: The path can't be resolved.
         """
         ...
 
     def contains(self, resolved: Path, *, write: bool = False) -> bool:
-        """Return whether a resolved path may be read, or written."""
+        """Return whether a resolved path may be read, or written if ``write`` is set."""
         ...
 
     def relative(self, path: Path) -> str:
-        """The path as people name it: relative to ``root`` if it is below, else whole."""
+        """Return the path as people write it: relative to ``root`` if it is below it, absolute otherwise."""
         ...

@@ -1,3 +1,3 @@
-"""A command line, judged: what it would read, write and run."""
+"""Judges a command line by what it would read, write and run."""
 
 from __future__ import annotations

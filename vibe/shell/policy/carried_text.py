@@ -1,4 +1,4 @@
-"""Shell text that a command carries in its words: scripts, aliases, and programs that options and settings name."""
+"""Finds the shell text in a command's words: scripts, aliases, and programs that options and settings name."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ RUNNING_SETTING = re.compile(
     r"(?:-[a-z]|[\w.:-]*[_.:-])?(?:visual|ssh|rsh|diff|lessopen|lessclose|cc|cxx|ld|program|cmd|opener|terminal|exec|"
     r"system|(?:pre|post)-invoke:*+|git_config_value_\d++))"
 )
-"""Options and names of settings and variables whose value is a program."""
+"""Names of settings and variables whose value is a program, as ``RUNNING_OPTION`` matches such options."""
 OPTION_VARIABLE = re.compile(r".*(?:OPTIONS|OPTS|PARAMETERS)")
 EVALUATING = frozenset({
     "[", "compgen", "complete", "declare", "export", "getopts", "let", "local", "mapfile", "printf",
     "read", "readarray", "readonly", "test", "typeset", "unset", "wait",
 })  # fmt: skip
-"""They evaluate the subscripts in their words."""
+"""Builtins that evaluate the subscripts in their words."""
 SHELL_VALUED = frozenset({"--rcfile", "--init-file"})
 
 
 def texts(words: Words) -> Iterator[str]:
-    """The shell text that the command which ``words`` begin with carries in its arguments."""
+    """Yield the shell text that a command carries in its arguments."""
     program = name_of(words[0])
     if program not in CARRIERS:
         return
@@ -83,7 +83,7 @@ def texts(words: Words) -> Iterator[str]:
 
 
 def _shell_text(words: Sequence[str]) -> Iterator[str]:
-    """``-c TEXT``, in a cluster, with ``--`` or other options between."""
+    """Yield the text of ``-c TEXT``, even if ``c`` is in a cluster or ``--`` or other options stand between."""
     wanted = False
     index = 0
     while index < len(words):
@@ -103,7 +103,7 @@ def _shell_text(words: Sequence[str]) -> Iterator[str]:
             wanted |= bool(set(word) & {"c", "C"}) and word.startswith("-")
             index += word.count("o") + word.count("O")
     if wanted:
-        # What an option may have taken for its value is read as well.
+        # The word before may be an option's value or the text, so both are read.
         yield from words[max(index - 1, 0) : index + 1]
         if any(RUNS_ITS_WORDS.search(word) for word in words[index : index + 1]):
             yield " ".join(words[index + 1 :])
@@ -120,11 +120,11 @@ def _split_string(words: Sequence[str]) -> Iterator[str]:
 
 
 def _git_text(words: Sequence[str]) -> Iterator[str]:
-    """Aliases and programs named in settings, and what ``bisect run`` and ``submodule foreach`` run."""
+    """Yield aliases, programs named in settings, and what ``bisect run`` and ``submodule foreach`` run."""
     seen: set[str] = set()
     for index, word in enumerate(words):
         if word in seen:
-            continue  # what follows was looked at with the first
+            continue  # the words after it were read at its first occurrence
         if GIT_RUNNING_KEY.match(word):
             yield word.partition("=")[2].removeprefix("!")
         elif word.startswith("!"):
@@ -142,21 +142,21 @@ def _git_text(words: Sequence[str]) -> Iterator[str]:
 
 
 def _given_to_parallel(words: Words, starts: Sequence[int]) -> Iterator[str]:
-    """Yield what follows ``:::``, where it is the command or takes its place."""
+    """Yield the words after ``:::`` if they are the commands, or are put in the command's place."""
     given = next((index for index, word in enumerate(words) if word and re.fullmatch(r":::\+?", word)), len(words))
     if not starts or any(start >= given or (words[start] or "").startswith("{") for start in starts):
         yield from (word for word in words[given:] if word is not None)
 
 
 def _git_setting(words: Sequence[str]) -> Iterator[str]:
-    """The program that ``git config KEY VALUE`` names."""
+    """Yield the programs that ``git config KEY VALUE`` names."""
     for key, value in pairwise(words):
         if GIT_SETTING.fullmatch(key) and not value.startswith("-"):
             yield value.removeprefix("!")
 
 
 def likely_texts(words: Words) -> Iterator[str]:
-    """Yield what may be shell text or a program in the options and settings that any command is given."""
+    """Yield what may be shell text or a program in the options and settings of any command."""
     program = name_of(words[0])
     if program in {"echo", "grep", "egrep", "fgrep"}:
         return
@@ -175,7 +175,7 @@ def likely_texts(words: Words) -> Iterator[str]:
 
 
 def setting_texts(name: str, value: str) -> Iterator[str]:
-    """Yield what a setting or variable makes others run."""
+    """Yield the programs that a setting or variable makes others run."""
     if RUNNING_SETTING.fullmatch(name):
         yield value.lstrip("|-! ")
     elif OPTION_VARIABLE.fullmatch(name):
@@ -184,14 +184,14 @@ def setting_texts(name: str, value: str) -> Iterator[str]:
 
 
 def evaluated_texts(words: Words) -> Iterator[str]:
-    """Yield what the shell runs where a name may have a subscript."""
+    """Yield the substitutions that the shell runs in subscripts of names."""
     if name_of(words[0]) in EVALUATING:
         for word in words[1:]:
             yield from substitutions(word or "")
 
 
 def values_of(words: Sequence[str], option: str) -> Iterator[str]:
-    """Yield what may be the value of an option: the next word, or what is attached to it."""
+    """Yield the possible values of an option: the next word, or the text attached to it."""
     for index, word in enumerate(words):
         if option.startswith("--"):
             name, equals, value = word.partition("=")
@@ -202,7 +202,7 @@ def values_of(words: Sequence[str], option: str) -> Iterator[str]:
 
 
 def _joined(words: Words, program: str) -> Iterator[str]:
-    """The words as one text, from wherever the command may start."""
+    """Yield the words joined to one text, from each position where the command may start."""
     if program in RUNNERS:
         starts = list(within(words, 0, RUNNERS[program], set()))
     else:

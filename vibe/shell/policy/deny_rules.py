@@ -1,4 +1,4 @@
-"""Programs that a shell line must never run, and those that act as another user: seen through wrappers and scripts."""
+"""Finds programs on the deny list, and those that act as another user, even inside wrappers and scripts."""
 
 from __future__ import annotations
 
@@ -52,12 +52,14 @@ readarray complete compgen compopt getopts bind fg bg disown logout enable calle
 done fi else esac
 """
 PLAIN_PROGRAMS = frozenset({*(entry.split()[0] for entry in READERS), *BY_NAME.split()})
-"""By name: of files, builds, checks, services, and the shell. A few do run others by certain words; those are told in
-``wrappers``."""
+"""Known programs that aren't wrappers: for files, builds, checks and services, and builtins of the shell.
+
+A few of them run others when given certain words. ``wrappers`` knows those.
+"""
 
 
 class Feed(Enum):
-    """The use that a program makes of its input."""
+    """The way a program uses its input."""
 
     SHELL = "shell text"
     TABLE = "a table of jobs"
@@ -67,14 +69,14 @@ class Feed(Enum):
 
 
 FED = re.compile(r"-|/dev/(?:stdin|null|fd/\d+)|/proc/self/fd/\d+|/proc/\d+/fd/\d+")
-"""Names of what a line feeds; ``/dev/null`` stands for a process substitution."""
+"""Names for the input a line feeds to a program. ``/dev/null`` stands for a process substitution."""
 WRAPPING = frozenset({"env", "nice", "nohup", "setsid", "command", "exec", "timeout", "stdbuf", "sudo", *SHELLS})
 READING = frozenset({"mapfile", "read", "readarray"})
 JOB_TIME = re.compile(r"^[^\S\n]*+(?:@\w++|(?:[\d*,/-]++[^\S\n]++){5})[^\S\n]*+", re.MULTILINE)
 
 
 def taken_from_input(words: Words, *, fed: bool) -> Iterator[Feed]:
-    """Yield what the program may take what it is fed for."""
+    """Yield the uses that a command may make of the input it is fed."""
     program = _plain_name(words[0])
     rest = [word or "" for word in words[1:]]
     operands = [word for word in rest if not word.startswith(("-", "+")) or word == "-"]
@@ -98,7 +100,7 @@ def taken_from_input(words: Words, *, fed: bool) -> Iterator[Feed]:
 
 
 def _runs_what_it_reads(words: Words) -> bool:
-    """Return whether ``xargs`` takes the name of a program, or a script, from what it reads."""
+    """Return whether ``xargs`` takes the name of a program, or a script, from its input."""
     starts = positions(words)
     last = starts[-1]
     inner = words[last:]
@@ -109,7 +111,7 @@ def _runs_what_it_reads(words: Words) -> bool:
 
 
 def fed_texts(line: ShellLine, feed: Feed) -> Iterator[str]:
-    """Yield what a line may feed to such a program, as shell text."""
+    """Yield the shell text that a line may feed to a program with this use of its input."""
     if feed is Feed.VALUES and all(command.words and command.words[0].text is not None for command in line.commands):
         return
     for text in _inputs(line):
@@ -132,7 +134,7 @@ def _inputs(line: ShellLine) -> Iterator[str]:
 
 
 def guessed_texts(words: Words, line: ShellLine) -> Iterator[str]:
-    """Yield what the command that ``words`` begin with may run, for all that is known of it."""
+    """Yield the shell text that a command may run, guessed from its words where its options aren't known."""
     program = name_of(words[0])
     yield from evaluated_texts(words)
     yield from likely_texts(words)
@@ -146,7 +148,7 @@ def guessed_texts(words: Words, line: ShellLine) -> Iterator[str]:
 
 
 def _plain_name(word: str | None) -> str:
-    """The name of a program without folder and version."""
+    """Return the name of a program without its folder and version."""
     program = name_of(word)
     return program if program in SCRIPTED or program in SHELLS else unversioned(program) or program
 
@@ -163,7 +165,7 @@ def _of_another_language(program: str, words: Sequence[str]) -> Iterator[str]:
 
 
 def _is_unknown_wrapper(first: str | None) -> bool:
-    """Return whether it may be an unknown wrapper: a plain name in no table."""
+    """Return whether a program may be a wrapper we don't know: a plain name that is in none of the tables."""
     program = name_of(first)
     if not first or "/" in first or not re.fullmatch(r"[a-z][\w.+-]*", program):
         return False
@@ -172,7 +174,7 @@ def _is_unknown_wrapper(first: str | None) -> bool:
 
 
 def _wrapped(words: Words) -> Iterator[str]:
-    """Every word as a text of its own, and all that follows one as another."""
+    """Yield each word that may be shell text, and the words from each plain word on, joined."""
     yield from (word for word in words[1:] if word and re.search(r"[\s;|&]", word))
     yield from _suffixes(words)
 
@@ -185,10 +187,11 @@ def _suffixes(words: Words) -> Iterator[str]:
 
 
 MOST_WORDS = 24
+"""The first words of a command, from each of which the rest is read as a command of its own."""
 
 
 def runs_unknown(words: Words) -> bool:
-    """Return whether text that only running tells is run, as a program or a script."""
+    """Return whether a command runs, as a program or a script, text that is known only at run time."""
     program, unknown = name_of(words[0]), any(word is None for word in words)
     return (
         words[0] is None
@@ -198,7 +201,7 @@ def runs_unknown(words: Words) -> bool:
 
 
 def values_run(line: ShellLine) -> Iterator[str]:
-    """Yield what variables and positional parameters of the line hold."""
+    """Yield the values of the variables and positional parameters that the line sets."""
     yield from (value for _, value in line.assigned)
     yield from _inputs(line)
     for command in line.commands:
@@ -207,13 +210,14 @@ def values_run(line: ShellLine) -> Iterator[str]:
 
 
 MAX_DEPTH = 5
-"""The depth to which scripts within scripts are read."""
+"""Maximum depth to which scripts within scripts are read."""
 MAX_GROWTH = 5
 SPARE_TEXT = 4_000
-"""The length of such scripts that is read: so many times the length of the line, and some characters more."""
+"""Scripts are read up to ``MAX_GROWTH`` times the length of their line plus ``SPARE_TEXT``, in characters."""
 MAX_BRACES = 64
+"""Maximum number of words made by expanding the braces of one word."""
 MAX_PATTERN = 64
-"""A longer pattern is taken to stand for anything."""
+"""Maximum length, in characters, of a pattern that is compared with names. A longer one is assumed to match."""
 
 TOO_DEEP = "its scripts are nested too deeply to check"
 
@@ -230,24 +234,24 @@ BECOMES_ANOTHER_WITH = {
     "start-stop-daemon": re.compile(r"(?s)-[^-]*[cg].*|--(?:chu|g).*"),
     "systemd-run": re.compile(r"(?s)--ui.*|--gi.*|-[^-]*p.*|--pr.*|-[^-]*M.*|--ma.*"),
 }
-"""Programs that do so with one of these options."""
+"""Programs that act as another user when given one of these options."""
 
 AMBIGUOUS = frozenset({"screen", "top", "view"})
-"""Everyday words, too: no reason to deny where it is not sure that a program is meant."""
+"""Programs whose names are also everyday words, so they are denied only where a program is surely meant."""
 
 PAGERS = frozenset({"less", "more"})
 SHOWS_A_FILE = re.compile(r"\s*(?:less|more)(?:\s+-[A-Za-z]+)*\s+[\w./][\w./-]*\s*")
-"""A pager that is all of a line: without a terminal it prints the file and ends."""
+"""A line that only runs a pager on a file. Without a terminal the pager prints the file and ends."""
 
 INTERACTIVE_FLAG = re.compile(r"-[ilq]+|--login|--interactive|--norc|--noprofile")
 SAME_OPTION = {"--force": "f", "--recursive": "r", "-R": "r", "--delete": "d", "--remove": "d"}
-"""Long names of the options that deny lists mostly name."""
+"""Other spellings of the options that deny lists mostly name."""
 
 Entries: TypeAlias = "frozenset[tuple[str, ...]]"
 
 
 class Inspection(Struct, frozen=True, kw_only=True):
-    """The reasons that a line must never run, or a person say yes to it each time; each is blank if there is none."""
+    """Reasons why a line must never run, and why a person must approve it each time; blank if there is none."""
 
     denied: str = ""
     each_time: str = ""
@@ -255,7 +259,7 @@ class Inspection(Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=256)
 def inspect(line: str, denied: Entries, standalone: frozenset[str]) -> Inspection:
-    """Look at every command that a line could run. The work grows with its length and no faster."""
+    """Look at every command that a line could run. The work grows no faster than the length of the line."""
     parsed = parse_line(line)
     if SHOWS_A_FILE.fullmatch(line):
         standalone -= PAGERS
@@ -273,7 +277,7 @@ def _acting(program: str) -> str:
 
 
 class _Looker:
-    """Goes through a line and the scripts in it, each text once, and notes the first of each kind."""
+    """Goes through a line and the scripts in it, reading each text once, and notes the first finding of each kind."""
 
     def __init__(self, entries: Entries, standalone: frozenset[str], limit: int) -> None:
         self._entries: dict[str, list[tuple[str, ...]]] = {}
@@ -288,7 +292,7 @@ class _Looker:
         self.opaque = ""
 
     def unread(self, line: str, why: str, *, each_time: bool = False) -> Inspection:
-        """Return what the bare words of a line say that is too much to be read."""
+        """Judge a line that can't be read fully by the plain words in it."""
         words = {name_of(word) for word in re.findall(r"[\w./+-]+", line)}
         other = next(iter(sorted(words & BECOMES_ANOTHER)), "")
         listed = next(iter(sorted(words & self._entries.keys())), "")
@@ -297,7 +301,7 @@ class _Looker:
         return Inspection(each_time=_acting(other) or (why if listed or each_time else ""))
 
     def look(self, *lines: ShellLine) -> None:
-        """Note what is in lines; stops at a denial, and where there is too much to read."""
+        """Look at all commands in the lines. Stop at a denial, or once there is too much to read."""
         pending = [(line, 0, True) for line in lines]
         while pending:
             current, depth, sure = pending.pop()
@@ -311,7 +315,10 @@ class _Looker:
                 return
 
     def _texts(self, line: ShellLine, *, sure: bool) -> Iterator[tuple[str, bool]]:
-        """Judge the commands of a line and those they run; the shell text in it, and whether it surely is such."""
+        """Judge the commands of a line and those they run.
+
+        Yield each shell text the line carries, and whether it is certain to be shell text.
+        """
         feeds: dict[Feed, None] = {}
         readings = {(words, command.fed): None for command in line.commands for words in _readings(command)}
         runs_values = False
@@ -338,7 +345,10 @@ class _Looker:
             yield from ((text, sure and feed is Feed.SHELL) for text in fed_texts(line, feed))
 
     def _script(self, text: str, depth: int, *, sure: bool) -> ShellLine | None:
-        """Shell text as a line, unless it was read before; too much of it makes the whole line opaque."""
+        """Parse shell text. None if it was read before, or if there is too much to read.
+
+        In the latter case the whole line becomes opaque, provided the text is certain to be shell text.
+        """
         if not text or text.isspace() or (text, sure) in self._seen:
             return None
         self._unread -= len(text)
@@ -380,7 +390,7 @@ class _Looker:
 
 
 def _readings(command: ShellCommand) -> Iterator[Words]:
-    """The words as they stand, and with their braces expanded."""
+    """Yield the words of a command as written, with guesses for the unknown ones, and with braces expanded."""
     words = tuple(word.text for word in command.words)
     yield words
     if any(word.text is None and word.guess for word in command.words):
@@ -398,7 +408,7 @@ def _readings(command: ShellCommand) -> Iterator[Words]:
 
 
 def _braces(text: str) -> list[str]:
-    """``a{b,c}`` as ``ab ac``; what is too much stays as it is."""
+    """Expand ``a{b,c}`` to ``ab`` and ``ac``. Beyond ``MAX_BRACES`` words, the rest stays unexpanded."""
     found = [text]
     done: list[str] = []
     while found and len(found) + len(done) <= MAX_BRACES:
@@ -412,7 +422,7 @@ def _braces(text: str) -> list[str]:
 
 
 def _is_entry(words: Words, entry: tuple[str, ...]) -> bool:
-    """Return whether a command is what an entry of the deny list names, however its options are written."""
+    """Return whether a command matches an entry of the deny list, however its options are written."""
     if name_of(words[0]) == "git":
         words = without_git_options(words)
     begins = known(words)
@@ -430,7 +440,10 @@ def _is_entry(words: Words, entry: tuple[str, ...]) -> bool:
 
 
 def _leads_with(words: Sequence[str], operands: Sequence[str]) -> bool:
-    """Return whether the first operands among the words are these; an option may have taken the word after it."""
+    """Return whether the operands among the words begin with these.
+
+    The word after an option may be its value or an operand, so both readings are tried.
+    """
     at = {0}
     for operand in operands:
         reached: set[int] = set()
@@ -448,7 +461,7 @@ def _leads_with(words: Sequence[str], operands: Sequence[str]) -> bool:
 
 
 def _has_option(words: Sequence[str], option: str) -> bool:
-    """Return whether all letters of an option, or its long name or a beginning of it, are among the words."""
+    """Return whether an option is among the words: all its letters, its long name, or an abbreviation of that."""
     if option.startswith("--"):
         short = SAME_OPTION.get(option)
         return any(
@@ -465,7 +478,7 @@ def _has_option(words: Sequence[str], option: str) -> bool:
 
 
 def _may_be_another(name: str) -> bool:
-    """Return whether a pattern may stand for such a program."""
+    """Return whether a pattern may expand to a program that acts as another user."""
     if not re.search(r"[*?\[]", name) or not re.search(r"\w", name):
         return False
     return len(name) > MAX_PATTERN or any(fnmatchcase(program, name) for program in BECOMES_ANOTHER)

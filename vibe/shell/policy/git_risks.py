@@ -1,4 +1,4 @@
-"""Programs of a repository's choice that git may run: read from its files as git would, without starting git."""
+"""Finds the programs a repository may make git run, by reading its files as git would, without starting git."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from vibe.system.git.discovery import Located, OddRepositoryError, locate, locat
 from vibe.system.git.shelter import LFS_VALUE
 
 CONFIG_BYTES = 256 * 1024
+"""Maximum size of a git configuration, in characters. A larger one is assumed to name programs."""
 MAX_NAME = 4096
+"""Names in the index that are longer, in bytes, are no paths."""
 MAX_CONFIGS = 100
+"""Maximum number of configurations read below ``.git/modules``."""
 MAX_REPOSITORIES = 100
-"""The most repositories within a repository that are looked at before it is asked about."""
+"""Maximum number of nested repositories that are checked. With more of them, the line needs approval."""
 
 PROGRAM_KEYS = frozenset({
     "alternaterefscommand", "askpass", "browser", "cccmd", "clean", "cmd", "command", "defaultkeycommand", "difffilter",
@@ -26,7 +29,7 @@ PROGRAM_KEYS = frozenset({
     "sendmailcmd", "smtpserver", "smudge", "sshcommand", "submodulesummary", "textconv", "tocmd", "tunnel",
     "uploadpack", "vcs", "worktree", "worktreeconfig",
 })  # fmt: skip
-"""Last parts of settings that say what git runs, or where it looks for files."""
+"""Last parts of the names of settings that say what git runs, or where it looks for files."""
 
 PROGRAM_SECTIONS = frozenset({
     "browser", "filter", "gpg", "hook", "include", "includeif", "man", "pager", "protocol",
@@ -34,18 +37,18 @@ PROGRAM_SECTIONS = frozenset({
 LFS_PROGRAMS = re.compile(r"customtransfer\..*|extension\..*")
 LFS_PROGRAM_KEYS = frozenset({"standalonetransferagent", "sshtransfer"})
 HELPER_URL = re.compile(r"\w[\w+.-]*::")
-"""An address that names the program that gets it: ``ext::``."""
+"""An address that names the program that fetches it, such as ``ext::``."""
 
 RUNNING_HOOKS = ("post-index-change", "fsmonitor-watchman", "query-watchman")
 CHOSEN = "the repository's git configuration names programs that git would run"
 GITLINK = b"\x00\x00\xe0\x00"
-"""The mode of an entry of the index that is a repository of its own."""
+"""The mode of an index entry that is a nested repository."""
 NAME_AFTER_MODE = (38, 40, 50, 52)
-"""Bytes from the mode of an entry to its name: with SHA-1 or SHA-256, and with two bytes more of flags."""
+"""Possible distances in bytes from an entry's mode to its name: SHA-1 or SHA-256, each with or without extra flags."""
 
 
 def repository_doubt(folder: Path) -> str:
-    """Return why git in ``folder`` may run programs that the repository chose; or nothing. Reads the file system."""
+    """Return why git in ``folder`` may run programs that the repository chose, or "". Reads the file system."""
     try:
         located = locate(folder)
         return "" if located is None else _tree_doubt(located)
@@ -56,7 +59,7 @@ def repository_doubt(folder: Path) -> str:
 
 
 def _tree_doubt(located: Located) -> str:
-    """The same for a working tree and the repositories in it, in which git looks for changes, too."""
+    """Do the same for a working tree and the repositories nested in it, because git looks for changes there too."""
     seen: set[Path] = set()
     pending = [located]
     while pending:
@@ -116,10 +119,10 @@ def _runs_something(setting: GitSetting) -> bool:
 
 
 def _repositories_in(located: Located) -> list[Located] | None:
-    """The repositories that the index says are in the working tree; None where it can't be told.
+    """Return the nested repositories that the index lists, or None if the index can't be read.
 
     Raises:
-        OddRepositoryError: one of them is none that git would have made.
+        OddRepositoryError: One of them isn't laid out as git would have done it.
     """
     found: list[Located] = []
     for index in (located.git_dir / "index", *located.git_dir.glob("sharedindex.*")):
@@ -132,14 +135,17 @@ def _repositories_in(located: Located) -> list[Located] | None:
         if data[4:8] not in {b"\x00\x00\x00\x02", b"\x00\x00\x00\x03"}:
             return None
         for name in _gitlinks(data):
-            with suppress(OSError):  # bytes of the index that are no name
+            with suppress(OSError):  # these bytes of the index weren't a name
                 inner = located_at(located.top / name)
                 found += [] if inner is None else [inner]
     return found
 
 
 def _gitlinks(data: bytes) -> Iterator[str]:
-    """Names that may be those of repositories: what is none of them is no folder with a ``.git`` either."""
+    """Yield the names in the index that may be those of repositories.
+
+    Wrong guesses do no harm, because they don't lead to a folder with a ``.git``.
+    """
     at = data.find(GITLINK)
     while at >= 0:
         for start in (at + distance for distance in NAME_AFTER_MODE):

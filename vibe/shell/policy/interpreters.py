@@ -1,6 +1,6 @@
-"""Commands in program texts of other languages: ``os.system("vim")``, ``awk '{print | "vim"}'``, ``sed 'e vim'``.
+"""Finds commands in programs of other languages: ``os.system("vim")``, ``awk '{print | "vim"}'``, ``sed 'e vim'``.
 
-Only what deny lists look for is sought here. What such a text puts together or decodes while it runs can't be seen.
+This serves the deny list only. Commands that a program assembles or decodes while it runs can't be seen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ irb jruby jshell julia lftp lua luajit m4 mariadb mawk mutt mysql nawk node node
 pypy python R racket red Rscript ruby runghc sbcl scala sftp sqlite3 sqlite tclsh texlua ts-node tsx wish
 """
 SCRIPTED = frozenset(LANGUAGES.split())
-"""Programs that take a program text in a language of their own, by an option, as a word or as their input."""
+"""Programs that take a script in their own language from an option, a word or their input."""
 RECIPES = frozenset({"gmake", "just", "make"})
 
 CALL = (
@@ -45,7 +45,7 @@ LITERALS = {
     "e": (r"(?:\bq[qw]?|%[qQwW])\s*+[({\[/|!<]", r"(?:\bq[qw]?|%[qQwW])\s*+[({\[/|!<]([^)}\]/|!>]*+)"),
     "f": (r"\[\[", r"\[\[(.*?)\]\]"),
 }
-"""Forms of a literal, in the order in which they are tried: how one begins, and all of it with its content."""
+"""Forms of a literal, in the order they are tried: a pattern for its beginning, and one for all of it."""
 RUN_AS_TEXT = frozenset({"run", "run2", "run3"})
 BARE = re.compile(
     r"(?:(?:^|[\s;{(\[])-?e?(?:exec|spawn|system|shell|\.shell|\.system|COMMAND|e?syscmd)\b|"
@@ -57,12 +57,14 @@ SED_RUN = re.compile(r"(?:^|[;{}\s\d$/!,])e\s*(?P<rest>[^\n]*)")
 SED_REPLACES = re.compile(r"s(?P<by>[^\w\s\\])")
 SED_RUNS = re.compile(r"[gpiImM0-9]*+e")
 MAX_DELIMITERS = 32
+"""Maximum number of different delimiters of ``s`` commands read in one sed script. No honest script has more."""
 MAKE_SHELL = re.compile(r"\$[({]shell\s+(?P<rest>[^)}]*)")
 MAX_LITERALS = 200
+"""Maximum number of literals read in one program."""
 
 
 def commands_in(text: str, values: tuple[str, ...] = ()) -> Iterator[str]:
-    """Shell text that a program of some language may run; ``values`` are those of variables it was given."""
+    """Yield the shell text that a script may run. ``values`` are those of the variables the script is given."""
     yield from (found["rest"].strip(" \"'`(){}") for found in BARE.finditer(text))
     yield from (found["rest"] for found in BARE.finditer(text))
     indirect = INDIRECT.search(text) is not None
@@ -86,7 +88,10 @@ def commands_in(text: str, values: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def _literals(text: str) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield the literals of a text, each after its form, in one pass: a form that once does not end is given up."""
+    """Yield each literal of a text with the name of its form, in one pass.
+
+    A form is given up once one of its literals does not end.
+    """
     forms = dict(LITERALS)
     end = 0
     while begun := re.compile(_beginning(forms), re.ASCII).search(text, end):
@@ -104,7 +109,7 @@ def _beginning(forms: Mapping[str, tuple[str, str]]) -> str:
 
 
 def _as_shell(argv: list[str]) -> Iterator[str]:
-    """Literals that follow one another, as one text, and as the words of a command."""
+    """Yield the first of the consecutive literals as shell text, and all of them as the words of a command."""
     if argv:
         words = argv[1:] if argv[0] in {"-|", "|-"} else argv
         yield argv[0]
@@ -112,14 +117,14 @@ def _as_shell(argv: list[str]) -> Iterator[str]:
 
 
 def commands_in_sed(script: str) -> Iterator[str]:
-    """Yield what ``e`` and the flag ``e`` of a replacement run."""
+    """Yield what the command ``e`` and the flag ``e`` of ``s`` run."""
     yield from _run_replacements(script)
     if not re.match(r"\s*[^\w\s]?s[^\w\s]", script):
         yield from (found["rest"] for found in SED_RUN.finditer(script))
 
 
 def _run_replacements(script: str) -> Iterator[str]:
-    """The replacements that are run. Stops where more signs stand for the slash than in any honest script."""
+    """Yield the replacements that are run. Stop after ``MAX_DELIMITERS`` different delimiters."""
     parts: dict[str, re.Pattern[str]] = {}
     unended: set[str] = set()
     for found in SED_REPLACES.finditer(script):
@@ -140,7 +145,7 @@ def _run_replacements(script: str) -> Iterator[str]:
 
 
 def commands_in_recipes(text: str) -> Iterator[str]:
-    """Yield what the rules of a makefile run."""
+    """Yield the commands that the rules of a makefile run."""
     yield from (found["rest"] for found in MAKE_SHELL.finditer(text))
     for line in text.splitlines():
         rule, colon, rest = line.partition(":")

@@ -1,10 +1,16 @@
-"""The words of a program, told apart by its row: options, their values, and what the others name.
+"""Splits the words of a command into options, values and operands, as described by the program's row.
 
-How a row is read: ``-ab`` are the options ``-a`` and ``-b``; ``-n=`` takes a value, attached or as the next word;
-``--long`` takes none, ``--long=`` takes one, ``--long?`` takes one only after ``=``; ``-n:`` takes the next word, and
-what is glued to it are further options; ``-ps!`` is one option of several letters; ``-#`` is a number such as ``-20``.
-Abbreviations of long options are not known, and so asked about. A test asks every program in the tables whether that is
-so.
+Each entry of a row describes options:
+
+- ``-ab``: the options ``-a`` and ``-b``.
+- ``-n=``: takes a value, attached or as the next word.
+- ``-n:``: takes the next word as its value. Letters attached to it are further options.
+- ``--long``, ``--long=``, ``--long?``: takes no value, takes one, takes one only after ``=``.
+- ``-ps!``: one option of several letters.
+- ``-#``: a number such as ``-20``.
+
+Abbreviations of long options are treated as unknown, so they need approval. A test checks the rows by running the
+programs.
 """
 
 from __future__ import annotations
@@ -24,52 +30,59 @@ from vibe.shell.policy.paths import NamedPath
 
 PATTERN_SAFE = frozenset({"ls", "cat", "head", "tail", "wc", "stat", "du", "md5sum", "sha1sum", "sha256sum",
                           "sha512sum", "echo", "basename", "dirname", "nl", "tac"})  # fmt: skip
-"""Programs without any option that writes or runs something: a file named like an option can do no harm there."""
+"""Programs that have no option that writes or runs something, so a file named like an option can do no harm."""
 
 
 T = TypeVar("T")
 
 
 def by_name(rows: Mapping[str, T]) -> Mapping[str, T]:
-    """Rows by each of the names that stand before them, with commas between."""
+    """Split keys such as ``"bat, batcat"``, so that each name maps to the row."""
     return MappingProxyType({name: row for names, row in rows.items() for name in names.split(", ")})
 
 
 class Operands(Enum):
-    """The kind of things named by those words of a command that are no options."""
+    """The kind of things that the operands of a command name."""
 
     NONE = "none"
     TEXT = "text"
     WORDS = "text, be it like options"
     PATHS = "paths"
     ONE_PATH = "one path"
-    """A second one would be written to."""
+    """The program would write to a second one."""
     PATTERN = "pattern, then paths"
     REVISIONS = "revisions and paths"
 
 
 @dataclass(frozen=True)
 class OptionRow:
-    """A program's options as one text, each with a sign for what follows it."""
+    """The options of a program in one text, each with a mark for its value, as the module's docstring describes."""
 
     row: str = ""
 
     @cached_property
     def options(self) -> Mapping[str, str]:
-        """Option to what follows it."""
+        """The options, each with its mark."""
         return options_in(self.row)
 
 
 @dataclass(frozen=True)
 class Reader(OptionRow):
-    """A program (or subcommand) that only reads when it is given nothing but the options of its ``row``.
+    """A program or subcommand that only reads, given no other options than those of its ``row``.
 
-    ``patterns``: options that give the pattern, so that all operands are paths. ``recursive``: options that make it
-    read the files below a folder (``*``: always), ``visible``: hidden ones only if asked to, ``follows``: also where
-    links lead (``*``: always). ``listing``: options without which an operand would create something. ``clusters``:
-    ``-ab`` is ``-a -b``. ``stops``: the first operand ends them. ``fixed_first``: the first word may be no pattern.
-    ``check`` says what is wrong with all the words, or nothing; ``script`` what is wrong with a pattern; ``own`` is for
-    words that are no options and operands: what is wrong, and the paths they name.
+    Attributes:
+        operands: What the operands name.
+        patterns: Options that give the pattern, so that all operands are paths.
+        recursive: Options that make it read the files below a folder; ``*`` means always.
+        visible: Hidden files below a folder are read only on request.
+        follows: Options that make it follow links below a folder; ``*`` means always.
+        listing: Options without which an operand would create something.
+        clusters: ``-ab`` means ``-a -b``.
+        stops: The first operand ends the options.
+        fixed_first: The first word must not be a pattern.
+        check: Returns what is wrong with the words, or "".
+        script: Returns what is wrong with a pattern or script, or "".
+        own: Reads words that don't follow the rules for options. Returns what is wrong, or "", and the paths named.
     """
 
     operands: Operands = Operands.PATHS
@@ -88,7 +101,7 @@ class Reader(OptionRow):
 
 
 def options_in(row: str) -> Mapping[str, str]:
-    """The options of a row, each with what follows it: nothing, ``=``, ``?`` or ``:``."""
+    """Return the options of a row, each with its mark: nothing, ``=``, ``?`` or ``:``."""
     found: dict[str, str] = {}
     for word in row.split():
         mark = word[-1] if word[-1] in "=?:!" else ""
@@ -104,15 +117,15 @@ PUBLIC = frozenset({
     "-", "/etc/debian_version", "/etc/lsb-release", "/etc/os-release", "/etc/timezone", "/proc/cpuinfo",
     "/proc/loadavg", "/proc/meminfo", "/proc/uptime", "/proc/version", "/usr/lib/os-release",
 })  # fmt: skip
-"""Files that may be read outside the workspace: they say what system this is, and nothing of who uses it."""
+"""Files outside the workspace that may be read, because they describe the system and not its users."""
 
 
 HEEDS_NAMES = frozenset({"[", "bat", "batcat", "git", "less", "more", "seq", "shuf", "strings", "test", "xxd", "zcat"})
-"""Programs for which the name of a file may mean more than the file."""
+"""Programs for which a file name may mean more than the file."""
 
 
 class Judged(Struct, frozen=True):
-    """The judgement of a command: what is wrong with it, or nothing; the paths it names; whether it is git."""
+    """The judgement of a command: what is wrong with it, or ""; the paths it names; and whether it is git."""
 
     doubt: str = ""
     paths: tuple[NamedPath, ...] = ()
@@ -120,7 +133,7 @@ class Judged(Struct, frozen=True):
 
 
 def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
-    """Return whether all words after the first ``length`` are options it may have and operands of its kind."""
+    """Judge whether all words after the first ``length`` are options and operands that the reader may be given."""
     argv = command.argv
     if len(argv) < len(command.words):
         return Judged(f"an argument of {argv[0]!r} is known only at run time")
@@ -148,15 +161,15 @@ def judge_reader(command: ShellCommand, reader: Reader, length: int) -> Judged:
 
 
 def begins_with_pattern(command: ShellCommand) -> bool:
-    """Return whether only a look at the files can tell that no word of it becomes an option."""
+    """Return whether a pattern in the command may expand to an option, which only the files in the folder decide."""
     open_words = (word for word in command.words if word.pattern and (word.text or "")[:1] in {"*", "?"})
     return command.argv[:1] != () and command.argv[0] not in PATTERN_SAFE and any(open_words)
 
 
 def _may_become_option(word: Word, program: str, reader: Reader) -> bool:
-    """Return whether a file named like an option could stand where the pattern stood, and that would matter.
+    """Return whether the pattern may expand to a file named like an option, and that would matter.
 
-    Where a program takes plain paths, the names that the pattern stands for are looked at instead.
+    For programs that take plain paths, the names the pattern expands to are checked elsewhere instead.
     """
     text = word.text or ""
     if program in PATTERN_SAFE or re.match(r"[\w./@]|--[\w-]+=", text):
@@ -166,7 +179,7 @@ def _may_become_option(word: Word, program: str, reader: Reader) -> bool:
 
 
 class Parsed(Struct, frozen=True):
-    """The options given, their values, the other words, and the values that are patterns."""
+    """The options given, their values, the operands, and those of the values that are patterns."""
 
     given: frozenset[str]
     values: tuple[str, ...]
@@ -174,14 +187,15 @@ class Parsed(Struct, frozen=True):
     patterns: tuple[str, ...]
 
     def has(self, options: str) -> bool:
-        """Return whether one of these is given; ``*``: always."""
+        """Return whether one of these options is given; always True for ``*``."""
         return options == "*" or not self.given.isdisjoint(options.split())
 
 
 def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
-    """The words as a program's own parser would take them; else the first option that is not known.
+    """Parse words as the program would. If there is an unknown option, return the first one.
 
-    A value that looks like an option is none: should the program take it for one after all, it would be overlooked.
+    A value that looks like an option makes its option unknown. Should the program read it as an option after all, that
+    option would otherwise go unchecked.
     """
     given: set[str] = set()
     values: list[str] = []
@@ -218,18 +232,18 @@ def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
 
 
 OPTION_LIKE = re.compile(r"-(?!$|[0-9]+$)")
-"""Not ``-``, which stands for a stream, and no number, which does no harm as an option."""
+"""A word that looks like an option, except ``-`` for a stream and numbers, which do no harm as options."""
 
 
 def _values(glued: str, following: Sequence[str]) -> list[str] | None:
-    """Return what an option takes; None if that looks like another option."""
+    """Return the value that an option takes, or None if it looks like another option."""
     if glued:
         return [glued]
     return None if any(OPTION_LIKE.match(value) for value in following) else list(following)
 
 
 _Taken: TypeAlias = "tuple[frozenset[str], str, bool] | None"
-"""Option names, an attached value, whether the next word is the value."""
+"""The names of the options in a word, an attached value, and whether the next word is the value."""
 
 
 def _take_long(word: str, reader: Reader) -> _Taken:
@@ -268,7 +282,10 @@ def _doubt_operands(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> st
 
 
 def _doubt_scripts(parsed: Parsed, reader: Reader, words: Sequence[Word]) -> str:
-    """The fault of the scripts; a name that a pattern stands for may take the place of one, or move it."""
+    """Return what is wrong with the scripts, or "".
+
+    Patterns elsewhere in the command are refused, because a name they expand to may replace or shift a script.
+    """
     if reader.script is None:
         return ""
     scripts, files = parsed.patterns, parsed.operands
@@ -285,7 +302,7 @@ def _named(texts: Sequence[str], command: ShellCommand, **read: bool) -> list[Na
 
 
 def _expanded(command: ShellCommand) -> tuple[NamedPath, ...]:
-    """The words that become names of files, though the program takes them for text."""
+    """Return the patterns, which the shell expands to file names even if the program takes text."""
     return tuple(NamedPath(text=word.text or "", pattern=True) for word in command.words if word.pattern)
 
 

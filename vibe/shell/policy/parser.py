@@ -1,6 +1,6 @@
-"""Shell lines as a syntax tree sees them: every command wherever it stands, and what makes a line hard to foresee.
+"""Parses shell lines: finds every command, however deep, and whatever makes the line's effect hard to foresee.
 
-What is not understood is a surprise, and the commands in it are noted all the same.
+Syntax that isn't understood is noted as a surprise, and so are the commands in it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ IN_ORDER = frozenset({
     "program", "compound_statement", "do_group", "negated_command", "else_clause", "variable_assignments", "ERROR",
 })  # fmt: skip
 APART = frozenset({"subshell", "command_substitution", "process_substitution"})
-"""A variable set in one of them, or a folder changed to, ends with it."""
+"""Nodes that run in a shell of their own, so variables and the folder set in them end with them."""
 PLAIN_TOKENS = frozenset({
     "&&", "||", ";", "|", "|&", "\n", "(", ")", "{", "}", "!", '"', ">", ">>", ">&", "&>", "&>>", "<", "$(", "<(", "[",
     "]", "[[", "]]", ";;", "=", "in", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "for", "case",
@@ -64,7 +64,7 @@ MOVING = frozenset({"cd", "popd", "pushd"})
 
 
 class Flow(Expansions):
-    """Notes the commands of a line and what is surprising about it."""
+    """Walks the tree of a line, noting its commands and surprises in ``line``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,10 +82,10 @@ class Flow(Expansions):
             "file_redirect": self._file_redirect,
         }
 
-    # --- the order of things ---
+    # --- control flow ---
 
     def walk(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
-        """Take a node; the state after it."""
+        """Walk a node and return the state after it."""
         kind = node.type
         if kind in IN_ORDER:
             if kind == "ERROR":
@@ -101,14 +101,14 @@ class Flow(Expansions):
         return handler(node, state, fed)
 
     def in_order(self, nodes: Iterable[Node], state: KnownState, *, fed: bool) -> KnownState:
-        """Return what is known after all of ``nodes``, one after the other."""
+        """Walk nodes in order and return the state after them."""
         for node in nodes:
             state = self.walk(node, state, fed=fed)
             if state.scope:
                 self.spend(len(state.scope))
         return state
 
-    def _list(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001  the shape of all handlers
+    def _list(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001  as all handlers
         left, *rest = node.children
         before = self.walk(left, state, fed=fed)
         return merged([before, self.in_order(rest, before, fed=fed)])
@@ -123,7 +123,7 @@ class Flow(Expansions):
         return merged([*ways, asked] if node.children[-2].type != "else_clause" else ways)
 
     def _branch(self, node: Node, state: KnownState, *, fed: bool) -> tuple[KnownState, list[KnownState]]:
-        """After the condition failed, and after each of the ways that follow it."""
+        """Return the state after the condition failed, and the states after each of the branches."""
         then = next((index for index, child in enumerate(node.children) if child.type == "then"), len(node.children))
         rest = node.children[then:]
         asked = self.in_order(node.children[:then], state, fed=fed)
@@ -172,7 +172,7 @@ class Flow(Expansions):
         return KnownState(scope=after, places=places)
 
     def _loop(self, body: Sequence[Node], state: KnownState, *, fed: bool) -> frozenset[Place]:
-        """Take the body of a loop; the places after it."""
+        """Walk the body of a loop and return the places after it."""
         if self.in_order(body, state, fed=fed).places == state.places:
             return state.places
         self.surprise("it changes its folder too often to follow")
@@ -197,7 +197,7 @@ class Flow(Expansions):
         return self.in_order(node.children[closed:], state, fed=fed)
 
     def _assigned(self, node: Node) -> dict[str, bool]:
-        """The variables set somewhere below a node; True: only ever to numbers."""
+        """Return the variables set anywhere below a node, each with whether it is only ever set to numbers."""
         found: dict[str, bool] = {}
         pending = [node]
         while pending:
@@ -248,7 +248,7 @@ class Flow(Expansions):
             self.line.commands.append(ShellCommand(words=tuple(reading), fed=fed, places=state.places))
 
     def _note_split(self, node: Node, state: KnownState) -> None:
-        """Note the command in a variable that stands without quotes: ``c='rm x'; $c``."""
+        """Note the command in an unquoted variable: ``c='rm x'; $c``."""
         named = [child.children[0] if child.type == "command_name" else child for child in node.children]
         is_eval = text_of(named[0]) == "eval" if named else False
         for child in named if is_eval else named[:1]:
@@ -262,7 +262,7 @@ class Flow(Expansions):
                 self.line.commands.append(ShellCommand(words=tuple(Word(text=part) for part in text.split())))
 
     def _after(self, commands: Sequence[ShellCommand], state: KnownState) -> KnownState:
-        """Return what ``cd``, ``read`` and ``exit`` make of the state."""
+        """Return the state after the commands, of which ``cd``, ``read`` and ``exit`` change it."""
         argvs = [command.argv for command in commands]
         program = {argv[:1] for argv in argvs}
         moving = [command for command, argv in zip(commands, argvs, strict=True) if _moves(argv)]
@@ -298,7 +298,7 @@ class Flow(Expansions):
         return state.with_value(name, values) if names else state
 
     def _prefix(self, node: Node, command: Node, state: KnownState) -> None:
-        """``NAME=VALUE`` before a command; ``IFS= read`` is how lines are read."""
+        """Note ``NAME=VALUE`` before a command. ``IFS= read`` is accepted, as the usual way to read lines."""
         after = {**state.scope}
         if re.fullmatch(r"IFS=['\"]*", text_of(node)) and re.match(r"IFS=['\"]* read\b", text_of(command)):
             return
@@ -307,7 +307,10 @@ class Flow(Expansions):
         self.surprise("it has a variable assignment")
 
     def _note_set(self, names: Sequence[str]) -> str:
-        """Note what is set; the name, if one that means nothing to others."""
+        """Note which variables are set, and return the name.
+
+        A variable that programs or the shell may heed is a surprise.
+        """
         self.set_variables.update(names)
         if len(names) != 1 or not LOCAL_NAME.fullmatch(names[0]):
             self.surprise("it has a variable assignment", barred=True)
@@ -366,13 +369,13 @@ class Flow(Expansions):
         else:
             self.surprise(f"it has a test {operator!r} that may do more than compare")
 
-    # --- redirections, and the rest ---
+    # --- redirections and other nodes ---
 
     def _redirected_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         fed = fed or any(
             child.type in INPUT_REDIRECTS or re.match(r"0?<(?!\s*/dev/)", text_of(child)) for child in node.children[1:]
         )
-        # What can't be opened keeps the command from running, and the shell goes on.
+        # If a file can't be opened the command doesn't run, and the shell goes on.
         return merged([state, self.in_order(node.children, state, fed=fed)])
 
     def _file_redirect(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
@@ -387,7 +390,7 @@ class Flow(Expansions):
         return self.in_order(node.children, state, fed=fed)
 
     def _other(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
-        """Return what has no meaning of its own here, or none that is known."""
+        """Walk a node without a handler and return the state after it. Unknown kinds of nodes are surprises."""
         kind = node.type
         if kind in EXPANSION_NODES or kind in LITERAL_NODES:
             self._harmless(self.values(node, state))
@@ -412,20 +415,23 @@ class Flow(Expansions):
 
 
 HARMLESS_SETTING = re.compile(r"(?:LC_[A-Z]+|LANG|LANGUAGE)=[\w.@-]*|(?:GIT_)?PAGER=cat|NO_COLOR=\d*")
-"""What a command may be given before its name: language, colours, and that nothing pages its output."""
+"""Assignments allowed before a command: the language, colours, and turning off the pager."""
 
 CONSTRUCTS = frozenset({"if_statement", "while_statement", "for_statement", "case_statement", "variable_assignment"})
 WORDS = LITERAL_NODES | EXPANSION_NODES | {"extglob_pattern", "regex"}
 
 
 def _moves(argv: Sequence[str]) -> bool:
-    """Return whether a command may change the folder of those after it."""
+    """Return whether a command may change the folder of the commands after it."""
     first = argv[0] if argv else ""
     return first in MOVING or (first in {"builtin", "command", "time"} and not MOVING.isdisjoint(argv))
 
 
 def _same_words(source: str, command: ShellCommand) -> bool:
-    """A second opinion on where words begin and end."""
+    """Return whether ``shlex`` splits the source into the same words, as a second opinion.
+
+    With unknown words there is nothing to compare, and the answer is True.
+    """
     known = [word.text for word in command.words]
     try:
         return len(command.argv) < len(known) or shlex.split(source) == known
@@ -435,7 +441,10 @@ def _same_words(source: str, command: ShellCommand) -> bool:
 
 INVISIBLE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 ODD_CHARACTER = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]|\\\s")
-"""The last part: around a backslash before white space the parser and bash part ways."""
+"""Unusual white space, control characters, and a backslash before white space.
+
+The parser and bash read the last one differently.
+"""
 HERE_DOCUMENT = re.compile(r"<<-?[ \t]*['\"\\]?(?P<end>\w+)")
 MAX_LINE = 32_768
 MAX_NODES = 16_000
@@ -443,14 +452,14 @@ MAX_PIPES = 1_500
 MAX_HERE_DOCUMENTS = 100
 SHORT = 1_000
 PARSING_SECONDS = 0.25
-"""The processor's time for the tree of a line: with many a line it grows with the square of its length."""
+"""Maximum CPU time for parsing a line, in seconds. For many lines it grows with the square of their length."""
 MAX_NESTING = 100
-"""Nested deeper, a line is not read: what can't be understood at a glance is asked about."""
+"""Maximum depth of the tree. A line nested deeper is not read and needs approval."""
 
 
 @lru_cache(maxsize=256)
 def parse_line(line: str, start: Place = ()) -> ShellLine:
-    """Parse a shell line that begins in ``start``; what can't be understood is a surprise, never an error."""
+    """Parse a shell line that begins in ``start``. What can't be understood is a surprise, never an error."""
     if len(line) > MAX_LINE:
         return _unread(f"it is longer than {MAX_LINE:,} characters, too long to check".replace(",", " "))
     tree = _tree(line)
@@ -473,7 +482,7 @@ def parse_line(line: str, start: Place = ()) -> ShellLine:
 
 
 def _here_documents(line: str) -> Iterator[str]:
-    """The texts of here-documents as they stand in a line: the parser takes some for words."""
+    """Yield the texts of here-documents, found in the source because the parser takes some of them for words."""
     for found in HERE_DOCUMENT.finditer(line):
         body = line[found.end() :].partition("\n")[2]
         end = re.search(rf"^\t*{re.escape(found['end'])}$", body, re.MULTILINE)
@@ -485,7 +494,7 @@ def _unread(why: str) -> ShellLine:
 
 
 def _rough_commands(line: str) -> list[ShellCommand]:
-    """The commands of a line that does not parse, as far as its operators tell them apart."""
+    """Return the commands of a line that does not parse, split at its operators."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -516,14 +525,14 @@ def _nests_deeply(tree: Tree) -> bool:
 
 
 def _has_invisible(line: str) -> bool:
-    """Return whether an invisible character, or one that turns the text around, is in it."""
+    """Return whether a line contains an invisible character, or one that changes the direction of text."""
     if line.isascii():
         return False
     return any(unicodedata.category(char) in INVISIBLE for char in line if not char.isascii())
 
 
 def _tree(line: str) -> Tree | None:
-    """The syntax tree; None where it would take too long to make."""
+    """Return the syntax tree, or None if parsing would take too long."""
     if "\0" in line or line.count("|") > MAX_PIPES or line.count("<<") > MAX_HERE_DOCUMENTS:
         return None
     source = line.encode(errors="surrogatepass")
@@ -535,7 +544,7 @@ def _tree(line: str) -> Tree | None:
             )
         except ValueError:
             return None
-    return _shared_parser().parse(source)  # only a tree made from the whole text knows the texts of its nodes
+    return _shared_parser().parse(source)  # only a tree parsed from the whole text has the texts of its nodes
 
 
 def _parser() -> Parser:
@@ -546,4 +555,4 @@ def _parser() -> Parser:
 
 
 _shared_parser = lru_cache(maxsize=1)(_parser)
-"""The parser of what is parsed in one go; where it calls back, another thread might step in."""
+"""The parser for texts parsed in one call. With a callback, another thread might use the parser in between."""

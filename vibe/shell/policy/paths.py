@@ -1,4 +1,4 @@
-"""The places to which paths in a shell line lead: out of the workspace, or to secrets."""
+"""Finds paths in a shell line that lead out of the workspace or to secrets."""
 
 from __future__ import annotations
 
@@ -20,27 +20,34 @@ from vibe.system.files import entries_of, text_of
 from vibe.system.git.config_file import has_credentials
 
 MAX_EXPANSION = 500
-"""The most names that a pattern may stand for, or a folder contain, before it is asked about."""
+"""Maximum number of names that a pattern may expand to. With more, the line needs approval."""
 
 MAX_BELOW = 20_000
+"""Maximum number of entries in a folder that are compared with a pattern, or below one that is read as a whole."""
 SKIPPED_FOLDERS = frozenset({".git", "node_modules"})
-"""Nobody keeps secrets there by name, and they are large."""
+"""Large folders in which nobody keeps secrets by name, so they are not searched."""
 
 MAX_STEP = 512
-"""A longer pattern of a single name takes long to make out."""
+"""Maximum length of a pattern for a single name, in characters. Longer ones take long to match."""
 MAX_PATH = 4_096
-"""No system opens a longer one."""
+"""Maximum length of a path, in characters. No system opens a longer one."""
 IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 IGNORE_BYTES = 64 * 1024
 UNCERTAIN = re.compile(r"[\[{\\]|[@+!*?]\(")
-"""Patterns that shells, or settings of one, read differently: sets of characters, braces, extended patterns."""
+"""Patterns whose meaning depends on the shell and its settings: sets of characters, braces, extended patterns."""
 
 
 class NamedPath(Struct, frozen=True, kw_only=True):
-    """A word that may name a file. ``pattern``: the shell expands it. ``whole``: the files below it are read too.
+    """A word that may name a file.
 
-    ``visible``: of those, only the ones that are not hidden. ``follows``: and what links among them lead to.
-    ``written``: by a command that may do more than read. ``fed``: a command gets it as its input.
+    Attributes:
+        text: The word.
+        pattern: The shell expands it.
+        whole: The files below it are read too.
+        visible: Of the files below it, only those that aren't hidden are read.
+        follows: Links below it are followed.
+        written: It is named by a command that may do more than read.
+        fed: A command gets it as its input.
     """
 
     text: str
@@ -53,7 +60,7 @@ class NamedPath(Struct, frozen=True, kw_only=True):
 
 
 def lexical_doubt(path: NamedPath) -> str:
-    """Return why a word may name something it should not, judged by its letters alone; or nothing."""
+    """Return why a word may name something it should not, judged by its text alone, or ""."""
     for part in path_parts(path.text):
         if _leads_out(part):
             return f"{path.text!r} may lead outside the workspace"
@@ -65,20 +72,19 @@ def lexical_doubt(path: NamedPath) -> str:
 
 
 class Doubt(NamedTuple):
-    """The reason to ask. ``closed``: it holds even where a line could only read, as of a secret or a place outside."""
+    """A reason to ask. A ``closed`` one counts even in a read-only sandbox, such as a secret or a path outside."""
 
     why: str
     closed: bool = False
 
 
 def resolved_doubt(path: NamedPath, workspace: Roots, folders: Sequence[Path], patience: Patience) -> Doubt | None:
-    """Return why a word names something it should not, seen from each of ``folders``; or nothing.
+    """Return why a word names something it should not, seen from each of ``folders``, or None.
 
-    One that is not closed counts only if there is no other, whatever the order of a folder's entries. Reads the file
-    system.
+    A closed doubt takes precedence over others, whatever the order of a folder's entries. Reads the file system.
 
     Raises:
-        TooComplexError: there is too much to look at.
+        TooComplexError: Checking the paths would take too long.
     """
     first = None
     for part, folder in product(path_parts(path.text), folders):
@@ -104,7 +110,7 @@ def _doubt_about(candidate: str | None, part: str, folder: Path, path: NamedPath
 
 
 def path_parts(text: str) -> list[str]:
-    """Return what of a word may be a path: the whole, and what stands after ``=``, ``:`` or ``,``."""
+    """Return the parts of a word that may be paths: all of it, and each part between ``=``, ``:`` or ``,``."""
     stripped = re.sub(r"^-\w(?=[/~.])", "", text)
     parts = [part for part in re.split(r"[=:,]", stripped) if part]
     return [part for part in dict.fromkeys((stripped, *parts)) if part and part != "/dev/null"]
@@ -115,11 +121,11 @@ def _leads_out(part: str) -> bool:
 
 
 def candidates(part: str, folder: Path, *, pattern: bool) -> Iterator[str | None]:
-    """The paths a word stands for; None where they are too many, or bash may see others than we do."""
+    """Yield the paths that a word may expand to. None means there are too many, or bash may find others than we do."""
     if part.startswith("~"):
         yield None
         return
-    joined = os.path.join(folder, part)  # noqa: PTH118  text: what the shell would pass
+    joined = os.path.join(folder, part)  # noqa: PTH118  the text as the shell would pass it
     yield joined
     if not pattern:
         return
@@ -130,7 +136,7 @@ def candidates(part: str, folder: Path, *, pattern: bool) -> Iterator[str | None
 
 
 def _expanded(part: str, folder: Path) -> Iterator[str | None]:
-    """Yield what a pattern of ``*`` and ``?`` may stand for: no less than any bash would find in any locale."""
+    """Yield the paths that a pattern of ``*`` and ``?`` may expand to: at least those any bash finds in any locale."""
     found = ["/" if part.startswith("/") else str(folder)]
     for step in part.split("/"):
         reached: list[str] = []
@@ -145,7 +151,7 @@ def _expanded(part: str, folder: Path) -> Iterator[str | None]:
 
 
 def _matching(step: str, parent: str) -> list[str] | None:
-    """The entries of a folder that a step of a pattern may stand for; None if there are too many to look at."""
+    """Return the entries of a folder that one step of a pattern may match, or None if there are too many to check."""
     try:
         with os.scandir(parent) as entries:
             names = [entry.name for entry in islice(entries, MAX_BELOW + 1)]
@@ -185,7 +191,7 @@ def _doubt(candidate: str, path: NamedPath, workspace: Roots) -> Doubt | None:
 
 
 def _secret_below(folder: Path, path: NamedPath) -> str:
-    """Return whether a folder that is read as a whole holds secrets; a very large one is asked about."""
+    """Return why a folder that is read as a whole may hold secrets, or "". A very large one needs approval."""
     seen = 0
     shown = [glob for parent in folder.parents for glob in _shown_in(parent)] if path.visible else []
     pending = [folder]
@@ -211,7 +217,7 @@ def _secret_below(folder: Path, path: NamedPath) -> str:
 
 
 def _shown_in(folder: Path) -> list[str]:
-    """The names that the ignore files in ``folder`` say are not to be passed over, which shows hidden ones, too."""
+    """Return the names that the ignore files in ``folder`` exclude with ``!``, which makes hidden files visible too."""
     found: list[str] = []
     for name in IGNORE_FILES:
         lines = text_of(folder / name, IGNORE_BYTES).splitlines()

@@ -1,4 +1,4 @@
-"""Programs that run a project's own tests and checks, with their harmless options; the scope of lasting approvals."""
+"""Decides what a lasting approval covers. Knows programs that run a project's checks and their harmless options."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from vibe.shell.policy.wrappers import runs_others
 from vibe.shell.sandbox.secrets import is_control
 
 PLAIN = re.compile(r"[\w.*/][\w.*/:,\[\]()+ <>=!'\"-]*")
-"""A word that names tests, files or what is looked for: no file of arguments (``@FILE``), nothing for a shell."""
+"""A word that names tests, files or search terms. It is no file of arguments (``@FILE``) and means nothing to a shell.
+"""
 
 SETTING = re.compile(r"\w+\+?=")
 
 
 class Check(Struct, frozen=True):
-    """The words that may follow a check's name: options, others (any plain ones, or ``words``), options after ``--``.
+    """The words that may follow the name of a check.
 
-    ``one_dash``: long options may have a single dash.
+    Attributes:
+        row: The options.
+        words: The operands. None allows any plain ones.
+        after: The options after ``--``. None doesn't allow ``--``.
+        one_dash: Long options may have a single dash.
     """
 
     row: str
@@ -99,12 +104,15 @@ CHECKS = by_name({
         "--reuse-existing-virtualenvs --no-install --stop-on-first-error"
     ),
 })  # fmt: skip
-"""By the words they begin with. An option that is not here may run, read or write something else: a yes to it covers
-itself."""
+"""The checks by the words they begin with.
+
+Options that aren't listed may run, read or write something else, so an approval of a line with one covers that line
+alone.
+"""
 
 
 def only_chooses(words: Sequence[str], check: Check) -> bool:
-    """Return whether what follows a check's name neither changes what runs nor leads elsewhere."""
+    """Return whether the words after a check's name neither change what runs nor name paths elsewhere."""
     if any(word.startswith("@") or SETTING.match(word) for word in words):
         return False
     cut = words.index("--") if "--" in words else len(words)
@@ -132,11 +140,11 @@ def _leads_elsewhere(word: str) -> bool:
 
 
 def covered_commands(line: str) -> tuple[str, ...] | None:
-    """Every command of a line as a lasting yes covers it; None if running it may do more than its words say.
+    """Return the commands that a lasting approval of a line covers, or None if it may do more than its words say.
 
-    A runner of a project's own tests and checks (``npm test``, ``cargo test``) stands for itself with whatever options
-    and words only choose what is tested, written ``npm test *``; everything else for its exact words. Commands that
-    read nothing but what is piped into them need no yes and are left out.
+    For a program that runs a project's tests or checks (``npm test``, ``cargo test``), the approval covers any options
+    and words that only choose what is tested, written ``npm test *``. For other commands it covers the exact words.
+    Commands that read nothing but what is piped into them need no approval and are left out.
     """
     parsed = parse_line(line)
     commands = parsed.commands

@@ -1,6 +1,6 @@
-"""The programs that only read, with every option they may be given: whatever is not written here is asked about.
+"""The programs that only read, with every option they may be given. Anything else needs approval.
 
-``option_parsing`` says how a row is read. Abbreviations of long options are not known, and so asked about.
+``option_parsing`` describes the rows. Abbreviations of long options are treated as unknown, so they need approval.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ NEEDS_NAME = "without a name it prints everything"
 def matching(
     pattern: str, problem: str = "{!r} may do more than look", *, without: str = ""
 ) -> Callable[[Sequence[str]], str]:
-    """Nothing but words that match; ``problem`` is told of another, ``without`` where there is no word."""
+    """Make a check that accepts only words that match ``pattern``.
+
+    It returns ``problem``, formatted with the word, for the first other word, and ``without`` if there are no words.
+    """
     compiled = re.compile(pattern, re.DOTALL)
 
     def check(words: Sequence[str]) -> str:
@@ -32,7 +35,11 @@ def matching(
 def listing(
     program: str, options: str, odd: str, *endings: str
 ) -> Callable[[Sequence[str]], tuple[str, Sequence[str]]]:
-    """``OPTIONS ARCHIVE [MEMBER...]``: the program tries ``endings``; an ``odd`` name stands for something else."""
+    """Make a reader of ``OPTIONS ARCHIVE [MEMBER...]``.
+
+    The program tries each of ``endings`` on the archive's name. A name that matches ``odd`` means something else than
+    a file, and is refused.
+    """
 
     def own(words: Sequence[str]) -> tuple[str, Sequence[str]]:
         if len(words) < 2 or not re.fullmatch(options, words[0]) or re.search(odd, words[1]):
@@ -51,7 +58,7 @@ FIND_OPTIONS = options_in(
     "--print --print0 --prune --not --o --or --a --and --readable --writable --executable --depth --xdev --mount --ls "
     "--quit --true --false --nouser --nogroup --daystart --ignore_readdir_race --noleaf"
 )
-"""With a further dash, as the rows of other programs have it."""
+"""The options of ``find``, written with a second dash, so that a row can hold them."""
 FIND_OPERATORS = frozenset("!(),")
 PRINTF_WIDE = re.compile(r"%[^%A-Za-z]*(?:\*|\d{5})")
 HUGE = re.compile(
@@ -68,7 +75,7 @@ JQ_REACH = re.compile(
 
 
 def find_paths(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return what is wrong with the words of ``find``, or nothing, and the folders it starts from."""
+    """Return what is wrong with the words of ``find``, or "", and the folders it starts from."""
     starts: list[str] = []
     index = 0
     while index < len(words) and not words[index].startswith(("-", "(", "!", ",")):
@@ -83,14 +90,14 @@ def find_paths(words: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def check_printf(words: Sequence[str]) -> str:
-    """``-v`` and ``%n`` store into a variable, whose subscript the shell evaluates."""
+    """Refuse ``-v`` and ``%n``, which store into a variable whose subscript the shell evaluates, and huge widths."""
     if words and (words[0].startswith("-") or PRINTF_STORE.search(words[0]) or PRINTF_WIDE.search(words[0])):
         return f"'printf {words[0]}' may do more than print"
     return ""
 
 
 def check_counting(words: Sequence[str]) -> str:
-    """Return what is wrong with numbers too large to wait for, and steps of nothing."""
+    """Refuse numbers too large to wait for, and a step of zero."""
     huge = next((word for word in words if HUGE.fullmatch(word)), None)
     if huge is None and len(words) > 2 and re.fullmatch(r"[+-]?0*+(?:\.0*+)?", words[-2]):
         huge = words[-2]
@@ -98,12 +105,15 @@ def check_counting(words: Sequence[str]) -> str:
 
 
 def check_jq(script: str) -> str:
-    """Return what a jq script reads besides its input; empty: nothing."""
+    """Return what a jq script reads besides its input, or ""."""
     return "reads variables or modules" if JQ_REACH.search(script) else ""
 
 
 def check_xxd(words: Sequence[str]) -> str:
-    """It reads the first letter of an option and passes over most others; after a file all words are files."""
+    """Return what is wrong with the words of ``xxd``, or "".
+
+    ``xxd`` reads only the first letter of most options. After a file all words are files, and it writes to the second.
+    """
     index = 0
     while index < len(words) and words[index].startswith("-"):
         word = words[index]
@@ -121,7 +131,10 @@ DATE_OPTIONS = re.compile(
 
 
 def read_date(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """A word of its own would set the clock; a text may name a file with a time zone."""
+    """Return what is wrong with the words of ``date``, or "", and no paths.
+
+    An operand would set the clock. The text of ``-d`` may name a file with a time zone.
+    """
     index = 0
     while index < len(words):
         word = words[index]
@@ -146,7 +159,7 @@ GIT_KEY = re.compile(
 
 
 def git_setting(words: Sequence[str]) -> str:
-    """One name and no value; others may hold a secret."""
+    """Accept a single known name and no value. Other settings may hold a secret."""
     names = words[1:] if words[:1] in {("--local",), ("--global",)} else words
     return "" if len(names) == 1 and GIT_KEY.fullmatch(names[0]) else "'git config' may show a secret or set something"
 
@@ -213,7 +226,7 @@ GIT_OF_WHOLE_WORDS = {
     "git reflog show": GIT_LOG,
     "git diff-tree": f"{GIT_DIFF} -r -t --root -m -c --cc --no-commit-id --pretty? --format? -v",
 }
-"""The same of those that do not read ``-ab`` as ``-a -b``."""
+"""The same for subcommands that do not read ``-ab`` as ``-a -b``."""
 GIT_READERS = {
     **{name: Reader(row, Operands.REVISIONS) for name, row in GIT_OF_REVISIONS.items()},
     **{name: Reader(row, Operands.REVISIONS, clusters=False) for name, row in GIT_OF_WHOLE_WORDS.items()},
@@ -279,12 +292,12 @@ SAYING = (
     "npx --version", "perl -v", "pip check", "python -V", "python3 -V", "times", "ulimit", "ulimit -a", "ulimit -n",
     "ulimit -u", "whoami",
 )  # fmt: skip
-"""They need no word, and with one some do more than say something."""
+"""Commands that print something. With further words some of them do more, so none are allowed."""
 VERSIONED = (
     "awk bash bat batcat clang clang++ cmake curl docker fd fdfind g++ gawk gcc git grep java javac jq less make "
     "mypy node npm perl pip pip3 python python3 rg ruff sed sqlite3 tar uv wget"
 )
-"""Programs that print their version and end, before they look at the folder they are in."""
+"""Programs that, with ``--version``, print it and end before they read anything in the current folder."""
 
 READERS = by_name({
     # looking at files
@@ -298,7 +311,7 @@ READERS = by_name({
     "bat, batcat": Reader(
         "-pnAuP -l= -r= -H= --plain --number --show-all --language= --line-range= --style= --color= --paging= "
         "--decorations= --tabs= --wrap= --theme= --terminal-width= --highlight-line= --list-languages",
-        # ``cache`` writes, and a pager is a program
+        # ``cache`` writes, and ``--paging`` starts a program
         check=matching(r"(?!--paging(?!=never\Z)|cache\Z).*", "'bat' may do more than look"),
     ),
     "less": Reader("-EFMNRSXeginsm", check=COMMANDS_OF_PAGERS),
@@ -366,7 +379,7 @@ READERS = by_name({
     "which": Reader("-a", Operands.TEXT),
     "type": Reader("-aftpP", Operands.TEXT),
     "command -v, command -V, dpkg -l, dpkg -s, factor, getconf, groups": Reader(operands=Operands.TEXT),
-    # taking text apart
+    # processing text
     "sort": Reader(
         "-bdfghiMnRrVucsz -k= -t= --ignore-leading-blanks --dictionary-order --ignore-case --general-numeric-sort "
         "--human-numeric-sort --numeric-sort --reverse --version-sort --unique --check? --key= --field-separator= "
@@ -398,14 +411,14 @@ READERS = by_name({
         script=check_sed,
     ),
     "awk, gawk, mawk": Reader("-F= -v=", Operands.PATTERN, stops=True, script=check_awk),
-    # saying something
+    # printing
     "echo, expr, true, false": Reader(operands=Operands.WORDS),
     "printf": Reader(operands=Operands.WORDS, check=check_printf, fixed_first=True),
     "seq": Reader("-w -s= -f= -# --equal-width --separator= --format=", Operands.TEXT, check=check_counting),
     "test": Reader(
         "-abcdefghlnopqrstwxzLS", check=matching(rf"[^-].*||{TEST_OPERATORS}", "'test {}' may run something")
     ),
-    # where and when
+    # system information
     "pwd": Reader("-LP --logical --physical", Operands.NONE),
     "date": Reader(own=read_date),
     "sleep": Reader(operands=Operands.TEXT, check=matching(r"\d{1,3}(?:\.\d+)?s?|\.\d+s?")),
@@ -450,11 +463,11 @@ READERS = by_name({
     "pip freeze, pip3 freeze": Reader("-l --all --local", Operands.NONE),
     **GIT_READERS,
 })
-"""By the words they begin with."""
+"""The readers by the words they begin with."""
 
 
 def find_reader(argv: Sequence[str]) -> tuple[Reader, int] | None:
-    """The reader of the longest beginning of ``argv``, and how many words that is."""
+    """Return the reader with the longest name that ``argv`` begins with, and the number of words in that name."""
     for length in (3, 2, 1):
         reader = READERS.get(" ".join(argv[:length])) if len(argv) >= length else None
         if reader is not None:

@@ -1,4 +1,4 @@
-"""Which scripts of sed and awk only print: read token by token; what is not understood is doubted."""
+"""Decides which sed and awk scripts only print, reading them token by token. Unknown syntax counts as a doubt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_REPEATED = 10_000
 
 
 def check_repeats(words: Sequence[str]) -> str:
-    """Return whether a pattern repeats so much that a program takes all memory to read it."""
+    """Refuse patterns that repeat so often that a program runs out of memory when it compiles them."""
     for word in words:
         times = 1
         for count in REPEATED.findall(word):
@@ -24,7 +24,10 @@ def check_repeats(words: Sequence[str]) -> str:
 
 
 def _delimited(name: str, parts: int, *, regex: bool = True) -> str:
-    """``/part/`` or ``/part/part/``, whatever stands for the slash; brackets count in the first part of a regex."""
+    """Return a regex for ``/part/`` or ``/part/part/`` with any delimiter.
+
+    In a regex, bracket expressions are read as such in the first part. One that contains the delimiter doesn't match.
+    """
     end = rf"(?P={name})"
     plain = rf"(?:\\[^\n]|(?!{end})[^\\\n])*+{end}"
     bracket = rf"\[\^?+\]?+(?:\[:[a-z]++:\]|\\[^\]\\\n]|(?!{end})[^\]\[\\\n])*+\]"
@@ -47,11 +50,11 @@ SED_STEP = re.compile(
     rf"[ \t;\n]*+(?:\Z|(?P<close>\}}){SED_ENDS}"
     rf"|(?P<address>{SED_FIRST}{SED_SECOND}[ \t]*+!?+[ \t]*+)(?:{'|'.join(SED_COMMANDS)}))"
 )
-"""A command that prints, replaces, deletes, branches or quits, the end of a block, or that of the script."""
+"""A command that prints, replaces, deletes, branches or quits, or the end of a block or of the script."""
 
 
 def check_sed(script: str) -> str:
-    """Return what is wrong with a sed script: anything but printing, replacing, deleting, branching and quitting."""
+    """Return what is wrong with a sed script, or "". It may only print, replace, delete, branch and quit."""
     return "" if _only_prints(script) and not check_repeats([script]) else NO_SED
 
 
@@ -63,7 +66,7 @@ def _only_prints(script: str) -> bool:
         if found is None:
             return False
         at = found.end()
-        # Back to a label only where each round takes a line; else it may never end.
+        # A branch back to a label is allowed only if each round reads a line. Otherwise it may never end.
         if found["branch"] and not advances:
             return False
         if found["advance"] and not found["address"] and not depth:
@@ -80,7 +83,10 @@ AWK_REACHES = re.compile(
     r"system|getline|extension|ENVIRON|ARGV|ARGC|ARGIND|SYMTAB|FUNCTAB|PROCINFO|textdomain|gettext|LINT|@|\\\n|\r|\x00",
     re.IGNORECASE,
 )
-"""Whatever runs or reads something else, or names what does; in a text, too, which costs a question at worst."""
+"""Words that run or read something else, or name what does.
+
+They count inside strings too, which at worst leads to a needless question.
+"""
 
 AWK_TOKEN = re.compile(
     r"""(?P<blank>[ \t]+)
@@ -108,9 +114,9 @@ AWK_COUNTED = re.compile(
 
 
 def check_awk(program: str) -> str:
-    """Return what is wrong with an awk program.
+    """Return what is wrong with an awk program, or "".
 
-    It may not write to files, pipe, run or read anything else than its input.
+    It may not write to files, pipe, run anything, or read anything but its input.
     """
     if AWK_REACHES.search(program) or AWK_LOOPS.search(program) or check_repeats([program]):
         return NO_AWK
@@ -136,5 +142,5 @@ def check_awk(program: str) -> str:
 
 
 def _divides(before: str) -> bool:
-    """Return whether a slash after this is a division in every awk."""
+    """Return whether a slash after this token is a division in every awk."""
     return (before[:1].isalnum() or before[:1] in {"_", ".", "]"}) and before not in AWK_WORDS

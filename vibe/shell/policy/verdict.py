@@ -1,6 +1,7 @@
-"""Which shell lines run without asking, which never: decided for every command a line holds, wherever it stands.
+"""Decides which shell lines run without asking and which never run, looking at every command in the line.
 
-And which of those that would be asked about may run where nothing can be written, reached or read that is secret.
+It also decides which of the lines that would need approval may run in a read-only sandbox instead, where they can't
+write, reach the network or read secrets.
 """
 
 from __future__ import annotations
@@ -38,20 +39,27 @@ DEFAULT_DENIED = (
 DEFAULT_DENIED_STANDALONE = (
     "bash", "dash", "fish", "ipython", "irb", "ksh", "less", "more", "node", "python", "python3", "sh", "ssh", "zsh",
 )  # fmt: skip
-"""An allow list entry that names one of these alone would allow anything; with a further word it counts."""
+"""Programs denied when they would wait for someone to type.
+
+An allow list entry that names one of these alone would allow anything. With a further word it counts.
+"""
 
 OPTION = re.compile("-")
 EXTENDED_GIT = re.compile(r"-[cCp]|--(?:git-dir|work-tree|exec-path|config-env|namespace|paginate|super-prefix).*")
 
 MAX_WORDS = 16
-"""The longest entry of an allow list, in words."""
+"""Maximum length of an allow list entry, in words."""
 
 
 class BashVerdict(Struct, frozen=True, kw_only=True):
-    """The policy's answer for a line; ``permission`` None leaves it to the configured level.
+    """The policy's decision about a line.
 
-    ``read_only``: it may run unasked where it can only read. ``only_reads``: it does nothing else anywhere.
-    ``each_time``: why a person must say yes to it each time.
+    Attributes:
+        permission: The decision, or None to apply the configured level.
+        reason: Why, in words for the user.
+        read_only: The line may run without asking in a sandbox that only allows reading.
+        only_reads: The line does nothing but read, wherever it runs.
+        each_time: Why a person must approve the line every time, or blank.
     """
 
     permission: ToolPermission | None
@@ -62,7 +70,10 @@ class BashVerdict(Struct, frozen=True, kw_only=True):
 
 
 class ConfinedReading(StrEnum):
-    """Which lines that would be asked about run in a read-only sandbox instead: of programs that read, all, or none."""
+    """Which lines that would need approval run in a read-only sandbox instead.
+
+    READERS: lines of programs that only read. ALL: lines of any program. OFF: none.
+    """
 
     READERS = "readers"
     ALL = "all"
@@ -79,17 +90,17 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
     confined: ConfinedReading = ConfinedReading.OFF,
     start: Place = (),
 ) -> BashVerdict:
-    """NEVER if any command is denied, ALWAYS if every command is allowed and nothing else happens, else None.
+    """Judge a line: NEVER if any command is denied, ALWAYS if all are allowed and nothing else happens, else None.
 
-    Entries are argv prefixes (``git log``), compared word by word after quotes are removed; what a built-in entry may
-    be given is written in ``read_only_commands``. ``standalone`` programs are denied only where they would wait for
-    someone to type. With ``workspace`` the paths in the line are resolved in it; without, only their letters are
-    judged. ``start`` is the folder in which the line begins.
+    List entries are argv prefixes (``git log``), compared word by word after quotes are removed. The options that a
+    built-in entry may be given are listed in ``read_only_commands``. ``standalone`` programs are denied only where they
+    would wait for someone to type. With a ``workspace`` the paths in the line are resolved in it; without one only
+    their text is judged. ``start`` is the folder in which the line begins.
     """
     found = inspect(line, _prefixes(tuple(denylist)), frozenset(standalone))
     if found.denied:
         return BashVerdict(permission=ToolPermission.NEVER, reason=found.denied)
-    parsed = parse_line(line, start) if start else parse_line(line)  # the same as elsewhere, so that it is parsed once
+    parsed = parse_line(line, start) if start else parse_line(line)  # the same call as elsewhere hits the cache
     if found.each_time:
         return BashVerdict(permission=None, reason=found.each_time, each_time=found.each_time)
     try:
@@ -110,10 +121,12 @@ def _doubted(
     confined: ConfinedReading,
     start: Place,
 ) -> BashVerdict | None:
-    """Return the verdict where there is a reason to ask: of all reasons the gravest counts, not the first.
+    """Return the verdict of a line with a reason to ask, or None if there is none.
+
+    The gravest of all reasons is given, even if it isn't the first.
 
     Raises:
-        TooComplexError: there is too much to look at.
+        TooComplexError: Checking the line would take too long.
     """
     patience = Patience()
     doubts = _doubts(line, allowed, workspace, patience)
@@ -135,7 +148,7 @@ def _prefixes(entries: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
 
 
 def _matching(argv: tuple[str, ...], entries: frozenset[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The entries a command begins with."""
+    """Return the entries that the command begins with."""
     return [argv[:length] for length in range(1, min(len(argv), MAX_WORDS) + 1) if argv[:length] in entries]
 
 
@@ -145,7 +158,7 @@ Places: TypeAlias = "frozenset[Place]"
 def _doubts(
     line: ShellLine, allowed: frozenset[tuple[str, ...]], workspace: Roots | None, patience: Patience
 ) -> Iterator[Doubt]:
-    """Yield every reason to ask about a line, the plainest first."""
+    """Yield every reason to ask about a line, the simplest first."""
     if line.surprises:
         yield Doubt(line.surprises[0])
     if not line.commands:
@@ -180,7 +193,7 @@ def _only_reads(command: ShellCommand) -> bool:
 
 
 def _git_doubts(places: Iterable[Place], workspace: Roots) -> Iterator[Doubt]:
-    """Yield why git may run something that the repository chose."""
+    """Yield the reasons why git may run a program that the repository chose."""
     folders = dict.fromkeys(_folder(place, workspace) for place in dict.fromkeys(places))
     for folder in folders:
         doubt = "it runs git in a folder known only at run time" if folder is None else repository_doubt(folder)
@@ -189,7 +202,7 @@ def _git_doubts(places: Iterable[Place], workspace: Roots) -> Iterator[Doubt]:
 
 
 def _path_doubts(named: Iterable[tuple[NamedPath, Places]], workspace: Roots, patience: Patience) -> Iterator[Doubt]:
-    """Yield why what the line names may lead out."""
+    """Yield the reasons why paths in the line may lead out of the workspace or to secrets."""
     folders: dict[Place, Path | None] = {}
     for path, places in named:
         for place in places - folders.keys():
@@ -203,7 +216,10 @@ def _path_doubts(named: Iterable[tuple[NamedPath, Places]], workspace: Roots, pa
 
 
 def _folder(place: Place, workspace: Roots) -> Path | None:
-    """The folder that the steps of a place lead to; None unless each is there, inside, and no link."""
+    """Return the folder that the steps of a place lead to.
+
+    None unless each step is a folder that exists, is inside the workspace and is no link.
+    """
     root = Path(os.path.realpath(workspace.root))
     folder = root
     for step in place:
@@ -213,7 +229,7 @@ def _folder(place: Place, workspace: Roots) -> Path | None:
         if os.path.realpath(folder) != str(folder) or not workspace.contains(folder):
             return None
         if not folder.is_dir() or not os.access(folder, os.X_OK):
-            return None  # the line would go on where it was
+            return None  # ``cd`` would fail, and the line would go on in the folder it was in
     return folder
 
 
@@ -234,7 +250,7 @@ def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged
 
 
 def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged:
-    """A command that is no reader, by the allow list."""
+    """Judge a command that isn't a known reader by the allow list."""
     argv = command.argv
     program = argv[0]
     if runs_others(argv):
@@ -261,7 +277,7 @@ def _judge_cd(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Jud
 
 
 def reads_only_its_input(command: ShellCommand) -> bool:
-    """Return whether it reads nothing but what is piped into it."""
+    """Return whether a command reads nothing but what is piped into it."""
     if not command.fed:
         return False
     judged = _judge(bare(command), _prefixes(DEFAULT_ALLOWED))
@@ -269,35 +285,36 @@ def reads_only_its_input(command: ShellCommand) -> bool:
 
 
 RUNNING_GIT = frozenset({"cloc", "git", "go", "uv"})
-"""Programs that are git, or start it."""
+"""Git itself and programs that start it."""
 READ_WHEN_CONFINED = frozenset({
-    # of the shell
+    # builtins of the shell
     ":", "[", "break", "cd", "continue", "exit", "read", "return", "set", "shift", "wait",
-    # only run a reader differently
+    # wrappers that only change how a reader runs
     "command", "env", "nice", "nohup", "stdbuf", "time", "timeout", "xargs",
-    # their everyday use is reading, though they can write or run others when nothing stops them
+    # programs mostly used for reading, though they can write or run others when nothing stops them
     "bc", "bzcat", "cal", "cloc", "iconv", "ldd", "nm", "objdump", "pr", "readelf", "scc", "sdiff", "size", "tokei",
     "xmllint", "xzcat", "yq", "zgrep", "zipinfo", "zstdcat", "git check-mailmap", "git diff-files", "git diff-index",
     "git fsck", "git range-diff", "git submodule", "git var", "git verify-commit", "git verify-tag",
-    # looks of build tools, which may take a program from the workspace, or write what they found out
+    # queries of build tools, which may run a program from the workspace or write what they found out
     "cargo --list", "cargo --version", "cargo -V", "cargo metadata", "cargo tree", "go doc", "go env", "go help",
     "go list", "go mod graph", "go version", "gofmt -d", "gofmt -l", "make --dry-run", "make -n", "make -p",
     "ruff check", "rustc --version", "rustc -V", "rustc -vV", "rustfmt --version", "rustup show", "rustup --version",
     "uv pip freeze", "uv pip list", "uv pip show", "uv pip tree", "uv python list", "uv tree",
 })  # fmt: skip
-"""Beginnings of commands that read where nothing can be written, besides those of ``READERS``."""
+"""Beginnings of commands, besides those of ``READERS``, that only read when run where nothing can be written."""
 
 
 def may_read_confined(
     line: ShellLine, workspace: Roots, start: Place, patience: Patience, *, any_program: bool
 ) -> bool:
-    """Return whether a line that would be asked about may run in a read-only sandbox instead.
+    """Return whether a line that would need approval may run in a read-only sandbox instead.
 
-    It does where all its programs are known to read, though not all their words are understood; with ``any_program``
-    whatever they are. What names a secret or a place outside is asked about all the same: it would not be there.
+    It may if all its programs are known to read, even if not all their words are understood. With ``any_program`` it
+    may whatever they are. A line that names a secret or a path outside still needs approval, because the sandbox
+    would not show it.
 
     Raises:
-        TooComplexError: there is too much to look at.
+        TooComplexError: Checking the line would take too long.
     """
     if line.opaque or line.barred or not line.commands:
         return False
@@ -312,7 +329,10 @@ def may_read_confined(
 
 
 def places_of_git(line: ShellLine) -> Iterator[Place]:
-    """Yield where the line runs git, or what starts it, and where its words may make another program do so."""
+    """Yield the places where the line runs git or a program that starts it.
+
+    Places where the words of another program may make it run git are included.
+    """
     for command in map(bare, line.commands):
         words = tuple(word.text for word in command.words)
         start = next((at for at in positions(words) if name_of(words[at]) in RUNNING_GIT), None)
@@ -342,7 +362,7 @@ def _is_reader(words: Words) -> bool:
 
 
 def _leads_away(word: Word, folder: Path, workspace: Roots, patience: Patience) -> bool:
-    """Return whether a word names a secret, or something that is there and outside the workspace."""
+    """Return whether a word names a secret, or something that exists outside the workspace."""
     if word.text is None:
         return False
     for part in path_parts(word.text):
@@ -360,7 +380,7 @@ def _leads_away(word: Word, folder: Path, workspace: Roots, patience: Patience) 
 
 
 SAYING = frozenset({"basename", "dirname", "echo", "true", "false", ":", "expr"})
-"""They do no more than print what they are given, whatever that is."""
+"""Programs that only print what they are given, whatever it is."""
 
 
 SHELL_WORDS: Mapping[str, re.Pattern[str]] = MappingProxyType({
@@ -370,11 +390,11 @@ SHELL_WORDS: Mapping[str, re.Pattern[str]] = MappingProxyType({
     "set": re.compile(r"(?:[-+](?:[eu]++|[eu]*o[\0 ]pipefail)(?:[\0 ]|\Z))+"),
     "sleep": re.compile(r"\d{0,2}(?:\.\d+)?s?"),
 })
-"""By name, and the words after it, with which it does nothing else."""
+"""Builtins that control the flow, by name, each with the words (joined by NUL) with which it does nothing else."""
 
 
 def is_shell_word(command: ShellCommand) -> bool:
-    """Return whether a command only controls the flow of the line it stands in."""
+    """Return whether a command only controls the flow of its line."""
     argv = command.argv
     if len(argv) != len(command.words) or any(word.pattern for word in command.words):
         return False
@@ -385,9 +405,10 @@ FOLDER_BELOW = re.compile(r"(?!(?:.*/)?\.\.(?:/|$))[\w.][\w./-]*")
 
 
 def bare(command: ShellCommand) -> ShellCommand:
-    """The command that ``time`` measures, git without options about paging, and in the folder of ``-C``.
+    """Strip what doesn't change the judgement of a command.
 
-    Any other as it is.
+    Return the command that ``time`` measures, and git without its paging options and with ``-C`` applied to its places.
+    Any other command is returned as it is.
     """
     words = command.words
     while len(words) > 1 and words[0].text == "time" and not words[0].pattern and _is_measured(words[1].text):
@@ -405,15 +426,18 @@ def bare(command: ShellCommand) -> ShellCommand:
 
 
 def _is_measured(name: str | None) -> bool:
-    """Return whether ``time`` stands before a program.
+    """Return whether the word after ``time`` is a program.
 
-    What would change how the line goes on is followed only without it.
+    Builtins that change how the line goes on are followed only without ``time``.
     """
     return name is not None and not name.startswith("-") and name != "cd" and name not in SHELL_WORDS
 
 
 def with_stand_ins(command: ShellCommand) -> ShellCommand:
-    """The command with a plain word for each that only running tells, where any word would do; else as it is."""
+    """Replace the words known only at run time by plain ones, if any word would be as harmless.
+
+    Otherwise return the command as it is.
+    """
     if all(word.text is not None for word in command.words) or not command.argv:
         return command
     if not all(word.harmless for word in command.words if word.text is None):

@@ -1,4 +1,4 @@
-"""Words and commands of a shell line, the values they may have, and what is known of them before it runs."""
+"""Models the words and commands of a shell line, and the values they may have, before the line runs."""
 
 from __future__ import annotations
 
@@ -26,43 +26,46 @@ PATTERN = re.compile(r"(?<!\\)(?:\\\\)*+[*?\[]|^~|[=:]~")
 SEVERAL = re.compile(r",|\.\.")
 QUOTED = re.compile(r"\\(.)", re.DOTALL)
 SPLITS = re.compile(r"[\s*?\[\\]|^$")
-"""Text that the shell splits, or takes for a pattern, where a variable stands without quotes."""
+"""Text that the shell splits or expands as a pattern when an unquoted variable holds it."""
 LOCAL_NAME = re.compile(r"(?!.*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]{0,30}|_")
-"""Variables that a line may set: none that a program or the shell heeds."""
+"""Names of variables that a line may set, because no program and no shell heeds them."""
 SHOWN_VARIABLES = frozenset({
     "BASH_VERSION", "EUID", "HOME", "HOSTNAME", "LANG", "LINENO", "LOGNAME", "OLDPWD", "PATH", "PPID", "PWD", "RANDOM",
     "SECONDS", "SHELL", "TERM", "UID", "USER", "VIRTUAL_ENV",
 })  # fmt: skip
-"""Variables of the environment that are no secret."""
+"""Variables of the environment whose values are no secret."""
 NUMBERS = frozenset({"?", "#", "$", "!"})
 MAX_CHARACTER = 0x10FFFF
 RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({\n]|\b(?:exec|eval|command|env|then|do|sudo))[^\S\n]*+\"?\$\{?[@*0-9]")
-"""A script that runs what comes after it."""
+"""A script that runs its own arguments."""
 MAX_READINGS = 32
-"""The most readings of one command, by the values its variables may have, that are looked at."""
+"""Maximum number of readings of one command, one for each combination of the values of its variables."""
 MAX_TEXT = 32_768
-"""The longest value that is followed, in characters."""
+"""Maximum length of a value that is tracked, in characters."""
 JUDGING_SECONDS = 1.0
-"""The processor's time that one part of a judgement may take."""
+"""Maximum CPU time for one part of a judgement, in seconds."""
 TOO_COMPLEX = "it is too complex to check"
 
 
 class TooComplexError(Exception):
-    """Judging a line would take too much work: what it does can't be told."""
+    """Judging a line would take too much work, so what it does stays unknown."""
 
     def __init__(self) -> None:
         super().__init__(TOO_COMPLEX)
 
 
 class Patience:
-    """Ends what takes the processor too long. Waiting for a busy machine does not count."""
+    """Limits the CPU time of a judgement. Time spent waiting on a busy machine does not count."""
 
     def __init__(self) -> None:
         self._until = 0.0
         self._asked = 0
 
     def is_over(self) -> bool:
-        """Return whether the time is up; most times without a look at the clock, which costs more than a step."""
+        """Return whether the time is up.
+
+        Only every 16th call reads the clock, because reading it costs more than a step of the work.
+        """
         self._asked += 1
         if self._asked % 16:
             return False
@@ -71,18 +74,22 @@ class Patience:
         return now > self._until
 
     def check(self) -> None:
-        """Go on, or raise TooComplexError once the time is up."""
+        """Raise TooComplexError if the time is up."""
         if self.is_over():
             raise TooComplexError
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A word: its text after quotes are removed, None if only running tells. ``pattern``: the shell may expand it.
+    """A word of a command.
 
-    Of what only running tells: ``harmless`` is one word, whatever it holds, and no secret of the environment;
-    ``plain`` is so without quotes, too; ``number`` is a number. ``guess`` is what it may well be,
-    and only ever a reason to deny.
+    Attributes:
+        text: The word without its quotes, or None if it is known only at run time.
+        pattern: The shell may expand it.
+        harmless: An unknown text that is a single word, whatever it holds, and no secret of the environment.
+        plain: An unknown text that is harmless even without quotes.
+        number: An unknown text that is a number.
+        guess: What an unknown text probably is. It is only ever a reason to deny.
     """
 
     text: str | None
@@ -94,12 +101,12 @@ class Word:
 
     @property
     def likely(self) -> str:
-        """Its text, or what it may well be."""
+        """The text of the word, or the guess if that is unknown."""
         return self.guess if self.text is None else self.text
 
 
 def known(words: Iterable[str | None]) -> tuple[str, ...]:
-    """The words up to the first that is not known."""
+    """Return the words before the first unknown one."""
     found: list[str] = []
     for word in words:
         if word is None:
@@ -115,15 +122,18 @@ A_SHELL = Word(text=None, harmless=True, plain=True, guess="sh")
 SOME_NUMBER = Word(text=None, harmless=True, plain=True, number=True)
 
 Values: TypeAlias = "tuple[Word, ...]"
-"""The readings of a word or a variable: it is one of these."""
+"""The possible values of a word or a variable."""
 Place: TypeAlias = "tuple[str, ...]"
-"""The folder a command runs in: the folders changed to, one after the other."""
+"""The folder a command runs in, as the folders that the line changed to, in order."""
 UNKNOWN_STEP = "\0"
 HERE: frozenset[Place] = frozenset({()})
 
 
 class ShellCommand(Struct, frozen=True, kw_only=True):
-    """A simple command. ``fed``: something is piped or redirected into it. ``places``: where it may run."""
+    """A simple command.
+
+    ``fed`` says that something is piped or redirected into it. ``places`` are the folders it may run in.
+    """
 
     words: tuple[Word, ...]
     fed: bool = False
@@ -131,27 +141,33 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The words up to the first that is not known."""
+        """The words before the first unknown one."""
         return known(word.text for word in self.words)
 
     @property
     def step(self) -> str:
-        """The step that ``cd`` takes from a place, or the one that stands for a place known only at run time."""
+        """The folder that ``cd`` changes to, or ``UNKNOWN_STEP`` if that is known only at run time."""
         argv = self.argv
         plain = argv[0] == "cd" and len(argv) == len(self.words) == 2 and not self.words[1].pattern
         return argv[1] if plain and not argv[1].startswith("-") else UNKNOWN_STEP
 
 
 class ShellLine(Struct):
-    """All commands of a line, and in words why it may do more than they say.
+    """The commands of a line, and the reasons why it may do more than they say.
 
-    ``inputs`` are files it reads by ``<``; ``fed_texts`` what here-documents and here-strings hold, which a shell would
-    run. ``opaque`` says why not all of it was read, or nothing. ``barred``: not even where nothing can be written does
-    it only read, or what it would run can't be told. ``plain``: it has no variables, substitutions, loops or
-    conditions.
-
-    Of what it may run by a detour: ``nested`` is text of substitutions that another word or a variable carries,
-    ``assigned`` what variables are set to, ``passing`` those of its ``functions`` that run their words.
+    Attributes:
+        commands: All commands, including those inside other constructs.
+        surprises: Why the line may do more than its commands say, in words for the user.
+        inputs: Files that the line reads with ``<``.
+        fed_texts: Contents of here-documents and here-strings, which a shell would run.
+        opaque: Why the line was not read fully, or blank.
+        barred: The line may not run in a read-only sandbox unasked: even there it might do more than read, or what it
+            would run is unknown.
+        plain: The line has no variables, substitutions, loops or conditions.
+        nested: Texts of substitutions that a word or a variable carries.
+        assigned: Names of variables with the values they are set to.
+        passing: Those of ``functions`` that run their arguments.
+        functions: Names of the functions that the line defines.
     """
 
     commands: list[ShellCommand] = field(default_factory=list[ShellCommand])
@@ -168,17 +184,23 @@ class ShellLine(Struct):
 
 
 class KnownState(Struct, frozen=True, kw_only=True):
-    """Knowledge at one point of a line: the variables that the line has set, and the places."""
+    """The knowledge at one point of a line: the variables it has set, and the folders it may be in.
+
+    No places means that the line does not get to this point.
+    """
 
     scope: Mapping[str, Values] = field(default_factory=dict[str, Values])
     places: frozenset[Place] = HERE
 
     def with_value(self, name: str, values: Values) -> KnownState:
-        """The state after a variable was set."""
+        """Return the state after a variable is set."""
         return KnownState(scope={**self.scope, name: values}, places=self.places)
 
     def without(self, changed: Mapping[str, bool]) -> KnownState:
-        """The state where some variables were set to what is not known; True: to a number."""
+        """Return the state after variables are set to unknown values.
+
+        ``changed`` maps each name to whether its new value is certain to be a number.
+        """
         scope = dict(self.scope)
         for name in changed.keys() & scope.keys():
             number = changed[name] and all(map(is_number, scope[name]))
@@ -187,7 +209,7 @@ class KnownState(Struct, frozen=True, kw_only=True):
 
 
 def merged(states: Sequence[KnownState]) -> KnownState:
-    """Return what is known after one of several ways; a way without a place was never gone."""
+    """Return what is known after one of several branches. Branches without places end the line, so they don't count."""
     gone = [state for state in states if state.places] or list(states)
     common = [name for name in gone[0].scope if all(name in state.scope for state in gone)]
     scope: dict[str, Values] = {}
@@ -198,17 +220,17 @@ def merged(states: Sequence[KnownState]) -> KnownState:
 
 
 def is_number(word: Word) -> bool:
-    """Return whether a word is a number, known or not."""
+    """Return whether a word is certain to be a number, even if its value is unknown."""
     return word.number or (word.text is not None and re.fullmatch(r"-?\d+", word.text) is not None)
 
 
 def text_of(node: Node) -> str:
-    """The source of a node."""
+    """Return the source text of a node."""
     return (node.text or b"").decode(errors="replace")
 
 
 def literal(node: Node) -> Word | None:
-    """A word without expansions; None if it has some."""
+    """Return the word of a node without expansions, or None if it has some."""
     text = text_of(node)
     if node.type in {"word", "number", "extglob_pattern", "regex"}:
         return Word(text=_unescaped(text), pattern=is_pattern(text))
@@ -223,7 +245,7 @@ def literal(node: Node) -> Word | None:
 
 
 def unquoted(body: str) -> str:
-    """Return what stands between double quotes, as the shell takes it."""
+    """Return the text between double quotes as the shell reads it."""
     return re.sub(r'\\([\\"$`])', r"\1", body.replace("\\\n", ""))
 
 
@@ -236,7 +258,7 @@ ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "", "e": "", "E": "", "c": ""}
 
 
 def decoded(text: str) -> str:
-    r"""Return what escapes such as ``\x76`` stand for, in ``$'...'`` and for ``printf``; good enough for a guess."""
+    r"""Resolve escapes such as ``\x76``, as in ``$'...'`` and for ``printf``, precisely enough for a guess."""
 
     def one(found: re.Match[str]) -> str:
         *hexadecimal, octal, letter = found.groups()
@@ -249,7 +271,7 @@ def decoded(text: str) -> str:
 
 
 def substitutions(text: str) -> Iterator[str]:
-    """Yield what stands in ``$(...)`` and between backticks, whatever is around it, each with what is within it."""
+    """Yield the contents of ``$(...)`` and of backticks, whatever is around them, each including nested ones."""
     start, depth = -1, 0
     for found in re.finditer(r"\$?\(|\)", text) if "$(" in text else ():
         if start < 0:
@@ -264,7 +286,7 @@ def substitutions(text: str) -> Iterator[str]:
 
 
 def is_pattern(text: str) -> bool:
-    """Return whether the shell may put other words in the place of a text that stands without quotes."""
+    """Return whether the shell may replace an unquoted text by other words."""
     if not SPECIAL.search(text):
         return False
     if PATTERN.search(text):
@@ -277,7 +299,7 @@ def is_pattern(text: str) -> bool:
 
 
 def joined(parts: Sequence[Values], bare: str = "") -> Values:
-    """Parts of a word as one, in every way they may be read. ``bare``: its source, all that is quoted left out."""
+    """Return the possible values of a word from those of its parts. ``bare`` is its source without the quoted parts."""
     if sum(max((len(word.text or word.guess) for word in part), default=0) for part in parts) > MAX_TEXT:
         return (UNKNOWN,)
     readings: list[Word] = []
@@ -296,10 +318,10 @@ def joined(parts: Sequence[Values], bare: str = "") -> Values:
 
 
 def value_of(name: str, state: KnownState, *, quoted: bool) -> Values:
-    """Return what ``$name`` stands for."""
+    """Return the possible values of ``$name``."""
     if name in NUMBERS:
         return (SOME_NUMBER,)
-    if name in state.scope and name != "_":  # which the shell sets itself
+    if name in state.scope and name != "_":  # the shell sets ``$_`` itself
         return tuple(dict.fromkeys(_expanded(word, quoted=quoted) for word in state.scope[name]))
     if name in {"SHELL", "BASH"}:
         return (A_SHELL,)
@@ -328,16 +350,17 @@ PLAIN_OUTPUT = frozenset({
     "git rev-parse HEAD", "git rev-parse --short HEAD", "git rev-parse --abbrev-ref HEAD", "git branch --show-current",
     "whoami", "nproc", "id -u", "id -un", "id -g", "uname", "uname -s", "uname -m", "uname -r",
 })  # fmt: skip
-"""Each prints one word that stands for itself."""
+"""Commands that print a single word which the shell won't split or expand."""
 MAX_WORK = 1_000_000
-"""Nodes visited and characters of known values, together."""
+"""Maximum work for one line: the sum of the nodes visited and the characters of known values."""
 MAX_BRACED = 10_000
-"""The most words that the ranges in braces of a line may make, multiplied."""
+"""Maximum product of the lengths of all ranges in braces, such as ``{1..100}``, of a line."""
 MAX_VARIABLES = 200
+"""Maximum number of variables a line may set."""
 
 
 class Expansions(ABC):
-    """Reads words; what is found in substitutions is noted as whoever walks the line does it."""
+    """Works out the values of words. The subclass that walks the line notes the commands in substitutions."""
 
     def __init__(self) -> None:
         self.line = ShellLine()
@@ -348,20 +371,20 @@ class Expansions(ABC):
 
     @property
     def reads_environment(self) -> bool:
-        """True if it names variables that it does not set and that are not public."""
+        """True if the line names variables that it does not set and whose values may be secret."""
         return bool(self.named_variables - self.set_variables - SHOWN_VARIABLES)
 
     def surprise(self, why: str, *, barred: bool = False) -> None:
-        """Note why the line may do more than its words say; ``barred``: in a read-only sandbox, too."""
+        """Note why the line may do more than its words say. ``barred`` says it may in a read-only sandbox as well."""
         if why not in self.line.surprises:
             self.line.surprises.append(why)
         self.line.barred = self.line.barred or barred
 
     def spend(self, work: int) -> None:
-        """Take some of the work that a line may make.
+        """Count ``work`` against the limit of the line.
 
         Raises:
-            TooComplexError: it has made too much.
+            TooComplexError: The line exceeds ``MAX_WORK`` or ``MAX_VARIABLES``.
         """
         self._work -= work
         if self._work < 0 or len(self.set_variables) > MAX_VARIABLES:
@@ -369,10 +392,10 @@ class Expansions(ABC):
 
     @abstractmethod
     def in_order(self, nodes: Iterable[Node], state: KnownState, *, fed: bool) -> KnownState:
-        """Take nodes one after the other; the state after them."""
+        """Walk nodes in order and return the state after them."""
 
     def hold(self, node: Node, names: Sequence[str], values: Values) -> None:
-        """Keep what a variable holds, be it no more than a guess, for whoever looks for what may be run."""
+        """Note the values a variable is set to, even if they are only guesses, because they may be run later."""
         known = [word.likely for word in values]
         array = next((child for child in node.children if child.type == "array"), None)
         elements = [literal(part) for part in array.named_children] if array is not None else []
@@ -382,7 +405,7 @@ class Expansions(ABC):
             self.line.nested += substitutions(text)
 
     def note_steering(self, node: Node) -> None:
-        """Keep which functions run their words, and what a declaration carries."""
+        """Note which functions run their arguments, and the substitutions in a declaration."""
         text = text_of(node)
         if node.type == "function_definition":
             self.line.functions.update(text_of(child) for child in node.children if child.type == "word")
@@ -392,7 +415,7 @@ class Expansions(ABC):
             self.line.nested += substitutions(text)
 
     def values(self, node: Node, state: KnownState, *, quoted: bool = False) -> Values:
-        """Return what a word may be."""
+        """Return the possible values of a word."""
         found = literal(node)
         if found is not None:
             return (found,)
@@ -414,7 +437,10 @@ class Expansions(ABC):
         return self._substitution(node, state, quoted=quoted)
 
     def _in_quotes(self, node: Node, state: KnownState) -> Iterator[Values]:
-        """The parts of a text in double quotes; the parser takes the blanks before an expansion for its own."""
+        """Yield the parts of a text in double quotes.
+
+        The parser makes the blanks before an expansion part of the expansion, so they are restored here.
+        """
         source = node.text or b""
         end = node.start_byte
         for child in node.children:
@@ -487,7 +513,7 @@ class Expansions(ABC):
 
     @staticmethod
     def _printed(commands: Sequence[ShellCommand]) -> str:
-        """Return what a substitution probably stands for, if it only prints or looks up its words."""
+        """Return the probable output of a substitution that only prints or looks up its words, else ""."""
         if len(commands) != 1 or commands[0].argv[:1] not in REPEATING:
             return ""
         words = (word.likely for word in commands[0].words[1:])

@@ -1,7 +1,7 @@
-"""The programs that run what they are given: at which words a command may start, and which are shell text.
+"""Knows the programs that run other commands, and the words at which those commands may start.
 
-A position counts if the program could run what stands there. Of an option whose value is not known, both readings
-count.
+A position counts if the program could run the word there. If it is unknown whether an option takes a value, both
+readings count.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ SHELLS = frozenset({
 })  # fmt: skip
 
 Words: TypeAlias = "Sequence[str | None]"
-"""None is a word that only running tells."""
+"""The words of a command. None is a word known only at run time."""
 
 
 @dataclass(frozen=True)
 class Runner(OptionRow):
     """A program that runs the command among its words.
 
-    ``before`` words of its own come first, ``perhaps`` more may. ``after`` are the words one of which must come before
-    any command: subcommands, or options such as ``-exec``. ``anywhere``: its options are too many to be told apart from
-    a command. ``assigns``: ``NAME=VALUE`` may come first, too.
+    Attributes:
+        before: Number of the program's own operands before the command.
+        perhaps: Number of further operands that may come before the command.
+        after: Words, such as subcommands or ``-exec``, one of which must come before the command.
+        anywhere: The command may start at any word, because the program has too many options to list.
+        assigns: ``NAME=VALUE`` may come before the command.
     """
 
     before: int = 0
@@ -48,7 +51,7 @@ WITHOUT_OPTIONS = (
     "torify", "torsocks", "toybox", "tsp", "uclampset", "unbuffer", "uvx", "wine", "winpty", "wsl", "xterm",
     "xvfb-run",
 )  # fmt: skip
-"""What they run begins with the first word that is no option."""
+"""Programs whose command begins with the first word that is not an option."""
 AFTER_ONE_WORD = (
     "abduco", "dtach", "envdir", "gosu", "mosh", "rsh", "runcon", "s6-envdir", "s6-setuidgid", "setuidgid",
     "ssh", "su-exec",
@@ -66,12 +69,12 @@ SETARCH = "-BFILRSTXZ3v --4gb --addr-compat-layout --addr-no-randomize --verbose
 RUNNERS = by_name({
     ", ".join(WITHOUT_OPTIONS): Runner(),
     ", ".join(AFTER_ONE_WORD): Runner(before=1),
-    # words of the shell
+    # keywords and builtins of the shell
     "command": Runner("-p"),
     "coproc": Runner(perhaps=1),
     "exec": Runner("-a= -cl"),
     "time": Runner("-f= -o= -apqvV --format= --output= --append --portability --quiet --verbose"),
-    # how and as whom it runs
+    # programs that change how, where or as whom a command runs
     "chrt": Runner(
         "-T= -P= -D= -abdefiomprRv --sched-runtime= --sched-period= --sched-deadline= --all-tasks --batch --deadline "
         "--fifo --idle --other --rr --reset-on-fork --max --pid --verbose",
@@ -127,7 +130,7 @@ RUNNERS = by_name({
     "i386, linux32, linux64, uname26, x86_64": Runner(SETARCH),
     "capsh, machinectl, start-stop-daemon, daemonize, daemon": ANYWHERE,
     "bwrap, firejail, minijail0, nsjail, proot, systemd-nspawn": ANYWHERE,
-    # with what around it
+    # programs that repeat, record or time a command, or run it for each of their inputs
     "find": Runner(after="-exec -execdir -ok -okdir"),
     "fd, fdfind": Runner(after="-x -X --exec --exec-batch"),
     "parallel": Runner(
@@ -153,7 +156,7 @@ RUNNERS = by_name({
     "entr": Runner("-acdnprsz"),
     "faketime": Runner("-fm --exclude-monotonic", 1),
     "fakeroot": Runner("-l= -s= -i= -b= -uhv --lib= --faked= --unknown-is-real"),
-    # tools that run within an environment of a project
+    # tools that run a command in an environment, such as a project's or a container
     "conda, hatch, mamba, pdm, pipenv, pixi, poetry, rye, uv": Runner(after="run"),
     "asdf, bundle, mise, npm, pnpm, yarn": Runner(after="exec x dlx"),
     "direnv, aws-vault": Runner(before=1, after="exec"),
@@ -171,7 +174,7 @@ RUNNERS = by_name({
     "cmake": Runner(perhaps=1, assigns=True, after="env time"),
     "cargo": Runner(after="watch"),
 })  # fmt: skip
-"""By name. What only looks something up (``command -v``) is left out by ``positions``."""
+"""The runners by name. ``within`` leaves out uses that only look something up, such as ``command -v``."""
 
 OTHER_RUNNERS = frozenset({
     ".", "alias", "bind", "complete", "enable", "eval", "fc", "hash", "let", "mapfile", "read", "readarray", "set",
@@ -180,34 +183,34 @@ OTHER_RUNNERS = frozenset({
 """Builtins that run their words, or change what later words mean."""
 
 MAX_POSITIONS = 40
-"""The most positions in one command; no honest line nests that many wrappers."""
+"""Maximum number of positions in one command. No honest line nests that many wrappers."""
 
 RESERVED = frozenset({"{", "(", "!", "if", "then", "elif", "else", "while", "until", "do", "time"})
-"""Words that commands may follow where a line is no shell the parser knows."""
+"""Words that a command may follow in a line that the parser can't read as shell."""
 
 GIT_VALUED = options_in("-C= -c= --git-dir= --work-tree= --namespace= --exec-path? --config-env= --super-prefix= "
                         "--attr-source= --list-cmds=")  # fmt: skip
 
 
 def name_of(word: str | None) -> str:
-    """The name of a program without its folder."""
+    """Return the name of a program without its folder."""
     return (word or "").rsplit("/", 1)[-1]
 
 
 def unversioned(program: str) -> str:
-    """``python3.11`` as ``python``."""
+    """Return the name of a program without its version: ``python`` for ``python3.11``."""
     return program.rstrip("0123456789.")
 
 
 def runner_of(program: str) -> Runner | None:
-    """Return how a program takes the command it runs; a loader of programs by any of its names."""
+    """Return how a program takes the command it runs, or None. The dynamic loader is known by any of its names."""
     return LOADER if re.fullmatch(r"ld(?:-[\w.-]+)?\.so[\d.]*", program) else RUNNERS.get(program)
 
 
 def positions(words: Words) -> list[int]:
-    """Return at which words of a command one may start, the first included: 0, 1, 2 for ``sudo env vim``.
+    """Return the indexes of the words at which a command may start: 0, 1, 2 for ``sudo env vim``.
 
-    More than ``MAX_POSITIONS`` are not counted.
+    The search stops once there are more than ``MAX_POSITIONS``.
     """
     seen: set[tuple[str, int, int]] = set()
     found: dict[int, None] = {}
@@ -226,9 +229,9 @@ def positions(words: Words) -> list[int]:
 
 
 def within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, int]]) -> Iterator[int]:
-    """Yield at which words a command of the runner at ``start`` may start.
+    """Yield the indexes of the words at which the command of the runner at ``start`` may start.
 
-    ``seen`` saves work that another reading has done already.
+    ``seen`` holds what other readings have covered already, so that no work is done twice.
     """
     name = name_of(words[start])
     if name == "command" and _looks_up(words[start + 1 :]):
@@ -258,7 +261,7 @@ def within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, i
 
 
 def _looks_up(words: Words) -> bool:
-    """Return whether ``command`` only says what a name stands for."""
+    """Return whether ``command`` is only asked what a name stands for."""
     for word in words:
         if word is None or not word.startswith("-") or word == "--":
             return False
@@ -268,7 +271,7 @@ def _looks_up(words: Words) -> bool:
 
 
 def _takes_next(word: str, options: Mapping[str, str]) -> bool | None:
-    """Return whether the word after an option is its value; None if that is not known."""
+    """Return whether the word after an option is its value, or None if that is unknown."""
     if word.startswith("--"):
         if "=" in word:
             return False
@@ -286,7 +289,7 @@ def _takes_next(word: str, options: Mapping[str, str]) -> bool | None:
 
 
 def without_git_options(words: Words) -> Words:
-    """``git -C x push`` as ``git push``."""
+    """Return git's words without its global options: ``git push`` for ``git -C x push``."""
     index = 1
     while index < len(words) and (words[index] or "-").startswith("-"):
         index += 2 if _takes_next(words[index] or "", GIT_VALUED) else 1
@@ -296,7 +299,8 @@ def without_git_options(words: Words) -> Words:
 def runs_others(words: Sequence[str]) -> bool:
     """Return whether a command runs its words, or changes what later words mean.
 
-    Those that run something only by a subcommand or an option are told from their words, like any program.
+    Programs that run something only with a subcommand or an option don't count. They are judged by their words, like
+    any program.
     """
     program = name_of(words[0]) if words else ""
     runner = runner_of(program)
@@ -304,4 +308,4 @@ def runs_others(words: Sequence[str]) -> bool:
 
 
 OF_A_PROJECT = frozenset({"arch", "bunx", "npx", "uvx"})
-"""Their first word is part of what a person names in an allow list: ``npx jest``."""
+"""Runners whose first word is part of what a person names in an allow list: ``npx jest``."""
