@@ -1,3 +1,3 @@
-"""The words of every front end, for events, plans, requests and results, and its slash commands."""
+"""The words that every front end uses for events, plans, requests and results, and the slash commands."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lines of styled text, measured in cells of a terminal; what a style looks like is the front end's own."""
+"""Lines of styled text, measured in terminal cells; each front end decides what a style looks like."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Final, TypeAlias
 from rich.cells import cell_len, set_cell_size
 
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-"""The mark of what is at work, eight pictures of it a second."""
+"""The frames of the mark for work in progress, shown eight a second."""
 Piece: TypeAlias = tuple[str, str]
-"""Text and its style: some of ``bold``, ``muted``, ``accent``, ``done``, ``warn``, ``failed`` and ``chosen``."""
+"""Text and its style: any of ``bold``, ``muted``, ``accent``, ``done``, ``warn``, ``failed`` and ``chosen``."""
 Line: TypeAlias = list[Piece]
 
 
 def cells_of(line: Iterable[Piece]) -> int:
-    """The cells that a line takes."""
+    """Return the width of a line in cells."""
     return sum(cell_len(text) for text, _ in line)
 
 
 def cut(text: str, cells: int) -> str:
-    """Text of at most so many cells, with an ellipsis at its end if something is missing."""
+    """Return the text in at most ``cells`` cells, with an ellipsis at the end if something was cut off."""
     if cell_len(text) <= cells:
         return text
     return set_cell_size(text, cells - 1).rstrip() + "…" if cells > 0 else ""
 
 
 def fit(line: Iterable[Piece], cells: int) -> Line:
-    """The line in exactly so many cells: cut, or filled with blanks."""
+    """Return the line in exactly ``cells`` cells, cut or padded with blanks."""
     fitted: Line = []
     left = cells
     for text, style in line:
@@ -41,7 +41,7 @@ def fit(line: Iterable[Piece], cells: int) -> Line:
 
 
 def spread(left: Iterable[Piece], right: Iterable[Piece], cells: int) -> Line:
-    """A line of exactly so many cells, with pieces at its right edge; those at the left give way to them."""
+    """Return a line of exactly ``cells`` cells with ``right`` at its right edge; ``left`` is cut to make room."""
     facts = list(right)
     room = cells - cells_of(facts)
     if not facts or room < 2:
@@ -50,7 +50,7 @@ def spread(left: Iterable[Piece], right: Iterable[Piece], cells: int) -> Line:
 
 
 def joined(pieces: Iterable[Piece]) -> Line:
-    """The same line with neighbours of one style as one piece."""
+    """Return the same line with neighbouring pieces of one style merged."""
     line: Line = []
     for text, style in pieces:
         if line and line[-1][1] == style:
@@ -61,5 +61,5 @@ def joined(pieces: Iterable[Piece]) -> Line:
 
 
 def text_of(line: Iterable[Piece]) -> str:
-    """The characters of a line, without the blanks at its end."""
+    """Return the characters of a line without trailing blanks."""
     return "".join(text for text, _ in line).rstrip()

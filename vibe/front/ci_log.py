@@ -1,4 +1,4 @@
-"""The log of a CI service, where a line may be a command to the service: what others wrote is none."""
+"""Keeps text by others from acting as commands in the log of a CI service, where a line may be a command."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ _COMMAND = re.compile(
 
 
 def without_commands(text: str) -> str:
-    """Whole lines of text in which a service finds no command: a space stands in what would begin one."""
+    """Return whole lines of text with a space inserted in whatever a CI service would take for a command."""
     return _COMMAND.sub(r"\g<0> ", text)
 
 
 class CiLog(io.TextIOWrapper):
-    """A stream into such a log. It writes whole lines; ``finish`` writes one that was left unfinished."""
+    """A text stream into a CI log. It writes whole lines; ``finish`` writes a last one without a line break."""
 
     _line = ""
 
     def write(self, text: str, /) -> int:
-        """Write the lines that are complete by now."""
+        """Write all lines that are complete so far."""
         whole, line_break, self._line = (self._line + text).rpartition("\n")
         super().write(without_commands(whole + line_break))
         return len(text)
 
     def finish(self) -> None:
-        """Write what has no line break yet."""
+        """Write the text that has no line break yet."""
         super().write(without_commands(self._line))
         self._line = ""
 
     def command(self, line: str) -> None:
-        """Write a command of ours."""
+        """Write a command of our own."""
         if self._line:
             self.write("\n")
         super().write(f"{line}\n")
 
 
 def write_command(stream: TextIO, line: str) -> None:
-    """Write a line that the service is to carry out."""
+    """Write a line that the service is to carry out as a command."""
     if isinstance(stream, CiLog):
         stream.command(line)
     else:

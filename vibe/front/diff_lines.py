@@ -1,4 +1,4 @@
-"""DiffLine: a line of a unified diff of one or more files, with its numbers, wherever a diff is shown."""
+"""DiffLine: one line of a unified diff with its line numbers, for every place where a diff is shown."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from msgspec import Struct
 from vibe.system.plain_text import plain
 
 SIGNS: Final = {"+": ("added", "done"), "-": ("removed", "failed"), " ": ("", "")}
-"""By sign: the ground of a line, and the colour of its sign."""
+"""The background of a line and the colour of its sign, by sign."""
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?")
 _NOTHING: Final = "/dev/null"
 _TAB: Final = 4
 
 
 class DiffLine(Struct, frozen=True):
-    """A line: ``sign`` is ``-``, ``+``, or a blank on a line of both texts; else it is none of a text.
+    """A line of a diff.
 
-    Then it is ``@`` on the name of a file, and ``""`` on what else is said. ``old`` and ``new`` are numbers (0: none).
+    ``sign`` is ``-``, ``+``, or a blank for a line in both texts. A line of neither text has ``@`` if it names a file,
+    and ``""`` if it is a note. ``old`` and ``new`` are line numbers, 0 where there is none.
     """
 
     sign: str
@@ -30,12 +31,12 @@ class DiffLine(Struct, frozen=True):
 
     @property
     def number(self) -> str:
-        """Its number in the text that it is of, before its sign; of both, in the new one."""
+        """Its line number, padded for display: that in the new text if it is in both."""
         return f"{self.new or self.old or '':>5} "
 
 
 def diff_lines(diff: str) -> Iterator[DiffLine]:
-    """Yield the lines of a diff; what is no diff is said as it is."""
+    """Yield the lines of a diff; text that is no diff becomes notes."""
     lines = plain(diff).removesuffix("\n").split("\n")
     old = new = old_left = new_left = 0
     for at, line in enumerate(lines):
@@ -57,7 +58,7 @@ def diff_lines(diff: str) -> Iterator[DiffLine]:
 
 
 def _outside(lines: Sequence[str], at: int) -> Iterator[DiffLine]:
-    """Yield what is said of a line between the lines that changed: of the first head of a file only where it is."""
+    """Yield what to show for a line between hunks; a file's header only when it is complete."""
     line, before = lines[at], lines[at - 1] if at else ""
     hunk = _HUNK.match(line)
     if hunk is not None:
@@ -71,7 +72,7 @@ def _outside(lines: Sequence[str], at: int) -> Iterator[DiffLine]:
 
 
 def _name(old: str, new: str) -> str:
-    """The name of a file, and what became of it besides a change."""
+    """Return a file's name, and whether it was created, deleted or renamed."""
     was, now = (each.partition("\t")[0] for each in (old, new))
     if was == _NOTHING:
         return f"{now.removeprefix('b/')} (new)"

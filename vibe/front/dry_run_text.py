@@ -1,4 +1,4 @@
-"""``vibe plan run --dry-run`` for people: the run to come, in plain text."""
+"""Describes the run that ``vibe plan run --dry-run`` predicts, in plain text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN_LEVEL = 12
 
 
 def dry_run_lines(found: DryRun) -> Iterator[str]:
-    """Order, longest chain, bounds, what the steps need, decisions, commands, and what stands in the way."""
+    """Yield the order, longest chain, bounds, what steps need, decisions, commands, and what prevents a start."""
     plan, bounds = found.plan, found.bounds
     yield one_line(plan.goal, LONG)
     if found.start.note:
@@ -51,7 +51,7 @@ def _bounds(found: DryRun) -> Iterator[str]:
 
 
 def _needs(steps: tuple[StepNeeds, ...]) -> Iterator[str]:
-    """Model, agent and tools of the steps that agents do; steps that need the same share a line."""
+    """Yield the model, agent and tools of the steps done by agents; steps with the same needs share a line."""
     kinds: dict[tuple[str, ...], list[str]] = {}
     for step in steps:
         if step.model or step.problem:

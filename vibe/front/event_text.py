@@ -1,4 +1,7 @@
-"""One readable line for each event and call, safe to print: nothing a file or a tool said can move the cursor."""
+"""Describes each event and tool call in one readable line that is safe to print.
+
+Text from files and tools is cleaned first, so that nothing in it can move the cursor.
+"""
 
 from __future__ import annotations
 
@@ -16,67 +19,70 @@ _OF_ITEM: Final = re.compile(r"\$\{(?:item|index)(?:\.(?:[^}]*\.)?([^}.]*))?\}")
 
 
 def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
-    """Return the event in one line of at most ``limit`` characters."""
+    """Return a one-line description of the event, at most ``limit`` characters long."""
     return one_line(_WORDS[type(event)](event), limit)
 
 
 def trouble(event: e.WarningEvent | e.ErrorEvent) -> str:
-    """Return a warning or an error as people read it: without its code, which is for programs."""
+    """Return a warning or an error as people read it, without its code, which is for programs."""
     return f"{'warning' if isinstance(event, e.WarningEvent) else 'error'}: {event.message}"
 
 
 def one_line(text: str, limit: int = LINE_LENGTH) -> str:
-    """Text without escape sequences, control and direction characters or line breaks, cut to ``limit`` characters."""
+    """Return the text on one line, at most ``limit`` characters long and safe to print.
+
+    Escape sequences, control characters, direction characters and line breaks are removed.
+    """
     return shortened(plain_line(text[: limit * 8]), limit)
 
 
 def spoken(title: str) -> str:
-    """The title of a step as people read it: that of a list has ``each path`` for a field of its items."""
+    """Return a step's title as people read it; ``${item.path}`` in the title of a list step becomes ``each path``."""
     return one_line(_OF_ITEM.sub(lambda field: f"each {field[1] or 'item'}", title), TITLE_LENGTH)
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and what it counts: ``1 call``, ``1,200 calls``."""
+    """Return a number with the noun it counts: ``1 call``, ``1,200 calls``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def likely(expected: e.PlanExpectation) -> str:
-    """The expected time, tokens and price of a plan: ``about 3 min · 12k tok · $0.04``."""
+    """Return the time, tokens and price expected of a plan: ``about 3 min · 12k tok · $0.04``."""
     price = "" if expected.cost_usd is None else f" · {dollars(expected.cost_usd)}"
     return f"about {roughly(expected.seconds)} · {tokens_of(expected.tokens)} tok{price}"
 
 
 def most(found: e.PlanBounds) -> str:
-    """The bounds of a plan: ``never more than 200k tok, $5``."""
+    """Return the upper bounds of a plan: ``never more than 200k tok, $5``."""
     if not found.max_tokens:
         return "asks no model"
     return f"never more than {tokens_of(found.max_tokens)} tok, {price_limit(found)}"
 
 
 def price_limit(found: e.PlanBounds) -> str:
-    """The limit of a plan's price."""
+    """Return the most that a plan can cost, or ``no price limit``."""
     price = found.max_price if found.worst_price is None else found.worst_price
     return "no price limit" if price is None else price_of(price)
 
 
 def tokens_of(count: int) -> str:
-    """A number of tokens without a nought behind its point: ``1k``, ``1.9k``."""
+    """Return a short token count without a trailing zero decimal: ``1k``, ``1.9k``."""
     return short(count).replace(".0", "")
 
 
 def price_of(amount: float) -> str:
-    """A price without noughts behind its point: ``$5``, ``$0.04``."""
+    """Return a price without trailing zero cents: ``$5``, ``$0.04``."""
     return dollars(amount).removesuffix(".00")
 
 
 def plus_minus(files: Sequence[Any]) -> str:
-    """The numbers of lines that were ``added`` to files and ``removed`` from them."""
+    """Return how many lines were ``added`` to and ``removed`` from the files in total."""
     added, removed = (sum(getattr(file, name) for file in files) for name in ("added", "removed"))
     return f"+{added} −{removed}"  # noqa: RUF001  a minus
 
 
 def step_of(event: e.Event) -> str:
-    """The step whose agent announced an event, as the beginning of a line; blank: none did."""
+    """Return the id of the step whose agent published the event, as a line prefix, or ``""`` if there is none."""
     return f"[{one_line(event.subagent_step_id)}] " if event.subagent_step_id else ""
 
 
@@ -271,14 +277,14 @@ _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
     e.WarningEvent: lambda event: f"warning {event.code}: {event.message}",
     e.ErrorEvent: lambda event: f"error {event.code}: {event.message}",
 }
-"""What is said of each kind of event."""
+"""How each kind of event is described."""
 
 
 SHELL: Final = "shell"
-"""The tool that events name for the user's own command line."""
+"""The tool name that events use for a command line the user typed."""
 QUESTION, PROPOSAL, READ = "ask_user_question", "propose_plan", "read_file"
 WRITE, NEW = "write ", "new "
-"""The verb of a call that writes a file, and that for one which was not there before."""
+"""The verbs of a call that writes an existing file, and of one that creates a file."""
 
 
 CALL_MARKS: Final = {
@@ -291,11 +297,11 @@ CALL_MARKS: Final = {
     "denied": ("⊘", "muted"),
     "cancelled": ("⊘", "muted"),
 }
-"""Of a call, by its outcome: a sign and its style."""
+"""The sign and style for a call, by its outcome."""
 
 
 def call_title(call: CallView) -> str:
-    """A call in a line."""
+    """Return the title of a call in one line."""
     if call.status == "writing":
         return one_line(in_verbs(call.tool, f"{call.tool} {call.written[-TITLE_LENGTH:]}"), TITLE_LENGTH)
     words = f"$ {call.words}" if call.tool == SHELL else call.words or call.tool
@@ -305,7 +311,7 @@ def call_title(call: CallView) -> str:
 
 
 def call_facts(call: CallView) -> str:
-    """The facts of a call: how it failed, how much it changed or read, and how long it took."""
+    """Return how a call failed, how much it changed or read, and how long it took."""
     code = f"exit {call.exit_code}" if call.exit_code else ""
     if call.tool == SHELL or call.is_open or call.status in {"denied", "cancelled"}:
         return code or {"cancelled": "stopped", "denied": "denied", "queued": "queued"}.get(call.status, "")

@@ -1,7 +1,7 @@
-"""The fleet: agents as tiles side by side, each with its last lines; drawn from a view, without a clock or a widget.
+"""Draws the fleet: agents as tiles side by side, each with its last lines.
 
-A tile is about a step of the plan with its agents, or about an agent that works on none. ``places`` says where each
-tile is, in plan order; ``tile_lines`` draws one.
+It draws from a view and needs neither a clock nor a widget. A tile shows a step of the plan with its agents, or an
+agent that works on no step. ``places`` lays the tiles out in plan order; ``tile_lines`` draws one.
 """
 
 from __future__ import annotations
@@ -25,37 +25,38 @@ from vibe.view.plan_view import FINAL, PlanView, StepView, called
 from vibe.view.view import ENDED, View
 
 LEAST: Final = 60
-"""Cells of the narrowest tile where several are side by side."""
+"""Width in cells of the narrowest tile when several stand side by side."""
 LEAST_ROWS: Final = 6
-"""Rows of the lowest tile of those side by side."""
+"""Height in rows of the lowest tile when several stand side by side."""
 CHOSEN_ROWS: Final = 8
-"""Rows that the chosen tile has at least where all are one below the other."""
+"""Rows that the chosen tile keeps when all tiles are in one column."""
 PANEL_ROWS: Final = 6
-"""Rows of a tile that are left to what it asks, and two thirds of what it has above them."""
+"""Rows of a tile reserved for the panel that answers its request, which also gets two thirds of the rest."""
 GAP: Final = 2
 FADE_S: Final = 60.0
-"""Seconds after its end until an agent has but a row."""
+"""Seconds after its end until an agent shrinks to a single row."""
 FILTERS: Final[Mapping[str, frozenset[str]]] = {
     "": frozenset(),
     "at work": frozenset({"run", "ask"}),
     "need you": frozenset({"ask", "failed"}),
     "ended": frozenset({"done", "failed"}),
 }
-"""Names of what may be shown alone, and the needs (as of ``plan_card``) that it takes."""
+"""The filters by name, each with the needs (as in ``plan_card``) that it shows."""
 MOST_TEXT: Final = 8_000
-"""Characters at the end of a text that are looked at."""
+"""Characters at the end of a text that are read to find its last lines."""
 _PRINTED: Final = 3
-"""Lines that a call printed or wrote."""
+"""Lines shown of what a call printed or wrote."""
 _TOLD, _CHANGED = 12, 40
-"""Lines of a prompt, and of a call, where there is room for all."""
+"""Lines shown of a prompt, and of a call, where there is room for all of it."""
 _LOOKS: Final = {"+": "done", "-": "failed"}
-"""Styles of lines of a diff."""
+"""Styles for the lines of a diff, by sign."""
 
 
 class Tile(Struct, frozen=True, kw_only=True):
-    """One or more agents at one thing. ``state`` is a need, as of ``plan_card``; ``request`` is the first thing asked.
+    """One or more agents on the same thing.
 
-    ``ended_at`` is in unix seconds; None: it goes on.
+    ``state`` is a need, as in ``plan_card``, and ``request`` the first one open. ``ended_at`` is in unix seconds, or
+    None while it goes on.
     """
 
     id: str
@@ -69,7 +70,7 @@ class Tile(Struct, frozen=True, kw_only=True):
 
 
 class TilePlace(Struct, frozen=True, kw_only=True):
-    """The place of a tile: cells from the left, rows from the top of all of them, and its size."""
+    """Where a tile is: cells from the left, rows from the top of the sheet, and its size."""
 
     tile: Tile
     x: int
@@ -79,7 +80,7 @@ class TilePlace(Struct, frozen=True, kw_only=True):
 
 
 def tiles(view: View) -> list[Tile]:
-    """Return the tiles in plan order, then those of other agents as they began."""
+    """Return the tiles of the plan's steps in plan order, then those of other agents in the order they began."""
     plan, found = view.plan, list[Tile]()
     if plan is not None:
         for step in plan.steps.values():
@@ -120,7 +121,7 @@ def _asked(view: View, plan: PlanView, step: StepView, agents: Iterable[AgentVie
 
 
 def agent_tile(agent: AgentView) -> Tile:
-    """Return the tile of one agent alone."""
+    """Return the tile of a single agent."""
     request = next(iter(agent.requests.values()), None)
     ended = "done" if agent.outcome in {None, "completed", "interrupted"} else "failed"
     name = agent.title or agent.profile or agent.id[:8] or "agent"
@@ -129,13 +130,16 @@ def agent_tile(agent: AgentView) -> Tile:
 
 
 def hears(tile: Tile) -> AgentView | None:
-    """Return the agent of a tile that can be told something; None: all have ended, or it is the host itself."""
+    """Return the agent of a tile that can be told something.
+
+    It is None if all of them have ended, or if the host itself does the step.
+    """
     host = tile.id if tile.step is not None else ""
     return next((each for each in reversed(tile.agents) if each.ended_at is None and each.id != host), None)
 
 
 def actions(tile: Tile) -> list[tuple[str, str]]:
-    """Return the keys that act on a tile now, and words for them."""
+    """Return the keys that act on a tile now, each with a word for it."""
     keys = [("t", "tell it")] if hears(tile) is not None else []
     if tile.step is not None and tile.ended_at is None:
         keys += [("x", "stop"), ("k", "skip")]
@@ -148,10 +152,10 @@ def actions(tile: Tile) -> list[tuple[str, str]]:
 
 
 def places(shown: Sequence[Tile], width: int, rows: int, chosen: str, now: float) -> list[TilePlace]:
-    """Return the place of each tile on a sheet of that width, which may be higher than ``rows``.
+    """Return the place of each tile on a sheet of this width, which may be higher than ``rows``.
 
-    Where there is room for one column only, the chosen tile has what the two rows of each other leave. Who ended some
-    time before ``now`` (unix seconds) has a row at the end.
+    If only one column fits, the chosen tile gets the rows left over after each other tile takes two. A tile that ended
+    some time before ``now`` (unix seconds) shrinks to one row at the end.
     """
     faded = {tile.id for tile in shown if tile.state == "done" and now - (tile.ended_at or now) >= FADE_S}
     live = [tile for tile in shown if tile.id not in faded]
@@ -172,7 +176,7 @@ def places(shown: Sequence[Tile], width: int, rows: int, chosen: str, now: float
 
 
 def beside(known: Sequence[TilePlace], chosen: str, way: str) -> str:
-    """Return the id of the tile that is next to the chosen one: ``left``, ``right``, ``up`` or ``down``."""
+    """Return the id of the tile next to the chosen one in a direction: ``left``, ``right``, ``up`` or ``down``."""
     at = next((index for index, place in enumerate(known) if place.tile.id == chosen), 0)
     if way in {"left", "right"}:
         return known[max(0, min(at + (1 if way == "right" else -1), len(known) - 1))].tile.id
@@ -185,7 +189,7 @@ def beside(known: Sequence[TilePlace], chosen: str, way: str) -> str:
 
 
 def fleet_head(view: View, known: Sequence[Tile], now: float, width: int, shown: str = "") -> Line:
-    """The line above the tiles: the goal, and how all of it stands at ``now`` (unix seconds)."""
+    """Return the line above the tiles: the goal, and the overall state at ``now`` (unix seconds)."""
     plan, waiting = view.plan, len(view.requests)
     figures = [] if plan is None else plan_facts(plan, plan.clock(now))
     working = sum(tile.state in {"run", "ask"} for tile in known)
@@ -199,7 +203,7 @@ def fleet_head(view: View, known: Sequence[Tile], now: float, width: int, shown:
 
 
 def key_line(keys: Sequence[tuple[str, str]], width: int) -> Line:
-    """A line that names keys, as many as there is room for, and the way back at the right edge."""
+    """Return a line with as many keys as fit, and the way back at its right edge."""
     end: Line = [("Esc", "bold accent"), (" back ", "muted")]
     said: Line = [(" ", "")]
     for key, word in keys:
@@ -216,9 +220,9 @@ def key_line(keys: Sequence[tuple[str, str]], width: int) -> Line:
 def tile_lines(
     place: TilePlace, now: float, *, chosen: bool = False, beat: int = 0, has_panel: bool = False
 ) -> list[Line]:
-    """The lines of a tile at ``now`` (unix seconds), as many and as wide as its place; ``beat`` turns its mark.
+    """Return the lines of a tile at ``now`` (unix seconds), filling its place; ``beat`` selects the spinner's frame.
 
-    ``has_panel``: what it asks is told and answered by a panel, from ``panel_row`` on.
+    With ``has_panel``, a panel shows and answers its request, starting at ``panel_row``.
     """
     tile, width = place.tile, place.width
     if place.height <= 2:
@@ -231,7 +235,7 @@ def tile_lines(
 
 
 def panel_row(place: TilePlace) -> int:
-    """The row of a tile from which on a panel answers what it asks: below the last lines, as far as there is room."""
+    """Return the row of a tile where the panel for its request starts: below its last lines, as far as they fit."""
     return 1 + len(_above_panel(place))
 
 
@@ -240,7 +244,7 @@ def _above_panel(place: TilePlace) -> list[Line]:
 
 
 def tile_head(tile: Tile, width: int, now: float, *, chosen: bool = False, beat: int = 0) -> Line:
-    """The rule above a tile, with its name and facts: heavy on the chosen one, amber on one that asks."""
+    """Return the rule above a tile, with its name and facts; heavy if it is chosen, amber if it asks."""
     style = "warn" if tile.state == "ask" else "accent" if chosen else "muted"
     left: Line = [("━━ ", style), sign_of(tile, beat), (f" {one_line(tile.name)} ", "bold")]
     right: Line = [(f" {tile_facts(tile, now)} ", "muted")]
@@ -257,7 +261,7 @@ def _short_head(tile: Tile, width: int, now: float, beat: int, words: str, *, ch
 
 
 def sign_of(tile: Tile, beat: int = 0) -> Piece:
-    """The mark of how a tile stands; ``beat`` is the picture of what turns while it works."""
+    """Return the sign for how a tile stands; ``beat`` selects the spinner's frame while it works."""
     if tile.state == "later":
         return ("‖", "muted")
     if tile.step is not None and tile.state != "ask":
@@ -267,9 +271,9 @@ def sign_of(tile: Tile, beat: int = 0) -> Piece:
 
 
 def tile_facts(tile: Tile, now: float) -> str:
-    """The model of a tile that may step up, its time without that of waiting for a person, and its tokens.
+    """Return the tile's model if it may step up, its time without waits for a person, and its tokens.
 
-    One that has ended counts no seconds.
+    The time of a tile that has ended stands still.
     """
     spent = tile.agents[0].spent if tile.step is None else tile.step.spent
     rung = "" if tile.step is None else one_line(tile.step.rung)
@@ -288,7 +292,7 @@ def _time(tile: Tile, now: float) -> str:
 
 
 def tile_doing(tile: Tile, now: float) -> Piece:
-    """The doing of a tile in a line: words, and their style."""
+    """Return what a tile is doing in one line, with a style."""
     if tile.request is not None:
         return (one_line(tile.request.asked, TITLE_LENGTH), "warn")
     if tile.step is not None and tile.plan is not None:
@@ -301,7 +305,7 @@ def tile_doing(tile: Tile, now: float) -> Piece:
 
 
 def tile_body(tile: Tile, width: int, rows: int, now: float) -> list[Line]:
-    """The last lines of a tile, at most ``rows``: what its agents said and did, and below it what is asked."""
+    """Return at most ``rows`` last lines: what the tile's agents said and did, and below that what is asked."""
     tail: list[Line] = []
     if tile.request is not None:
         words = _wrapped(one_line(tile.request.asked, TITLE_LENGTH), width - 2)
@@ -313,7 +317,7 @@ def tile_body(tile: Tile, width: int, rows: int, now: float) -> list[Line]:
 
 
 def _answers(event: ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent) -> list[Line]:
-    """The answers to a request, by the keys that give them once its tile is chosen."""
+    """Return the answers to a request, with the keys that give them once its tile is chosen."""
     if isinstance(event, ApprovalRequestEvent):
         words = offered(covers=bool(event.covers), edits=event.edits)
         return [[piece for each in words for piece in ((each.key, "bold warn"), (f" {each.word}   ", "muted"))]]
@@ -323,9 +327,9 @@ def _answers(event: ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent) ->
 
 
 def transcript_tail(agents: Iterable[AgentView], width: int, rows: int, *, whole: bool = False) -> list[Line]:
-    """The last lines of what some agents were told, said and did, in the order in which it happened.
+    """Return the last lines of what these agents were told, said and did, in order of time.
 
-    ``whole``: with more of each than a tile has room for.
+    With ``whole``, more of each entry is shown than a tile has room for.
     """
     newest = [entry for agent in agents for entry in islice(reversed(agent.entries.values()), max(0, rows))]
     newest.sort(key=lambda entry: (entry.ts, entry.number), reverse=True)
@@ -375,7 +379,7 @@ def _call_lines(call: CallView, width: int, *, whole: bool) -> list[Line]:
 
 
 def _tail(text: str, width: int, most: int) -> list[str]:
-    """The last lines of a text, wrapped, without blank ones."""
+    """Return the last lines of a text, wrapped and without blank lines."""
     found: list[str] = []
     for line in reversed(text[-MOST_TEXT:].splitlines()):
         if len(found) >= most:
@@ -386,11 +390,11 @@ def _tail(text: str, width: int, most: int) -> list[str]:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """A line in as many as it takes, broken between words; those with wide letters are shorter."""
+    """Return a line wrapped between words; the lines are shorter if it has wide characters."""
     return wrap(line, max(2, width if cells_of([(line, "")]) == len(line) else width // 2))
 
 
 def _plain(line: str) -> str:
-    """A line that moves no cursor, with the blanks before it."""
+    """Return a line that can't move the cursor, keeping its leading blanks."""
     text = line.expandtabs(4)
     return " " * min(20, len(text) - len(text.lstrip())) + one_line(text, 1_000)

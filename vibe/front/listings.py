@@ -1,4 +1,4 @@
-"""Listings of settings, tools, servers, skills and memory, as commands print them and conversations say them."""
+"""Lists settings, tools, servers, skills and memory, in the words that commands print and conversations say."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_SKILLS = "no skills: put one in .vibe/skills/NAME/SKILL.md here, or below the
 
 
 def setting_line(setting: ShownSetting, *, origin: bool) -> str:
-    """Return a setting with its value, and where that comes from."""
+    """Return a setting with its value and, if wanted, where the value comes from."""
     value = "(not set)" if setting.value is None else json.dumps(setting.value, ensure_ascii=False)
     where = f"  # {one_line(setting.origin)}" if origin else ""
     return one_line(f"{setting.key} = {value}", LONGEST) + where
@@ -50,7 +50,7 @@ def tool_lines(tools: ToolManager) -> list[str]:
 
 
 def server_lines(server: ServerState) -> list[str]:
-    """Return an MCP server's state, with its tools."""
+    """Return an MCP server's state and its tools."""
     count = f", {counted(len(server.tools), 'tool')}" if server.status == "ready" else ""
     count += f", {counted(server.resources, 'resource')}" if server.resources else ""
     lines = [one_line(f"{server.name} {server.transport} {server.status}{count}")]
@@ -67,7 +67,7 @@ def skill_line(skill: SkillInfo) -> str:
 
 
 def memory_lines(store: MemoryStore) -> list[str]:
-    """Return a line for each entry; reads files.
+    """Return a line for each memory entry; reads files.
 
     Raises:
         MemoryFileError: they can't be read.
@@ -81,12 +81,12 @@ def memory_lines(store: MemoryStore) -> list[str]:
 
 
 def decision_line(decision: PermissionDecision) -> str:
-    """Return the decision about a tool call, with its rule."""
+    """Return the decision about a tool call, with the rule that made it."""
     return f"{decision.ruling.value} ({decision.rule}): {one_line(decision.reason, REASON_LENGTH)}"
 
 
 def restored_lines(files: Restored) -> list[str]:
-    """Return a line for each file that was put back, or why it was not."""
+    """Return a line for each file that was put back, or why one was not."""
     lines = [f"restored {one_line(name)}" for name in files.restored]
     lines += [f"deleted {one_line(name)}" for name in files.deleted]
     if len(lines) > SHOWN_FILES:

@@ -1,4 +1,4 @@
-"""Commands to give next: they decide what a plan waits for, answer a request, or repeat failed steps."""
+"""Suggests the next command: to decide what a plan waits for, to answer a request, or to retry failed steps."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from vibe.core.messages import Outcome
 from vibe.front.event_text import one_line, step_of
 
 PERMIT = "--approve edits (or --auto-approve)"
-"""Flags that let steps do what there was no person to allow."""
+"""Flags that allow steps to do what no person was there to approve."""
 QUESTION_LENGTH = 400
 ID_LENGTH = 8
 
 
 def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None, *, in_chat: bool = False) -> list[str]:
-    """Return the commands that repeat the failed steps of a run with that outcome; none if none failed.
+    """Return the commands that retry the failed steps of a run with this outcome; empty if none failed.
 
-    ``in_chat``: those of a conversation, where a step that is tried again has the plan go on.
+    ``in_chat`` returns slash commands; in a conversation, retrying a step also resumes its plan.
     """
     edit = f"vibe plan edit {plan_id}"
     more = f"raise the plan's budget with: {edit} --max-tokens N (or --max-price, --max-seconds)"
@@ -41,14 +41,14 @@ def try_again(plan_id: str, failed: Sequence[str], outcome: Outcome | None, *, i
 
 
 def decide_command(plan_id: str, decision: Decision, *, in_chat: bool = False) -> str:
-    """Return the command that takes the decision, with the option left open."""
+    """Return the command that takes a decision, with a placeholder for the option."""
     if in_chat:
         return f"/plan decide {decision.id} {'OPTION,...' if decision.multi_select else 'OPTION'}"
     return f"vibe plan decide {plan_id} {decision.id} {'OPTION...' if decision.multi_select else 'OPTION'}"
 
 
 def decision_lines(plan_id: str, decisions: Sequence[Decision], *, in_chat: bool = False) -> list[str]:
-    """Return each decision for people: question, options, and the command that takes it."""
+    """Return each decision for people: the question, the options, and the command that takes it."""
     lines: list[str] = []
     for decision in decisions:
         width = max(len(option.id) for option in decision.options)
@@ -68,7 +68,7 @@ def decision_documents(plan_id: str, decisions: Sequence[Decision]) -> list[dict
 
 
 def hint(event: Event) -> str:
-    """Return what says how to answer, from another terminal, a decision or a request that opened; blank: none did."""
+    """Return how to answer a newly opened decision or request from another terminal, or ``""`` for any other event."""
     match event:
         case PlanDecisionEvent(selections=(), by=""):
             return f"  decide with: vibe plan decide {event.plan_id} {one_line(event.decision_id)} OPTION\n"

@@ -1,4 +1,4 @@
-"""Output of a run: nothing, lines or JSON while it runs, and its result record at the end."""
+"""Writes the output of a run: nothing, lines or JSON while it runs, and its result record at the end."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from vibe.front.event_text import describe, one_line, step_of, trouble
 TROUBLE = (WarningEvent, ErrorEvent)
 LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
 SENTENCE_LENGTH = 1_000
-"""Characters of a warning or an error: what to do stands at its end."""
+"""Characters of a warning or an error; this is long because they end with what to do."""
 
 
 class EventLines:
-    """An EventSink that writes what ``words`` makes of each event, if anything, as it happens."""
+    """An EventSink that writes each event as it happens, in the text that ``words`` makes of it, if any."""
 
     def __init__(self, out: TextIO, words: Callable[[Event], str]) -> None:
         self._out = out
         self._words = words
 
     def publish(self, event: Event) -> None:
-        """Write it."""
+        """Write the event's text, if it has any."""
         if text := self._words(event):
             self._out.write(text)
             self._out.flush()
 
 
 def line_of(kinds: tuple[type[Event], ...], event: Event) -> str:
-    """Return a readable line on an event of the given kinds; blank: it is of another."""
+    """Return a readable line for an event of one of the given kinds, or ``""`` for any other."""
     if not isinstance(event, kinds):
         return ""
     said = trouble(event) if isinstance(event, TROUBLE) else describe(event, SENTENCE_LENGTH)
@@ -44,11 +44,11 @@ def json_line(event: Event) -> str:
 
 
 def write_document(document: Mapping[str, Any], out: TextIO, *, indent: int | None = None) -> None:
-    """Write a document: indented, or as one line of a stream."""
+    """Write a document, either indented or as one line of a stream."""
     out.write(in_one_line(json.dumps(document, indent=indent, ensure_ascii=False)))
     out.flush()
 
 
 def in_one_line(text: str) -> str:
-    """JSON with its line feed, and without what else some readers take for the end of a line."""
+    """Return JSON with a line feed at its end, escaping other characters that some readers take for a line end."""
     return (text if text.isascii() else text.translate(LINE_ENDS)) + "\n"

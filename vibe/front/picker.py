@@ -1,4 +1,4 @@
-"""A picker: a list to choose from, what the marked row stands for at its right, and the keys below; drawn as lines."""
+"""Draws a picker as lines: a list to choose from, a preview of the marked row on its right, and the keys below."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from msgspec import Struct
 from vibe.front.cells import Line, cells_of, cut, fit, spread
 
 WIDE: Final = 74
-"""Cells of a picker from which on the preview stands beside the list: those it has in a window of 80 columns."""
+"""Width in cells from which the preview stands beside the list: the picker's width in an 80-column window."""
 PREVIEW_CELLS: Final = 42
-"""Those of a preview in a window of 80 columns."""
+"""The preview's width in cells in an 80-column window."""
 LIST_SHARE: Final = 0.4
 FRAME: Final = 4
-"""Rows besides the list: the head, the keys, and an empty one each."""
+"""Rows besides the list: the head, the keys, and an empty row next to each."""
 FACT_SHARE: Final = 0.6
 
 
 class PickRow(Struct, frozen=True):
-    """A row. Choosing it carries ``line`` out, as if it had been typed; one that ends in a blank is begun in the line.
+    """A row of the list.
 
-    ``fact`` stands at the right edge; ``words`` are looked through, too, by who filters.
+    Choosing it carries out ``line`` as if it had been typed; a line that ends in a blank is put into the input instead.
+    ``fact`` is shown at the right edge. ``words`` isn't shown, but the filter searches it.
     """
 
     line: str
@@ -33,12 +34,13 @@ class PickRow(Struct, frozen=True):
 
 
 class Picker(Struct, kw_only=True):
-    """Rows and what becomes of them; all functions are given the mode: which of ``modes`` the person has gone on to.
+    """A list of rows, and what happens when one is marked or chosen.
 
-    A mode has a name and what is put behind the line that is chosen. ``mode_key`` are its keys as they are shown.
-    ``preview`` may read files: it is called in a thread. ``look`` is told of each row that is marked, and of None where
-    none was chosen in the end. ``search`` returns the lines of rows whose contents have a text; in a thread, too.
-    ``first`` is the line of the row that is marked at the beginning, ``enter`` says what Enter does.
+    All functions get the mode, which is the index of the entry of ``modes`` that the person has switched to. A mode has
+    a name and a text that is appended to the chosen line; ``mode_key`` names its keys. ``preview`` runs in a thread, so
+    it may read files. ``look`` is called with each row as it is marked, and with None if none is chosen in the end.
+    ``search`` also runs in a thread and returns the lines of the rows whose contents include a text. ``first`` is the
+    line of the row marked at the start, and ``enter`` says what Enter does.
     """
 
     title: str
@@ -54,7 +56,7 @@ class Picker(Struct, kw_only=True):
 
 
 class PickState(Struct, kw_only=True):
-    """The state of a picker: what was typed, the rows that fit, the marked one, and its preview as far as known."""
+    """A picker's state: the text typed, the matching rows, the marked one, and its preview if it is known."""
 
     query: str = ""
     rows: Sequence[PickRow] = ()
@@ -64,7 +66,10 @@ class PickState(Struct, kw_only=True):
 
 
 def fitting(rows: Sequence[PickRow], query: str, found: Collection[str] = ()) -> list[PickRow]:
-    """The rows that have all words of a query, and those ``found`` otherwise; commands that begin so first, by name."""
+    """Return the rows that contain all words of the query, and the rows whose line is in ``found``.
+
+    Rows whose command begins with the query come first, sorted by name.
+    """
     words = query.casefold().split()
     texts = (f"{row.title} {row.fact} {row.words} {row.line}".casefold() for row in rows)
     fits = (
@@ -75,17 +80,17 @@ def fitting(rows: Sequence[PickRow], query: str, found: Collection[str] = ()) ->
 
 
 def told(title: str, facts: Iterable[tuple[str, str]]) -> list[Line]:
-    """A preview: a title, and facts with their names; those that are blank are left out."""
+    """Return a preview with a title and named facts; blank facts are left out."""
     return [[(title, "bold")], [], *([(f"{name:<10}", "muted"), (fact, "")] for name, fact in facts if fact)]
 
 
 def wrapped(text: str, style: str = "", most: int = 4) -> list[Line]:
-    """The first lines of a text for a preview."""
+    """Return the first lines of a text, wrapped for the preview."""
     return [[(line, style)] for line in wrap(text, PREVIEW_CELLS, max_lines=most, placeholder="…")]
 
 
 def picker_lines(picker: Picker, state: PickState, cols: int, rows: int) -> list[Line]:
-    """The picker in so many cells and rows."""
+    """Return the picker as ``rows`` lines of ``cols`` cells."""
     room = max(1, rows - FRAME)
     left, right = cols - 1, list[Line]()
     if picker.preview is not None and cols >= WIDE:
@@ -99,12 +104,12 @@ def picker_lines(picker: Picker, state: PickState, cols: int, rows: int) -> list
 
 
 def first_shown(state: PickState, room: int) -> int:
-    """The place of the first row that is shown where there is room for so many."""
+    """Return the index of the first row shown when there is room for ``room`` rows."""
     return min(max(0, state.marked - room // 2), max(0, len(state.rows) - room))
 
 
 def _list(state: PickState, cols: int, room: int) -> list[Line]:
-    """The rows round the marked one, and empty ones below them."""
+    """Return the rows around the marked one, padded with empty rows below."""
     first = first_shown(state, room)
     shown = [
         _row(row, cols, is_marked=first + number == state.marked)
@@ -122,7 +127,7 @@ def _row(row: PickRow, cols: int, *, is_marked: bool) -> Line:
 
 
 def _keys(picker: Picker, state: PickState, cols: int) -> Line:
-    """The keys, with all modes, or where there is no room only the one that counts."""
+    """Return the line of keys with all modes, or only the current mode where there is too little room."""
     for modes in (range(len(picker.modes)), [state.mode]):
         line: Line = [(" ", ""), ("↑↓", "accent bold"), (" move", "muted")]
         for number in modes if picker.modes else ():

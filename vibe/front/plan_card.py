@@ -1,8 +1,9 @@
-"""The plan card: a plan as it is written, as it runs and as it ended.
+"""Draws the plan card: a plan while it is written, while it runs and after it has ended.
 
-Without a clock and a widget, ``card`` draws a view of a plan in at most so many rows: each step a row with a bar on one
-scale of time. Its row is its mark, id, title, bar, time and doing. Rows stand in the order of the plan and never change
-places; where not all fit, neighbours fold into one row. ``planning_card`` draws what a planner reads and writes.
+``card`` draws a view of a plan in a limited number of rows and needs neither a clock nor a widget. Each step has one
+row: mark, id, title, bar, time and what it is doing. All bars share one time scale. Rows keep the plan's order and
+never change places; where not all of them fit, neighbours fold into one row. ``planning_card`` draws what a planner
+reads and writes.
 """
 
 from __future__ import annotations
@@ -30,18 +31,21 @@ from vibe.view.figures import clock, dollars, short, took
 from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView, called, labelled
 
 SCALES: Final = (3, 6, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
-"""Seconds that the bars may span; the next one is taken when a plan has outgrown it, so that nothing creeps."""
+"""The time spans that the bars can cover, in seconds.
+
+A plan that outgrows one span moves to the next, so that bars jump now and then but never creep.
+"""
 MANY: Final = 60
-"""Steps from which on there is a row for each group of them."""
+"""With more steps than this, the card has one row per group of steps."""
 TITLES_FROM: Final = 118
+"""Width in cells from which a row shows both the title and what the step is doing."""
 _NAMED_ITEM: Final = 26
-"""Cells of a name at most where steps for items of a list have rows, whose titles are their names."""
-"""Cells from which on a row has the title and what the step does."""
+"""The widest a name column gets, in cells, when rows are items of a list, whose titles are their names."""
 WIDE: Final = 100
 MOST_AHEAD: Final = 1_000
-"""Open steps up to which a card tells what is to come."""
+"""With more open steps than this, the card doesn't show when steps are expected to run."""
 LEAST_WHY: Final = 12
-"""Cells that a record keeps for why a check failed, beside who fixed it."""
+"""Cells kept in the closing record for why a check failed, beside who fixed it."""
 _TIME: Final = 7
 _SIGNS: Final = {
     "completed": ("✓ ", "bold done"),
@@ -54,7 +58,7 @@ _NEEDS: Final = {"ask": ("?", "bold warn"), "failed": ("✗", "failed"), "later"
 
 
 class Fold(Struct, frozen=True):
-    """Neighbours without rows of their own. ``name``: ``done``, ``later`` or ``at work``."""
+    """Neighbouring steps that share one row. ``name`` is ``done``, ``later`` or ``at work``."""
 
     name: str
     steps: list[StepView]
@@ -65,10 +69,11 @@ _Ahead: TypeAlias = Mapping[str, tuple[float, float]]
 
 
 class _Frame(Struct, frozen=True, kw_only=True):
-    """The measures that all rows of one drawing share.
+    """Measurements shared by all rows of one drawing.
 
-    ``now`` is in unix seconds, ``at`` and ``span`` in those of the plan's clock. ``ids``, ``titles``, ``bars`` and
-    ``words`` are the cells of the columns (0: there is none). ``ahead`` is when steps will work, as far as is known.
+    ``now`` is in unix seconds; ``at`` and ``span`` are seconds on the plan's clock. ``ids``, ``titles``, ``bars`` and
+    ``words`` are column widths in cells, 0 for a column that is left out. ``ahead`` says when steps are expected to
+    work, as far as that is known.
     """
 
     plan: PlanView
@@ -85,10 +90,10 @@ class _Frame(Struct, frozen=True, kw_only=True):
 
 
 def card(plan: PlanView, now: float, width: int, rows: int, *, chosen: str = "", beat: int | None = None) -> list[Line]:
-    """The lines of a plan's card at ``now`` (unix seconds): at most ``rows``, each of exactly ``width`` cells.
+    """Return a plan's card at ``now`` (unix seconds): at most ``rows`` lines, each exactly ``width`` cells wide.
 
-    ``beat`` counts the pictures of what turns while a step works; None: eight a second. The step of ``chosen`` is
-    marked and has a row.
+    ``beat`` selects the spinner's frame while a step works; if None, it advances eight times a second. The ``chosen``
+    step is marked and always has a row of its own.
     """
     steps = plan.listed(chosen)
     if not steps or rows < 3:
@@ -105,9 +110,9 @@ def card(plan: PlanView, now: float, width: int, rows: int, *, chosen: str = "",
 
 
 def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
-    """The lines under the card of a plan that has ended: the repairs, the decisions, the time and the files.
+    """Return the lines below the card of an ended plan: repairs, decisions, time and changed files.
 
-    ``hints`` name the commands that go on from here.
+    ``hints`` names the commands that can follow.
     """
     lines: list[Line] = []
     for step in plan.listed():
@@ -141,7 +146,7 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
 
 
 def _ended(plan: PlanView) -> str:
-    """A sentence on the end of a plan."""
+    """Return a sentence on how a plan ended."""
     at = plan.clock(plan.ended_at or 0.0)
     in_a_row = sum(step.worked(at) for step in plan.steps.values())
     side = f" side by side; {took(in_a_row)} in a row" if in_a_row > at + 1 else ""
@@ -152,7 +157,7 @@ def _ended(plan: PlanView) -> str:
 
 
 def _against(plan: PlanView) -> str:
-    """Compare the cost of a plan with the estimate; blank if one of both is not known of all of it."""
+    """Compare the cost of a plan with its estimate; return ``""`` unless both cover the whole plan."""
     expected, cost = plan.state.expected, plan.spent.cost_usd
     whole = plan.done == plan.total and not plan.state.revisions and len(plan.sources) == 1
     if expected is None or not expected.cost_usd or not cost or not whole:
@@ -194,7 +199,7 @@ def _scale(seconds: float) -> float:
 
 
 def _ahead(plan: PlanView, at: float) -> _Ahead:
-    """Return when each step that can still be done will work, in seconds of the plan's clock; empty: not known."""
+    """Return when each step that can still run will work, in seconds of the plan's clock; empty if that is unknown."""
     expected = plan.state.expected
     if expected is None or plan.status != "active":
         return {}
@@ -219,7 +224,7 @@ def _ahead(plan: PlanView, at: float) -> _Ahead:
 
 
 def _stops(order: e.WorkOrder | None) -> bool:
-    """Return whether nothing that comes after a step is done once it has failed."""
+    """Return whether a failure of this step keeps all steps that depend on it from running."""
     return order is None or order.on_failure != "continue"
 
 
@@ -238,14 +243,14 @@ def _head(plan: PlanView, at: float, ahead: _Ahead, width: int) -> Line:
 
 
 def plan_facts(plan: PlanView, at: float) -> Line:
-    """The steps that are done, the time, the tokens and the price of a plan, ``at`` on its clock."""
+    """Return a plan's finished steps, time, tokens and price. ``at`` is a time on its clock."""
     time = clock(at) if plan.status == "active" else took(at)
     facts = _spent(time, plan.tokens, plan.spent.cost_usd if plan.spent.calls else None)
     return [(f"{plan.done}/{plan.total}", "bold"), *((f" · {fact}", "muted") for fact in facts)]
 
 
 def _spent(time: str, tokens: int, cost_usd: float | None) -> list[str]:
-    """A time, tokens and dollars, as far as they are known."""
+    """Return a time with the tokens and dollars that are known."""
     price = [] if cost_usd is None else [dollars(cost_usd)]
     return [time, *([f"{short(tokens)} tok"] if tokens else []), *price]
 
@@ -254,7 +259,7 @@ def _spent(time: str, tokens: int, cost_usd: float | None) -> list[str]:
 
 
 def mark(step: StepView, beat: int = 0) -> Piece:
-    """The sign of how a step stands."""
+    """Return the sign for how a step stands."""
     state = need(step)
     if state == "done" and (step.reused or step.status != "completed"):
         return ("↻", "done") if step.reused else ("⊘", "muted")
@@ -262,12 +267,12 @@ def mark(step: StepView, beat: int = 0) -> Piece:
 
 
 def need_mark(state: str, beat: int = 0) -> Piece:
-    """The sign of a need; ``beat`` is the picture of what turns at work."""
+    """Return the sign for a need. ``beat`` selects the spinner's frame for a step at work."""
     return _NEEDS.get(state) or (SPINNER[beat % len(SPINNER)], "accent")
 
 
 def need(step: StepView) -> str:
-    """The need of a step: ``ask`` (of an answer), ``failed``, ``run``, ``later`` or ``done``."""
+    """Return what a step needs: ``ask`` (an answer), ``failed``, ``run``, ``later`` or ``done``."""
     if step.items and step.status not in FINAL:
         needs = {need(item) for item in step.items}
         return "ask" if "ask" in needs else "run" if "run" in needs else "later"
@@ -299,12 +304,15 @@ def _step(step: StepView, frame: _Frame, width: int) -> Line:
 
 
 def _asked(step: StepView, at: float) -> float:
-    """Seconds since a person was asked."""
+    """Return for how many seconds a person has been asked."""
     return next((at - span.start for span in reversed(step.spans) if span.kind == "ask" and span.end is None), 0.0)
 
 
 def bar(step: StepView, at: float, span: float, cells: int) -> Line:
-    """A step's times on a scale: ``━`` works, ``╍`` waits for a person, ``✗`` a check failed there and work went on."""
+    """Draw a step's times on the scale.
+
+    ``━`` is work, ``╍`` waiting for a person, and ``✗`` a failed check after which the work went on.
+    """
     base = {"done": "done", "failed": "failed"}.get(need(step), "accent")
     base = "muted" if step.status in {"skipped", "cancelled"} else base
     drawn: list[Piece] = [(" ", "")] * cells
@@ -325,7 +333,7 @@ def bar(step: StepView, at: float, span: float, cells: int) -> Line:
 
 
 def _to_come(step: StepView, frame: _Frame) -> Line:
-    """The time in which a step is expected to work: ``┄``."""
+    """Draw the time in which a step is expected to work as ``┄``."""
     start, end = (_place(time, frame.span, frame.bars) for time in frame.ahead.get(step.id, (0.0, 0.0)))
     cells = 0 if step.id not in frame.ahead else max(1, round(end) - int(start))
     first = min(int(start), frame.bars - cells)
@@ -337,7 +345,7 @@ def _place(seconds: float, span: float, cells: int) -> float:
 
 
 def _ruler(span: float, cells: int) -> str:
-    """The scale in so many cells: its parts are whole numbers."""
+    """Draw the time scale, divided into parts that are whole numbers."""
     thirds = span in {3, 6, 30, 45, 90, 180, 900}
     parts = (3 if thirds else 4) if cells >= 34 else (3 if thirds and span <= 90 else 2)
     drawn = [" "] * cells
@@ -353,7 +361,7 @@ def _ruler(span: float, cells: int) -> str:
 
 
 def doing(step: StepView, plan: PlanView, now: float) -> Piece:
-    """Return the doing of a step, or the reason why there is none: words, and their style."""
+    """Return what a step is doing, or why it does nothing, with a style."""
     state = need(step)
     if step.items:
         return _items(step, plan, state)
@@ -375,7 +383,7 @@ def doing(step: StepView, plan: PlanView, now: float) -> Piece:
 
 
 def _placed(step: StepView, words: str) -> str:
-    """Return the doing of a step, with the machine that does it if that is another."""
+    """Return what a step is doing, prefixed with the machine that does it if that is another one."""
     if step.waits is not None and step.waits.waits_for == "worker":
         return "waits for a worker"
     if step.place is None:
@@ -384,7 +392,7 @@ def _placed(step: StepView, words: str) -> str:
 
 
 def _items(step: StepView, plan: PlanView, state: str) -> Piece:
-    """The items of a list, counted, and what one of them asks."""
+    """Return the number of items of a list by status, and the first question that one of them asks."""
     asking = next((item for item in step.items if state == "ask" and need(item) == "ask"), None)
     said = f"  {one_line(f'{called(asking, plan)} asks: {_question(asking, plan)}', 400)}" if asking else ""
     words = items_text(item.status for item in step.items) + said
@@ -400,7 +408,7 @@ def _done(step: StepView) -> Piece:
 
 
 def _question(step: StepView, plan: PlanView) -> str:
-    """The first thing that a step asks."""
+    """Return the first thing that a step asks."""
     for agent in step.agents.values():
         for request in agent.requests.values():
             return request.asked.replace("run ", "run: ", 1) if request.kind == "approval" else request.asked
@@ -409,7 +417,7 @@ def _question(step: StepView, plan: PlanView) -> str:
 
 
 def gates(step: StepView) -> Iterable[str]:
-    """The decisions that a step waits for."""
+    """Return the ids of the decisions that a step waits for."""
     order = step.state.outline.order
     return () if order is None else (*order.when, *([order.decision] if order.decision else ()))
 
@@ -429,7 +437,7 @@ def _waits_for(step: StepView, plan: PlanView) -> str:
 
 
 def _silence(step: StepView, now: float) -> float:
-    """Seconds since a byte came from its model or command; 0 where that is of no account."""
+    """Return the seconds since the step's model or command last sent a byte, or 0 where silence means nothing."""
     heard = step.current and step.current.heard_at
     return 0.0 if heard is None else max(0.0, now - heard)
 
@@ -438,9 +446,9 @@ def _silence(step: StepView, now: float) -> float:
 
 
 def choose(steps: Sequence[StepView], room: int, chosen: str = "") -> list[_Row]:
-    """Return the rows, in plan order; steps without one fold into one row for neighbours of a kind.
+    """Return the rows to show, in plan order; neighbouring steps without a row of their own are folded together.
 
-    Those that ask, failed, work or are chosen keep their rows; then come those that are next, then the newest done.
+    Steps that ask, failed, work or are chosen come first; then those that are next; then the most recently finished.
     """
     if len(steps) <= room:
         return list(steps)
@@ -475,7 +483,7 @@ def _folded(steps: Sequence[StepView], kept: set[int]) -> list[_Row]:
 
 
 def _scarce(steps: Sequence[StepView], urgent: list[int], room: int) -> list[_Row]:
-    """One row for what is done and one for what is later; of the others the most urgent, and one for the rest."""
+    """Return the most urgent steps as rows, and one row each for the done, the later and the other working steps."""
     places = set(urgent)
     rest = [step for place, step in enumerate(steps) if place not in places]
     done = Fold("done", [step for step in rest if need(step) == "done"])
@@ -509,12 +517,12 @@ def _fold(fold: Fold, frame: _Frame, width: int) -> Line:
 
 
 def group_of(step: StepView) -> str:
-    """The group of a step: the first of its tags, else its level."""
+    """Return the group of a step: its first tag, or else its level."""
     return group_name(step.state.outline, step.depth)
 
 
 def _groups(steps: Sequence[StepView], frame: _Frame, width: int, rows: int) -> Iterator[Line]:
-    """Yield a row a group, with a cell for one step or some; then those that ask, failed or work."""
+    """Yield a row per group, with a cell for one or several steps, and then the steps that ask, failed or work."""
     groups: dict[str, list[StepView]] = {}
     for step in steps:
         groups.setdefault(group_of(step), []).append(step)
@@ -566,19 +574,19 @@ def _cell(states: Sequence[str]) -> Piece:
 
 READ: Final = "read_file"
 DID: Final = {READ: "read", "grep": "searched", "glob": "found", "list_dir": "listed", "ask_user_question": "asked"}
-"""Calls of a planner in words; what it hands in has rows of its own."""
+"""A planner's tool calls in words. The plan it hands in is shown in rows of its own."""
 _KIND: Final = 10
-"""Cells for the word on what it did."""
+"""Cells for the word that says what the planner did."""
 _GAP: Final = ("  ", "")
 _LONGEST_WHY: Final = 4
-"""Rows for what was wrong."""
+"""Rows at most for what went wrong."""
 
 
 def planning_card(agent: AgentView, turn: TurnView, now: float, width: int, rows: int, hint: str = "") -> list[Line]:
-    """The lines of the work on a plan at ``now`` (unix seconds): at most ``rows``, each of exactly ``width`` cells.
+    """Draw the work on a plan at ``now`` (unix seconds): at most ``rows`` lines, each ``width`` cells wide.
 
-    ``turn`` is the planner's work on this plan; once it has ended, how it did is all there is. ``hint`` tells the keys
-    that count where there is no plan.
+    ``turn`` is the planner's work on this plan. Once it has ended, only its outcome is shown. ``hint`` names the useful
+    keys when there is no plan.
     """
     if turn.seconds is not None:
         return _planned(turn, width, hint)
@@ -602,7 +610,7 @@ def _lead(mark: Piece, word: str) -> Line:
 
 
 def _calls(tool: str, agent: AgentView, turn: TurnView, busy: Piece, width: int) -> Line:
-    """A row for the calls of a tool: it grows to the right, and what no longer fits goes at the left."""
+    """Return a row for all calls of one tool; it grows to the right and drops the oldest on the left."""
     calls = [call for call in turn.did if call.tool == tool]
     running = [call for call in agent.open_calls.values() if call.tool == tool]
     mark = busy if running else ("✓", "done") if any(call.status == "ok" for call in calls) else ("✗", "failed")
@@ -620,7 +628,7 @@ def _calls(tool: str, agent: AgentView, turn: TurnView, busy: Piece, width: int)
 
 
 def _draft(call: CallView, agent: AgentView, busy: Piece, now: float, width: int, rows: int) -> Iterator[Line]:
-    """Yield how far a plan is written, and its newest steps."""
+    """Yield how much of a plan is written so far, and its newest steps."""
     steps = drafted(call.written)
     seconds = (agent.last_byte_at or now) - (agent.first_byte_at or now)
     speed = f" · {round(agent.streamed / CHARACTERS_PER_TOKEN / seconds)} tok/s" if seconds >= LEAST_STREAM_S else ""
@@ -636,7 +644,7 @@ def _draft(call: CallView, agent: AgentView, busy: Piece, now: float, width: int
 
 
 def drafted(written: str) -> list[e.StepOutline]:
-    """The steps of a plan of which so much was written, as JSON; the last may not be whole."""
+    """Return the steps in a partly written plan (JSON). The last one may be incomplete."""
     try:
         said = table_of(from_json(written, allow_partial="trailing-strings"))
     except ValueError:
@@ -660,7 +668,7 @@ def _list(value: object) -> list[object]:
 
 
 def _planned(turn: TurnView, width: int, hint: str) -> list[Line]:
-    """The end of planning: a row, or more if it takes a long sentence to say what was wrong."""
+    """Return how planning ended, in one row, or in several if the reason for a failure is long."""
     facts = _facts(took(turn.seconds or 0.0), turn)
     if turn.outcome in {"completed", "interrupted"}:
         done = turn.outcome == "completed"
@@ -680,7 +688,7 @@ def _facts(time: str, turn: TurnView) -> Line:
 
 
 def _sum(turn: TurnView) -> str:
-    """The work of a planner in words: ``read 3 files, searched twice``."""
+    """Summarize a planner's work: ``read 3 files, searched twice``."""
     said: list[str] = []
     for tool, verb in DID.items():
         calls = [call for call in turn.did if call.tool == tool and call.status == "ok"]
@@ -694,5 +702,5 @@ def _read(calls: Iterable[DoneView]) -> set[str]:
 
 
 def _problem(why: str) -> str:
-    """The problem with a plan, without the name of the call that brought it."""
+    """Return what is wrong with a plan, without the name of the call that handed it in."""
     return one_line((why.partition("not accepted: ")[2] or why).removeprefix("the plan: "), 400)

@@ -1,7 +1,7 @@
-"""The shape of a plan in characters: steps in columns, or as rows beside rails, or a row for each group of many.
+"""Draws a plan's graph in characters: steps in columns, as rows beside rails, or one row per group of many steps.
 
-Without a clock and a widget. The sign of a step is ``◇`` if it reads, ``◆`` if it edits, ``◉`` if it checks, and ``?``
-if it asks the person.
+It needs neither a clock nor a widget. A step's sign is ``◇`` if it reads, ``◆`` if it edits, ``◉`` if it checks, and
+``?`` if it asks the person.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from vibe.front.request_text import visible
 from vibe.view.plan_view import depths
 
 DEEPEST: Final = 12
-"""Levels that are drawn as columns at most."""
+"""The most levels drawn as columns."""
 MOST_LANES: Final = 3
-"""Lanes beside one another between two columns at most."""
+"""The most lanes drawn side by side between two columns."""
 MANY: Final = 40
-"""Steps from which on there is a row for each group of them."""
+"""With more steps than this, there is one row per group of steps."""
 MOST_RAILS: Final = 16
 TEXT_WIDTH: Final = 100
-"""Cells of a drawing as text, wherever it is read."""
+"""Width in cells of a graph printed as text, wherever it is read."""
 _ID: Final = 20
-"""Cells of an id at most."""
+"""The most cells that an id takes."""
 _WHAT: Final = (12, 26)
-"""Cells that a column has for the doing of its steps, at least and at most."""
+"""The fewest and the most cells that a column has for what its steps do."""
 _FACTS_FROM: Final = 72
-"""Cells from which on a row beside rails tells the doing of its step."""
+"""Width in cells from which a row beside rails says what its step does."""
 
 _UP, _RIGHT, _DOWN, _LEFT, _HEAD = 8, 4, 2, 1, 16
 _BOX: Final = " ─│╮──╭┬│╯│┤╰┴├┼" + "▸" * 16
-"""The character of a cell, by the sides at which a line leaves it."""
+"""The box-drawing character of a cell, indexed by the sides at which a line leaves it."""
 _LONGEST: Final = 400
-"""Characters of a command at most."""
+"""Characters of a command that are shown at most."""
 _READING: Final = frozenset({"research", "design"})
 
 _Node: TypeAlias = tuple[str, int]
-"""A step's id and a level: its own, or a later one that edges from it pass on their way."""
+"""A step's id and a level: the step's own, or a later one that its edges pass through."""
 _Links: TypeAlias = Mapping[_Node, Sequence[_Node]]
 
 
 class GraphLook(Struct, frozen=True, kw_only=True):
-    """The words and marks of a drawing.
+    """What varies in the look of a drawing.
 
-    ``chosen`` is the id, or the group, that is marked. ``questions`` are those of the plan's decisions, ``marks`` a
-    character for some steps, such as ``+`` for a new one; both are by id.
+    ``chosen`` is the id of the marked step, or the marked group. ``questions`` holds the plan's decisions and ``marks``
+    a character for some steps, such as ``+`` for a new one; both are keyed by id.
     """
 
     chosen: str = ""
@@ -66,7 +66,7 @@ class GraphLook(Struct, frozen=True, kw_only=True):
 
 
 class GraphPlace(Struct, frozen=True):
-    """The first row and cell of a step, and how many it has of both."""
+    """The first row and first cell of a step, and how many cells and rows it takes."""
 
     row: int
     first: int
@@ -75,7 +75,7 @@ class GraphPlace(Struct, frozen=True):
 
 
 class Shape(Struct, frozen=True):
-    """Lines of exactly the width that was asked for, and the place of each step, or of each group, in drawn order."""
+    """Lines of exactly the requested width, and the place of each step or group, in drawing order."""
 
     lines: list[Line]
     places: dict[str, GraphPlace]
@@ -85,7 +85,7 @@ PLAIN: Final = GraphLook()
 
 
 def shape(steps: Sequence[StepOutline], width: int, rows: int, look: GraphLook = PLAIN) -> Shape:
-    """The shape of a plan in so many cells: columns if they fit, in at most ``rows``, else rails, or groups of many."""
+    """Draw a plan in columns if they fit in ``rows`` rows, else beside rails; a plan of many steps as groups."""
     if len(steps) > MANY:
         return grouped(steps, width, look)
     found = columns(steps, width, look)
@@ -96,7 +96,7 @@ def shape(steps: Sequence[StepOutline], width: int, rows: int, look: GraphLook =
 
 
 def sign(step: StepOutline) -> Piece:
-    """The sign of a step's kind."""
+    """Return the sign for a step's kind."""
     order = step.order or WorkOrder()
     if order.decision:
         return ("?", "bold warn")
@@ -106,7 +106,7 @@ def sign(step: StepOutline) -> Piece:
 
 
 def doing(step: StepOutline, questions: Mapping[str, str] = PLAIN.questions) -> Piece:
-    """Tell what a step will do: ``edits shop/cart.py``, ``read only``, ``asks: CSV or JSON?``."""
+    """Return what a step will do: ``edits shop/cart.py``, ``read only``, ``asks: CSV or JSON?``."""
     order = step.order or WorkOrder()
     if order.side_effects:
         return ("acts outside this folder", "failed")
@@ -126,12 +126,12 @@ def _only_reads(step: StepOutline, order: WorkOrder) -> bool:
 
 
 def group_name(step: StepOutline, level: int) -> str:
-    """The group of a step: the first of its tags, else its level (0: it comes after nothing)."""
+    """Return a step's group: its first tag, or else its level (0 if it depends on nothing)."""
     return one_line(step.order.tags[0]) if step.order is not None and step.order.tags else f"level {level + 1}"
 
 
 def levels(steps: Sequence[StepOutline]) -> dict[str, int]:
-    """The number of steps on the longest way to each step, by id."""
+    """Return the length of the longest path of dependencies to each step, by id."""
     return depths({step.id: step.depends_on for step in steps})
 
 
@@ -146,7 +146,7 @@ def _name(step: StepOutline, look: GraphLook) -> list[Piece]:
 
 
 def _across(row: bytearray, first: int, last: int) -> None:
-    """Draw a line from one cell to another at its right."""
+    """Draw a line from one cell to another on its right."""
     for cell in range(first, last):
         row[cell] |= _RIGHT
         row[cell + 1] |= _LEFT
@@ -157,7 +157,7 @@ def _box(row: bytearray) -> str:
 
 
 class _Canvas:
-    """Rows of cells with lines, and texts over them."""
+    """Rows of cells that hold lines, with text drawn over them."""
 
     def __init__(self, rows: int, cells: int) -> None:
         self.rows = [bytearray(cells) for _ in range(rows)]
@@ -170,13 +170,13 @@ class _Canvas:
             self.rows[row + 1][cell] |= _UP
 
     def write(self, row: int, cell: int, pieces: Iterable[Piece]) -> None:
-        """Write pieces from a cell on."""
+        """Write pieces starting at a cell."""
         for piece in pieces:
             self._texts[row][cell] = piece
             cell += cells_of([piece])
 
     def lines(self, width: int) -> list[Line]:
-        """All of it, each row in so many cells."""
+        """Return all rows, each ``width`` cells wide."""
         return [fit(self._line(_box(row), texts), width) for row, texts in zip(self.rows, self._texts, strict=True)]
 
     @staticmethod
@@ -193,7 +193,10 @@ class _Canvas:
 
 
 class _Lane(Struct, frozen=True):
-    """One lane for all that lead to the same: rows that come into it from the left, and that it leads to."""
+    """A lane shared by all edges with the same targets.
+
+    ``left`` and ``right`` are the rows where lines enter and leave it.
+    """
 
     sources: Sequence[_Node]
     targets: Sequence[_Node]
@@ -202,12 +205,12 @@ class _Lane(Struct, frozen=True):
 
     @property
     def rows(self) -> frozenset[int]:
-        """All rows it is in touch with; a single one: it is no more than a straight line."""
+        """All rows it touches. With a single row it is just a straight line."""
         return self.left | self.right
 
 
 class _Columns(Struct, frozen=True, kw_only=True):
-    """Steps, and edges that pass them, from the left to the right and from the top down."""
+    """Steps, and the edges passing between them, laid out from left to right and from top to bottom."""
 
     steps: Mapping[str, StepOutline]
     level: Mapping[str, int]
@@ -216,14 +219,15 @@ class _Columns(Struct, frozen=True, kw_only=True):
     rows: Mapping[_Node, int]
 
     def is_step(self, node: _Node) -> bool:
-        """A step stands there; else an edge passes."""
+        """Return True if a step stands there, False if an edge passes through."""
         return self.level[node[0]] == node[1]
 
 
 def columns(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -> Shape | None:
-    """The steps in a column for each level, two rows a step; None: they do not fit, or could not be followed.
+    """Draw the steps in one column per level, two rows each, or return None if they don't fit or lines would overlap.
 
-    A step's column is the longest way to it; the order in it is that of the means of what they come after.
+    A step's level is the longest path to it. Within a column, steps are sorted by the mean position of their
+    dependencies.
     """
     level = levels(steps)
     if not level or max(level.values()) >= DEEPEST or not _is_rising(steps, level):
@@ -267,7 +271,7 @@ def _laid_out(steps: Sequence[StepOutline], level: Mapping[str, int]) -> _Column
 
 
 def _links(steps: Sequence[StepOutline], level: Mapping[str, int]) -> dict[_Node, list[_Node]]:
-    """The edges between neighbouring levels; those from a step share their way through levels between."""
+    """Return the edges between neighbouring levels; edges from one step share their path through the levels between."""
     links: dict[_Node, dict[_Node, None]] = {}
     for step in steps:
         last = level[step.id] - 1
@@ -279,7 +283,7 @@ def _links(steps: Sequence[StepOutline], level: Mapping[str, int]) -> dict[_Node
 
 
 def _order(nodes: Sequence[list[_Node]], above: _Links, below: _Links) -> None:
-    """Sort each column by the mean places of its neighbours, there, back and there again."""
+    """Sort each column by the mean place of its neighbours, in three passes: left to right, back, and again."""
     places: dict[_Node, float] = {}
     for column in nodes:
         _number(column, places)
@@ -295,7 +299,10 @@ def _number(column: Sequence[_Node], places: dict[_Node, float]) -> None:
 
 
 def _rows(nodes: Sequence[Sequence[_Node]], above: _Links, level: Mapping[str, int]) -> dict[_Node, int]:
-    """The row of each node, as near as may be to those it comes after; a step takes two rows, and one is left free."""
+    """Return the row of each node, as close as possible to its dependencies.
+
+    A step takes two rows, with a free one below it.
+    """
     rows: dict[_Node, int] = {}
     for column in nodes:
         offsets = list(accumulate((3 if level[node[0]] == node[1] else 2 for node in column[:-1]), initial=0))
@@ -310,12 +317,12 @@ def _rows(nodes: Sequence[Sequence[_Node]], above: _Links, level: Mapping[str, i
 
 
 def _rounded(number: float) -> int:
-    """The nearest whole number; a half goes towards 0."""
+    """Return the nearest whole number; halves round towards zero."""
     return ceil(number - 0.5) if number > 0 else floor(number + 0.5)
 
 
 def _lanes(column: Sequence[_Node], laid: _Columns) -> list[tuple[_Lane, int]] | None:
-    """The lanes behind a column, each with its place (-1: it needs none); None: lines would have to overlie."""
+    """Return the lanes behind a column with their places, -1 for a straight one; None if lines would overlap."""
     sharing: dict[frozenset[_Node], list[_Node]] = {}
     for node in column:
         if node in laid.links:
@@ -329,7 +336,10 @@ def _lanes(column: Sequence[_Node], laid: _Columns) -> list[tuple[_Lane, int]] |
 
 
 def _placed(lanes: Sequence[_Lane]) -> list[tuple[_Lane, int]] | None:
-    """The lanes and their places; one whose line comes in at a row where another's goes out is left of it."""
+    """Return the lanes with their places, or None if lines would overlap.
+
+    Where a line enters one lane at the row at which a line leaves another, the first lane is left of the second.
+    """
     bent = [lane for lane in lanes if len(lane.rows) > 1]
     before = {
         number: [other for other, each in enumerate(bent) if other != number and each.left & lane.right]
@@ -353,7 +363,7 @@ def _meet(one: _Lane, other: _Lane) -> bool:
 
 
 def _widths(laid: _Columns, look: GraphLook, room: int) -> list[int] | None:
-    """The cells of each column; None: there are not enough."""
+    """Return the width of each column in cells, or None if there is too little room."""
     least: list[int] = []
     wanted: list[int] = []
     for column in laid.nodes:
@@ -373,7 +383,7 @@ def _widths(laid: _Columns, look: GraphLook, room: int) -> list[int] | None:
 
 
 class _Painter:
-    """Draws what is laid out; ``firsts`` are the first cells of the columns, ``widths`` their cells."""
+    """Draws a layout. ``firsts`` are the columns' first cells, ``widths`` their widths."""
 
     def __init__(self, laid: _Columns, look: GraphLook, firsts: Sequence[int], widths: Sequence[int]) -> None:
         self._laid = laid
@@ -385,7 +395,7 @@ class _Painter:
         self.places: dict[str, GraphPlace] = {}
 
     def step(self, node: _Node) -> None:
-        """Write a step's two rows."""
+        """Draw a step's two rows."""
         step, row = self._laid.steps[node[0]], self._laid.rows[node]
         first, cells = self._firsts[node[1]], self._widths[node[1]]
         self.canvas.write(row, first, [sign(step), (" ", ""), *_name(step, self._look)])
@@ -394,7 +404,7 @@ class _Painter:
         self.places[step.id] = GraphPlace(row, first, cells, rows=2)
 
     def lane(self, lane: _Lane, at: int) -> None:
-        """Draw a lane and all lines to it and from it."""
+        """Draw a lane with all lines into and out of it."""
         level = lane.sources[0][1]
         cell = self._firsts[level] + self._widths[level] + 1 + at
         for node in lane.sources:
@@ -407,7 +417,7 @@ class _Painter:
         self.canvas.down(cell, lane.rows)
 
     def _start(self, node: _Node) -> int:
-        """The first cell of the line that leaves a node."""
+        """Return the first cell of the line that leaves a node."""
         first = self._firsts[node[1]]
         if not self._laid.is_step(node):
             return first
@@ -418,10 +428,9 @@ class _Painter:
 
 
 class _Rails:
-    """Takes one step after the other; a rail leads to a step that is still to come.
+    """Draws steps one after the other; each open rail leads to a step that is still to come.
 
-    With ``joins``, what leads to the same step joins the rail to it at once; else it has a rail of its own, as far as
-    that step.
+    With ``joins``, an edge to a step joins the rail that already leads there; otherwise it has a rail of its own.
     """
 
     def __init__(self, below: Mapping[str, Sequence[str]], *, joins: bool) -> None:
@@ -429,12 +438,12 @@ class _Rails:
         self._joins = joins
         self._rails: list[str] = []
         self.rows: list[tuple[bytearray, StepOutline | None, int]] = []
-        """Each row, its step if it has one, and the rail of that."""
+        """Each row, with its step if it has one, and that step's rail."""
         self.most = 1
         self._ended = -1
 
     def take(self, step: StepOutline) -> None:
-        """Draw a step, the lines that meet at it, and those that part there."""
+        """Draw a step, the lines that meet at it, and those that part from it."""
         into = [number for number, leads_to in enumerate(self._rails) if leads_to == step.id]
         at = into[0] if into else self._free(but=self._ended)
         if len(into) > 1:
@@ -474,7 +483,7 @@ class _Rails:
         self.rows.append((row, None, 0))
 
     def _free(self, *, but: int, leads_to: str = "") -> int:
-        """The first free rail, or a new one, which is taken; the step above on rail ``but`` leads elsewhere."""
+        """Take the first free rail, or a new one; rail ``but`` is never used, because it belongs to the step above."""
         free = (number for number, leads in enumerate([*self._rails, "", ""]) if not leads and number != but)
         number = next(free)
         self._rails += [""] * (number + 1 - len(self._rails))
@@ -490,9 +499,9 @@ class _Rails:
 
 
 def rails(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -> Shape:
-    """A row a step, in the plan's order, beside rails, as ``git log --graph`` draws them.
+    """Draw one row per step, in the plan's order, beside rails like those of ``git log --graph``.
 
-    If there are too many rails, each row says what its step comes after.
+    If there would be too many rails, each row names the steps it depends on instead.
     """
     level = levels(steps)
     places = {step.id: place for place, step in enumerate(steps)}
@@ -515,7 +524,7 @@ def rails(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -> 
 
 
 def plan_text(plan: Plan, states: Mapping[str, StepState] | None = None) -> str:
-    """A plan beside rails as text, one row a step, with how each stands; safe to print."""
+    """Return a plan beside rails as text, one row per step with its status; safe to print."""
     of = states or {}
     marks = {step_id: MARKS[state.status] for step_id, state in of.items()}
     questions = {decision.id: decision.question for decision in plan.decisions}
@@ -561,7 +570,7 @@ def _row(left: Line, fact: Piece, width: int, *, is_needed: bool) -> Line:
 
 
 def groups(steps: Sequence[StepOutline]) -> dict[str, list[StepOutline]]:
-    """The steps of each group, by its name, in the plan's order."""
+    """Return the steps of each group by its name, in the plan's order."""
     level = levels(steps)
     found: dict[str, list[StepOutline]] = {}
     for step in steps:
@@ -570,7 +579,7 @@ def groups(steps: Sequence[StepOutline]) -> dict[str, list[StepOutline]]:
 
 
 def grouped(steps: Sequence[StepOutline], width: int, look: GraphLook = PLAIN) -> Shape:
-    """A row for each group, with a cell for each of its steps, or for some; the places are those of the groups."""
+    """Draw one row per group, with a cell for one or several of its steps; places are those of the groups."""
     found = groups(steps)
     names = min(_ID, max((cells_of([(name, "")]) for name in found), default=0)) + 2
     room = max(1, width - names - len("  10,000 steps"))

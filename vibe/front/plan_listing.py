@@ -1,4 +1,4 @@
-"""Plans that have been run, as lines: the list of them, the status of one, and how it was revised."""
+"""Describes plans that have been run as lines: a list of them, the status of one, and its revisions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from vibe.system.plain_text import date_text
 
 
 def revision_lines(revisions: Sequence[PlanRevisedEvent]) -> list[str]:
-    """A line for each revision and for each of its operations, below a heading; nothing if there was none."""
+    """Return a line per revision and per operation of it, below a heading; empty if there was no revision."""
     lines: list[str] = ["", "Revisions:"] if revisions else []
     for revision in revisions:
         when = date_text(revision.ts, "%Y-%m-%d %H:%M:%S")
@@ -42,7 +42,7 @@ def revision_lines(revisions: Sequence[PlanRevisedEvent]) -> list[str]:
 
 
 def revision_documents(revisions: Sequence[PlanRevisedEvent]) -> list[dict[str, Any]]:
-    """The same as JSON; ``operations`` as a plan's journal has them, ``text`` as people read them."""
+    """Return the revisions as JSON data: ``operations`` as in the plan's journal, ``text`` for people."""
     return [
         {
             "at": revision.ts,
@@ -57,7 +57,7 @@ def revision_documents(revisions: Sequence[PlanRevisedEvent]) -> list[dict[str, 
 
 
 def removed_lines(steps: Sequence[RemovedStep]) -> list[str]:
-    """A line for each step that a revision took out of the plan."""
+    """Return a line for each step that a revision removed from the plan."""
     lines: list[str] = []
     for removed in steps:
         begun, title = removed.step.begun, removed.step.outline.title
@@ -67,7 +67,7 @@ def removed_lines(steps: Sequence[RemovedStep]) -> list[str]:
 
 
 def version_lines(before: LoadedPlan, now: LoadedPlan) -> list[str]:
-    """An indented line for each step that another version of a document changed, added or removed."""
+    """Return an indented line for each step that another version of a document changed, added or removed."""
     found = diff(*comparable(before, now, {}))
     lines = [f"~ {step_id}: {change.text}" for step_id, change in found.changed.items()]
     lines += [
@@ -84,7 +84,7 @@ def _operations(revision: PlanRevisedEvent) -> list[str]:
 
 
 class PlanRead(Struct, frozen=True, kw_only=True):
-    """A plan's folder, read: ``waiting`` are its open decisions, ``removed`` the steps that revisions took out."""
+    """A plan as read from its folder: ``waiting`` are its open decisions, ``removed`` the steps revisions removed."""
 
     summary: PlanSummary
     plan: Plan
@@ -112,10 +112,10 @@ class PlanRead(Struct, frozen=True, kw_only=True):
         )
 
     def item_lines(self, pattern_id: str, page: int) -> list[str]:
-        """Return how the steps for the items of a list stand, a page of them.
+        """Return one page of the steps made for a list's items, with their status.
 
         Raises:
-            UsageError: the step has none, or not so many pages.
+            UsageError: the step has no items, or there is no such page.
         """
         made = [step for step in self.plan.steps if isinstance(step, Child) and step.pattern == pattern_id]
         pages = in_pages(made, lambda step: self.state.steps[step.id].status.value)
@@ -130,7 +130,7 @@ class PlanRead(Struct, frozen=True, kw_only=True):
         ]
 
     def lines(self, *, in_chat: bool = False) -> list[str]:
-        """Return how the plan and its steps stand, and the commands to give next, as ``try_again``."""
+        """Return the status of the plan and its steps, and the commands to give next, as ``try_again``."""
         summary, state = self.summary, self.state
         lines = [plan_line(summary)]
         for step in folded(self.plan, {step_id: step.status.value for step_id, step in state.steps.items()}).steps:
@@ -146,7 +146,7 @@ class PlanRead(Struct, frozen=True, kw_only=True):
 
 
 def _item_name(child: Child, plan: Plan) -> str:
-    """The title of a step for an item; its key, if the title is that of all of them."""
+    """Return an item step's title, or its key if all items have the same title."""
     is_shared = any(step.id == child.pattern and step.title == child.title for step in plan.steps)
     return child.key if is_shared else child.title
 
@@ -158,16 +158,16 @@ def _step_line(step: Step, was: StepState, title: str = "") -> str:
 
 
 def plans_that_ran(home: Path) -> list[PlanSummary]:
-    """Return every plan, the oldest first, with how each of its steps stands."""
+    """Return every plan, the oldest first, with the status of each of its steps."""
     return [_counted(plan, home) for plan in list_plans(home)]
 
 
 LOOKED_AT = 200
-"""The newest plans of a home, among which those of a folder that were left are looked for."""
+"""How many of a home's newest plans are searched for unfinished ones in a folder."""
 
 
 def left_in(home: Path, workspace: str, most: int) -> list[PlanSummary]:
-    """The newest plans of a folder that were left before their end and can go on; reads files.
+    """Return a folder's newest plans that were left before their end and can go on; reads files.
 
     Raises:
         BrokenPlanError: the plans can't be listed.
@@ -183,7 +183,7 @@ def _left(home: Path, workspace: str) -> Iterator[PlanSummary]:
 
 
 def plan_line(plan: PlanSummary) -> str:
-    """Return a plan's id, time, status, steps and goal."""
+    """Return a plan's id, time, status, step counts and goal in one line."""
     if plan.problem:
         return f"{plan.plan_id}  unreadable: {one_line(plan.problem, 300)}"
     counts = ", ".join(f"{count} {status}" for status, count in plan.counts.items() if count)
@@ -192,7 +192,7 @@ def plan_line(plan: PlanSummary) -> str:
 
 
 def _counted(plan: PlanSummary, home: Path) -> PlanSummary:
-    """With how every step stands, also those that a process that died had not come to."""
+    """Return the plan with the current status of every step, even if its process died before recording it."""
     if not plan.is_interrupted:
         return plan
     try:

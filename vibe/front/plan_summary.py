@@ -1,4 +1,4 @@
-"""Summary of a plan that has ended, in plain text."""
+"""Summarizes a plan that has ended, in plain text."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from vibe.view.agent_view import CHECK
 from vibe.view.figures import dollars, short, took
 
 WHY_LENGTH = 800
-"""Characters of why a step did not complete."""
+"""Characters of the reason why a step did not complete."""
 OUTPUT_LINES = 6
-"""Last lines of a command that the summary repeats: test runners print their result there."""
+"""The last lines of a command that the summary repeats, because test runners print their result there."""
 FAILED_LINES = 15
-"""Lines of a failed command or check that the summary shows."""
+"""The first lines of a failed command or check that the summary shows."""
 MAX_INDENT = 12
 LEAST_SECONDS = 0.001
-"""Of a step that did something; what was left out took no time."""
+"""The shortest time shown for a step; anything shorter means that it was left out."""
 
 
 def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
-    """Return the steps with their results, changed files, usage, and the next commands, as ``try_again``."""
+    """Return the steps with their results, the changed files, the usage, and what to do next, as ``try_again``."""
     record = ended.record
     lines = ["", *_table(list(_shown(record.steps or ()))), *removed_lines([step for step, _ in record.removed_steps])]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
@@ -42,7 +42,7 @@ def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
 
 
 def below_card(ended: PlanRun) -> list[str]:
-    """Return the lines for a chat that neither a plan's card nor the panel of a failed or a paused one has."""
+    """Return the lines for a chat that neither the plan's card nor the panel of a failed or paused plan shows."""
     lines = [*_troubles(ended), *_sample(ended)]
     if ended.status is PlanStatus.PAUSED:
         steps = ended.record.steps or ()
@@ -59,7 +59,7 @@ def _troubles(ended: PlanRun) -> list[str]:
 
 
 def _table(steps: Sequence[StepState]) -> list[str]:
-    """Return a row for each step; columns are as wide as their cells, and empty ones left out."""
+    """Return a row per step. Columns are as wide as their widest cell, and empty columns are left out."""
     times = [step.said.duration_s for step in steps]
     usages = [step.said.usage for step in steps]
     columns = [
@@ -74,7 +74,7 @@ def _table(steps: Sequence[StepState]) -> list[str]:
 
 
 def _shown(steps: Sequence[StepState]) -> Iterator[StepState]:
-    """Yield the steps; of those for items the ones that failed, and how all stand beside their list."""
+    """Yield the steps to show; of a list's items only the failed ones, while the list's own row counts them all."""
     lists: dict[str, list[str]] = {}
     for step in steps:
         lists.setdefault(_pattern(step), []).append(step.status.value)
@@ -90,7 +90,7 @@ def _pattern(step: StepState) -> str:
 
 
 def _column(cells: list[str], *, right: bool = False) -> list[str]:
-    """The cells as wide as the widest."""
+    """Return the cells padded to the width of the widest."""
     width = max(map(len, cells), default=0)
     return [f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell in cells]
 
@@ -105,7 +105,7 @@ def _why(step: StepState) -> str:
 
 
 def _command_output(steps: Sequence[StepState], plan_id: str) -> list[str]:
-    """Return the output of failed commands and checks, and the last lines of the others."""
+    """Return the output of failed commands and checks, and the last lines of the other commands."""
     lines: list[str] = []
     for step in steps:
         result = step.said
@@ -122,12 +122,12 @@ def _command_output(steps: Sequence[StepState], plan_id: str) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """Return a line of output, with its indentation."""
+    """Return a line of output, keeping its indentation."""
     return " " * min(len(text) - len(text.lstrip(" ")), MAX_INDENT) + one_line(text)
 
 
 def _verdict(ended: PlanRun) -> str:
-    """Return ``done: 6 of 6 steps, 38 s, 55k tokens, $0.11 (plan ID)``, or how else it stands."""
+    """Return ``done: 6 of 6 steps, 38 s, 55k tokens, $0.11 (plan ID)``, or the same for another status."""
     record = ended.record
     steps = record.steps or ()
     done = sum(step.status is StepStatus.COMPLETED for step in steps)
@@ -157,7 +157,7 @@ def _next_commands(ended: PlanRun, in_chat: bool) -> list[str]:  # noqa: FBT001 
 
 
 def _sample(ended: PlanRun) -> list[str]:
-    """Return a line about the folder of a demonstration, which the user would not find otherwise."""
+    """Return a line that names the way to a demonstration's folder, which the user would not find otherwise."""
     if not ended.is_sample or ended.status is PlanStatus.PAUSED:
         return []
     return [f"look at its copy of the project, then remove it with `vibe plan clean {ended.record.plan_id}`"]

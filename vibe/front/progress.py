@@ -1,4 +1,4 @@
-"""A plan's progress as lines, each with its time and step: ``[0:06] survey done, 6 s``."""
+"""Writes a plan's progress as lines, each with its time and step: ``[0:06] survey done, 6 s``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from vibe.view.view import PASSING, SUMMARISED, View, apply
 
 
 class ProgressLines(EventLines):
-    """Writes a line for each event of interest while a plan runs; the summary has the rest.
+    """Writes a line for each event of interest while a plan runs; the summary holds the rest.
 
-    ``output``: and what commands print, line by line.
+    With ``output``, it also writes what commands print, line by line.
     """
 
     def __init__(self, out: TextIO, *, output: bool = False) -> None:
@@ -26,10 +26,10 @@ class ProgressLines(EventLines):
         self._view = View()
         self._began: float | None = None
         self._broken = set[str]()
-        """Steps whose check failed, until their agent goes on."""
+        """Steps whose check failed and whose agent has not acted since."""
 
     def _text(self, event: e.Event) -> str:
-        """Return a whole line, or those of what a command printed; blank: the event is of no interest."""
+        """Return a whole line, or the lines that a command printed, or ``""`` if the event is of no interest."""
         if self._began is None:
             self._began = event.ts
         if isinstance(event, e.ToolStreamEvent):
@@ -61,7 +61,7 @@ class ProgressLines(EventLines):
                 return _trouble(event)
 
     def _step(self, event: e.PlanStepUpdateEvent) -> str:
-        """Return a transition in words; none for waiting, which most steps begin with."""
+        """Return a step's transition in words, or ``""`` for waiting, the state in which most steps begin."""
         step = self._view.step(event.plan_id, event.step_id)
         begun, fixed = (0, 0) if step is None else (step.state.begun, step.fixed)
         name = one_line(event.step_id)
@@ -98,7 +98,7 @@ class ProgressLines(EventLines):
         return f"fixing it: {words}"
 
     def _result(self, event: e.ToolResultEvent) -> str:
-        """Failures only; that of a step's own command is told by the step's end."""
+        """Return a failed result in words; the end of a step reports the failure of the step's own command."""
         if event.status == "ok":
             return ""
         if event.tool != HOST_TOOL:
@@ -119,7 +119,7 @@ _FOLDED = (
     e.ToolCallEvent,
     e.ToolResultEvent,
 )
-"""The events that a line, or a later one, is made of."""
+"""The events needed for a line, or for a later one."""
 
 
 def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:
@@ -131,7 +131,7 @@ def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:
 
 
 def _trouble(event: e.Event) -> str:
-    """Warnings, and errors that no step's end tells of."""
+    """Return a warning in words, or an error that no step's end reports."""
     if isinstance(event, e.WarningEvent):
         return "" if event.code in SUMMARISED | PASSING else trouble(event)
     return trouble(event) if isinstance(event, e.ErrorEvent) and event.subagent_step_id is None else ""

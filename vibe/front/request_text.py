@@ -1,4 +1,4 @@
-"""Texts of what a person is asked at a terminal, and the meaning of the answer typed; pure."""
+"""Words what a person is asked at a terminal, and reads the answer they type; pure."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from vibe.view.plan_view import labelled
 
 PREVIEW_LINES = 20
 PREVIEW_CHARACTERS = 2_000
-"""Of a file's content: enough to see what it is. What is left out is counted."""
+"""How much of a file's content is shown: enough to recognize it. What is left out is counted."""
 DIFF_LINES = 60
 DIFF_CHARACTERS = 6_000
-"""The same of a diff."""
+"""The same limits for a diff."""
 
 FULL = frozenset({"command", "path", "file_path", "url"})
-"""Arguments that say what will be done: always shown whole."""
+"""Arguments that say what will be done; they are always shown in full."""
 SHELL, RUN = "bash", "run"
 TARGETS = ("url", "file_path", "path")
-"""Those of them that the head of a question says."""
+"""Those of them that the first line of a question already names."""
 SHOWN_BY_DIFF = frozenset({"content", "edits", "new_string", "old_string", "replace_all"})
-"""Arguments that a diff stands for."""
+"""Arguments that aren't listed when the diff shows them."""
 
 
 class AnswerWord(Struct, frozen=True, kw_only=True):
-    """An answer to a call: its key, the whole word that means the same, and what it says; ``scope`` None: no."""
+    """An answer to a call: its key, the whole word with the same meaning, and its label. ``scope`` None means no."""
 
     key: str
     word: str
@@ -52,40 +52,41 @@ ANSWERS = (
     AnswerWord(key="e", word="edits", says="all edits", scope="edits"),
     AnswerWord(key="n", word="no", says="no"),
 )
-"""The same wherever a person is asked; in this order."""
+"""The answers, the same and in the same order wherever a person is asked."""
 DIGITS = {"1": "y", "2": "s", "3": "a"}
-"""They mean what these keys do."""
+"""The answer keys that digits stand for."""
 LASTING = frozenset({"s", "a"})
 UNCLEAR = "  Answer with one of these letters.\n"
 
 
 def meant(word: str) -> AnswerWord | None:
-    """Return the answer of a key, a digit or a word, in upper or lower case; None: it is none."""
+    """Return the answer that a key, digit or word means, ignoring case, or None if it means none."""
     small = word.casefold()
     key = DIGITS.get(small, small)
     return next((each for each in ANSWERS if key in {each.key, each.word}), None)
 
 
 def offered(*, covers: bool, edits: bool) -> list[AnswerWord]:
-    """Return the answers that a call allows: lasting ones if they would cover something, all edits for an edit."""
+    """Return the answers to a call: lasting ones only if they would cover something, all edits only for an edit."""
     return [each for each in ANSWERS if (covers or each.key not in LASTING) and (edits or each.scope != "edits")]
 
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-"""Characters of other kinds that show nothing, or next to nothing."""
+"""Characters in other categories that show nothing, or almost nothing."""
 _GAP = re.compile(" {40,}")
 SHOWN_BLANK = 2
 MANY_LINES = 15
 MANY_CHARACTERS = 1_500
-"""A longer command's first line is said again below it, where it can't have left the screen."""
+"""The first line of a longer command is repeated below it, where it can't have scrolled off the screen."""
 HEAD_LENGTH = 300
 
 
 def head_of(request: ApprovalRequestEvent) -> tuple[str, str, str]:
     """Return what would happen, to what, and facts about it, safe to print: ``edit``, ``F?`` and ``+2 −1``.
 
-    A command stands below its head, ``run``; another tool is named, with its target if it has one.
+    For a command that is only ``run``, because the command itself is shown below. Any other tool is named, with its
+    target if it has one.
     """  # noqa: RUF002  a minus
     display, tool = request.preview, request.tool
     if isinstance(display, DiffDisplay):
@@ -101,7 +102,7 @@ def head_of(request: ApprovalRequestEvent) -> tuple[str, str, str]:
 
 
 def shown_arguments(request: ApprovalRequestEvent) -> dict[str, str]:
-    """Return the arguments that neither the head nor a diff tells, as texts, those that are shown whole first."""
+    """Return the arguments that neither the first line nor a diff shows, as texts; those shown in full first."""
     told = head_of(request)[1].removesuffix("?").split(", ")
     hidden = SHOWN_BY_DIFF if request.diff else frozenset[str]()
     shown = {
@@ -114,7 +115,10 @@ def shown_arguments(request: ApprovalRequestEvent) -> dict[str, str]:
 
 
 def question_text(request: ApprovalRequestEvent, step_id: str = "") -> str:
-    """The call and its step, its arguments, the rule that asks and what a lasting yes would cover; safe to print."""
+    """Return the call and its step, its arguments, the rule that asks, and what a lasting yes would cover.
+
+    The text is safe to print.
+    """
     verb, what, facts = head_of(request)
     whose = f"for step {visible(step_id)}" if step_id else ""
     lines = ["", "  ".join(filter(None, (f"? {verb} {what}".rstrip(), facts, whose)))]
@@ -131,7 +135,7 @@ def question_text(request: ApprovalRequestEvent, step_id: str = "") -> str:
 
 
 def foot_of(request: ApprovalRequestEvent) -> list[tuple[str, bool]]:
-    """Return what confines the call and the rule that asks, safe to print; with True what is out of the usual."""
+    """Return what confines the call and which rule asks, safe to print; True marks what is out of the ordinary."""
     parts: list[tuple[str, bool]] = []
     if request.confined is not None:
         sandbox = "sandbox: writes here only" if request.confined else "no sandbox: can do whatever you can"
@@ -140,13 +144,13 @@ def foot_of(request: ApprovalRequestEvent) -> list[tuple[str, bool]]:
 
 
 def covered(request: ApprovalRequestEvent) -> str:
-    """Return what a lasting yes would let pass; safe to print."""
+    """Return what a lasting yes would allow; safe to print."""
     keys = (key.removeprefix(f"{request.tool}: ") for key in request.covers)
     return ", ".join("exactly this call" if key.startswith("{") else visible(key) for key in keys)  # its arguments
 
 
 def why(request: ApprovalRequestEvent) -> str:
-    """Return the rule that asks, in words."""
+    """Return in words the rule that asks."""
     if request.rule != "permission":
         return request.reason or request.rule
     asks = "edits ask" if request.edits else f"{request.tool} asks"
@@ -154,13 +158,13 @@ def why(request: ApprovalRequestEvent) -> str:
 
 
 def prompt_of(request: ApprovalRequestEvent) -> str:
-    """Return the possible answers, as the prompt."""
+    """Return the prompt, which lists the possible answers."""
     told = (f"[{each.key}] {each.says}" for each in offered(covers=True, edits=request.edits))
     return f"  {'  '.join(told)}, or: n WHY  > "
 
 
 def parse_answer(line: str, request: ApprovalRequestEvent) -> ApprovalAnswer | None:
-    """A key, a digit or a word of the table; ``n`` takes a reason behind it. None if it is none of them."""
+    """Return the answer given as a key, digit or word; ``n`` may be followed by a reason. None if it is unclear."""
     word, _, reason = line.strip().partition(" ")
     answer = meant(word)
     if answer is None or (answer.scope == "edits" and not request.edits):
@@ -171,7 +175,7 @@ def parse_answer(line: str, request: ApprovalRequestEvent) -> ApprovalAnswer | N
 
 
 def visible(text: str) -> str:
-    """Text in which every character that does not print is spelled out, as Python would: a line break, a colour."""
+    """Return the text with every character that doesn't print, such as a line break, escaped as in Python."""
     shown = text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
     return _GAP.sub(lambda gap: f" [{len(gap[0]):,} blanks] ", shown)
 
@@ -190,7 +194,7 @@ def says_more(request: ApprovalRequestEvent) -> bool:
 
 
 def diff_of(request: ApprovalRequestEvent) -> str:
-    """Return what a call would change in files; of a new one, that is all of its text."""
+    """Return what a call would change in files; for a new file, all of its text."""
     display, text = request.preview, request.arguments.get("content")
     if request.diff or not isinstance(display, DiffDisplay) or not isinstance(text, str):
         return request.diff
@@ -200,7 +204,7 @@ def diff_of(request: ApprovalRequestEvent) -> str:
 
 
 def without_gaps(text: str) -> list[str]:
-    """The lines, with a note in place of many that show nothing in a row."""
+    """Return the lines, with each long run of blank lines replaced by a note."""
     lines: list[str] = []
     blank = 0
     for line in [*text.split("\n"), None]:
@@ -239,14 +243,14 @@ def _preview(name: str, text: str, most_lines: int, most_characters: int) -> lis
 _ANSWERED = re.compile(r"(.*?)\n→ ([^\n]*)\n?", re.DOTALL)
 ANSWERED_LENGTH = 1_000
 LATER = "later"
-"""The answer to a decision that leaves it open."""
+"""The answer that leaves a decision open."""
 OTHER, TYPED = "something else…", "type your answer"
-"""The option that stands for words of the person's own, and the one where only such are wanted."""
+"""The option for the person's own words, and the label where only their own words are wanted."""
 _NUMBERS = re.compile(r"[\d\s,;.)]+")
 
 
 class MenuItem(Struct, frozen=True, kw_only=True):
-    """One answer to pick: a label, and a word about it or none."""
+    """An answer to pick: a label, and a description that may be blank."""
 
     label: str
     description: str = ""
@@ -259,28 +263,28 @@ class Choosing(Struct, frozen=True, kw_only=True):
     several: bool = False
     """More than one answer may be picked."""
     default: tuple[int, ...] = ()
-    """Positions that Enter takes."""
+    """Positions that Enter picks."""
     own_words: bool = False
-    """Other text is an answer, too."""
+    """Any other text is an answer too."""
     typed: bool = False
-    """Other text is what is wanted: the options have no numbers, and are typed as they are called."""
+    """Free text is wanted: the options have no numbers and are answered by typing their label."""
     declines: str = "skip"
-    """The meaning of Esc and, without a default, Enter."""
+    """What Esc means, and Enter if there is no default."""
 
 
 class Picked(Struct, frozen=True, kw_only=True):
-    """Positions of options, in the order of the question, or ``words`` of the person's own."""
+    """The positions of the picked options, in the question's order, or the person's own ``words``."""
 
     positions: tuple[int, ...] = ()
     words: str = ""
 
 
 OWN_WORDS = Picked()
-"""The person wants to say it in their own words, and has not yet."""
+"""The person wants to answer in their own words, and hasn't typed them yet."""
 
 
 def choosing_of(decision: PlanDecisionEvent) -> Choosing:
-    """The decision as a question with numbered answers."""
+    """Return a plan's decision as a question with numbered answers."""
     labels = decision.labels if len(decision.labels) == len(decision.options) else decision.options
     about = decision.descriptions if len(decision.descriptions) == len(decision.options) else [""] * len(labels)
     return Choosing(
@@ -292,7 +296,7 @@ def choosing_of(decision: PlanDecisionEvent) -> Choosing:
 
 
 def choosing_of_question(question: Mapping[str, Any]) -> Choosing:
-    """A question of an agent, as it was announced, with its numbered answers."""
+    """Return an agent's question, as it was published, with its numbered answers."""
     given = question.get("options", ())
     options = tuple(MenuItem(label=one["label"], description=one.get("description", "")) for one in given)
     several, typed = bool(question.get("multi_select")), bool(question.get("typed"))
@@ -300,7 +304,7 @@ def choosing_of_question(question: Mapping[str, Any]) -> Choosing:
 
 
 def answered_lines(answers: Sequence[tuple[str, str]], by: str, at: float, cols: int) -> list[Line]:
-    """The record of questions with their answers, who gave these (as in events), and when (in unix seconds)."""
+    """Return questions with their answers, who gave them (as in events), and when (in unix seconds), as lines."""
     who = {"": "you", "user": "you", "timeout": "nobody answered", "default": "by default"}.get(by, one_line(by))
     facts = [(f"{who}, {moment(at, at)}", "muted")]
     lines: list[Line] = []
@@ -313,7 +317,7 @@ def answered_lines(answers: Sequence[tuple[str, str]], by: str, at: float, cols:
 
 
 def answers_of(event: AnswerEvent | PlanDecisionEvent) -> list[tuple[str, str]]:
-    """The questions and answers in an event; none: it was no answer."""
+    """Return the questions and answers in an event; empty if it is no answer."""
     if isinstance(event, AnswerEvent):
         return [(str(each["question"]), str(each["answer"])) for each in event.answers]
     taken = labelled(event, event.selections)
@@ -321,18 +325,18 @@ def answers_of(event: AnswerEvent | PlanDecisionEvent) -> list[tuple[str, str]]:
 
 
 def answers_in(printed: str) -> list[tuple[str, str]]:
-    """The questions and answers in what the tool that asks tells its model."""
+    """Return the questions and answers found in what the asking tool reports to its model."""
     return _ANSWERED.findall(printed)
 
 
 def time_left(decision: PlanDecisionEvent, now: float) -> str:
-    """Return when a decision is taken without the person, and how; ``now`` in unix seconds."""
+    """Return when a decision will be taken without the person, and how. ``now`` is in unix seconds."""
     outcome = f"choosing {visible(labelled(decision, decision.default))}" if decision.default else "the plan pauses"
     return f"  in {counter(round(decision.ts + decision.timeout_seconds - now))}: {outcome}"
 
 
 def options_text(choosing: Choosing) -> str:
-    """The numbered answers, a line each; safe to print."""
+    """Return the numbered answers, one per line; safe to print."""
     if choosing.typed:
         return f"   or type: {' | '.join(visible(option.label) for option in choosing.options)}\n"
     lines: list[str] = []
@@ -346,7 +350,7 @@ def options_text(choosing: Choosing) -> str:
 
 
 def prompt_text(choosing: Choosing) -> str:
-    """The line the person answers on."""
+    """Return the prompt on whose line the person answers."""
     what = "numbers, e.g. 1,2" if choosing.several else "a number"
     if choosing.typed:
         what = "your answer"
@@ -358,7 +362,7 @@ def prompt_text(choosing: Choosing) -> str:
 
 
 def read_choice(line: str, choosing: Choosing) -> Picked | str | None:
-    """Return what a typed line picks, or why it is no answer, in a line; None: the person would rather not."""
+    """Return what a typed line picks, or a sentence on why it is no answer; None if the person declines."""
     text = line.strip(" \t\r\n")
     if line == ESCAPE:
         return None

@@ -1,4 +1,4 @@
-"""The review of a plan's changes as lines: files by step, the rows of all diffs, and what a person thinks of them."""
+"""Draws the review of a plan's changes as lines: the files by step, the rows of all diffs, and the verdicts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from vibe.front.diff_lines import SIGNS, DiffLine, diff_lines
 from vibe.front.event_text import counted, one_line, plus_minus
 
 SIDE_BY_SIDE: Final = 160
-"""Columns from which the old text is beside the new one."""
+"""Columns from which the old text is shown beside the new one."""
 _SIGNS: Final = {"accepted": ("✓", "done"), "rejected": ("✗", "failed"), "open": ("·", "muted")}
 MORE_KEYS: Final = 150
-"""Columns from which the seldom keys are named."""
+"""Columns from which the rarely used keys are named too."""
 KEY: Final = "bold accent"
 FileKey: TypeAlias = tuple[str, str, int]
-"""Step, path and attempt of a change."""
+"""The step, path and attempt of a change."""
 
 
 class ReviewDraft(Struct, kw_only=True):
-    """A person's view of changes before it is sent: the changes with a verdict, and comments by line of the new text.
+    """A person's review before it is sent: changes with a verdict, and comments by line of the new text.
 
-    ``rejected`` says of each whether others changed the file since, which they were told. A comment on several lines
-    is kept by the last of them; ``firsts`` are the first ones.
+    ``rejected`` maps each rejected change to whether others have changed the file since, which the person was told. A
+    comment on several lines is stored under the last of them; ``firsts`` holds their first lines.
     """
 
     accepted: set[FileKey] = field(default_factory=set[FileKey])
@@ -36,7 +36,7 @@ class ReviewDraft(Struct, kw_only=True):
     firsts: dict[tuple[FileKey, int], int] = field(default_factory=dict[tuple[FileKey, int], int])
 
     def verdict(self, change: ChangedFile) -> str:
-        """``accepted``, ``rejected`` or ``open``."""
+        """Return ``accepted``, ``rejected`` or ``open``."""
         key = key_of(change)
         if key in self.rejected or change.standing is Standing.REJECTED:
             return "rejected"
@@ -46,7 +46,7 @@ class ReviewDraft(Struct, kw_only=True):
 class ReviewRow(Struct, frozen=True, kw_only=True):
     """A row of file number ``file``: a line on the ``left``, the ``right`` or both, a ``comment``, or else its name.
 
-    ``old`` and ``new`` are numbers of lines (0: none). ``note`` stands for lines that are not shown.
+    ``old`` and ``new`` are line numbers, 0 if there is none. ``note`` stands in for lines that are not shown.
     """
 
     file: int
@@ -64,27 +64,27 @@ class ReviewRow(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """The file, and the new line or else the old one: it is the same however the texts are shown."""
+        """The file, and the new or else the old line number: the same however the texts are laid out."""
         return self.file, self.new, 0 if self.new else self.old
 
     @property
     def line(self) -> int:
-        """The line that a comment here is on: of the new text, or of a file that is gone."""
+        """The line that a comment on this row belongs to, in the new text or in a removed file."""
         return self.new or (self.old if self.right is None else 0)
 
 
 def author(change: ChangedFile) -> str:
-    """Return the step of a change, and which of its attempts it was if there were several."""
+    """Return the step that made a change, and which of its attempts if there were several."""
     return f"{change.step_id}, try {change.attempt}" if change.attempt > 1 else change.step_id
 
 
 def key_of(change: ChangedFile) -> FileKey:
-    """Return what tells a change from others."""
+    """Return the key that identifies a change."""
     return change.step_id, change.path, change.attempt
 
 
 def review_rows(changes: Sequence[ChangedFile], draft: ReviewDraft, *, wide: bool) -> list[ReviewRow]:
-    """Return the rows of all changes below each other; ``wide``: both texts beside each other."""
+    """Return the rows of all changes, one below the other; if ``wide``, old and new text side by side."""
     rows: list[ReviewRow] = []
     for number, change in enumerate(changes):
         rows += [ReviewRow(file=number), ReviewRow(file=number, note="")]
@@ -99,7 +99,7 @@ def review_rows(changes: Sequence[ChangedFile], draft: ReviewDraft, *, wide: boo
 
 
 def may_comment(row: ReviewRow, change: ChangedFile) -> bool:
-    """Return whether a row is of the text that the step left, or of that of a file it removed."""
+    """Return whether a row belongs to the text that the step left, or to a file that it removed."""
     return bool(row.new) or (row.is_code and change.after is None)
 
 
@@ -126,7 +126,7 @@ def _beside(number: int, gone: Sequence[ReviewRow], come: Sequence[ReviewRow]) -
 
 
 def draw_row(row: ReviewRow, change: ChangedFile, draft: ReviewDraft, cols: int, *, wide: bool) -> Line:
-    """The line of a row in exactly so many cells; pieces of ``code`` are of the file's language."""
+    """Return a row in exactly ``cols`` cells. Pieces styled ``code`` are in the file's language."""
     if row.comment:
         goes = [(f"goes to {change.step_id}" if change.step_id else "goes into your line", "muted")]
         return spread([("▌ you  ", "bold warn"), (one_line(row.comment, cols), "")], goes, cols)
@@ -166,7 +166,7 @@ def _head(change: ChangedFile, draft: ReviewDraft, cols: int) -> Line:
 
 
 def draw_files(changes: Sequence[ChangedFile], draft: ReviewDraft, chosen: int, size: tuple[int, int]) -> list[Line]:
-    """The files below their steps, as many lines as ``size`` (columns, rows) has, with the chosen one among them."""
+    """Return the files below their steps, in as many lines as ``size`` (columns, rows) has; the chosen one is shown."""
     cols, rows = size
     lines: list[Line] = []
     at, step_id = 0, ""
@@ -185,14 +185,14 @@ def draw_files(changes: Sequence[ChangedFile], draft: ReviewDraft, chosen: int, 
 
 
 def draw_title(goal: str, changes: Sequence[ChangedFile], draft: ReviewDraft, cols: int) -> Line:
-    """The line above: the goal of the plan, and how many files are accepted, rejected and open."""
+    """Return the title line: the plan's goal, and how many files are accepted, rejected and open."""
     verdicts = [draft.verdict(change) for change in changes]
     counts = " · ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _SIGNS if verdicts.count(verdict))
     return spread([("Review", "bold"), (f"  {one_line(goal, cols)}", "muted")], [(counts, "muted")], cols)
 
 
 def draw_keys(draft: ReviewDraft, cols: int) -> Line:
-    """The line below: the keys, and what Enter does."""
+    """Return the bottom line: the keys, and what Enter does."""
     said = counted(len(draft.comments), "comment")
     said = f"send {said}" if any(key[0] for key, _ in draft.comments) else f"{said} into your line"
     parts = [said] if draft.comments else []

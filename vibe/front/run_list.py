@@ -1,4 +1,7 @@
-"""The list of runs in a terminal: those that wait for a person first, with what they ask, then the others; pure."""
+"""Draws the list of runs in a terminal: first those that wait for a person, with what they ask, then the others.
+
+Everything here is pure.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,16 @@ from vibe.view.agent_view import RequestView
 from vibe.view.figures import ago, clock, dollars, short
 
 Row: TypeAlias = Mapping[str, Any]
-"""Of a run or a request, as ``vibe.app.watch.rows`` makes them."""
+"""A run or a request, as ``vibe.app.watch.rows`` makes them."""
 
 BAR: Final = 14
+"""Cells of the progress bar."""
 GOAL_CELLS: Final = 36
-"""Of a goal, before the figures beside it give way."""
+"""Cells that the goal keeps before the figures beside it are dropped."""
 LEAST_ASKED: Final = 30
-"""Cells of a question beside its answers."""
+"""Cells that a question keeps beside its answers."""
 MOST_EARLIER: Final = 50
+"""Earlier runs listed at most, the newest first."""
 WAITING, RUNNING, EARLIER = "Waiting for you", "Running", "Earlier"
 SEGMENTS: Final = (
     ("completed", "█", "done"),
@@ -45,20 +50,21 @@ SEGMENTS: Final = (
     ("skipped", "▒", "muted"),
     ("cancelled", "▒", "muted"),
 )
-"""Of a bar in this order: steps of a status, their character and style; the rest is to be done."""
+"""The parts of a progress bar in order: a step status, its character and its style; the rest is still to do."""
 ENDS: Final = {"completed": "done", "failed": "failed", "lost": "failed", "cancelled": "muted", "ended": "muted"}
-"""Styles of how a run ended."""
+"""The style for each way a run can end."""
 
 
 def group_of(row: Row) -> str:
-    """Return the heading that a run stands under."""
+    """Return the heading that a run is listed under."""
     return WAITING if row.get("requests") else RUNNING if row.get("live") else EARLIER
 
 
 def grouped(rows: Mapping[str, Row], query: str = "", most: int | None = MOST_EARLIER) -> dict[str, list[str]]:
-    """The keys of runs by heading, in their order: of earlier ones at most so many, the newest; None: all.
+    """Return the keys of the runs under each heading, in their order.
 
-    With a ``query`` all those that its words are found in.
+    Of the earlier runs only the ``most`` newest are returned, or all of them if it is None. A ``query`` selects the
+    runs that contain all of its words, with no such limit.
     """
     words = query.casefold().split()
     groups: dict[str, list[str]] = {WAITING: [], RUNNING: [], EARLIER: []}
@@ -71,19 +77,22 @@ def grouped(rows: Mapping[str, Row], query: str = "", most: int | None = MOST_EA
 
 
 class ListPlace(Struct, frozen=True):
-    """A place in the list: a run, or something that it asks."""
+    """A place in the list: a run, or one of its requests."""
 
     run: str
     request: str = ""
 
 
 def asked_by(key: str, requests: Mapping[str, Row]) -> list[ListPlace]:
-    """All that a run asks, in its order."""
+    """Return all requests of a run, in order."""
     return [ListPlace(key, request_id) for request_id, row in requests.items() if row["run"] == key]
 
 
 def head_line(rows: Iterable[Row], requests: int, now: float, cols: int) -> Line:
-    """The first line: what waits, what runs, and what was spent since midnight of UTC by the runs that were seen."""
+    """Return the first line: how many requests wait, how many runs are going, and what was spent today.
+
+    Today begins at midnight UTC; only the runs in the list count.
+    """
     every = list(rows)
     running = sum(group_of(row) == RUNNING for row in every)
     spent = sum(row.get("cost_usd", 0.0) for row in every if row.get("started_at", 0.0) >= now - now % 86_400)
@@ -94,7 +103,7 @@ def head_line(rows: Iterable[Row], requests: int, now: float, cols: int) -> Line
 
 
 def run_line(row: Row, now: float, cols: int, mark: str = " ") -> Line:
-    """A run in exactly so many cells; figures give way before its goal does."""
+    """Return a run in exactly ``cols`` cells. Figures are dropped before its goal is cut."""
     title = visible(one_line(row["title"] or "(no title)", TITLE_LENGTH))
     facts = _facts(row, now)
     wanted = min(len(title), max(GOAL_CELLS, cols // 3))
@@ -107,7 +116,7 @@ def run_line(row: Row, now: float, cols: int, mark: str = " ") -> Line:
 
 
 def request_line(row: Row, cols: int) -> Line:
-    """The request of a run, with the keys that answer, in exactly so many cells."""
+    """Return a run's request, with the keys that answer it, in exactly ``cols`` cells."""
     step = visible(one_line(str(row.get("step") or "")))
     asked: Line = [("   ? ", "bold warn"), (f"{step}  " if step else "", "muted"), (asked_text(row), "")]
     keys: Line = []
@@ -122,9 +131,9 @@ def request_line(row: Row, cols: int) -> Line:
 def list_body(
     rows: Mapping[str, Row], requests: Mapping[str, Row], chosen: ListPlace | None, query: str, now: float, cols: int
 ) -> list[tuple[Line, ListPlace | None]]:
-    """The lines of the list in exactly so many cells, each with the place it stands for.
+    """Return the lines of the list, each exactly ``cols`` cells wide, with the place it stands for.
 
-    A run that asks is no place itself: its line stands for the first thing that it asks.
+    A run with requests is no place of its own: its line stands for its first request.
     """
     body: list[tuple[Line, ListPlace | None]] = []
     for heading, keys in grouped(rows, query).items():
@@ -140,7 +149,7 @@ def list_body(
 
 
 def request_detail(request: RequestView, cols: int) -> list[Line]:
-    """All of what is asked, in lines: of a call what it does, where, and what a lasting yes would cover."""
+    """Return the whole request in lines; for a call, what it does, where, and what a lasting yes would cover."""
     event = request.event
     if isinstance(event, ApprovalRequestEvent):
         text = "\n".join(question_text(event).split("\n")[2:])
@@ -151,14 +160,14 @@ def request_detail(request: RequestView, cols: int) -> list[Line]:
 
 
 def asked_text(row: Row) -> str:
-    """The question of a request in a line, safe to print: of a call its whole command."""
+    """Return the question of a request in one line that is safe to print; for a command, all of it."""
     if row["kind"] == "approval" and row.get("command"):
         return f"run {visible(row['command'])}"
     return visible(row.get("summary", ""))
 
 
 def options_of(row: Row) -> list[tuple[str, str]]:
-    """The keys that answer a request, with what they say; none: it wants words, or several answers."""
+    """Return the keys that answer a request, with their labels; empty if it wants words or several answers."""
     if row["kind"] == "approval":
         return [(each.key, each.word) for each in offered(covers=bool(row.get("covers")), edits=False)]
     labels: list[str] = row.get("labels") or row.get("options", [])
@@ -171,7 +180,7 @@ def options_of(row: Row) -> list[tuple[str, str]]:
 
 
 def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
-    """Return the command that a key, as of ``options_of``, stands for; None: it is no answer."""
+    """Return the command that a key from ``options_of`` stands for, or None if the key is no answer."""
     event = request.event
     if isinstance(event, ApprovalRequestEvent):
         word = meant(key)
@@ -188,14 +197,14 @@ def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
 
 
 def _questions(event: QuestionEvent | PlanDecisionEvent) -> list[tuple[str, Choosing]]:
-    """All questions asked, one at least, with the answers to choose from."""
+    """Return all questions asked (at least one), each with the answers to choose from."""
     if isinstance(event, QuestionEvent):
         return [(each["question"], choosing_of_question(each)) for each in event.questions]
     return [(event.question, choosing_of(event))]
 
 
 def list_lines(rows: Mapping[str, Row], requests: Mapping[str, Row], now: float, cols: int, most: int) -> list[str]:
-    """The whole list as lines of text, with the commands that answer; of earlier runs at most so many."""
+    """Return the whole list as text, with the commands that answer requests, and at most ``most`` earlier runs."""
     if not rows:
         return ["nothing runs, and nothing has run"]
     head = text_of(head_line(rows.values(), len(requests), now, cols)).removeprefix(" vibe").strip(" ·")
@@ -223,7 +232,7 @@ def _asked_lines(place: ListPlace, row: Row) -> list[str]:
 
 
 def _facts(row: Row, now: float) -> dict[str, Line]:
-    """Figures of a run by name, in the order in which they are shown."""
+    """Return a run's figures by name, in the order in which they are shown."""
     live, status = row.get("live"), row.get("status", "")
     total, checks = row.get("total", 0), row.get("checks", [])
     begun, ended = row.get("started_at", now), row.get("ended_at") or row.get("started_at", now)
@@ -240,7 +249,10 @@ def _facts(row: Row, now: float) -> dict[str, Line]:
 
 
 def bar(row: Row, cells: int) -> Line:
-    """The progress of the steps of a run, in exactly so many cells; a status that occurs has one, if there is room."""
+    """Return a run's step progress in exactly ``cells`` cells.
+
+    Each status that occurs has at least one cell, as long as there is room.
+    """
     counts: Mapping[str, int] = row.get("counts", {})
     total = max(1, row.get("total", 0))
     line: Line = []

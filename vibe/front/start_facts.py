@@ -1,4 +1,4 @@
-"""Facts for the start screen: of a conversation as it was opened, its folder, and the plans that were left there."""
+"""Gathers facts for the start screen about the opened conversation, its folder, and unfinished plans there."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from vibe.system.errors import VibeError
 from vibe.system.git.discovery import git_head
 
 MOST_LEFT: Final = 3
-"""Plans that are told; `/plan list` has them all."""
+"""Unfinished plans that the screen names; ``/plan list`` shows them all."""
 MOST_NAMES: Final = 1_000
-"""Entries of the folder that are looked at for tests."""
+"""Entries of the folder that are searched for tests."""
 TEST_FOLDERS: Final = ("tests", "test", "spec", "__tests__")
 TEST_FILES: Final = ("test_*.py", "*_test.py", "*_test.go", "*.test.ts", "*.test.js", "*_spec.rb")
 WRITER: Final = "write_file"
 
 
 def agent_facts(conversation: Conversation) -> AgentFacts:
-    """The agent, model and confinement in force from the next prompt on; may start processes, so not on an event loop.
+    """Return the agent, model and confinement that apply from the next prompt on.
 
-    The model's prices are those of its settings.
+    It may start processes, so don't call it on an event loop. The model's prices are those in its settings.
     """
     setup, mode = conversation.setup, conversation.approvals.mode
     model = setup.model
@@ -58,7 +58,10 @@ def agent_facts(conversation: Conversation) -> AgentFacts:
 
 
 def priced_facts(conversation: Conversation, facts: AgentFacts) -> AgentFacts:
-    """The same with the model's prices, as far as they are known; may load a price list, so not on an event loop."""
+    """Return the facts with the model's prices, if they are known.
+
+    It may load a price list, so don't call it on an event loop.
+    """
     model = conversation.setup.model
     try:
         prices = usual_prices(conversation.setup.engine.models.provider(model), model)
@@ -68,9 +71,9 @@ def priced_facts(conversation: Conversation, facts: AgentFacts) -> AgentFacts:
 
 
 def project_facts(conversation: Conversation, home: Path) -> ProjectFacts:
-    """The folder of a conversation, and the plans that were left there; reads files.
+    """Return facts about a conversation's folder and the unfinished plans there; reads files.
 
-    Git is not asked anew: its answer is that of the opening.
+    Git isn't asked again: its answer from the opening is used.
     """
     setup = conversation.setup
     workdir, guidance = setup.opening.workdir, setup.engine.guidance
@@ -87,7 +90,7 @@ def project_facts(conversation: Conversation, home: Path) -> ProjectFacts:
 
 
 def left_line(home: Path, workdir: Path) -> str:
-    """The newest plan of a folder that was left, and the way to go on with it; blank: none was. Reads files."""
+    """Return a folder's newest unfinished plan and how to resume it, or ``""`` if there is none; reads files."""
     with suppress(VibeError):
         for plan in left_in(home, str(workdir), 1):
             return f"{plan_line(plan)}\n/plan resume {plan.plan_id} continues it"
@@ -126,7 +129,7 @@ def _git(workdir: Path, guidance: Guidance) -> GitFacts:
 
 
 def _named(path: Path, workdir: Path, setup: Setup) -> str:
-    """The path of instructions: as from the folder for its own, else with ``~``."""
+    """Return the path of an instructions file: its name if it lies in the folder itself, else a path with ``~``."""
     own = path.parent == workdir.resolve()
     return path.name if own else shown(path, setup.engine.loaded.user_home)
 
@@ -137,7 +140,7 @@ def _names(folder: Path) -> Iterator[str]:
 
 
 def _tests(folder: Path, names: list[str]) -> str:
-    """The folder or file of a project's own tests, as far as a glance tells; blank: there are none."""
+    """Return the folder or file of a project's own tests if a quick look finds one, else ``""``."""
     for name in TEST_FOLDERS:
         if name in names and (folder / name).is_dir() and next(_names(folder / name), ""):
             return f"{name}/"
@@ -151,7 +154,7 @@ def _left(home: Path, workdir: Path) -> list[PlanSummary]:
 
 
 def _ahead(home: Path, plan: PlanSummary) -> Expectation | None:
-    """Return the expectation of the rest of a plan that was left; None: it is not known."""
+    """Return the expected rest of an unfinished plan, or None if it is unknown."""
     with suppress(VibeError):
         _, state = current_state(find_plan(home, plan.plan_id))
         steps = [step.outline for step in state.steps.values() if not step.status.is_final]

@@ -1,6 +1,6 @@
-"""The start screen: the seat a conversation begins in, the plans that were left there, and examples to begin with.
+"""Draws the start screen: folder, agent and model, the plans left unfinished there, and examples to begin with.
 
-``start_lines`` draws the facts as far as they are known; a fact that is not known yet takes no room.
+``start_lines`` draws the facts known so far; a fact that isn't known yet takes no room.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
 INDENT: Final = 3
 ROOMY: Final = 60
-"""Cells from which on the lines are indented so far."""
+"""Width in cells from which the lines are indented by ``INDENT``."""
 LONGEST: Final = 400
 RESUME, LOOK = "resume", "look"
 PAUSED_KEYS: Final = (("↓ ↑", "choose"), ("Enter", RESUME), ("Tab", LOOK), ("Esc", "leave it"))
 _GAP: Final = 2
 _DAY: Final = 86_400
 _NAMED_DAYS: Final = 6
-"""Days back that are told by their name."""
+"""How many days back a day is called by its name."""
 _CENT: Final = 0.01
 _PAUSED_WHY: Final = {LEFT: " when you left", "decision": ", waits for a decision"}
 
 
 class GitFacts(Struct, frozen=True, kw_only=True):
-    """A folder's repository; without one all is blank. ``branch`` blank: none is checked out.
+    """A folder's git repository; all fields are blank without one. ``branch`` is blank if none is checked out.
 
-    ``changed`` counts files that are changed or new; None: not known.
+    ``changed`` counts changed and new files; None if that is unknown.
     """
 
     is_repository: bool = True
@@ -48,14 +48,14 @@ class GitFacts(Struct, frozen=True, kw_only=True):
 
 
 class SandboxFacts(Struct, frozen=True, kw_only=True):
-    """The confinement of commands. ``name`` blank: there is none; ``has_network``: they reach everything."""
+    """How commands are confined. ``name`` is blank without a sandbox; ``has_network``: they reach everything."""
 
     name: str = ""
     has_network: bool = False
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):
-    """The model that answers; ``prices`` are USD per million tokens in and out (None: not known)."""
+    """The model that answers. ``prices`` are USD per million tokens in and out, or None if unknown."""
 
     name: str
     prices: tuple[float, float] | None = None
@@ -63,11 +63,11 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
 
 
 class ProjectFacts(Struct, frozen=True, kw_only=True):
-    """The folder's own part. ``docs`` are the instructions that were read, ``unread`` one that is not trusted.
+    """What the folder brings.
 
-    ``left`` are plans that were left before their end, ``to_go`` what they will still take, as far as that is known, by
-    their ids; ``tests`` is where its tests are (blank: nowhere), ``is_empty``:
-    there is no file.
+    ``docs`` are the instructions that were read, and ``unread`` names one that isn't trusted. ``left`` are plans left
+    before their end; ``to_go`` holds by plan id what they still take, as far as that is known. ``tests`` says where the
+    project's tests are (blank if there are none), and ``is_empty`` that the folder has no files.
     """
 
     git: GitFacts = GitFacts()
@@ -80,7 +80,7 @@ class ProjectFacts(Struct, frozen=True, kw_only=True):
 
 
 class AgentFacts(Struct, frozen=True, kw_only=True):
-    """The agent's part. ``mode`` says what it does unasked; ``is_unbound``: that is everything."""
+    """What the agent brings. ``mode`` says what it does unasked; ``is_unbound`` means that this is everything."""
 
     model: ModelFacts
     mode: str
@@ -92,10 +92,10 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
 
 
 class StartFacts(Struct, frozen=True, kw_only=True):
-    """All that is known of a seat; None: that part is not known yet.
+    """All that is known at the start; a part that isn't known yet is None.
 
-    ``folder`` is as a person writes it. A conversation that goes on, not ``is_new``, shows only the plans; it has cards
-    of those ``with_cards``, by their ids.
+    ``folder`` is written as a person writes it. A resumed conversation (not ``is_new``) shows only the plans;
+    ``with_cards`` are the ids of those whose cards it shows already.
     """
 
     version: str
@@ -107,30 +107,33 @@ class StartFacts(Struct, frozen=True, kw_only=True):
 
 
 class StartChoice(Struct, frozen=True, kw_only=True):
-    """A line to choose. ``line`` is put into the prompt, or sent if ``is_sent``; ``title`` and ``fact`` are shown."""
+    """A line to choose. It is sent if ``is_sent``, else put into the prompt; ``title`` and ``fact`` are shown."""
 
     line: str
     title: Sequence[Piece]
     fact: str = ""
     short: str = ""
-    """Instead of the fact, where that has no room."""
+    """Shown instead of the fact where that doesn't fit."""
     is_sent: bool = False
     verb: str = "take it into the line"
-    """The meaning of Enter for it."""
+    """What Enter does with it."""
 
 
 # --- choices
 
 
 def choices(facts: StartFacts, now: float) -> list[StartChoice]:
-    """The plans that can go on, then the examples; none before the project is known. ``now`` is in unix seconds."""
+    """Return the plans that can go on, then the examples; empty until the project is known.
+
+    ``now`` is in unix seconds.
+    """
     if facts.project is None:
         return []
     return [*(_left(plan, now) for plan in facts.project.left), *_watching(facts), *_examples(facts)]
 
 
 def _watching(facts: StartFacts) -> list[StartChoice]:
-    """Something to see for who has no key yet."""
+    """Return a demonstration to watch, for a person who has no key yet."""
     if facts.agent is None or facts.agent.model.has_key or not facts.is_new:
         return []
     title = [("watch a plan build a real function", "")]
@@ -150,7 +153,7 @@ def _left(plan: PlanSummary, now: float) -> StartChoice:
 
 
 def _examples(facts: StartFacts) -> list[StartChoice]:
-    """Prompts by what there is in the folder: no tests, no line on tests."""
+    """Return example prompts that suit the folder; the one about failing tests only if there are tests."""
     project = facts.project
     if project is None or not facts.is_new:
         return []
@@ -173,7 +176,7 @@ def _plan(goal: str) -> StartChoice:
 
 
 def moment(at: float, now: float) -> str:
-    """A time of the past, to the minute: ``17:40``, ``yesterday 17:40``, ``Monday 17:40``, else the date."""
+    """Return a past time to the minute: ``17:40``, ``yesterday 17:40``, ``Monday 17:40``, or else the date."""
     if at > now:
         return date_text(at, "%H:%M")
     at = max(at, 0.0)
@@ -188,7 +191,7 @@ def moment(at: float, now: float) -> str:
 
 
 def _day(at: float) -> int:
-    """The number of the day that a time is in, as clocks here have it."""
+    """Return the number of the day that a time falls on in the local time zone."""
     local = time.localtime(at)
     return int((at + (local.tm_gmtoff or 0)) // _DAY)
 
@@ -197,10 +200,10 @@ def _day(at: float) -> int:
 
 
 def start_lines(facts: StartFacts, now: float, width: int, rows: int = 0, marked: int | None = None) -> list[Line]:
-    """The lines of the start screen, each of exactly ``width`` cells.
+    """Return the lines of the start screen, each exactly ``width`` cells wide.
 
-    ``marked`` is the place of a choice that the keys are about; None: the line with the keys is left out. Where there
-    are more lines than ``rows``, the empty ones go (0: never).
+    ``marked`` is the index of the marked choice; without one, the line of keys is left out. If there are more than
+    ``rows`` lines, the empty ones are dropped; 0 means no limit.
     """
     indent = 0 if not facts.is_new else INDENT if width >= ROOMY else 1
     room = max(1, width - 2 * indent)
@@ -235,7 +238,7 @@ def _choice(choice: StartChoice, room: int, *lead: Piece, is_marked: bool) -> Li
 
 
 def _paused(facts: StartFacts, now: float, room: int, marked: int | None) -> Iterator[Line]:
-    """Yield the plans that a conversation goes on with, and the keys for the one that is marked."""
+    """Yield the unfinished plans of a resumed conversation, and the keys for the marked one."""
     edge = ("▌ ", "warn")
     project, known = facts.project, choices(facts, now)
     if project is not None and len(known) == 1:
@@ -255,7 +258,7 @@ def _paused(facts: StartFacts, now: float, room: int, marked: int | None) -> Ite
 
 
 def _stands(plan: PlanSummary, now: float) -> str:
-    """The progress of a plan, the time it was paused and the reason."""
+    """Return a plan's progress, when it was paused, and why."""
     done, total = plan.progress
     why = " as its process ended" if plan.is_interrupted else _PAUSED_WHY.get(plan.reason or "", "")
     return f"{done} of {total} done · paused {moment(plan.updated, now)}{why}"
@@ -273,7 +276,7 @@ def _keys(choice: StartChoice) -> Iterator[Line]:
 
 
 def _wrapped(parts: Iterable[Line], room: int) -> Iterator[Line]:
-    """Yield parts side by side, on as many lines as they need."""
+    """Yield the parts side by side, on as many lines as they need."""
     line: Line = []
     for part in parts:
         if line and cells_of(line) + 3 + cells_of(part) > room:
@@ -287,7 +290,7 @@ def _wrapped(parts: Iterable[Line], room: int) -> Iterator[Line]:
 
 
 def _head(facts: StartFacts, room: int) -> Iterator[Line]:
-    """Yield the seat in two columns, or one below the other where they have no room."""
+    """Yield the facts in two columns, or in one where two have no room."""
     left = [[("vibe", "bold accent"), (f" {one_line(facts.version)}", "muted")], _place(facts), _manner(facts)]
     agent = facts.agent
     right: list[Line] = [] if agent is None else [_model(agent.model), _sandbox(agent), _counts(agent)]
@@ -300,7 +303,10 @@ def _head(facts: StartFacts, room: int) -> Iterator[Line]:
 
 
 def _beside(left: Line, facts: Iterable[Line], room: int) -> Line:
-    """A line with the first of the facts at its right edge that leaves the left as it is; the last one in any case."""
+    """Return ``left`` with the first of the facts that fits at the right edge without cutting ``left``.
+
+    If none fits, the last one is taken where it is short enough, and ``left`` is cut.
+    """
     kept = [fact for fact in facts if text_of(fact)]
     for fact in kept:
         if cells_of(left) + _GAP + cells_of(fact) <= room:
@@ -324,7 +330,7 @@ def _place(facts: StartFacts) -> Line:
 
 
 def _manner(facts: StartFacts) -> Line:
-    """The instructions that were read, and what is done unasked."""
+    """Return the instructions that were read, and what the agent does unasked."""
     parts: list[Line] = [] if facts.project is None else [_docs(facts.project)]
     if facts.agent is not None:
         parts.append([(facts.agent.mode, "bold failed" if facts.agent.is_unbound else "muted")])
@@ -353,7 +359,7 @@ def _model(model: ModelFacts) -> Line:
 
 
 def price(dollars: float) -> str:
-    """A price per million tokens: ``$2``, ``$0.40``; below a cent as exact as it is."""
+    """Return a price per million tokens: ``$2``, ``$0.40``, and more digits below a cent."""
     if dollars == round(dollars):
         return f"${dollars:,.0f}"
     return f"${dollars:,.2f}" if dollars >= _CENT else f"${dollars:.2g}"

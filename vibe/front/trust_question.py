@@ -1,4 +1,4 @@
-"""The question of trust in a folder, where files lie in it that instruct agents or run programs."""
+"""Asks whether to trust a folder whose files instruct agents or run programs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _TRUSTED: Final = "it instructs the agent and can run programs, now and later"
 
 
 async def ask_for_trust(host: Host, workdir: Path, ask: UserInput, refuse: Callable[[str], object]) -> bool:
-    """Ask once whether the project's own settings and instructions may be loaded, if that is undecided; True: yes.
+    """Ask once whether to load the project's own settings and instructions; return True if the answer is yes.
 
-    ``refuse`` hears why the answer could not be kept.
+    Nothing is asked if this is already decided. ``refuse`` is called with the reason if the answer could not be saved.
     """
     user_home = user_home_of(host.environ)
     try:

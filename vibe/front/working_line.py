@@ -1,4 +1,4 @@
-"""The working line: what an agent is at, how long, what streams, and that nothing comes; in one row of any width."""
+"""Draws the working line: what an agent is doing and for how long, what streams in, and any silence, in one row."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from vibe.view.agent_view import VERBS, AgentView, CallView
 from vibe.view.figures import clock, short
 
 QUIET_S: Final = 10.0
-"""Seconds without a byte, after which that is said."""
+"""Seconds without a byte after which the line says so."""
 CHARACTERS_PER_TOKEN: Final = 4
-"""About; the provider counts them only once the answer is whole."""
+"""An approximation, because providers count tokens only once an answer is complete."""
 LEAST_STREAM_S: Final = 1.0
-"""Of a stream, before its speed is told."""
+"""Seconds that a stream must last before its speed is shown."""
 COMMANDS: Final = frozenset({"bash", "shell"})
-"""Tools from which output is to be expected while they run."""
+"""Tools that are expected to print output while they run."""
 PROPOSE: Final = "propose_plan"
-"""The tool that waits for what a person says of a plan."""
+"""The tool that waits for a person's verdict on a plan."""
 LONGEST: Final = 200
 SPARED_FIRST: Final = ("speed", "tokens", "back", "keys", "time")
-"""Parts that go, one after the other, where the line is too short for all."""
+"""Parts to drop, in this order, where the line is too short for all of them."""
 STOP: Final = "Esc stops"
 SEND_BACK: Final = " · F8 to the background"
 
 
 class CurrentWork(Struct, frozen=True, kw_only=True):
-    """Something that an agent is at. ``since`` is when it began, ``heard_at`` when it was heard of last.
+    """Something that an agent is doing.
 
-    Both are unix seconds; ``heard_at`` is None where nothing is to be heard. ``goes_back``: it can be sent to the
-    background. ``streamed`` are the characters that came
-    from the model within ``streaming_s`` seconds.
+    ``since`` is when it began and ``heard_at`` when something last came from it, both in unix seconds; ``heard_at`` is
+    None where no output is expected. ``goes_back`` means that it can be sent to the background. ``streamed`` counts the
+    characters that the model sent within ``streaming_s`` seconds.
     """
 
     words: str
@@ -46,7 +46,7 @@ class CurrentWork(Struct, frozen=True, kw_only=True):
 
 
 def work_of(agent: AgentView) -> CurrentWork | None:
-    """Return what an agent is at; None: nothing, or it waits for a person."""
+    """Return what an agent is doing, or None if it does nothing or waits for a person."""
     asking = {getattr(request.event, "tool_call_id", "") for request in agent.requests.values()}
     calls = [call for name, call in agent.open_calls.items() if call.status == "running" and name not in asking]
     if calls and calls[0].tool == PROPOSE:
@@ -64,7 +64,7 @@ def work_of(agent: AgentView) -> CurrentWork | None:
 
 
 def _call(calls: list[CallView]) -> CurrentWork:
-    """The call that runs longest, and how many others do."""
+    """Return the longest-running call, with the number of others beside it."""
     call = calls[0]
     more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
     is_command = call.tool in COMMANDS
@@ -89,7 +89,7 @@ def _model(agent: AgentView, asked_at: float) -> CurrentWork:
 
 
 def working_line(work: CurrentWork, now: float, cells: int, beat: int) -> Line:
-    """The row at ``now`` (unix seconds), in exactly so many cells; ``beat`` is the picture of the spinner."""
+    """Return the row at ``now`` (unix seconds) in exactly ``cells`` cells; ``beat`` selects the spinner's frame."""
     silence = _silence(work, now)
     parts = _parts(work, now, silence)
     keys = STOP + SEND_BACK * work.goes_back
@@ -103,7 +103,7 @@ def working_line(work: CurrentWork, now: float, cells: int, beat: int) -> Line:
 
 
 def _silence(work: CurrentWork, now: float) -> float:
-    """Seconds since anything came; 0: it is not long."""
+    """Return the seconds since anything came, or 0 as long as they are few."""
     seconds = 0.0 if work.heard_at is None else now - work.heard_at
     return seconds if seconds >= QUIET_S else 0.0
 

@@ -1,3 +1,3 @@
-"""The slash commands of a conversation, whatever front end it is held in."""
+"""The slash commands of a conversation, shared by all front ends."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SlashCommand: a command typed in a conversation; Talk: the parts of a front end that commands need."""
+"""SlashCommand: a command typed in a conversation; Talk: what commands need from a front end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """A command as it was typed: its name, without the slash, and the text after it."""
+    """A command as typed: its name without the slash, and the text after it."""
 
     name: str
     rest: str = ""
@@ -24,14 +24,17 @@ class Typed:
 
 @dataclass(frozen=True, slots=True)
 class UserCommand:
-    """A command line for the person's own shell."""
+    """A command line for the user's own shell."""
 
     command: str
     tells_model: bool
 
 
 def user_command(line: str) -> UserCommand | None:
-    """Return what a line says to the shell, behind ``!``, or ``!!`` if the model is not told; None: it is another."""
+    """Return the shell command in a line that begins with ``!`` or ``!!``, or None for any other line.
+
+    ``!!`` keeps the command and its output from the model.
+    """
     if not line.startswith("!"):
         return None
     command = line.removeprefix("!")
@@ -41,73 +44,74 @@ def user_command(line: str) -> UserCommand | None:
 class Talk(Protocol):
     """A front end as commands see it: one person's conversation, and the ways to show them something.
 
-    A command that can't be carried out raises ``VibeError`` or ``IpcError``: the front end says so, and keeps the line.
+    A command that can't be carried out raises ``VibeError`` or ``IpcError``; the front end shows the error and keeps
+    the line.
     """
 
     keys: Sequence[str]
-    """Lines on what can be typed besides commands."""
+    """Lines about what can be typed besides commands."""
     runtime: Runtime
-    """The runtime of this process."""
+    """This process's runtime."""
     opening: Opening
-    """The opening of the first conversation."""
+    """How the first conversation was opened."""
     seat: Seat
     """The person, as conversations know them."""
     plans: PlanTalk
-    """The plan of the conversation."""
+    """The conversation's plan."""
 
     @property
     def asked_at(self) -> Mapping[int, float]:
-        """The times of prompts in unix seconds, as far as they are known, by the index of their message."""
+        """The times of prompts that are known, in unix seconds, by the index of their message."""
         ...
 
     @property
     def conversation(self) -> Conversation:
-        """The conversation that is held now."""
+        """The current conversation."""
         ...
 
     @property
     def commands(self) -> Mapping[str, SlashCommand]:
-        """All commands by name, in the order of the help."""
+        """All commands by name, in the order in which help lists them."""
         ...
 
     def say(self, text: str) -> None:
-        """Show lines of ours."""
+        """Show lines of text from vibe itself."""
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
         """Show what changed in files."""
 
     def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
-        """Do something beside the conversation; what goes wrong with it is shown."""
+        """Start work beside the conversation; an error in it is shown."""
 
     async def reopen(self, opening: Opening) -> None:
-        """Close the conversation and go on with another.
+        """Close the conversation and continue with another.
 
         Raises:
-            UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened: this one goes on.
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened; this conversation continues.
         """
 
     async def send(self, prompt: str) -> None:
-        """Have the agent answer a prompt, now or once it has time.
+        """Have the agent answer a prompt, now or as soon as it is free.
 
         Raises:
-            BusyError: it is at work, and prompts do not wait here.
+            BusyError: the agent is at work, and this front end doesn't queue prompts.
         """
 
     def suggest(self, prompt: str) -> None:
-        """Offer a prompt to be changed and sent, where there is a line to put it in."""
+        """Put a prompt into the input line, if there is one, for the person to change and send."""
 
     async def refresh(self) -> None:
-        """Offer the commands that the conversation brings as it is now, and say what is wrong with them."""
+        """Offer the commands that the conversation now brings, and report what is wrong with them."""
 
     def copy(self, text: str) -> None:
-        """Put text on the person's clipboard.
+        """Copy text to the person's clipboard.
 
         Raises:
-            UsageError: that can't be done here.
+            UsageError: this is not possible here.
         """
 
     async def edit(self, text: str, name: str) -> str:
-        """Have the person change a text in their editor, as a file of that name, and return it.
+        """Let the person change a text in their editor, as a file with this name, and return it.
 
         Raises:
             EditorError: there is no editor, or it failed.
@@ -115,14 +119,14 @@ class Talk(Protocol):
         ...
 
     def leave(self) -> None:
-        """Save the conversation and end."""
+        """Save the conversation and end it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlashCommand:
-    """A command: ``handler`` carries it out, ``picker`` makes a list of what may follow it (None: there is none).
+    """A command. ``handler`` carries it out; ``picker``, if any, lists what may follow it.
 
-    Front ends that can't show one carry the command out as it is.
+    Front ends that can't show a picker carry the command out as typed.
     """
 
     name: str

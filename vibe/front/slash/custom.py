@@ -1,4 +1,4 @@
-"""Slash commands of the project, the user, the skills and MCP servers: each sends a prompt."""
+"""Slash commands defined by the project, the user, skills and MCP servers; each sends a prompt."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ HINT_LENGTH = 60
 
 
 def custom_commands(guidance: Guidance, taken: Collection[str], warnings: list[str]) -> dict[str, SlashCommand]:
-    """Return the commands by name, without the names that are ``taken``; reads files.
+    """Return the custom commands by name, except names that are ``taken``; reads files.
 
-    The project's win over the user's, and both over skills. Clashes and broken files are added to ``warnings``.
+    The project's commands win over the user's, and both win over skills. Name clashes and broken files are added to
+    ``warnings``.
     """
     found: dict[str, SlashCommand] = {}
     for file in guidance.commands.listed(warnings):
@@ -46,12 +47,12 @@ def custom_commands(guidance: Guidance, taken: Collection[str], warnings: list[s
 
 
 async def _send(talk: Talk, typed: Typed) -> None:
-    """Send the line: the conversation knows the prompt behind it."""
+    """Send the line as typed; the conversation looks up the prompt behind it."""
     await talk.send(f"/{typed.name} {typed.rest}".rstrip())
 
 
 def server_commands(servers: ToolServers) -> dict[str, SlashCommand]:
-    """Return a command for each prompt that the servers have listed so far, by name."""
+    """Return a command, by name, for each prompt that the servers have listed so far."""
     return {
         f"{server}:{prompt.name}": SlashCommand(
             name=f"{server}:{prompt.name}",
@@ -64,7 +65,7 @@ def server_commands(servers: ToolServers) -> dict[str, SlashCommand]:
 
 
 async def _send_prompt(talk: Talk, typed: Typed) -> None:
-    """Send the text that the server has."""
+    """Send the text that the server returns for the prompt."""
     text = await talk.conversation.servers.prompted(f"{typed.name} {typed.rest}")
     if text is None:
         raise UsageError(f"the MCP server has no prompt /{typed.name} any more: /mcp shows the servers")

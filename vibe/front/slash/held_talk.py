@@ -1,4 +1,4 @@
-"""HeldTalk: the part of a conversation's front end that is the same in each."""
+"""HeldTalk: the part of a conversation's front end that all front ends share."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ WARNING_LENGTH = 1_000
 
 
 class HeldTalk:
-    """The part of a ``Talk`` that is the same in every front end; what is the person's alone is added to it."""
+    """The part of a ``Talk`` that all front ends share; each adds what its own person sees."""
 
     ERROR_SIGN: ClassVar[str] = "vibe: "
-    """Stands before what went wrong."""
+    """The prefix of error messages."""
 
     def __init__(self, runtime: Runtime, opening: Opening, seat: Seat, plans: PlanTalk, commands: SlashTable) -> None:
         self.runtime = runtime
@@ -42,16 +42,16 @@ class HeldTalk:
 
     @property
     def conversation(self) -> Conversation:
-        """The conversation that is held now."""
+        """The current conversation."""
         return self._conversation
 
     @property
     def asked_at(self) -> Mapping[int, float]:
-        """The times of prompts in unix seconds, as far as they are known, by the index of their message."""
+        """The times of prompts that are known, in unix seconds, by the index of their message."""
         return {}
 
     async def stay(self, until_left: Callable[[], Awaitable[None]]) -> None:
-        """Do what is begun until that ends; then a plan pauses, and what is at work is interrupted and written down.
+        """Run until ``until_left`` returns; then pause the plan, interrupt what is at work, and write it down.
 
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: the conversation could not be closed.
@@ -65,7 +65,7 @@ class HeldTalk:
         await self.conversation.aclose(Outcome.INTERRUPTED if was_at_work else Outcome.COMPLETED)
 
     def say(self, text: str) -> None:
-        """Show lines of ours."""
+        """Show lines of text from vibe itself."""
         raise NotImplementedError
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
@@ -77,31 +77,31 @@ class HeldTalk:
         self.say(f"warning: {one_line(warning, WARNING_LENGTH)}")
 
     def begin(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
-        """Do something beside the conversation; what goes wrong with it is shown."""
+        """Start work beside the conversation; an error in it is shown."""
         self._tasks.start_soon(self.guarded, work, *arguments)
 
     async def guarded(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
-        """Do something; what goes wrong with it is shown."""
+        """Do some work and show an error in it."""
         try:
             await work(*arguments)
         except (VibeError, IpcError) as error:
             self.say(f"{self.ERROR_SIGN}{error}")
 
     async def reopen(self, opening: Opening) -> None:
-        """Close the conversation and go on with another.
+        """Close the conversation and continue with another.
 
         Raises:
-            UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened: this one goes on.
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened; this conversation continues.
         """
         following = await self.runtime.open_conversation(opening, self.seat)
         before, self._conversation = self._conversation, following
         await before.aclose()
 
     def suggest(self, prompt: str) -> None:
-        """Do nothing: there is no line to put a prompt in."""
+        """Do nothing, because there is no input line to put a prompt in."""
 
     async def refresh(self) -> None:
-        """Offer the commands that the conversation brings as it is now, and say what is wrong with them."""
+        """Offer the commands that the conversation now brings, and report what is wrong with them."""
         for warning in await to_thread.run_sync(
             self.commands.renew, self.conversation.setup.engine.guidance, self.conversation.servers
         ):

@@ -1,4 +1,4 @@
-"""Has a plan written, or taken from the agent of the conversation, changed as often as wanted, and run after a yes."""
+"""Proposes a plan by a model or by the conversation's agent, lets a person revise it, and runs it once accepted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ SETTINGS = {
 
 
 def propose(talk: Talk, goal: str, document: LoadedPlan | None = None, wish: str = "") -> None:
-    """Begin to plan for a goal, beside the conversation, or to ask about a document, changed first as a ``wish`` says.
+    """Start planning for a goal, or proposing ``document``, beside the conversation.
+
+    If there is a ``wish``, the document is first revised accordingly.
 
     Raises:
         UsageError: a plan is proposed or runs already.
@@ -53,7 +55,7 @@ def propose(talk: Talk, goal: str, document: LoadedPlan | None = None, wish: str
 
 
 def go_on(talk: Talk, plan: str | Callable[[], Awaitable[LoadedPlan]]) -> None:
-    """Begin to go on with the plan of an id, or to run another, beside the conversation.
+    """Start to resume the plan with this id, or to run another plan, beside the conversation.
 
     Raises:
         UsageError: a plan is proposed or runs already.
@@ -63,10 +65,10 @@ def go_on(talk: Talk, plan: str | Callable[[], Awaitable[LoadedPlan]]) -> None:
 
 
 async def save(talk: Talk, loaded: LoadedPlan, name: str) -> None:
-    """Write the document of a plan to a new file, named as from the conversation's folder.
+    """Write a plan's document to a new file; the name is relative to the conversation's folder.
 
     Raises:
-        UsageError: the file is there already, or can't be written.
+        UsageError: the file already exists or can't be written.
     """
     path = await to_thread.run_sync(_write, loaded, talk.opening.workdir, name)
     talk.say(f"written to {path}")
@@ -84,7 +86,7 @@ def _write(loaded: LoadedPlan, folder: Path, name: str) -> Path:
 
 
 async def _carry_out(talk: Talk, plan: str | LoadedPlan | Callable[[], Awaitable[LoadedPlan | None]]) -> None:
-    """Run a plan, or that of an id, or one once it is accepted; another may be proposed afterwards."""
+    """Run a plan, resume the plan with an id, or run a plan once it is accepted; then let another be proposed."""
     try:
         accepted = plan if isinstance(plan, str | LoadedPlan) else await plan()
         if accepted is not None:
@@ -102,7 +104,7 @@ def _planning(talk: Talk, goal: str, wanted_by: str) -> AbstractAsyncContextMana
 
 
 async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None, wish: str) -> LoadedPlan | None:
-    """Return the plan that was accepted; None: none was."""
+    """Return the accepted plan, or None if none was accepted."""
     async with _planning(talk, goal, "/plan") as run:
         draft = talk.plans.draft = run.draft(goal)
         if document is not None:
@@ -117,7 +119,10 @@ async def _drafted(talk: Talk, goal: str, document: LoadedPlan | None, wish: str
 
 
 async def _accepted(talk: Talk, draft: PlanDraft) -> LoadedPlan | None:
-    """Have each version looked at until one is accepted; None: it was dropped. With ``auto_run``, the first one is."""
+    """Return the accepted version of the draft, or None if the person drops or postpones it.
+
+    With ``auto_run``, the first version is accepted unasked.
+    """
     if talk.conversation.setup.engine.config.planner.auto_run:
         return draft.loaded
     verdict = await _verdict(talk, draft, (VerdictKind.RUN, VerdictKind.DROP, VerdictKind.LATER))
@@ -128,14 +133,14 @@ async def _accepted(talk: Talk, draft: PlanDraft) -> LoadedPlan | None:
 
 
 async def _verdict(talk: Talk, draft: PlanDraft, ends: Collection[VerdictKind]) -> PlanVerdict:
-    """Have each version looked at, and do what is said of it, until that is one of these."""
+    """Have the person judge each version and apply the verdict, until it is one of ``ends``."""
     while (verdict := await _said(talk, draft)).kind not in ends:
         await _change(talk, draft, verdict)
     return verdict
 
 
 async def _said(talk: Talk, draft: PlanDraft) -> PlanVerdict:
-    """Return what the person says of the last version, or a comment that somebody else sends first."""
+    """Return the person's verdict on the latest version, or a comment that someone else sends first."""
     comments: list[str] = []
     asking = CancelScope()
 
@@ -167,7 +172,7 @@ async def _change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
 
 
 async def _plan(talk: Talk, draft: PlanDraft, work: Callable[[], Awaitable[DraftVersion | None]]) -> None:
-    """Have the model write the next version; why there is none is said."""
+    """Have the model write the next version; if it writes none, say why."""
     before = draft.acted
     if await talk.plans.until_interrupted(work) is not None:
         return
@@ -181,7 +186,7 @@ async def _plan(talk: Talk, draft: PlanDraft, work: Callable[[], Awaitable[Draft
 
 
 async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
-    """Run a plan, or go on with one by its id, until it ends or pauses."""
+    """Run a plan, or resume one by its id, until it ends or pauses."""
     plans, opening = talk.plans, talk.conversation.setup.opening
     is_sample = isinstance(plan, LoadedPlan) and plan.plan.sample is not None
     options = PlanRunOptions(
@@ -219,16 +224,16 @@ TOLD = MappingProxyType({
         "plan again then."
     ),
 })
-"""The answers of a person, as the agent that proposed the plan reads them; the first line is for people, too."""
+"""A person's answers as the agent that proposed the plan reads them; people see the first line too."""
 
 
 def proposing(talk: Talk) -> type[BaseTool[Any, Any, Any, Any]]:
-    """Return the tool by which the agent of a talk's conversation proposes plans to the person."""
+    """Return the tool with which the agent of a talk's conversation proposes plans to the person."""
     return type("ProposePlan", (ProposePlan,), {"talk": talk, "__module__": __name__})
 
 
 class ProposePlan(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]):
-    """Has the person of a talk answer a plan, which then runs there."""
+    """Lets the person of a talk answer a plan, which then runs there."""
 
     description: ClassVar[str] = (
         "Propose a plan: other agents carry out its steps, side by side where they can. The user reads it and accepts "
@@ -244,10 +249,10 @@ class ProposePlan(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]
     talk: ClassVar[Talk]
 
     async def run(self, args: HandInArgs) -> TextResult:
-        """Have it answered.
+        """Let the person answer the plan.
 
         Raises:
-            ToolError: it is no plan, with every problem; or another one is proposed or runs.
+            ToolError: it is no valid plan (all problems are listed), or another plan is already proposed or running.
         """
         try:
             return TextResult(text=await _proposed(self.talk, args.value))
@@ -256,19 +261,19 @@ class ProposePlan(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]
 
     @classmethod
     def get_parameters(cls) -> dict[str, Any]:
-        """The schema of a plan with its goal, as the planner hands it in."""
+        """Return the schema of a plan with its goal, as a planner hands it in."""
         return PlanOffer("", {}, schema=plan_schema(with_goal=True)).tool_class().get_parameters()
 
     def summarize(self, args: HandInArgs) -> str:
-        """The name, and the goal."""
+        """Return the tool's name and the plan's goal."""
         return self.named(str(table_of(plan_in(args.value)).get("goal", "")))
 
 
 async def _proposed(talk: Talk, value: Any) -> str:
-    """Have the person answer a plan of their agent, begin to run it if they accept it, and return what it is told.
+    """Let the person answer a plan of their agent, start it if they accept it, and return the words for the agent.
 
     Raises:
-        UsageError: it is no plan; or another one is proposed or runs.
+        UsageError: it is no valid plan, or another plan is already proposed or running.
     """
     plans, conversation = talk.plans, talk.conversation
     offer = PlanOffer(
@@ -292,7 +297,7 @@ async def _proposed(talk: Talk, value: Any) -> str:
 
 
 async def _answered(talk: Talk, plan: Repaired) -> tuple[PlanVerdict, PlanDraft]:
-    """Return what the person says of a plan, which is the next version of one that they wanted changed."""
+    """Return the person's verdict on a plan, with its draft, which includes the versions they wanted changed."""
     goal = plan.loaded.plan.goal
     async with _planning(talk, goal, PROPOSE_PLAN) as run:
         draft = run.draft(goal)
@@ -305,6 +310,6 @@ async def _answered(talk: Talk, plan: Repaired) -> tuple[PlanVerdict, PlanDraft]
 
 
 def _asked_for(conversation: Conversation) -> str:
-    """The last prompt on one line: the goal of a plan that names none."""
+    """Return the last prompt on one line, to be the goal of a plan that names none."""
     prompts = (message.content for message in reversed(conversation.messages) if isinstance(message, UserMessage))
     return one_line(told_parts(next(prompts, ""))[0], LONGEST_GOAL)

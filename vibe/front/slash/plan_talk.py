@@ -1,4 +1,4 @@
-"""PlanTalk: the plan of a conversation, and the answers a front end gives about it."""
+"""PlanTalk: a conversation's plan, and the answers about it that a front end gives."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ R = TypeVar("R")
 
 
 class VerdictKind(StrEnum):
-    """Answers to a proposed plan."""
+    """The possible answers to a proposed plan."""
 
     RUN = "run"
     DROP = "drop"
     REVISE = "revise"
-    """Have it changed by the model, as ``text`` says."""
+    """Have the model change it as ``text`` says."""
     EDIT = "edit"
-    """Take the document in ``text`` as the next version."""
+    """Use the document in ``text`` as the next version."""
     SAVE = "save"
-    """Write it to the file ``text``; the question stays open."""
+    """Write it to the file named by ``text``; the question stays open."""
     LATER = "later"
-    """Leave it at that for now; it will be proposed again."""
+    """Do nothing for now; it will be proposed again."""
 
 
 class PlanVerdict(Struct, frozen=True):
@@ -47,11 +47,11 @@ class PlanVerdict(Struct, frozen=True):
 
 
 class PlanTalk(Struct, kw_only=True):
-    """One plan at a time is proposed or run in a conversation.
+    """The state of a conversation's plan; one plan at a time is proposed or runs.
 
-    ``accept`` shows the last version of a draft and returns the answer, ``audience`` makes the audience of one run, and
-    ``ended`` shows how it ended. ``begun`` is told each goal for which a plan is being written. ``shows_planning``: the
-    front end shows by itself how that goes on and ends.
+    ``accept`` shows the latest version of a draft and returns the person's verdict. ``audience`` makes the audience of
+    one run, and ``ended`` shows how it ended. ``begun`` is called with each goal for which planning starts. With
+    ``shows_planning``, the front end itself shows how planning goes and ends.
     """
 
     accept: Callable[[PlanDraft], Awaitable[PlanVerdict]]
@@ -60,42 +60,42 @@ class PlanTalk(Struct, kw_only=True):
     begun: Callable[[str], object] = lambda _goal: None
     shows_planning: bool = False
     session: PlanSession | None = None
-    """The plan that runs; None: none does."""
+    """The running plan, or None."""
     is_taken: bool = False
-    """A plan is proposed or runs."""
+    """Whether a plan is proposed or running."""
     revised: list[DraftVersion] = field(default_factory=list["DraftVersion"])
-    """The versions of a plan that the agent of the conversation is to change."""
+    """The versions of a plan that the conversation's agent was asked to change."""
     _rested: Event = field(default_factory=Event)
     draft: PlanDraft | None = None
-    """The plan that a model works on, or the person is asked about."""
+    """The plan that a model is working on, or that the person is asked about."""
     dropped: LoadedPlan | None = None
     """The plan that was dropped last."""
     _planning: CancelScope | None = None
 
     def take(self) -> None:
-        """Note that a plan is proposed or runs from now on.
+        """Record that a plan is proposed or running from now on.
 
         Raises:
-            UsageError: one is or does already.
+            UsageError: there already is one.
         """
         self.check_free()
         self.is_taken = True
 
     def check_free(self) -> None:
-        """Check that no plan is proposed or runs.
+        """Check that no plan is proposed or running.
 
         Raises:
-            UsageError: one is or does.
+            UsageError: there is one.
         """
         if self.is_taken:
             raise UsageError("one plan at a time: /pause the open one first")
 
     @property
     def running(self) -> PlanSession:
-        """The plan that runs.
+        """The running plan.
 
         Raises:
-            UsageError: none does.
+            UsageError: no plan is running.
         """
         if self.session is None:
             raise UsageError("no plan is running: /plan GOAL proposes one")
@@ -103,7 +103,7 @@ class PlanTalk(Struct, kw_only=True):
 
     @contextmanager
     def at_work(self, session: PlanSession) -> Generator[None]:
-        """Have ``session`` be the plan that runs while the block does."""
+        """Make ``session`` the running plan inside the block."""
         self.session, self._rested = session, Event()
         try:
             yield
@@ -112,7 +112,7 @@ class PlanTalk(Struct, kw_only=True):
             self._rested.set()
 
     async def until_interrupted(self, work: Callable[[], Awaitable[R]]) -> R | None:
-        """Have a model plan; None: ``interrupt`` stopped it."""
+        """Have a model plan; return None if ``interrupt`` stopped it."""
         self._planning = CancelScope()
         try:
             with self._planning:
@@ -122,18 +122,18 @@ class PlanTalk(Struct, kw_only=True):
         return None
 
     def steer(self, text: str) -> bool:
-        """Say something to the model that plans; False: none does."""
+        """Tell the model that is planning something; return False if none is."""
         return self._planning is not None and self.draft is not None and self.draft.steer(text)
 
     def interrupt(self) -> bool:
-        """Stop the model that plans at once; False: none does."""
+        """Stop the model that is planning at once; return False if none is."""
         if self._planning is None:
             return False
         self._planning.cancel()
         return True
 
     async def stop(self) -> None:
-        """Pause the plan, if one runs, and wait until it has."""
+        """Pause the running plan, if any, and wait until it has paused."""
         if self.session is not None:
             self.session.control.submit(Pause(grace_seconds=GRACE_SECONDS, by=LEFT))
             await self._rested.wait()

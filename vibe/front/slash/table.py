@@ -1,4 +1,4 @@
-"""The table of slash commands. Its import costs nothing: each command is loaded when it is used."""
+"""The table of slash commands. It is cheap to import, because each command is loaded on first use."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ WORDS = MappingProxyType({
     "bug": ("support", "", "print the facts for a bug report; nothing is sent"),
     "exit": ("conversation", "", "save the conversation and quit"),
 })
-"""The module that carries out each, its arguments and its description. Those of plans but ``plan`` are short forms."""
+"""For each command, the module that carries it out, its arguments and its description.
+
+The commands that act on a plan, except ``plan`` itself, are short forms.
+"""
 ON_SCREEN = MappingProxyType({
     "attach": ("SOURCE", "save this conversation and show a run of another process"),
     "find": ("WORDS", "search the chat upwards; repeat for the next match"),
@@ -68,17 +71,17 @@ ON_SCREEN = MappingProxyType({
     "setup": ("", "set up provider, key, model and theme again"),
     "theme": ("[NAME]", "choose a theme, or switch to one"),
 })
-"""The arguments and descriptions of those that only a screen has."""
+"""The arguments and descriptions of the commands that only a screen has."""
 
 
 def of_screen() -> list[tuple[str, str, str]]:
-    """The commands of a screen before a conversation brings its own: name, arguments and description."""
+    """Return name, arguments and description of a screen's commands, before a conversation adds its own."""
     ours = {**{name: words[1:] for name, words in WORDS.items()}, **ON_SCREEN}
     return [(name, usage, about) for name, (usage, about) in ours.items()]
 
 
 class SlashTable(Mapping[str, SlashCommand]):
-    """The commands by name, ours first. ``extra`` are those of one front end alone; where names clash they win."""
+    """The commands by name, ours first. ``extra`` are one front end's own, which win where names clash."""
 
     def __init__(self, extra: Mapping[str, SlashCommand] | None = None) -> None:
         self._own = {**{name: _command(name) for name in WORDS}, **(extra or {})}
@@ -97,7 +100,7 @@ class SlashTable(Mapping[str, SlashCommand]):
 
     @property
     def _commands(self) -> Mapping[str, SlashCommand]:
-        """All there are: servers may still be starting, and add theirs once they are there."""
+        """All commands known now; MCP servers that are still starting add theirs later."""
         if self._servers is None or not self._servers.prompts():
             return self._filed
         from vibe.front.slash.custom import server_commands  # noqa: PLC0415  as in `renew`
@@ -105,16 +108,13 @@ class SlashTable(Mapping[str, SlashCommand]):
         return {**server_commands(self._servers), **self._filed}
 
     def called(self, line: str) -> tuple[SlashCommand, Typed] | None:
-        """Return the command that a line calls; None: none of these. A bare ``/`` asks which there are."""
+        """Return the command that a line calls, or None if it calls none. A bare ``/`` lists the commands."""
         word, *rest = ("/help" if line.strip() == "/" else line).split(maxsplit=1) or [""]
         command = self._commands.get(word[1:]) if word.startswith("/") else None
         return None if command is None else (command, Typed(name=command.name, rest="".join(rest).strip()))
 
     def renew(self, guidance: Guidance, servers: ToolServers) -> list[str]:
-        """Offer the commands of the user, the project, the skills and the servers; return what was not said yet.
-
-        Reads files.
-        """
+        """Offer the commands of user, project, skills and servers, and return the new warnings; reads files."""
         from vibe.front.slash.custom import custom_commands  # noqa: PLC0415  it needs what a first screen must not wait for
 
         warnings: list[str] = []
@@ -131,7 +131,7 @@ def _command(name: str) -> SlashCommand:
 
 
 def _module(name: str) -> tuple[Any, str]:
-    """Return the module that carries out a command, and the command's name there."""
+    """Return the module that carries out a command, and the command's name in it."""
     subject = WORDS[name][0]
     return importlib.import_module(f"vibe.front.slash.commands.{subject}"), "plan" if subject == "plan" else name
 

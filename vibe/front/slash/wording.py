@@ -11,29 +11,29 @@ from vibe.front.slash.command import Talk, Typed
 from vibe.system.errors import UsageError
 
 SHOWN_ID = 8
-"""Characters of a session's id that are shown."""
+"""Characters of a session id that are shown."""
 TITLE_LENGTH = 70
 
 
 def too_much(typed: Typed) -> UsageError:
-    """Return what is wrong with text behind a command that takes none."""
+    """Return the error for arguments given to a command that takes none."""
     return UsageError(f"/{typed.name} takes no arguments: leave out {one_line(typed.rest, TITLE_LENGTH)!r}")
 
 
 def setup_line(talk: Talk) -> str:
-    """Return the agent, model and approvals in force."""
+    """Return the current agent, model and approvals in one line."""
     setup, mode = talk.conversation.setup, talk.conversation.approvals.mode
     return f"{setup.profile.name} with {setup.model.key}, thinking {setup.model.thinking}, approvals {mode}"
 
 
 async def other_sessions(talk: Talk) -> list[SavedSession]:
-    """Return the saved sessions besides the conversation's own, the newest first."""
+    """Return the saved sessions except the conversation's own, the newest first."""
     listing = await to_thread.run_sync(SessionLoader(VibePaths(talk.runtime.host.home).sessions).all)
     return [saved for saved in listing.sessions if saved.meta.session_id != talk.conversation.session_id]
 
 
 def usage_line(talk: Talk) -> str:
-    """Return what the conversation has used."""
+    """Return the tokens, calls and price that the conversation has used."""
     account = talk.conversation.account
     price = "at an unknown price" if account.cost_usd is None else f"${account.cost_usd:.4f}"
     usage = account.usage

@@ -1,3 +1,3 @@
-"""The slash commands, a module a subject: ``run_NAME`` carries one out, ``NAME_picker`` lists what may follow it."""
+"""The slash commands, one module per subject: ``run_NAME`` carries a command out, ``NAME_picker`` lists its choices."""
 
 from __future__ import annotations

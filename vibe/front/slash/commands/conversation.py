@@ -1,4 +1,4 @@
-"""Slash commands of the conversation itself: its beginning, end, title, messages and use."""
+"""Slash commands about the conversation itself: start, end, title, messages and usage."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CODE = "code"
 SESSIONS_SHOWN = 10
 TOLD_LENGTH = 400
 LAST_SAID = 3
-"""Messages of a session that its preview shows."""
+"""Messages of a session shown in its preview."""
 NAME_CELLS = 32
 BAR = 60
 """Cells of a bar that stands for the whole context."""
@@ -42,13 +42,13 @@ BESIDES = "instructions and tools"
 
 
 async def run_clear(talk: Talk, _typed: Typed) -> None:
-    """Go on without what was said."""
+    """Continue with an empty conversation."""
     await talk.conversation.clear()
     talk.say(ANEW)
 
 
 async def run_compact(talk: Talk, typed: Typed) -> None:
-    """Put a summary in place of the conversation so far."""
+    """Replace the conversation so far with a summary."""
 
     async def work() -> None:
         await talk.conversation.compact(typed.rest)
@@ -57,7 +57,7 @@ async def run_compact(talk: Talk, typed: Typed) -> None:
 
 
 async def run_copy(talk: Talk, typed: Typed) -> None:
-    """Copy the last answer or block of code, or an earlier one."""
+    """Copy the last answer or code block, or an earlier one."""
     first, _, rest = typed.rest.partition(" ")
     number = (rest.strip() if first == CODE else typed.rest) or "1"
     messages = talk.conversation.messages
@@ -89,7 +89,7 @@ async def run_exit(talk: Talk, _typed: Typed) -> None:
 
 
 async def run_rename(talk: Talk, typed: Typed) -> None:
-    """Give the session a title."""
+    """Change the session's title."""
     title = " ".join(typed.rest.split())
     if not title:
         raise UsageError("/rename TITLE: say what to call the session")
@@ -100,7 +100,7 @@ async def run_rename(talk: Talk, typed: Typed) -> None:
 
 
 async def run_resume(talk: Talk, typed: Typed) -> None:
-    """List the sessions of this folder, or go on with one."""
+    """List this folder's sessions, or resume one."""
     if typed.rest:
         await talk.reopen(replace(talk.opening, resume=typed.rest, prompt=""))
         return
@@ -113,7 +113,7 @@ async def run_resume(talk: Talk, typed: Typed) -> None:
 
 
 async def resume_picker(talk: Talk) -> Picker:
-    """The sessions to go on with, those of this folder first; their messages are searched, too."""
+    """Return a picker of sessions to resume, those of this folder first; search covers their messages too."""
     sessions = {f"/resume {saved.meta.session_id}": saved for saved in await other_sessions(talk)}
     rows = await to_thread.run_sync(lambda: {line: _session_row(line, saved) for line, saved in sessions.items()})
     here = [row for line, row in rows.items() if sessions[line].meta.workspace == str(talk.opening.workdir)]
@@ -150,7 +150,7 @@ def _session_row(line: str, saved: SavedSession) -> PickRow:
 
 
 def _says(saved: SavedSession, text: str) -> bool:
-    """Return whether a text is in the transcript of a session, in any case; reads the file."""
+    """Return whether a session's transcript contains a text, ignoring case; reads the file."""
     needle = json.dumps(text.strip(), ensure_ascii=False)[1:-1].lower()
     with suppress(OSError):
         return needle in saved.folder.transcript.read_text(encoding="utf-8", errors="replace").lower()
@@ -158,7 +158,7 @@ def _says(saved: SavedSession, text: str) -> bool:
 
 
 async def run_context(talk: Talk, _typed: Typed) -> None:
-    """Say what fills the context: what the provider counted last, and estimates of the messages in it."""
+    """Say what fills the context: the provider's last count, and estimates per kind of message."""
     messages, limit = talk.conversation.messages, talk.conversation.setup.model.context_size
     parts = Counter[str]()
     for place, message in enumerate(messages):

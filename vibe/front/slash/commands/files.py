@@ -1,4 +1,4 @@
-"""Slash commands of what the agent changed: to see it, and to go back to before it."""
+"""Slash commands about the agent's changes to files: view them, or go back to before them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def run_rewind(talk: Talk, typed: Typed) -> None:
 
 
 async def rewind_picker(talk: Talk, mode: int = 0) -> Picker | None:
-    """The prompts to go back to before, with what becomes of the files."""
+    """Return a picker of prompts to go back to before, showing what would happen to the files."""
     prompts = _prompts(talk)
     now, asked_at = time.time(), talk.asked_at
     rows = [
@@ -82,10 +82,10 @@ def _files_lines(files: Sequence[tuple[FileBack, FileDiff]]) -> list[Line]:
 
 
 def going_back(talk: Talk, index: int) -> list[tuple[FileBack, FileDiff]]:
-    """The files that differ from what they were at a message, with what was changed in them since; reads them.
+    """Return the files that differ from their state at a message, with their diffs; reads files.
 
     Raises:
-        BusyError: the agent is at work, and may be changing them.
+        BusyError: the agent is at work and may be changing them.
         EnvironmentFailure: see ``ChatSession.going_back``.
     """
     conversation, engine = talk.conversation, talk.conversation.setup.engine
@@ -96,7 +96,7 @@ def going_back(talk: Talk, index: int) -> list[tuple[FileBack, FileDiff]]:
 
 
 async def _go_back(talk: Talk, index: int, mode: int) -> None:
-    """Go back to before the prompt at that message, and say what became of it."""
+    """Go back to before the prompt at this message, and say what came of it."""
     prompt = told_parts(talk.conversation.messages[index].content)[0]
     report = await talk.conversation.rewind(index, files=mode != CHAT_ONLY, chat=mode != FILES_ONLY)
     told = back_to(prompt, len(report.files.restored) + len(report.files.deleted))
@@ -109,7 +109,7 @@ async def _go_back(talk: Talk, index: int, mode: int) -> None:
 
 
 async def run_undo(talk: Talk, _typed: Typed) -> None:
-    """Put the files back to what they were before the last prompt that changed any."""
+    """Restore the files to their state before the last prompt that changed any."""
     for index, _ in reversed(_prompts(talk)):
         if await to_thread.run_sync(going_back, talk, index):
             await _go_back(talk, index, FILES_ONLY)
@@ -118,12 +118,12 @@ async def run_undo(talk: Talk, _typed: Typed) -> None:
 
 
 async def undo_picker(talk: Talk) -> Picker | None:
-    """The same prompts as to go back to, for the files alone."""
+    """Return the same picker as for a rewind, restoring files only."""
     return await rewind_picker(talk, FILES_ONLY)
 
 
 async def run_diff(talk: Talk, typed: Typed) -> None:
-    """Show what has changed in files since the beginning, or since before a prompt."""
+    """Show what changed in files since the start, or since before a prompt."""
     index = _prompt_meant(talk, typed.rest, "diff") if typed.rest else 0
     files = await to_thread.run_sync(going_back, talk, index)
     if not files:
@@ -134,10 +134,10 @@ async def run_diff(talk: Talk, typed: Typed) -> None:
 
 
 def _prompt_meant(talk: Talk, number: str, command: str) -> int:
-    """The index of the message of a prompt, by its number.
+    """Return the index of the message of the prompt with this number.
 
     Raises:
-        UsageError: there is none of that number.
+        UsageError: there is no prompt with that number.
     """
     prompts = _prompts(talk)
     if not number.isdecimal() or not 1 <= int(number) <= len(prompts):
@@ -146,7 +146,7 @@ def _prompt_meant(talk: Talk, number: str, command: str) -> int:
 
 
 def _prompts(talk: Talk) -> list[tuple[int, str]]:
-    """Return each prompt of the person, with the index of its message."""
+    """Return each prompt of the person with the index of its message."""
     return [
         (index, one_line(message.content, TITLE_LENGTH))
         for index, message in enumerate(talk.conversation.messages)

@@ -1,4 +1,4 @@
-"""``/plan``: a plan in the conversation; ``/skip``, ``/retry``, ``/cancel`` and ``/pause`` are short for its words."""
+"""``/plan``: a plan in the conversation. ``/skip``, ``/retry``, ``/cancel`` and ``/pause`` are short forms."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ GOAL_LENGTH = 400
 
 
 async def plan_meant(talk: Talk, reference: str = "") -> PlanFolder:
-    """Return the folder of the plan of that id; without one, of the plan that runs here, else of the last one here.
+    """Return the folder of the plan with this id, or by default of the running plan, or else the last one here.
 
     Raises:
-        UsageError: there is none, or several.
+        UsageError: there is no such plan, or several match.
     """
     running = talk.plans.session
     if not reference and running is not None:
@@ -59,35 +59,35 @@ async def show_status(talk: Talk, reference: str) -> None:
 
 
 async def show_plan(talk: Talk, reference: str) -> None:
-    """Draw a plan's steps and what each depends on."""
+    """Draw a plan's steps and their dependencies."""
     folder = await plan_meant(talk, reference)
     loaded, state = await to_thread.run_sync(current_state, folder)
     talk.say(f"{folder.plan_id}: {one_line(loaded.plan.goal, GOAL_LENGTH)}\n{plan_text(loaded.plan, state.steps)}")
 
 
 async def list_all(talk: Talk, _rest: str) -> None:
-    """List the plans that have been run, in whatever folder."""
+    """List the plans that have been run, in any folder."""
     plans = await to_thread.run_sync(plans_that_ran, talk.runtime.host.home)
     talk.say("\n".join(map(plan_line, plans)) or "no plan has been run yet: /plan GOAL proposes one")
 
 
 async def save_plan(talk: Talk, name: str) -> None:
-    """Write a plan as it stands to a new file."""
+    """Write a plan in its current form to a new file."""
     folder = await plan_meant(talk)
     await save(talk, await to_thread.run_sync(effective_plan, folder), name)
 
 
 async def load_file(talk: Talk, name: str) -> None:
-    """Propose the plan of a file."""
+    """Propose the plan in a file."""
     loaded = await to_thread.run_sync(lambda: read_plan_file(typed_path(talk.opening.workdir, name)))
     propose(talk, loaded.plan.goal, loaded)
 
 
 async def undo(talk: Talk, _rest: str) -> None:
-    """Propose the plan that was dropped last once more.
+    """Propose the last dropped plan again.
 
     Raises:
-        UsageError: none was.
+        UsageError: no plan was dropped.
     """
     dropped = talk.plans.dropped
     if dropped is None:
@@ -96,7 +96,7 @@ async def undo(talk: Talk, _rest: str) -> None:
 
 
 async def watch(talk: Talk, _rest: str) -> None:
-    """Run the built-in demonstration; a script serves as its model."""
+    """Run the built-in demonstration, with a script as its model."""
     go_on(talk, partial(to_thread.run_sync, lambda: read_plan_file(quickstart_file())))
 
 
@@ -114,20 +114,20 @@ DOES = {StepAction.CANCEL: "being cancelled", StepAction.SKIP: "skipped", StepAc
 
 
 async def pause(talk: Talk, _rest: str) -> None:
-    """Pause the plan that runs."""
+    """Pause the running plan."""
     talk.plans.running.control.submit(Pause())
     talk.say("pausing: agents stop at a safe point, about 5 s")
 
 
 async def resume(talk: Talk, reference: str) -> None:
-    """Go on with a plan that was paused or broken off."""
+    """Resume a plan that was paused or interrupted."""
     talk.plans.check_free()
     folder = await plan_meant(talk, reference)
     go_on(talk, folder.plan_id)
 
 
 async def cancel(talk: Talk, step_id: str) -> None:
-    """Give the plan up, or one of its steps."""
+    """Cancel the plan, or one of its steps."""
     if step_id:
         await act(talk, step_id, StepAction.CANCEL)
     elif talk.plans.session is not None:
@@ -139,12 +139,12 @@ async def cancel(talk: Talk, step_id: str) -> None:
 
 
 async def retry(talk: Talk, rest: str) -> None:
-    """Have a step done again, by default the one that failed; a plan that has ended goes on with it.
+    """Retry a step, by default the failed one; a plan that has ended continues with it.
 
-    Words behind the step go to its agent.
+    Words after the step go to its agent.
 
     Raises:
-        UsageError: several failed, or none did.
+        UsageError: several steps failed, or none.
     """
     folder = await plan_meant(talk)
     step_id, _, words = rest.partition(" ")
@@ -160,20 +160,20 @@ async def retry(talk: Talk, rest: str) -> None:
 
 
 async def act(talk: Talk, step_id: str, action: StepAction, message: str = "") -> None:
-    """Cancel a step, skip it, or have it done again with words for its agent."""
+    """Cancel, skip or retry a step; ``message`` goes to its agent."""
     goes_on = "" if action is StepAction.RETRY else GOES_ON
     await _order(talk, Act(step_id=step_id, action=action, message=message), f"{step_id}: {DOES[action]}", goes_on)
 
 
 async def decide(talk: Talk, rest: str) -> None:
-    """Take a decision of the plan."""
+    """Take one of the plan's decisions."""
     decision, *selections = rest.replace(",", " ").split()
     command = Decide(decision_id=decision, selections=tuple(selections))
     await _order(talk, command, f"decision {decision!r} taken: {', '.join(selections)}", GOES_ON)
 
 
 async def _order(talk: Talk, command: Act | Cancel | Decide, done: str, goes_on: str = "") -> None:
-    """Give a command to the plan that runs here, which says ``done``, or else to the last one of the folder."""
+    """Give a command to the running plan, which then says ``done``, or else to the folder's last plan."""
     session = talk.plans.session
     if session is not None:
         session.control.submit(command, _told(talk, done))
@@ -184,7 +184,7 @@ async def _order(talk: Talk, command: Act | Cancel | Decide, done: str, goes_on:
 
 
 async def edit(talk: Talk, reference: str) -> None:
-    """Have the person change a plan in their editor."""
+    """Let the person change a plan in their editor."""
     host, session = talk.runtime.host, talk.plans.session
     folder = await plan_meant(talk, reference)
     current = await to_thread.run_sync(effective_plan, folder)
@@ -207,7 +207,7 @@ async def edit(talk: Talk, reference: str) -> None:
 
 
 def _told(talk: Talk, done: str) -> Callable[[str | None], None]:
-    """Return what says how a command to the plan that runs was answered."""
+    """Return a callback that says how the running plan answered a command."""
     return lambda problem: talk.say(f"vibe: {problem}" if problem else done)
 
 
@@ -226,7 +226,7 @@ async def _new(talk: Talk, goal: str) -> None:
 
 
 class PlanWord(Struct, frozen=True):
-    """A word of ``/plan``: with ``least`` to ``most`` words behind it, it is meant; with more it begins a goal."""
+    """A word of ``/plan``. It takes ``least`` to ``most`` words; followed by more, it is the start of a goal."""
 
     act: Callable[[Talk, str], Awaitable[None]]
     usage: str
@@ -277,7 +277,7 @@ async def run_plan(talk: Talk, typed: Typed) -> None:
 
 
 async def plan_picker(talk: Talk) -> Picker:
-    """The plans of this folder, to go on with or to look at."""
+    """Return a picker of this folder's plans, to resume or to view."""
     home, here = talk.runtime.host.home, str(talk.opening.workdir)
     summaries = await to_thread.run_sync(lambda: [plan.summary() for plan in plans_in(home, here, LOOKED_AT)])
     rows = [_plan_row(plan) for plan in summaries]

@@ -1,4 +1,4 @@
-"""Slash commands of what the agent works with: tools, servers, skills, hooks, notes and instructions."""
+"""Slash commands about what the agent works with: tools, servers, skills, hooks, memory and instructions."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ async def run_hooks(talk: Talk, _typed: Typed) -> None:
 
 
 async def run_init(talk: Talk, typed: Typed) -> None:
-    """Send the prompt, with the person's own wishes behind it."""
+    """Send the prompt that writes AGENTS.md, followed by the person's own wishes."""
     prompt = PROMPT.format(folder=talk.conversation.setup.opening.workdir)
     await talk.send(f"{prompt}\n\nAbove all: {typed.rest}" if typed.rest else prompt)
 
 
 async def run_mcp(talk: Talk, _typed: Typed) -> None:
-    """List the servers with their tools."""
+    """List the MCP servers and their tools."""
     states = talk.conversation.servers.states()
     talk.say("\n".join(line for server in states for line in server_lines(server)) or NO_SERVERS)
 
 
 async def run_memory(talk: Talk, typed: Typed) -> None:
-    """List the notes, keep one about this project, or forget one."""
+    """List the notes, add one for this project, or forget one."""
     store = await to_thread.run_sync(_store, talk)
     word, _, rest = typed.rest.partition(" ")
     match word:
@@ -88,7 +88,7 @@ def _store(talk: Talk) -> MemoryStore:
 
 
 async def run_permissions(talk: Talk, typed: Typed) -> None:
-    """Say which calls pass unasked, or what would become of one."""
+    """Say which calls run unasked, or what would happen to one call."""
     tool, _, arguments = typed.rest.partition(" ")
     if tool and not arguments.strip():
         raise UsageError("/permissions TOOL ARGUMENTS: say the call, such as /permissions bash ls -l")
@@ -114,7 +114,7 @@ def _decided(talk: Talk, tool: str, arguments: str) -> PermissionDecision:
 
 
 async def run_skills(talk: Talk, typed: Typed) -> None:
-    """List the skills, or tell where one comes from."""
+    """List the skills, or say where one comes from."""
     skills = talk.conversation.setup.engine.guidance.skills
     if typed.rest:
         skill = skills.get(typed.rest)
@@ -124,5 +124,5 @@ async def run_skills(talk: Talk, typed: Typed) -> None:
 
 
 async def run_tools(talk: Talk, _typed: Typed) -> None:
-    """List the tools with their permissions."""
+    """List the tools and their permissions."""
     talk.say("\n".join(tool_lines(talk.conversation.setup.tools)))

@@ -1,4 +1,4 @@
-"""Slash commands of agent, model, approvals and settings."""
+"""Slash commands about the agent, the model, approvals and settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ABOUT_LENGTH = 400
 
 
 async def run_agents(talk: Talk, typed: Typed) -> None:
-    """List the agents, or go on with another."""
+    """List the agents, or switch to one."""
     if typed.rest:
         await talk.conversation.configure(AgentChange(agent=typed.rest))
         talk.say(setup_line(talk))
@@ -42,13 +42,13 @@ async def run_agents(talk: Talk, typed: Typed) -> None:
 
 
 def profiles(talk: Talk) -> list[AgentProfile]:
-    """The agents a person can talk to."""
+    """Return the agents that a person can talk to."""
     profiles = talk.conversation.setup.engine.agents.profiles.values()
     return [profile for profile in profiles if profile.agent_type is not AgentType.SUBAGENT]
 
 
 async def agents_picker(talk: Talk) -> Picker:
-    """The agents to choose from."""
+    """Return a picker of agents."""
     now = talk.conversation.setup.profile.name
     about = {f"/agents {one.name}": one for one in profiles(talk)}
     rows = [PickRow(line, one_line(one.name), "now" if one.name == now else "") for line, one in about.items()]
@@ -62,7 +62,7 @@ async def agents_picker(talk: Talk) -> Picker:
 
 
 async def run_approvals(talk: Talk, typed: Typed) -> None:
-    """Say what is asked about, or change it."""
+    """Say what needs approval, or change it."""
     if typed.rest and typed.rest not in list(ApprovalMode):
         raise UsageError(f"/approvals {typed.rest}: say one of {', '.join(ApprovalMode)}")
     if typed.rest:
@@ -71,7 +71,7 @@ async def run_approvals(talk: Talk, typed: Typed) -> None:
 
 
 async def run_config(talk: Talk, typed: Typed) -> None:
-    """Show all settings or some, or change one in the user's file."""
+    """Show all settings or one group of them, or change one in the user's file."""
     settings = _settings(talk)
     key, _, word = typed.rest.partition(" ")
     if key and word:
@@ -97,7 +97,7 @@ def _set(settings: Settings, key: str, word: str) -> str:
 
 
 async def run_model(talk: Talk, typed: Typed) -> None:
-    """List the models, or go on with another, or with another thinking."""
+    """List the models, or switch to another model or thinking level."""
     setup = talk.conversation.setup
     if not typed.rest:
         for one in setup.engine.config.models:
@@ -114,7 +114,7 @@ async def run_model(talk: Talk, typed: Typed) -> None:
 
 
 async def model_picker(talk: Talk) -> Picker:
-    """The models to choose from, and how much they think."""
+    """Return a picker of models and their thinking level."""
     setup = talk.conversation.setup
     engine, levels = setup.engine, list(Thinking)
     models = {f"/model {one.key}": one for one in engine.config.models}
@@ -149,14 +149,14 @@ async def model_picker(talk: Talk) -> Picker:
 
 
 def _used(use: ModelUse) -> list[tuple[str, str]]:
-    """The work of a model here in words; blank where it did nothing."""
+    """Describe what a model has done in this folder; blank if it did nothing."""
     cost = "" if not use.cost_usd else f" · {dollars(use.cost_usd)}"
     first = f"first token after {took(median(use.waits))}" if use.waits else ""
     return [("did here", f"{counted(use.answers, 'turn')}{cost}" if use.answers else ""), ("", first)]
 
 
 def _prices(engine: Engine, model: ModelConfig) -> tuple[str, str]:
-    """The prices of a model, or why it can't be used, in short and in words; may load a price list."""
+    """Return a model's prices, or why it can't be used, in short and in words; may load a price list."""
     try:
         provider = engine.models.provider(model)
     except VibeError:
@@ -171,7 +171,7 @@ def _prices(engine: Engine, model: ModelConfig) -> tuple[str, str]:
 
 
 async def run_reload(talk: Talk, _typed: Typed) -> None:
-    """Read all of it again; what is wrong with it leaves everything as it was."""
+    """Read all settings again; an error leaves everything as it was."""
     setup = talk.conversation.setup
     await talk.conversation.configure(AgentChange(agent=setup.profile.name, model=setup.opening.model))
     for warning in talk.conversation.setup.engine.warnings:

@@ -1,4 +1,4 @@
-"""Slash commands of help, and what went wrong."""
+"""Slash commands for help and for reporting problems."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from vibe.system.errors import UsageError, closest, did_you_mean
 
 DISTRIBUTION = "vibe-orchestrator"
 ADDRESSES = ("bug", "issue")
-"""Words in the label of the address that takes reports."""
+"""Words that mark the label of the address for reports."""
 
 
 async def run_bug(talk: Talk, _typed: Typed) -> None:
-    """Say what a report should say, and where it goes."""
+    """Say what a bug report should contain and where it goes."""
     setup = talk.conversation.setup
     system = await to_thread.run_sync(platform.platform)
     talk.say(f"vibe {__version__}, Python {platform.python_version()}, {system}")
@@ -31,7 +31,7 @@ async def run_bug(talk: Talk, _typed: Typed) -> None:
 
 
 def _address() -> str:
-    """Return the address for reports that the package names; empty: none."""
+    """Return the address for reports from the package's metadata, or ``""`` if it has none."""
     try:
         named = metadata(DISTRIBUTION).get_all("Project-URL") or []
     except PackageNotFoundError:
@@ -41,7 +41,7 @@ def _address() -> str:
 
 
 async def run_help(talk: Talk, typed: Typed) -> None:
-    """Tell the commands and keys, or what one command is for."""
+    """List the commands and keys, or explain one command."""
     name = typed.rest.removeprefix("/")
     if not name:
         for line in [*map(_line, talk.commands.values()), *talk.keys]:
@@ -59,7 +59,7 @@ def _line(command: SlashCommand) -> str:
 
 
 async def run_log(talk: Talk, _typed: Typed) -> None:
-    """Say where log and transcript are."""
+    """Say where the log and the transcript are."""
     log = VibePaths(talk.runtime.host.home).log_file
     talk.say(f"log of internal errors: {log}{'' if await to_thread.run_sync(log.exists) else ' (none so far)'}")
     talk.say(f"transcript of this session: {talk.conversation.session.folder.transcript}")
