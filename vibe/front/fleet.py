@@ -70,7 +70,7 @@ class Tile(Struct, frozen=True, kw_only=True):
 
 
 class TilePlace(Struct, frozen=True, kw_only=True):
-    """Where a tile is: cells from the left, rows from the top of the sheet, and its size."""
+    """The place of a tile: cells from the left, rows from the top of the sheet, and its size."""
 
     tile: Tile
     x: int

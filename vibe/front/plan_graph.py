@@ -54,7 +54,7 @@ _Links: TypeAlias = Mapping[_Node, Sequence[_Node]]
 
 
 class GraphLook(Struct, frozen=True, kw_only=True):
-    """What varies in the look of a drawing.
+    """The variable parts of a drawing's look.
 
     ``chosen`` is the id of the marked step, or the marked group. ``questions`` holds the plan's decisions and ``marks``
     a character for some steps, such as ``+`` for a new one; both are keyed by id.

@@ -48,7 +48,7 @@ class GitFacts(Struct, frozen=True, kw_only=True):
 
 
 class SandboxFacts(Struct, frozen=True, kw_only=True):
-    """How commands are confined. ``name`` is blank without a sandbox; ``has_network``: they reach everything."""
+    """The confinement of commands. ``name`` is blank without one; ``has_network``: they reach everything."""
 
     name: str = ""
     has_network: bool = False
@@ -63,7 +63,7 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
 
 
 class ProjectFacts(Struct, frozen=True, kw_only=True):
-    """What the folder brings.
+    """Facts about the folder.
 
     ``docs`` are the instructions that were read, and ``unread`` names one that isn't trusted. ``left`` are plans left
     before their end; ``to_go`` holds by plan id what they still take, as far as that is known. ``tests`` says where the
@@ -80,7 +80,7 @@ class ProjectFacts(Struct, frozen=True, kw_only=True):
 
 
 class AgentFacts(Struct, frozen=True, kw_only=True):
-    """What the agent brings. ``mode`` says what it does unasked; ``is_unbound`` means that this is everything."""
+    """Facts about the agent. ``mode`` says what it does unasked; ``is_unbound`` means that this is everything."""
 
     model: ModelFacts
     mode: str
