@@ -119,10 +119,10 @@ def test_on_the_screen_a_servers_prompt_is_offered_also_once_another_session_is_
         tmux.wait_for("Reviewed.")
         session = next((vibe.home / "logs" / "session").iterdir()).name
         tmux.type("/clear")
-        tmux.wait_for("is kept")
+        tmux.wait_for("new conversation;")
         tmux.type(f"/resume {session[:8]}")
         tmux.wait_for("Reviewed.")
-        until(lambda: not any("cleared" in line for line in tmux.screen()))
+        until(lambda: not any("new conversation;" in line for line in tmux.screen()))
         begin_prompt(tmux)
         tmux.press("C-c", "C-d")
         tmux.wait_for("EXIT 0")
