@@ -99,7 +99,8 @@ class Runs:
 
     def _grouped(self) -> Iterable[KnownRun]:
         sources: dict[str, dict[str, Entry]] = {}
-        for entry in (*self._ended.values(), *self._running.values()):
+        # A run that has not said yet where it works may turn out to be a plan, and then has another key.
+        for entry in filter(lambda entry: entry.info.cwd, (*self._ended.values(), *self._running.values())):
             sources.setdefault(entry.info.plan_id or entry.source, {})[entry.source] = entry
         for key, group in sources.items():
             entries = tuple(sorted(group.values(), key=lambda entry: entry.started))

@@ -122,6 +122,16 @@ async def test_a_run_that_said_its_plan_since_and_ended_is_listed_once(vibe_home
     assert [found.key for found in await to_thread.run_sync(runs.look)] == ["plan-1"]
 
 
+async def test_a_run_is_listed_once_it_said_what_it_is(vibe_home: Path) -> None:
+    runs = Runs(vibe_home)
+    async with running(vibe_home) as run:
+        said = run.entry.info
+        await to_thread.run_sync(run.bus.announce, structs.replace(said, cwd="", title="", plan_id=None))
+        assert await to_thread.run_sync(runs.look) == ()
+        await to_thread.run_sync(run.bus.announce, said)
+        assert [found.key for found in await to_thread.run_sync(runs.look)] == ["plan-1"]
+
+
 async def test_a_resumed_plan_is_one_run_over_its_sources(vibe_home: Path) -> None:
     async with running(vibe_home) as run:
         run.begins()
