@@ -1,3 +1,3 @@
-"""Tools: the BaseTool API, discovery, permissions and the built-in set."""
+"""The tools of agents: their base class, discovery, permissions, and the built-in set."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Background commands: they run on while their agent works, and none of them outlives it."""
+"""Background commands, which keep running while their agent works and never outlive it."""
 
 from __future__ import annotations
 
@@ -18,30 +18,32 @@ from vibe.shell.process.port import StartedCommand
 from vibe.shell.process.screen import Screen
 
 MOST_AT_ONCE = 8
+"""The most background commands of one agent that run at once."""
 KEPT_CHARACTERS = 16_000
-"""So much of what nobody has read yet is kept: its end."""
+"""The most characters of unread output kept of a command, counted from the end."""
 TOLD_CHARACTERS = 2_000
-"""So much of its output, the end, is told when it has ended."""
+"""The most characters of output, counted from the end, announced when a command has ended."""
 BATCH_SECONDS = 0.5
-"""After the first new output: how long to wait for what comes right behind it."""
+"""Seconds to wait after the first new output for more that follows right behind it."""
 
 
 class BackgroundReport(BaseModel):
-    """State of a background command, and the result of the tool that asks for it.
-
-    ``exit_code`` None: it runs. ``output`` is what nobody has read yet, ``dropped`` how many characters before it are
-    gone; ``output_files`` hold the whole of what is long. ``seconds`` since its start. ``lost`` says why nobody knows
-    how it ended.
-    """
+    """The state of a background command, and the result of the tool that asks for it."""
 
     handle: str
     command: str
     exit_code: int | None
+    """None while it runs."""
     output: str
+    """The output that nobody has read yet."""
     dropped: int
+    """The number of characters that were dropped before ``output``."""
     seconds: float
+    """The time since it started, or the time it ran."""
     output_files: tuple[Path, ...] = ()
+    """Files that hold the whole of a long output."""
     lost: str = ""
+    """The reason why nobody knows its end. Empty if it is known."""
 
 
 async def _nothing() -> str:
@@ -49,7 +51,7 @@ async def _nothing() -> str:
 
 
 class _Command:
-    """One command and who reads it."""
+    """One command and the output it has printed."""
 
     def __init__(self, handle: str, running: StartedCommand, line: str, after: Callable[[], Awaitable[str]]) -> None:
         self.handle = handle
@@ -69,7 +71,7 @@ class _Command:
         self.status = "stopped"
 
     async def read(self) -> None:
-        """Read until it ends or its scope is cancelled; then it has ended, whatever came."""
+        """Read output until the command ends or its scope is cancelled. Either way it is marked as ended afterwards."""
         try:
             with self.scope:
                 while (pieces := await self.running.next_output()) is not None:
@@ -92,7 +94,7 @@ class _Command:
         self.news.set()
 
     def keep(self, text: str) -> None:
-        """Keep it, or its end, until it is read."""
+        """Keep text until it is read, dropping the oldest of what is too much."""
         self.unread += text
         surplus = len(self.unread) - KEPT_CHARACTERS
         if surplus > 0:
@@ -107,25 +109,25 @@ class BackgroundCommands:
         self._group = group
         self._commands: dict[str, _Command] = {}
         self.in_front = set[anyio.Event]()
-        """One for each command that the agent waits for; it is set where the command is to be adopted instead."""
+        """One event for each command the agent waits for. Setting it moves the command to the background."""
         self._sink: EventSink | None = None
         self._masked: Callable[[str], str] = str
 
     def announce(self, sink: EventSink, masked: Callable[[str], str]) -> None:
-        """Have ``sink`` told from now on what starts and ends, ``masked``."""
+        """Publish to ``sink`` from now on what starts and ends, with texts passed through ``masked``."""
         self._sink, self._masked = sink, masked
 
     def send_back(self) -> bool:
-        """Have the commands that the agent waits for run on in the background; False: it waits for none."""
+        """Move the commands that the agent waits for to the background. Return False if it waits for none."""
         for wish in self.in_front:
             wish.set()
         return bool(self.in_front)
 
     def check_room(self) -> None:
-        """See that one more may start.
+        """Check that one more command may start.
 
         Raises:
-            ToolError: too many run already.
+            ToolError: too many are running already.
         """
         active = [handle for handle, command in self._commands.items() if not command.ended.is_set()]
         if len(active) >= MOST_AT_ONCE:
@@ -141,9 +143,9 @@ class BackgroundCommands:
         *,
         tool_call_id: str = "",
     ) -> str:
-        """Take over a command that has just been started; the handle names it from now on.
+        """Take over a command that was just started, and return its handle.
 
-        ``after`` is called once it has ended, and adds to what it printed.
+        ``after`` is called once it has ended; what it returns is appended to the output.
         """
         handle = f"bg{len(self._commands) + 1}"
         command = _Command(handle, running, line, after)
@@ -175,10 +177,10 @@ class BackgroundCommands:
         )
 
     async def report(self, handle: str, *, wait_seconds: float = 0.0) -> BackgroundReport:
-        """Return how a command stands, once it has said something new or ended, or after ``wait_seconds``.
+        """Return a command's state as soon as it has new output or has ended, or after ``wait_seconds``.
 
         Raises:
-            ToolError: nothing has that handle.
+            ToolError: no command has that handle.
         """
         command = self._get(handle)
         with anyio.move_on_after(wait_seconds):
@@ -188,10 +190,10 @@ class BackgroundCommands:
         return self._taken(handle, command)
 
     async def stop(self, handle: str) -> BackgroundReport:
-        """End a command with everything it started; harmless if it has ended.
+        """End a command and everything it started. Harmless if it has ended.
 
         Raises:
-            ToolError: nothing has that handle.
+            ToolError: no command has that handle.
         """
         command = self._get(handle)
         command.scope.cancel()
@@ -226,7 +228,7 @@ class BackgroundCommands:
 
 @asynccontextmanager
 async def background_commands() -> AsyncGenerator[BackgroundCommands]:
-    """The background commands of one agent; what still runs at the end of the block is ended with all it started."""
+    """Yield the background commands of one agent. At the end of the block, all that still run are ended."""
     async with anyio.create_task_group() as group:
         try:
             yield BackgroundCommands(group)

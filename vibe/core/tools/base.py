@@ -1,11 +1,11 @@
-"""BaseTool: the base of all tools, our own and others'.
+"""Defines BaseTool, the base class of every tool, built in or not.
 
 A tool's ``run`` has one of three shapes:
 
-- ``async def run(self, args: Args, ctx: InvokeContext)`` that yields ``ToolStreamLine``s and one result;
-- ``async def run(self, args: Args) -> Result``, with ``ctx`` as a second parameter or not;
+- ``async def run(self, args: Args, ctx: InvokeContext)``, a generator that yields ``ToolStreamLine``s and one result;
+- ``async def run(self, args: Args) -> Result``, optionally with ``ctx`` as a second parameter;
 - in a ``BaseTool[Config]``, ``async def run(self, option: str, depth: int = 3) -> str``: the parameters are the
-  arguments.
+  arguments that the model gives.
 """
 
 from __future__ import annotations
@@ -49,10 +49,14 @@ from vibe.shell.sandbox.settings import Network
 from vibe.system.plain_text import shortened
 
 SUMMARY_LENGTH = 120
+"""The most characters of a call's one-line summary."""
 
 
 class BaseToolConfig(BaseModel):
-    """A ``[tools.<name>]`` table. ``allowlist`` and ``denylist`` are globs over the paths or texts of a call."""
+    """The settings in a ``[tools.<name>]`` table.
+
+    ``allowlist`` and ``denylist`` are globs that are matched against the paths or texts of a call.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -60,11 +64,11 @@ class BaseToolConfig(BaseModel):
     allowlist: list[str] = []
     denylist: list[str] = []
     workdir: Path | None = None
-    """The folder that the tool works in, as from the agent's root; None: that root."""
+    """The folder the tool works in, relative to the agent's root. None stands for the root itself."""
 
     @property
     def effective_workdir(self) -> Path:
-        """The folder of the call that is running: the agent's root, or the table's ``workdir``, seen from there.
+        """The folder of the running call: the agent's root, or the table's ``workdir`` resolved against it.
 
         Raises:
             ToolError: no call is running.
@@ -76,23 +80,26 @@ class BaseToolConfig(BaseModel):
 
 
 class UnaskedConfig(BaseToolConfig):
-    """The table of a tool whose calls need no yes."""
+    """The settings of a tool whose calls need no approval."""
 
     permission: ToolPermission = ToolPermission.ALWAYS
 
 
 class ToolArgs(BaseModel):
-    """The base of our own tools' arguments, and of what is in them: nothing unknown is taken."""
+    """The base of the built-in tools' argument models and of the models nested in them. Unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class BaseToolState(BaseModel):
-    """Memory of a tool between its calls; one a tool and agent."""
+    """The memory of a tool between its calls. Each agent has one state per tool."""
 
 
 class ToolStreamLine(BaseModel):
-    """A line a running tool shows; ``stream`` and ``dropped_bytes`` as in ``tool.stream``."""
+    """One line of output from a running tool.
+
+    ``stream`` and ``dropped_bytes`` have the same meaning as in the ``tool.stream`` event.
+    """
 
     tool_name: str
     message: str
@@ -102,7 +109,7 @@ class ToolStreamLine(BaseModel):
 
 
 ToolStreamEvent = ToolStreamLine
-"""The same as Mistral Vibe calls it."""
+"""The name Mistral Vibe uses for it."""
 
 
 class TextResult(BaseModel):
@@ -112,38 +119,43 @@ class TextResult(BaseModel):
 
 
 class InvokeContext(Struct, frozen=True, kw_only=True):
-    """Surroundings of one call of a tool.
-
-    ``workspace`` is the agent's own root (the process has no directory to rely on), ``reads`` which version of which
-    file it has seen, ``output_dir`` where a truncated output is kept whole, ``environ`` what child processes get.
-    ``skills`` and ``memory`` are None where the agent has none. ``user_input_callback`` None: no user is there to ask;
-    ``subagents`` None: none can be started. ``commands`` None: they are processes of our own; ``background`` None: none
-    can run on after its call; ``confinement`` None: they run as the user would run them; ``network`` None: they reach
-    what the settings let them.
-    ``sees_images``: the model takes pictures. ``read_only``: the call was allowed unasked because it only reads.
-    """
+    """The surroundings of one tool call."""
 
     tool_call_id: str = ""
     workspace: Workspace
+    """The agent's own workspace. The process has no working directory to rely on."""
     reads: ReadTracker = field(default_factory=ReadTracker)
+    """Which version of which file the agent has seen."""
     output_dir: Path | None = None
+    """The folder where the whole of a truncated output is kept."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The environment that child processes get."""
     approval_callback: Callable[..., Any] | None = None
     agent_manager: Any = None
     user_input_callback: UserInput | None = None
+    """Asks the user questions. None if no user is there."""
     subagents: SubagentSpawner | None = None
+    """Starts subagents. None if the agent may start none."""
     commands: Commands | None = None
+    """Starts commands. None if they run as child processes of this one."""
     background: BackgroundCommands | None = None
+    """Keeps commands running after their call. None if none may outlive it."""
     skills: AgentSkills | None = None
+    """The agent's skills. None if it has none."""
     memory: AgentMemory | None = None
+    """The agent's memory. None if it has none."""
     confinement: Confinement | None = None
+    """Confines commands. None if they run with the user's own rights."""
     network: Network | None = None
+    """The network access of commands. None if the settings decide."""
     sees_images: bool = False
+    """True if the model accepts images."""
     read_only: bool = False
+    """True if the call was allowed without asking because it runs where it can only read."""
 
 
 _ROOT: ContextVar[Path | None] = ContextVar("tool_root", default=None)
-"""The root of the agent whose call runs in the current task."""
+"""The root of the agent whose tool call runs in the current task."""
 
 Args = TypeVar("Args", bound=BaseModel)
 Result = TypeVar("Result", bound=BaseModel)
@@ -154,22 +166,22 @@ State = TypeVar("State", bound=BaseToolState)
 class MistralHooks:
     """Permission hooks of Mistral Vibe 2.x, which a tool may define.
 
-    Each answers with a permission or with something that has one; None: no opinion.
+    Each returns a permission, an object that has one, or None for no opinion.
     """
 
     def check_allowlist_denylist(self, args: Any) -> Any:
-        """Compare the text arguments with the lists of the tool."""
+        """Compare the call's text arguments with the tool's lists."""
         config = cast("Any", self).config
         texts = (value for value in keyword_values(args).values() if isinstance(value, str))
         return listed(texts, config.allowlist, config.denylist)
 
     def resolve_permission(self, args: Any) -> Any:  # noqa: ARG002  overridden by tools of Mistral Vibe
-        """Return the permission of a call."""
+        """Return the permission for a call."""
         return None
 
 
 def assess_by_hooks(tool: MistralHooks, args: Any) -> Assessment:
-    """Return what the hooks make of a call: what a list denies is denied, else ``resolve_permission`` counts."""
+    """Return the hooks' assessment: a denial by a list stands, otherwise ``resolve_permission`` takes precedence."""
     by_lists, by_rules = tool.check_allowlist_denylist(args), tool.resolve_permission(args)
     answer = by_lists if by_rules is None or _permission(by_lists) is ToolPermission.NEVER else by_rules
     return Assessment(listed=_permission(answer), reason=str(getattr(answer, "reason", None) or ""))
@@ -181,25 +193,29 @@ def _permission(answer: Any) -> ToolPermission | None:
 
 
 class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa: PLR0904  the interface
-    """A tool. ``BaseTool[Config]`` is short for arguments from the signature, a text result and no state."""
+    """The base class of tools.
+
+    ``BaseTool[Config]`` is short for a tool that takes its arguments from the signature of ``run``, returns text and
+    has no state.
+    """
 
     description: ClassVar[str] = ""
     read_only: ClassVar[bool] = False
-    """Calls of one turn run side by side; ``safe`` agents have no other tools."""
+    """The tool only reads: its calls in one turn run concurrently, and ``safe`` agents have no other tools."""
     edits_files: ClassVar[bool] = False
-    """It writes the files that ``assess`` names and does nothing else: who approves all edits approves its calls."""
+    """The tool does nothing but write the files that ``assess`` names, so approving all edits approves its calls."""
     path_argument: ClassVar[str] = ""
-    """The argument that is the one path a call touches: written, if the tool ``edits_files``."""
+    """The name of the argument that holds the only path a call touches; it is written if the tool ``edits_files``."""
     changes_files: ClassVar[bool] = True
-    """One that is not ``read_only`` waits while other runs write in its folder, and they for it."""
+    """The tool may change files: unless ``read_only``, it takes turns with other runs that write in the same folder."""
     uses_network: ClassVar[bool] = False
-    """``safe`` agents do without it."""
+    """The tool uses the network: ``safe`` agents don't have it."""
     interactive: ClassVar[bool] = False
-    """It exists only where a person can answer."""
+    """The tool is only offered where a person can answer."""
     ends_work: ClassVar[bool] = False
-    """The host gives it to an agent, and no skill takes it away."""
+    """The host gives this tool to an agent, and no skill can take it away."""
     unsandboxed_arguments: ClassVar[type[BaseModel] | None] = None
-    """Its arguments where the sandbox is turned off, if they differ."""
+    """The argument model to use when the sandbox is off, if it differs."""
 
     def __init__(self, config: Config, state: State) -> None:
         self.config = config
@@ -217,22 +233,22 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
     @abstractmethod
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """Do the work; see the module for the three shapes.
+        """Do the tool's work. The module docstring describes the three shapes.
 
         Raises:
-            ToolError: it could not be done; the message goes to the model.
+            ToolError: the work could not be done; the model reads the message.
         """
 
     # --- what it is ---
 
     @classmethod
     def get_name(cls) -> str:
-        """The name the model calls: the class name in snake_case."""
+        """Return the name the model calls the tool by: the class name in snake_case."""
         return _in_snake_case(cls.__name__)
 
     @classmethod
     def get_description(cls) -> str:
-        """Return its text for the model: ``description``, else the docstring of the class, else that of ``run``."""
+        """Return the text for the model: ``description``, else the docstring of the class, else that of ``run``."""
         for text in (cls.description, cls.__doc__, cls.__dict__.get("run").__doc__):
             if text and text.strip():
                 return inspect.cleandoc(text)
@@ -240,14 +256,14 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
     @classmethod
     def get_parameters(cls) -> dict[str, Any]:
-        """The JSON Schema of the arguments; the same bytes every time."""
+        """Return the JSON Schema of the arguments, with the same bytes every time."""
         return parameter_schema(cls.args_model())
 
     @classmethod
     def get_tool_prompt(cls) -> str | None:
-        """The text of ``prompts/<name>.md`` (or ``<file>.md``) beside the tool's module; None without one.
+        """Return the text of ``prompts/<name>.md`` (or ``prompts/<module>.md``) beside the tool's module, or None.
 
-        Reads disk.
+        Reads files.
         """
         try:
             module = Path(inspect.getfile(cls))
@@ -261,92 +277,93 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
     @classmethod
     def prompt_with(cls, config: BaseToolConfig) -> str | None:  # noqa: ARG003  the interface
-        """The same for a tool with these settings. Reads disk."""
+        """Return the tool's prompt under these settings, or None. Reads files."""
         return cls.get_tool_prompt()
 
     @classmethod
     def args_model(cls) -> type[BaseModel]:
-        """The model its arguments are checked against."""
+        """Return the model the arguments are validated against."""
         return _args_model(cls)
 
     @classmethod
     def config_class(cls) -> type[BaseToolConfig]:
-        """The model of its ``[tools.<name>]`` table."""
+        """Return the model of the tool's ``[tools.<name>]`` table."""
         return type_argument(cls, BaseTool, 2, BaseToolConfig)
 
     @classmethod
     def state_class(cls) -> type[BaseToolState]:
-        """The model of its state."""
+        """Return the model of the tool's state."""
         return type_argument(cls, BaseTool, 3, BaseToolState)
 
     @classmethod
     def from_config(cls, config: BaseToolConfig) -> BaseTool[Any, Any, Any, Any]:
-        """A fresh instance, with a state of its own."""
+        """Return a new instance with a state of its own."""
         return cls(cast("Config", config), cast("State", cls.state_class()()))
 
     # --- what a call of it means ---
 
     def assess(self, args: Args, workspace: Workspace) -> Assessment:  # noqa: ARG002  for tools with paths to follow
-        """Judge a call: what it touches and what the tool's own rules say. Asked once a call; may read the file system.
+        """Judge a call: return what it touches and what the tool's own rules say about it.
 
-        This default names the ``path_argument``; without one it compares the text arguments with the lists.
+        Called once per call, and may read the file system. By default it names the path in ``path_argument``. A tool
+        without one has its text arguments compared with the lists.
         """
         if self.path_argument:
             return Assessment(paths=(PathAccess(path=getattr(args, self.path_argument), write=self.edits_files),))
         return assess_by_hooks(self, args)
 
     def summarize(self, args: Args) -> str:
-        """The call on one line, for people: ``write_file src/a.py``."""
+        """Return the call on one line, for people: ``write_file src/a.py``."""
         texts = (value for value in keyword_values(args).values() if isinstance(value, str) and value.strip())
         return self.named(next(texts, ""))
 
     def named(self, about: str) -> str:
-        """The tool's name and what a call is about, on one line that is not too long."""
+        """Return the tool's name followed by ``about``, on one line of at most SUMMARY_LENGTH characters."""
         return shortened(" ".join(f"{self.get_name()} {about}".split()), SUMMARY_LENGTH)
 
     def format_result(self, result: Result) -> str:
-        """Return what the model reads of a result: text as it is, a model as ``field: value`` lines."""
+        """Return the text of a result for the model: plain text as it is, a model as ``field: value`` lines."""
         if isinstance(result, TextResult):
             return result.text
         return "\n".join(f"{name}: {_as_text(value)}" for name, value in result.model_dump(mode="json").items())
 
     def diff(self, result: Result) -> str:  # noqa: ARG002  overridden by writing tools
-        """Return what the call has changed, as a diff."""
+        """Return what the call changed, as a diff."""
         return ""
 
     def outlook(self, args: Args, workspace: Workspace, *, sandboxed: bool) -> CallOutlook:  # noqa: ARG002  overridden
-        """Return what the call would do, and where, as data for the person who is asked. Reads files.
+        """Return what the call would do and where, as data for the person who is asked to approve it. Reads files.
 
-        ``sandboxed``: commands run in a sandbox unless they ask for another place.
+        If ``sandboxed``, commands run in a sandbox unless they ask not to.
 
         Raises:
-            ToolError: the call would fail so.
+            ToolError: the call would fail with this error.
         """
         return CallOutlook(cwd=str(workspace.root))
 
     def display(self, result: Result) -> Display | None:  # noqa: ARG002  overridden by tools with more to show than text
-        """Return the result as data that a screen can draw; None: there is only the text."""
+        """Return the result as data that a screen can draw, or None if there is only its text."""
         return None
 
     def files_changed(self, result: Result) -> tuple[str, ...]:  # noqa: ARG002  overridden by writing tools
-        """Workspace-relative paths of the files the call changed."""
+        """Return the workspace-relative paths of the files the call changed."""
         return ()
 
     def images(self, result: Result) -> tuple[Image, ...]:  # noqa: ARG002  overridden by tools that show pictures
-        """Pictures the model is to see beside the text."""
+        """Return the images that the model should see beside the text."""
         return ()
 
     def denials(self, result: Result) -> tuple[Denial, ...]:  # noqa: ARG002  overridden by tools that start agents
-        """Return what others that worked for this call were not allowed."""
+        """Return the calls that were denied to agents that worked on behalf of this call."""
         return ()
 
     # --- calling it ---
 
     def parse(self, raw: Mapping[str, Any]) -> Args:
-        """Check the arguments of a call.
+        """Validate the raw arguments of a call.
 
         Raises:
-            ToolArgumentsError: they don't fit; names the schema path of each problem.
+            ToolArgumentsError: they don't fit; the message names the schema path of each problem.
         """
         try:
             return cast("Args", self.args_model().model_validate(dict(raw)))
@@ -354,10 +371,10 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
             raise ToolArgumentsError(self.get_name(), describe_problems(error, "arguments")) from error
 
     async def execute(self, args: Args, ctx: InvokeContext, show: Callable[[ToolStreamLine], None]) -> Result:
-        """Run with checked arguments, whatever the shape; ``show`` gets what it streams.
+        """Run the tool with validated arguments, whatever its shape. ``show`` receives the lines it streams.
 
         Raises:
-            ToolError: it could not be done, or the tool ended without a result.
+            ToolError: the work could not be done, or the tool ended without a result.
         """
         result: Result | None = None
         async with aclosing(self._items(args, ctx)) as items:
@@ -371,10 +388,10 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         return result
 
     def invoke(self, ctx: InvokeContext | None = None, **raw: Any) -> AsyncGenerator[ToolStreamLine | Result, None]:
-        """Check the arguments and run: stream events, then one result.
+        """Validate the arguments and run the tool: yield streamed lines, then one result.
 
         Raises:
-            ToolError: the arguments don't fit (at once), or it could not be done (while iterating).
+            ToolError: the arguments don't fit (at once), or the work could not be done (while iterating).
         """
         return self._items(self.parse(raw), ctx)
 
@@ -393,14 +410,17 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
 
 class RunShape(Struct, frozen=True, kw_only=True):
-    """The shape of a ``run``: it is a generator, it names the context, or takes it as its second argument unnamed."""
+    """The calling convention of a tool's ``run``."""
 
     streams: bool
+    """It is an async generator."""
     names_context: bool
+    """It has a parameter called ``ctx``."""
     takes_second: bool
+    """Its second required parameter, under another name, takes the context."""
 
     def given(self, args: BaseModel | None, ctx: InvokeContext | None) -> tuple[Sequence[Any], dict[str, Any]]:
-        """Return what it is called with, in their order and by their names."""
+        """Return the positional and the keyword arguments to call it with."""
         named: dict[str, Any] = {CONTEXT_PARAMETER: ctx} if self.names_context else {}
         if isinstance(args, KeywordArguments):
             return (), keyword_values(args) | named
@@ -409,7 +429,7 @@ class RunShape(Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=512)
 def shape_of(run: Callable[..., Any]) -> RunShape:
-    """Look at the ``run`` of a class, once: that is slow."""
+    """Return the shape of a class's ``run``. Cached, because inspecting a signature is slow."""
     parameters = list(inspect.signature(run).parameters.values())[1:]
     names_context = any(one.name == CONTEXT_PARAMETER for one in parameters)
     return RunShape(

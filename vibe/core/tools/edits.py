@@ -1,4 +1,4 @@
-"""Edits of text files: what one would change, as data for people, and how it is made."""
+"""The base of tools that edit text files, and the diffs that show people what an edit changes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,24 @@ from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.workspace import Workspace
 
 CONTEXT = 3
+"""Unchanged lines shown around each change of a diff."""
 LINE_NUMBER = re.compile(r"(?<=[-+])\d+")
-"""In the head of a hunk: where it begins in the old text, and in the new."""
+"""The start lines in a hunk's header: in the old text, then in the new one."""
 NO_FILE = "/dev/null"
-"""The name that a diff gives to the file before there was one."""
+"""The file name that a diff uses where no file existed."""
 MOST_COMPARED = 4_000_000
-"""Pairs of lines: beyond them a diff is not worth its time."""
+"""The most pairs of lines to compare. Beyond that a diff takes too long to be worth it."""
 MOST_LINES = 400
+"""The most lines of a diff that are shown."""
 MOST_CHARACTERS = 20_000
+"""The most characters of a diff that are shown."""
 
 
 class FileDiff(Struct, frozen=True):
-    """A change to a text: the diff, empty where too much changes to be compared, and how many lines come and go."""
+    """A change to a text: its diff, and how many lines it adds and removes.
+
+    The diff is empty if the change is too large to compare.
+    """
 
     text: str = ""
     added: int = 0
@@ -37,9 +43,9 @@ class FileDiff(Struct, frozen=True):
 
 
 def file_diff(name: str, before: str | None, after: str, *, whole: bool = False) -> FileDiff:
-    """The change from ``before`` (None: there is no such file) to ``after``, its lines counted; see ``FileDiff``.
+    """Return the change from ``before`` (None if there is no file) to ``after``.
 
-    ``whole``: however long it is.
+    The diff is cut to MOST_LINES and MOST_CHARACTERS unless ``whole``.
     """
     source = name if before is not None else NO_FILE
     old, new = (text.replace("\r\n", "\n").split("\n") for text in (before or "", after))
@@ -60,12 +66,12 @@ def file_diff(name: str, before: str | None, after: str, *, whole: bool = False)
         old[left : len(old) - right], new[left : len(new) - right], source, name, n=CONTEXT, lineterm=""
     )
     shown = [LINE_NUMBER.sub(moved, line, 2) if line.startswith("@@") else line for line in lines]
-    first = [line[:1] for line in shown[2:]]  # after the names of the files
+    first = [line[:1] for line in shown[2:]]  # The first two lines are the file names.
     return FileDiff("\n".join(shown) if whole else _bounded(shown), first.count("+"), first.count("-"))
 
 
 def _same(one: list[str], other: list[str]) -> int:
-    """Return how many lines both begin with."""
+    """Return how many lines the two have in common at the start."""
     shorter = min(len(one), len(other))
     return next((index for index in range(shorter) if one[index] != other[index]), shorter)
 
@@ -88,22 +94,22 @@ Config = TypeVar("Config", bound=BaseToolConfig)
 
 
 class EditResult(BaseModel):
-    """The ``change`` to a file; its counts are of new files too."""
+    """The result of an edit: the ``change`` to a file, which also counts the lines of a new file."""
 
     change: InstanceOf[FileDiff] = FileDiff()
     warnings: list[str] = []
 
     def written(self) -> tuple[WrittenFile, ...]:
-        """The files, with how many of their lines came and went."""
+        """Return the written files, with how many lines each gained and lost."""
         raise NotImplementedError
 
     def told(self, done: str) -> str:
-        """Return what the model reads: what was done, and a line for each warning."""
+        """Return the text for the model: what was done, and a line for each warning."""
         return "\n".join([done, *(f"[{warning}]" for warning in self.warnings)])
 
 
 class FileEdit(Struct, frozen=True, kw_only=True):
-    """A file as it is (``old`` None: there is none yet), and its text as it will be."""
+    """A file as it is now (``old`` is None if it does not exist yet), and the text it will have."""
 
     path: Path
     name: str
@@ -112,14 +118,14 @@ class FileEdit(Struct, frozen=True, kw_only=True):
     text: str
 
     def compared(self) -> FileDiff:
-        """The change."""
+        """Return the change as a diff."""
         return file_diff(self.name, None if self.old is None else self.decoded.text, self.text)
 
     def encoded(self) -> bytes:
-        """The file's bytes as they will be.
+        """Return the bytes the file will have.
 
         Raises:
-            ToolError: a character that can't be encoded.
+            ToolError: the encoding lacks one of the characters.
         """
         try:
             return self.decoded.encode(self.text)
@@ -133,9 +139,9 @@ class FileEdit(Struct, frozen=True, kw_only=True):
             raise ToolError(f"{lacks}; {advice}") from error
 
     def replace(self, ctx: InvokeContext, data: bytes) -> tuple[FileDiff, list[str]]:
-        """Let ``data`` be all of the file, which exists; return the change and warnings. Blocks.
+        """Replace the content of an existing file by ``data``; return the change and warnings. Blocks.
 
-        Nothing is shown of a file that may hold secrets. An agent that knew the file knows it still.
+        The diff is empty if the file may hold secrets. An agent that knew the current version then knows the new one.
 
         Raises:
             ToolError: the file has changed meanwhile, or can't be written.
@@ -149,16 +155,16 @@ class FileEdit(Struct, frozen=True, kw_only=True):
 
 
 class EditTool(BaseTool[Args, Edited, Config, BaseToolState]):
-    """The base of tools that edit a text file."""
+    """The base class of tools that edit a text file."""
 
     edits_files: ClassVar[bool] = True
 
     @abstractmethod
     def planned(self, args: Args, workspace: Workspace) -> FileEdit:
-        """Return what a call would do; fails as the call would."""
+        """Return the edit that a call would make. Fails as the call would."""
 
     def outlook(self, args: Args, workspace: Workspace, *, sandboxed: bool) -> CallOutlook:
-        """The file, how many lines come and go and, if it exists, the diff; fails where that can't be told."""
+        """Return the file, how many lines it gains and loses and, if it exists, the diff. Fails as the call would."""
         del sandboxed
         edit = self.planned(args, workspace)
         diff = edit.compared()
@@ -167,13 +173,13 @@ class EditTool(BaseTool[Args, Edited, Config, BaseToolState]):
         return CallOutlook(display=display, cwd=str(workspace.root), diff="" if edit.old is None else diff.text)
 
     def display(self, result: Edited) -> DiffDisplay:
-        """The files, and how many of their lines came and went."""
+        """Return the files, and how many lines each gained and lost."""
         return DiffDisplay(files=result.written())
 
     def diff(self, result: Edited) -> str:
-        """Return what became of a file that existed; nothing of one that may hold secrets."""
+        """Return the diff of a file that existed before. It is empty for a file that may hold secrets."""
         return result.change.text
 
     def files_changed(self, result: Edited) -> tuple[str, ...]:
-        """The files."""
+        """Return the paths of the files."""
         return tuple(file.path for file in result.written())

@@ -1,11 +1,11 @@
 """Errors of tools.
 
 VibeError
-└── ToolError                  the message goes to the model as the call's result
-    ├── ToolArgumentsError     arguments that don't fit the schema
+└── ToolError                  its message goes to the model as the call's result
+    ├── ToolArgumentsError     the arguments don't fit the schema
     ├── NoSuchToolError        no tool of that name is offered
-    ├── ReadOnlyRefusedError   a call that was let run where it can only read needs more
-    └── PathError              a path that leads nowhere, or is closed
+    ├── ReadOnlyRefusedError   a call was allowed to run read-only, but needs more
+    └── PathError              a path leads nowhere, or is closed
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from vibe.system.errors import VibeError, closest, did_you_mean
 
 
 class ToolError(VibeError):
-    """A tool could not do what it was asked; the message is what the model reads."""
+    """A tool could not do what it was asked to do. The model reads the message."""
 
     display: Display | None = None
-    """What there is to see of it, beside the message."""
+    """The part of the failed call that a screen can show beside the message."""
 
     def showing(self, display: Display) -> Self:
-        """Return the error, with what there is to see of it."""
+        """Attach a display to the error and return it."""
         self.display = display
         return self
 
 
 class ToolArgumentsError(ToolError):
-    """The arguments don't fit. Each problem is a sentence that opens with the schema path (``arguments.path: ...``)."""
+    """The arguments don't fit. Each problem opens with its schema path (``arguments.path: ...``)."""
 
     def __init__(self, tool: str, problems: Sequence[str]) -> None:
         super().__init__(f"{tool}: " + "; ".join(problems))
 
 
 class NoSuchToolError(ToolError):
-    """Nothing of that name."""
+    """No tool of that name is offered."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         hint = did_you_mean(closest(name, known, most=3, cutoff=0.5), f"available: {', '.join(known)}")
@@ -46,7 +46,7 @@ class NoSuchToolError(ToolError):
 
 
 class ReadOnlyRefusedError(ToolError):
-    """A call in a read-only sandbox needs more: ``lacking`` says what, ``printed`` is its output so far."""
+    """A call in a read-only sandbox needs more. ``lacking`` says what, and ``printed`` is its output so far."""
 
     def __init__(self, lacking: str, printed: str = "") -> None:
         super().__init__(f"in a read-only sandbox {lacking}\n{printed}".rstrip())
@@ -55,7 +55,7 @@ class ReadOnlyRefusedError(ToolError):
 
 
 class PathError(ToolError):
-    """A path that can't be used."""
+    """A path can't be used."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path!r} {problem}; give another path")
@@ -64,8 +64,8 @@ class PathError(ToolError):
 HELD = "belongs to the checks of this step, which must not change it"
 CONFIGURES_CHECKS = "configures the checks of this step; only a step whose `writes` names it may write it"
 SEALED = "holds your keys and is closed to every tool"
-"""Why a path is closed: a file the agent's work is checked with, a config file of these checks, the user's keys."""
+"""Reasons why a path is closed: it checks the agent's work, configures those checks, or holds the user's keys."""
 
 
 TOLD = (ToolError, CommandStartError)
-"""Errors that the model reads as the result of its call."""
+"""Errors whose message becomes the result of the call, for the model to read."""

@@ -1,4 +1,4 @@
-"""ToolExecutor: has the calls of one answer decided and run, and every one of them answered."""
+"""ToolExecutor: decides and runs the tool calls of one model answer, and gives every call a result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from vibe.system.redaction import Mask, redact
 __all__ = ["Approvals", "ToolBatch", "ToolExecutor"]
 
 SIDE_BY_SIDE = 8
-"""How many read-only calls of one answer run at once."""
+"""The most read-only calls of one answer that run at once."""
 
 CANCELLED = "The call was cancelled before it ended; what it had already done stays done."
 NOT_STARTED = "The call was cancelled before it started."
@@ -58,9 +58,10 @@ logger = logging.getLogger(__name__)
 
 
 class ToolBatch(Struct, frozen=True, kw_only=True):
-    """Results of the calls of one answer: messages in call order, what was not allowed, files changed (relative).
+    """The outcome of the calls of one answer.
 
-    ``ran`` are the summaries of those that were run.
+    ``messages`` are in call order, ``denied`` lists what was not allowed, ``files_changed`` holds workspace-relative
+    paths, and ``ran`` the summaries of the calls that were run.
     """
 
     messages: tuple[ToolMessage, ...]
@@ -70,9 +71,11 @@ class ToolBatch(Struct, frozen=True, kw_only=True):
 
 
 class _Pending(Struct, kw_only=True):
-    """One call on its way. ``problem`` says why it can't be run at all; ``message`` is set once it is answered.
+    """One call on its way to a result.
 
-    ``paths`` are the resolved ones it touches, once it was let through; ``only_read``: it can have changed nothing.
+    ``problem`` says why it can't be run at all, and ``message`` is set once it has its result. ``paths`` are the
+    resolved paths it touches, set once it is admitted. ``only_read`` stays true for as long as it can't have changed
+    anything.
     """
 
     call: ToolCall
@@ -96,16 +99,16 @@ class _Pending(Struct, kw_only=True):
 
     @property
     def read_only(self) -> bool:
-        """Return whether it may run beside others; what can't be run disturbs no other."""
+        """Return whether it may run beside others. A call that can't be run never disturbs another."""
         return self.tool is None or bool(self.problem) or self.tool.read_only
 
 
 class ToolExecutor:
-    """Runs tool calls for one agent, in its workspace, within its permissions.
+    """Runs tool calls for one agent, in its workspace and within its permissions.
 
-    Consecutive read-only calls run side by side; all others one after the other, in call order. A tool that fails is
-    a result; so is a call that is not allowed. ``context`` is what each call gets, as far as it is allowed; ``turns``
-    None: no other agent writes where the calls do.
+    Consecutive read-only calls run concurrently; all others run one after another, in call order. A tool that fails
+    produces a result, and so does a call that is denied. ``context`` is what each call gets, as far as it is allowed
+    to. ``turns`` is None if no other agent writes in the same folder.
     """
 
     def __init__(
@@ -136,14 +139,14 @@ class ToolExecutor:
             context.background.announce(sink, self._mask.printed)
 
     def masked(self, text: str) -> str:
-        """``text`` without the secrets that this agent's commands are given, and what has the shape of one."""
+        """Return ``text`` without the secrets in this agent's environment and anything that looks like a secret."""
         return self._mask.printed(text)
 
     async def run_all(self, calls: Sequence[ToolCall], record: Callable[[ToolMessage], None]) -> ToolBatch:
         """Run the calls of one answer.
 
-        ``record`` gets each message in call order, as soon as those before it are known. When this is cancelled every
-        call that has no message yet gets one with status ``cancelled`` first.
+        ``record`` gets each message in call order, as soon as all earlier ones are known. If this is cancelled, every
+        call without a message first gets one with status ``cancelled``.
         """
         pending = [self._prepare(call) for call in calls]
         unrecorded = deque(pending)
@@ -175,14 +178,14 @@ class ToolExecutor:
         )
 
     def _announce_queue(self, pending: Sequence[_Pending]) -> None:
-        """Say which calls wait for others of the same answer."""
+        """Announce which calls wait for others of the same answer."""
         at_once = len(tuple(takewhile(lambda item: item.read_only, pending[:SIDE_BY_SIDE])))
         for item in pending[max(at_once, 1) :]:
             summary = self._mask.printed(item.summary)
             self._sink.publish(ToolQueuedEvent(tool_call_id=item.call.id, tool=item.name, summary=summary))
 
     def _prepare(self, call: ToolCall) -> _Pending:
-        """Find the tool and check the arguments; what is wrong becomes the call's problem."""
+        """Find the tool and validate the arguments. Anything wrong becomes the call's ``problem``."""
         item = _Pending(call=call, name=call.name, summary=call.name, raw=call.arguments or None)
         if (refusal := self._guidance.refusal(call.name)) is not None:
             self._deny(item, CallRefusal(by="rule", reason=refusal))
@@ -217,13 +220,13 @@ class ToolExecutor:
             raise errors.exceptions[0] from None
 
     async def _answer(self, item: _Pending, *, others_ran: bool = True) -> None:
-        """Decide about a call, run it, and set its message whatever comes of it.
+        """Decide on a call, run it, and always set its message.
 
-        ``others_ran``: calls of the same answer ran since it was prepared.
+        ``others_ran`` says whether calls of the same answer ran since this one was prepared.
         """
         item.started = perf_counter()
         if others_ran and item.tool is not None and item.args is not None and not item.problem:
-            _summarize(item, item.tool, item.args)  # once more: those calls may have changed what it means
+            _summarize(item, item.tool, item.args)  # Again, because the other calls may have changed what it means.
         self._sink.publish(
             ToolCallEvent(
                 tool_call_id=item.call.id,
@@ -249,11 +252,11 @@ class ToolExecutor:
         self._close(item, status, content)
 
     async def _outcome(self, item: _Pending) -> tuple[str, str]:
-        """Status and text of the result.
+        """Return the status and text of the call's result.
 
         Raises:
             ToolError: the tool could not do it.
-            WorkspaceLockedError: others wrote for too long.
+            WorkspaceLockedError: others wrote in the folder for too long.
         """
         if item.problem or item.tool is None or item.args is None:
             return "error" if item.denial is None else "denied", item.problem
@@ -265,7 +268,8 @@ class ToolExecutor:
             return "denied", self._deny(item, CallRefusal(by="rule", reason=answer.objection))
         if answer.changed:
             item.args = _changed(item, item.tool, answer)
-            subject = await self._admit(item, item.tool, item.args)  # a hook allows nothing: this is another call
+            # Hooks grant no permission, so the changed call must be admitted in its own right.
+            subject = await self._admit(item, item.tool, item.args)
             if isinstance(subject, CallRefusal):
                 return "denied", self._deny(item, subject)
         item.paths = tuple(access.path for access in subject.accesses)
@@ -283,24 +287,26 @@ class ToolExecutor:
         return "ok", content
 
     async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> CallSubject | CallRefusal:
-        """Wait until the call may be run, or say why it may not."""
+        """Wait until the call may be run and return its subject, or the reason why it may not."""
         restriction = None if tool.ends_work else self._guidance.restriction(item.name, item.arguments)
         if restriction is not None:
             return CallRefusal(by="rule", reason=restriction)
         return await self._gate.admit(tool, args, self._question(item))
 
     def _question(self, item: _Pending) -> ApprovalRequestEvent:
-        """The call as a person is asked about it, as far as that is known without looking at it."""
+        """Return a draft of the approval request: all that is known without looking at what the call touches."""
         shown, summary, call_id = self._mask.inside(item.arguments), self._mask.printed(item.summary), item.call.id
         return ApprovalRequestEvent(
             request_id="", tool_call_id=call_id, tool=item.name, arguments=shown, summary=summary, rule=""
         )
 
     def _preview(self, subject: CallSubject) -> CallOutlook:
-        """Show what the call would change and do; nothing of a file that may hold secrets, or that can't be shown.
+        """Return what the call would do and change.
+
+        The diff and display stay empty if the call touches a file that may hold secrets, or can't be previewed.
 
         Raises:
-            ToolError: the call would fail so.
+            ToolError: the call would fail with this error.
         """
         workspace, confinement = self._context.workspace, self._context.confinement
         is_open = subject.is_judged and not any(access.secret for access in subject.accesses)
@@ -308,7 +314,7 @@ class ToolExecutor:
         try:
             confines = confinement is not None and confinement.choice().sandbox is not None
             outlook = subject.tool.outlook(subject.args, subject.granted(workspace), sandboxed=confines)
-        except Exception as error:  # the door of a tool call: it is asked about all the same
+        except Exception as error:  # The door of a tool call: a failed preview doesn't keep the user from being asked.
             if is_open and isinstance(error, ToolError):
                 raise
         diff = self._mask.printed(encodable(outlook.diff)) if is_open else ""
@@ -328,7 +334,7 @@ class ToolExecutor:
         reads = tool.read_only or not tool.changes_files or item.only_read
         turns = None if reads else self._turns
         async with nullcontext() if turns is None else turns(self._tell_wait):
-            item.started = perf_counter()  # no wait for a person or a turn counts
+            item.started = perf_counter()  # Waiting for a person or for a turn does not count.
             result = await tool.execute(item.args, context, lambda event: self._show(item, event))
         item.files = tuple(map(encodable, tool.files_changed(result)))
         item.diff = self._mask.printed(encodable(tool.diff(result)))
@@ -341,7 +347,7 @@ class ToolExecutor:
         self._sink.publish(WarningEvent(code=WAITS, message=message))
 
     def _displayed(self, display: Display | None) -> Display | None:
-        """A display without secrets, in text that can be sent."""
+        """Return a display without secrets, and with text that can be encoded."""
         if display is None:
             return None
         plain = msgspec.to_builtins(display)
@@ -349,9 +355,10 @@ class ToolExecutor:
         return display if shown == plain else msgspec.convert(shown, type(display))
 
     def _masked(self, item: _Pending, content: str) -> str:
-        """A result without secrets; what a file holds is worked with, so nothing in it is taken for one by its shape.
+        """Return a result without secrets.
 
-        But for git's own files: addresses of remotes are written with tokens in them, and are not worked on.
+        The contents of files are worked on, so there only known secrets are masked, not whatever has the shape of one.
+        Git's own files are the exception: remote addresses in them contain tokens, and nobody edits those.
         """
         is_work = item.paths and not any(".git" in path.parts or path.name == ".gitmodules" for path in item.paths)
         return self._mask.known(content) if is_work else self._mask.printed(content)
@@ -369,7 +376,7 @@ class ToolExecutor:
         )
 
     def _deny(self, item: _Pending, refusal: CallRefusal) -> str:
-        """Note a denial, without the secrets a command line may hold; the text is for the model."""
+        """Record a denial, without secrets a command line may hold, and return the text for the model."""
         summary, reason = redact(item.summary, self._context.environ), redact(refusal.reason, self._context.environ)
         item.denial = Denial(tool=item.name, summary=summary, reason=reason, by=refusal.by)
         return (
@@ -403,7 +410,7 @@ class ToolExecutor:
 
 
 def closed_to_reading(tools: ToolManager) -> list[str]:
-    """Return what ``read_file`` may not read, whether or not this agent has it."""
+    """Return the globs that ``read_file`` may not read, whether or not this agent has that tool."""
     tool = tools.visible.known.get("read_file")
     return [] if tool is None else tool.config.denylist
 
@@ -413,10 +420,10 @@ def _hook_call(item: _Pending) -> HookCall:
 
 
 def _changed(item: _Pending, tool: AnyTool, answer: HookAnswer) -> BaseModel:
-    """The arguments that hooks have put in place of the model's.
+    """Return the arguments that hooks substituted for the model's.
 
     Raises:
-        ToolError: the tool does not take them.
+        ToolError: the tool does not accept them.
     """
     item.arguments = answer.call.arguments
     try:
@@ -433,7 +440,7 @@ def _summarize(item: _Pending, tool: AnyTool, args: BaseModel) -> None:
 
 
 def _failure(tool: str, error: Exception) -> str:
-    """Return what the model reads of an error; one not made for it is a defect of the tool and logged in full."""
+    """Return the text of an error for the model. An unexpected error is a defect of the tool and is logged in full."""
     if isinstance(error, TOLD):
         return described(error, bare=True)
     logger.error("tool %s failed", tool, exc_info=error)

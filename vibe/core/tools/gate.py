@@ -1,6 +1,7 @@
-"""Gate: gathers what a decision about a call rests on, and lets it pass, asks the user, or says why not.
+"""Gate: gathers the facts about a call, then admits it, asks the user, or gives the reason for refusing it.
 
-Approvals are who may be asked, how much passes unasked, and which yeses last; one for a whole tree of agents.
+Approvals hold who may be asked, how much passes without asking, and which approvals last. One whole tree of agents
+shares them.
 """
 
 from __future__ import annotations
@@ -50,32 +51,32 @@ from vibe.shell.sandbox.secrets import is_control, is_sensitive
 from vibe.system.errors import VibeError
 
 MODES = (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.ALL)
-"""From the narrowest to the widest."""
+"""Approval modes, from the narrowest to the widest."""
 ALL_EDITS = "all edits"
-"""The lasting yes that has every file edit pass that a mode could let pass."""
+"""The key of a lasting approval for every file edit that an approval mode could let pass."""
 
 BESIDE = "beside "
-"""A lasting yes to writing where another does, by the other's name."""
+"""Prefix of the key of a lasting approval to write in a folder where another run writes. The other's name follows."""
 
 
 class ApprovalTree(Struct, kw_only=True):
-    """State that all views of one tree share: see ``Approvals``."""
+    """State shared by all views of one tree of agents; see ``Approvals``."""
 
     approver: Approver | None
     yeses: set[str]
     keep: Callable[[Sequence[str]], None]
     queue: AbstractAsyncContextManager[object]
     neighbours: Callable[[], Sequence[str]] = tuple
-    """Names of others that write in the same folder: before something is written there, it is asked about."""
+    """Names of others that write in the same folder. The user is asked before anything is written beside them."""
 
 
 class Approvals:
-    """Answers to questions about tool calls.
+    """Answers questions about tool calls.
 
-    ``approver`` None: no user is there, so what would be asked is denied. Views of one tree share the approver, the
-    lasting yeses and ``queue``, which is held while a question is open: one at a time. ``remembered`` are the yeses of
-    earlier runs; ``keep`` writes those down that are to last beyond this one: it blocks, and raises VibeError where it
-    can't.
+    ``approver`` is None if no user is there; whatever would be asked is then denied. Views of one tree share the
+    approver, the lasting approvals and ``queue``, a lock held while a question is open, so that one is asked at a time.
+    ``remembered`` are approvals from earlier runs. ``keep`` writes down those that should outlast this run: it blocks,
+    and raises VibeError if it can't.
     """
 
     def __init__(
@@ -91,35 +92,35 @@ class Approvals:
         self.tree = tree or ApprovalTree(approver=approver, yeses=set(remembered), keep=keep, queue=anyio.Lock())
 
     def neighbours(self) -> tuple[str, ...]:
-        """Return the names of others at work in the same folder whose company is not approved."""
+        """Return the names of others at work in the same folder beside whom writing is not approved yet."""
         return tuple(name for name in self.tree.neighbours() if not self.remembers([BESIDE + name]))
 
     def set_mode(self, mode: ApprovalMode) -> None:
-        """Ask less or more from now on; a lasting yes to all edits is withdrawn."""
+        """Ask less or more from now on. This withdraws a lasting approval of all edits."""
         self._mode = mode
         self.tree.yeses.discard(ALL_EDITS)
 
     @property
     def mode(self) -> ApprovalMode:
-        """The mode in force, a person's yes to all edits included."""
+        """The mode in force, which takes account of an approval of all edits."""
         return self._mode if ALL_EDITS not in self.tree.yeses else max(self._mode, ApprovalMode.EDITS, key=MODES.index)
 
     def at_least(self, mode: ApprovalMode) -> Approvals:
-        """The same approvals for work that was accepted beforehand."""
+        """Return the same approvals with at least this mode, for work that was accepted beforehand."""
         return Approvals(max(self._mode, mode, key=MODES.index), tree=self.tree)
 
     def remembers(self, keys: Iterable[str]) -> bool:
-        """Return whether lasting yeses cover all of ``keys`` (and there are any)."""
+        """Return whether lasting approvals cover all of ``keys``. False if there are no keys."""
         wanted = set(keys)
         return bool(wanted) and wanted <= self.tree.yeses
 
     @property
     def yeses(self) -> tuple[str, ...]:
-        """Everything a lasting yes was given to, sorted."""
+        """All keys with a lasting approval, sorted."""
         return tuple(sorted(self.tree.yeses))
 
     def remember(self, keys: Iterable[str]) -> None:
-        """Say yes to ``keys`` from now on."""
+        """Approve ``keys`` from now on."""
         self.tree.yeses.update(keys)
 
 
@@ -127,7 +128,7 @@ AnyTool: TypeAlias = BaseTool[Any, Any, Any, Any]
 
 
 class ResolvedAccess(Struct, frozen=True, kw_only=True):
-    """A path of a call: as written, where it leads, and how people name it."""
+    """A path of a call: as it was written, where it leads, and its name for people."""
 
     written: str
     path: Path
@@ -139,15 +140,16 @@ class ResolvedAccess(Struct, frozen=True, kw_only=True):
 
     @property
     def closed(self) -> bool:
-        """Return whether only a person opens it, each time."""
+        """Return whether a person must open it each time."""
         return self.secret or self.control or self.outside
 
 
 class CallSubject(Struct, frozen=True, kw_only=True):
-    """A call in the light of a workspace; ``keys`` are what a lasting yes to it covers.
+    """A call as seen from a workspace.
 
-    ``is_judged`` false: it took too long to judge, so nothing is known of what it touches. ``read_only``: once let
-    through, it must run where it can only read, because it was not asked about.
+    ``keys`` are what a lasting approval of it covers. ``is_judged`` is false if judging took too long, so that nothing
+    is known about what it touches. If ``read_only``, it was admitted without asking and must run where it can only
+    read.
     """
 
     tool: AnyTool
@@ -160,11 +162,11 @@ class CallSubject(Struct, frozen=True, kw_only=True):
 
     @property
     def is_edit(self) -> bool:
-        """Return whether it does nothing but write the files it names."""
+        """Return whether the call does nothing but write the files it names."""
         return self.tool.edits_files and bool(self.accesses)
 
     def granted(self, workspace: Workspace) -> Workspace:
-        """The workspace in which this call, once allowed, can reach its paths."""
+        """Return the workspace in which this call, once allowed, can reach its paths."""
         for write in (False, True):
             paths = [access.path for access in self.accesses if access.outside and access.write is write]
             workspace = workspace.granting(paths, write=write) if paths else workspace
@@ -172,7 +174,7 @@ class CallSubject(Struct, frozen=True, kw_only=True):
 
 
 def subject_of(tool: AnyTool, args: BaseModel, workspace: Workspace) -> CallSubject:
-    """Have the tool judge a call, once, and resolve the paths it names. Reads the file system.
+    """Have the tool judge a call once, and resolve the paths it names. Reads the file system.
 
     Raises:
         PathError: one of them leads nowhere.
@@ -189,7 +191,7 @@ def subject_of(tool: AnyTool, args: BaseModel, workspace: Workspace) -> CallSubj
 def _resolved(access: PathAccess, workspace: Workspace) -> ResolvedAccess:
     path = workspace.resolve(access.path)
     write = access.write
-    named = PurePath(PurePath(access.path).name)  # a link's name says what is behind it, too
+    named = PurePath(PurePath(access.path).name)  # The name of a link also tells what is behind it.
     return ResolvedAccess(
         written=access.path,
         path=path,
@@ -204,7 +206,7 @@ def _resolved(access: PathAccess, workspace: Workspace) -> ResolvedAccess:
 def gather(
     subject: CallSubject, workspace: Workspace, approvals: Approvals, confinement: Confinement | None = None
 ) -> CallFacts:
-    """Return all that ``decide`` needs to know about a call."""
+    """Return everything ``decide`` needs to know about a call."""
     accesses, own = subject.accesses, subject.own
     listed = _listed(subject, own.listed, workspace.bounds.unread)
     return CallFacts(
@@ -225,7 +227,7 @@ def gather(
 
 
 def _narrowed(tool: MistralHooks, args: Any, own: Assessment) -> Assessment:
-    """Return the tool's own assessment with what its hooks refuse or ask about; they allow nothing that it does not."""
+    """Return the tool's own assessment, made stricter by what its hooks refuse or ask about. Hooks can't allow more."""
     cls = type(tool)
     hooks = (cls.check_allowlist_denylist, cls.resolve_permission)
     if hooks == (MistralHooks.check_allowlist_denylist, MistralHooks.resolve_permission):
@@ -236,7 +238,7 @@ def _narrowed(tool: MistralHooks, args: Any, own: Assessment) -> Assessment:
 
 
 def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:
-    """Return why no approval can allow the call; or an empty string."""
+    """Return why no approval can allow the call, or an empty string."""
     for access in accesses:
         if workspace.bounds.is_sealed(access.path):
             return str(PathError(access.written, SEALED))
@@ -247,7 +249,7 @@ def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str
 
 
 def _listed(subject: CallSubject, own: ToolPermission | None, unread: tuple[str, ...]) -> ToolPermission | None:
-    """Return what the lists say: the tool's own comparison, and the resolved paths against the globs."""
+    """Return the lists' verdict: the tool's own comparison, and the resolved paths compared with the globs."""
     config = subject.tool.config
     denied = any(_denies(a, config.denylist if a.write else (*config.denylist, *unread)) for a in subject.accesses)
     if denied or own is ToolPermission.NEVER:
@@ -257,21 +259,21 @@ def _listed(subject: CallSubject, own: ToolPermission | None, unread: tuple[str,
 
 
 def _denies(access: ResolvedAccess, globs: Sequence[str]) -> bool:
-    """Return whether a glob matches the path as written or where it leads, in any case of letters."""
+    """Return whether a glob matches the path as written or where it leads, ignoring case."""
     return any_matches((access.written.removeprefix("./"), access.shown, access.path.as_posix()), globs)
 
 
 def _covers(access: ResolvedAccess, globs: Sequence[str]) -> bool:
-    """Return whether a glob matches where the path leads; how it was written proves nothing.
+    """Return whether a glob matches where the path leads. How it was written proves nothing.
 
-    What is closed is covered only by a glob that names such a place itself: ``*`` does not open ``~/.bashrc``.
+    A closed path is only covered by a glob that names such a place itself: ``*`` does not open ``~/.bashrc``.
     """
     matching = [g for g in globs for name in (access.shown, access.path.as_posix()) if glob_matches(name, g)]
     return any(_names_closed(access, glob) for glob in matching) if access.closed else bool(matching)
 
 
 def _names_closed(access: ResolvedAccess, glob: str) -> bool:
-    """Return whether a glob's own words say what is closed about a path."""
+    """Return whether the glob itself spells out why a path is closed."""
     words = PurePath(os.path.expanduser(glob))  # noqa: PTH111  a glob is no path
     literal = words in {PurePath(access.shown), access.path}
     return (
@@ -284,9 +286,9 @@ def _names_closed(access: ResolvedAccess, glob: str) -> bool:
 def _keys(
     name: str, args: BaseModel, own: Assessment, accesses: Sequence[ResolvedAccess], workspace: Workspace
 ) -> tuple[str, ...]:
-    """Return what a lasting yes covers: what the tool says, else its resolved paths, else exactly these arguments.
+    """Return what a lasting approval covers: the tool's own keys, else its resolved paths, else these exact arguments.
 
-    Nothing where a person must be asked each time.
+    Empty if a person must be asked each time.
     """
     if own.must_ask or any(access.closed for access in accesses):
         return ()
@@ -299,11 +301,11 @@ def _keys(
 
 
 JUDGING_SECONDS = 5
-"""How long the rules may take for one call: they read the file system, and what they judge comes from a model."""
+"""The most seconds spent judging one call. The rules read the file system, and what they judge comes from a model."""
 
 
 class CallRefusal(Struct, frozen=True, kw_only=True):
-    """Reason why a call may not be. ``by``: ``rule``, ``headless`` or ``user``."""
+    """The reason why a call may not run. ``by`` is ``rule``, ``headless`` or ``user``."""
 
     by: str
     reason: str
@@ -311,10 +313,10 @@ class CallRefusal(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Gate:
-    """Decides about the calls of one agent; questions and their answers are announced.
+    """Decides on the calls of one agent, and announces questions and their answers.
 
-    ``preview`` tells what a call that is asked about would do; it reads files for that, and raises ToolError where the
-    call would fail. Calls come with a ``draft`` of the question about them.
+    ``preview`` returns what a call would do, for the question about it. It reads files, and raises ToolError if the
+    call would fail. Each call comes with a ``draft`` of its approval request.
     """
 
     workspace: Workspace
@@ -325,7 +327,7 @@ class Gate:
     _judging: Lock = field(default_factory=partial(Lock, fast_acquire=True))
 
     def judge(self, tool: AnyTool, args: BaseModel) -> tuple[CallSubject, PermissionDecision]:
-        """Say what a call is about and what the rules make of it, before anybody is asked. Reads the file system.
+        """Return what a call is about and the rules' decision, before anybody is asked. Reads the file system.
 
         Raises:
             PathError: a path of the call leads nowhere.
@@ -338,7 +340,7 @@ class Gate:
         return decide(gather(subject, self.workspace, self.approvals, self.confinement))
 
     async def admit(self, tool: AnyTool, args: BaseModel, draft: ApprovalRequestEvent) -> CallRefusal | CallSubject:
-        """Let the call be, or say why not. Waits for the user where the decision is to ask, if there is one.
+        """Admit the call, or return why it is refused. If the decision is to ask, wait for the user, if there is one.
 
         Raises:
             PathError: a path of the call leads nowhere.
@@ -358,7 +360,7 @@ class Gate:
     async def admit_in_full(
         self, subject: CallSubject, draft: ApprovalRequestEvent, lacking: str
     ) -> CallRefusal | CallSubject:
-        """Ask about a call that was tried in a read-only sandbox; ``lacking``: what came of it."""
+        """Ask about a call that was tried in a read-only sandbox. ``lacking`` says what happened there."""
         reason = f"in a read-only sandbox {lacking}"
         decision = PermissionDecision(Ruling.ASK, "permission", reason)
         return await self._put(replace(subject, read_only=False), draft, decision)
@@ -366,10 +368,10 @@ class Gate:
     async def _put(
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
     ) -> CallRefusal | CallSubject:
-        """Ask the user."""
+        """Ask the user, unless the answer is known by the time the question's turn comes."""
         if self.approvals.tree.approver is None:
             reason = f"{decision.reason}, and no one can approve in this run"
-            # Where everything is approved that can be, what is still refused is refused by the rules, person or not.
+            # In the mode that approves all it can, the rules refuse this call whether or not a person is there.
             by = "rule" if self.approvals.mode is ApprovalMode.ALL else "headless"
             request = _request(subject, draft, decision, self._unseen())
             self.sink.publish(request)
@@ -391,7 +393,7 @@ class Gate:
                 outlook = await to_thread.run_sync(self.preview, subject)
             except ToolError:
                 if _is_open_edit(subject, decision):
-                    raise  # it would fail anyway: approval is not needed
+                    raise  # It would fail anyway, so there is nothing to approve.
                 outlook = self._unseen()
             request = _request(subject, draft, decision, outlook)
             return await self._ask(self.approvals.tree.approver, request) or subject
@@ -399,13 +401,13 @@ class Gate:
     async def _beside_others(
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
     ) -> CallRefusal | None:
-        """Ask, once, whether to write where others do; a refusal is theirs."""
+        """Ask, once, whether to write where others write. Return the refusal if the user says no."""
         approvals = self.approvals
         others = approvals.neighbours()
         if not others or decision.ruling is Ruling.DENY or approvals.mode is ApprovalMode.ALL:
             return None
         if approvals.tree.approver is None:
-            return None  # they take turns
+            return None  # They take turns instead.
         reason = f"{' and '.join(others)} is writing in this folder too"
         async with approvals.tree.queue:
             asked = PermissionDecision(Ruling.ASK, "workspace", reason)
@@ -418,9 +420,9 @@ class Gate:
         return refusal
 
     async def _judge_in_time(self, tool: AnyTool, args: BaseModel) -> tuple[CallSubject, PermissionDecision]:
-        """Judge a call off the event loop; one that takes too long is asked about, whatever the mode.
+        """Judge a call off the event loop. One that takes too long must be asked about, whatever the mode.
 
-        One at a time, first come first served, so that questions come in the order of the calls.
+        Calls are judged one at a time, first come first served, so that questions come in the order of the calls.
         """
         async with self._judging:
             with move_on_after(JUDGING_SECONDS):
@@ -430,7 +432,7 @@ class Gate:
         return unknown, self._decide(unknown)
 
     def _unseen(self) -> CallOutlook:
-        """The outlook of a call that was not looked at: only where it would be made is known."""
+        """Return the outlook of a call that was not looked into: only its folder is known."""
         return CallOutlook(cwd=str(self.workspace.root))
 
     async def _ask(self, approver: Approver, request: ApprovalRequestEvent) -> CallRefusal | None:
@@ -476,7 +478,7 @@ def _decided(request: ApprovalRequestEvent, answer: ApprovalAnswer) -> ApprovalD
 
 
 def _is_open_edit(subject: CallSubject, decision: PermissionDecision) -> bool:
-    """Return whether a yes to all edits covers the call."""
+    """Return whether an approval of all edits covers the call."""
     return subject.is_edit and decision.rule == "permission"
 
 

@@ -1,4 +1,4 @@
-"""CallGuidance: what the user and the project have taught one agent, as far as it bears on its tool calls."""
+"""CallGuidance: applies what the user and the project have taught an agent to its tool calls."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from vibe.core.skills.manager import AgentSkills
 
 
 class CallGuidance(Struct, kw_only=True):
-    """Asked by the executor before and after each call of one agent; None: there is nothing of the kind.
+    """Consulted by the executor before and after each call of one agent.
 
-    ``refused`` are tools that there are for others, by the name of the read-only ``profile`` that has them not.
+    A field is None if there is nothing of its kind.
+
+    ``refused`` are tools that other agents have, but that the read-only ``profile`` of this one lacks.
     """
 
     skills: AgentSkills | None = None
@@ -37,7 +39,9 @@ class CallGuidance(Struct, kw_only=True):
         return tuple(info.path.parent.resolve() for info in skills)
 
     def prompt(self, given: str) -> str:
-        """A prompt with the skill loaded that it starts as a slash command, else as it is; reads files.
+        """Return ``given`` with its skill loaded if it starts with the skill's slash command, else unchanged.
+
+        Reads files.
 
         Raises:
             UsageError: the skill's file can't be used.
@@ -45,18 +49,18 @@ class CallGuidance(Struct, kw_only=True):
         return (self.skills.invoked(given) if self.skills is not None else None) or given
 
     def refusal(self, tool: str) -> str | None:
-        """Return why a read-only agent is denied a tool, in either vocabulary; None: it is not."""
+        """Return why a read-only agent is denied a tool, or None if it is not. Knows both names of a tool."""
         name = canonical_tool_name(tool)
         if name not in map(canonical_tool_name, self.refused):
             return None
         return f"the agent {self.profile!r} is read-only and has no {name}"
 
     def restriction(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        """Return why the skills the agent has loaded don't allow a call; None if they do."""
+        """Return why the agent's loaded skills don't allow a call, or None if they do."""
         return self.skills.refusal(tool, arguments) if self.skills is not None else None
 
     async def hooked(self, call: HookCall) -> HookAnswer:
-        """Return what hooks make of a call that would otherwise be run."""
+        """Return the hooks' answer to a call that is about to run."""
         return HookAnswer(call=call) if self.hooks is None else await self.hooks.before_tool(call)
 
     async def heard(self, call: HookCall, paths: Iterable[Path], *, status: str, result: str) -> None:
@@ -68,9 +72,9 @@ class CallGuidance(Struct, kw_only=True):
             self._notices += await anyio.to_thread.run_sync(self.docs.notices, touched)
 
     def reminders(self) -> tuple[str, ...]:
-        """Return what the agent must not lose when its conversation is shortened.
+        """Return what the agent must still know after its conversation is shortened.
 
-        Instructions of folders are told again.
+        Folder instructions are announced again the next time a call touches their folder.
         """
         if self.docs is not None:
             self.docs.forget()
@@ -78,7 +82,7 @@ class CallGuidance(Struct, kw_only=True):
         return (reminder,) if reminder else ()
 
     def take_notices(self) -> tuple[str, ...]:
-        """Return what the model should be told before its next turn; each once."""
+        """Return, once, what the model should be told before its next turn."""
         taken = tuple(self._notices)
         self._notices.clear()
         return taken

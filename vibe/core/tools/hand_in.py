@@ -20,21 +20,25 @@ from vibe.core.tools.schema import is_deep
 from vibe.system.errors import UsageError
 
 HAND_IN = "hand_in"
+"""The default name of the tool."""
 MAX_BYTES = 256 * 1024
-"""The longest value, as JSON text."""
+"""The most bytes of a value, as JSON."""
 MAX_DEPTH = 64
+"""The most levels of nesting in a value or a schema."""
 EXAMPLE = '{"type": "object", "properties": {...}}'
 ANSWER_TEXT = (
     "Hand in the answer to the user's prompt, as a value. The user gets this value, not what you say. It ends your "
     "work: call it once all else is done."
 )
 UNFINISHED = frozenset({"interrupted", "cancelled"})
+"""Statuses of calls that were cut off."""
 
 Check = Callable[[Any], str | None]
+"""Returns what is wrong with a value, or None."""
 
 
 class HandInArgs(ToolArgs):
-    """``value`` is the result itself; ``summary`` says in prose what its readers should know."""
+    """``value`` is the result itself; ``summary`` tells its readers in prose what they should know."""
 
     value: Any
     summary: str = ""
@@ -42,7 +46,7 @@ class HandInArgs(ToolArgs):
     @model_validator(mode="before")
     @classmethod
     def _whole(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Take arguments that are the value itself for that: some models leave the level out."""
+        """Accept arguments that are the value itself, since some models leave out the outer level."""
         return given if "value" in given or given.keys() <= {"summary"} else {"value": given}
 
 
@@ -50,9 +54,9 @@ class HandInArgs(ToolArgs):
 class HandIn:
     """One agent's duty to end with a value, and the value once it is ``accepted``.
 
-    The model is given ``schema`` as the argument ``value``. A value must fit it, be JSON of at most ``max_bytes`` and
-    pass ``check``, which says what is wrong (None: nothing) and may take its time: it runs in a thread. Every problem
-    goes back to the model. One object serves one agent.
+    ``schema`` describes the tool's ``value`` argument. A value must fit it, be JSON of at most ``max_bytes``, and pass
+    ``check``, which returns what is wrong or None. ``check`` runs in a thread and may be slow. The model is told every
+    problem. Each object serves a single agent.
     """
 
     schema: Mapping[str, Any]
@@ -67,10 +71,12 @@ class HandIn:
 
     @classmethod
     def of_prompt(cls, schema: object, named: str, check: Check | None = None) -> HandIn:
-        """Return the duty to answer a prompt with a value of a schema that the user ``named`` so.
+        """Return the duty to answer a prompt with a value that fits the user's schema.
+
+        Errors call the schema ``named``.
 
         Raises:
-            UsageError: that is no JSON Schema.
+            UsageError: it is not a JSON Schema.
         """
         if not isinstance(schema, dict):
             raise UsageError(f"{named}: not a JSON Schema: write an object, such as {EXAMPLE}")
@@ -82,11 +88,11 @@ class HandIn:
         return cls(schema=wanted, description=ANSWER_TEXT, check=check)
 
     def renew(self) -> None:
-        """Forget what was handed in: a new prompt wants a new value."""
+        """Forget the value, because a new prompt needs a new one."""
         self.accepted, self.value, self.summary, self.last_problem = False, None, "", ""
 
     def offer(self, value: Any, summary: str = "") -> str | None:
-        """Take a value, or say everything that is wrong with it; blocks."""
+        """Accept a value, or return everything that is wrong with it. Blocks."""
         problem = self._size_problem(value)
         if problem is None:
             problem = "; ".join(value_problems(self.schema, value)) or None
@@ -99,7 +105,7 @@ class HandIn:
         return problem
 
     def restore(self, messages: Sequence[Message]) -> bool:
-        """Return whether the last turn of a conversation handed the value in; then it is there again."""
+        """Take the value from the last turn of a conversation again, and return whether that turn handed one in."""
         results: dict[str, ToolMessage] = {}
         for message in reversed(messages):
             if isinstance(message, ToolMessage):
@@ -111,7 +117,7 @@ class HandIn:
         return False
 
     def tool_class(self) -> ToolClass:
-        """The tool the agent is given."""
+        """Return the tool class to give to the agent."""
         wanted = rooted_at(self.schema, "#/properties/value")
         summary = {"type": "string", "description": "What whoever uses the value should know, in a few lines."}
         parameters = {**closed_object({"value": wanted, "summary": summary}), "required": ["value"]}
@@ -120,7 +126,7 @@ class HandIn:
 
     def _restore_from(self, answer: AssistantMessage, results: Mapping[str, ToolMessage]) -> bool:
         if any(result.status in UNFINISHED for result in results.values()):
-            return False  # what else the answer asked for must be looked at first
+            return False  # The other calls of that answer must be dealt with first.
         for call in answer.tool_calls:
             result = results.get(call.id)
             if call.name != self.name or result is None or result.status != "ok":
@@ -146,7 +152,7 @@ class HandIn:
 
 
 class _HandInTool(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]):
-    """Base of hand-in tools; ``HandIn.tool_class`` makes one of it for each."""
+    """The base of hand-in tools. ``HandIn.tool_class`` derives one for each duty."""
 
     ends_work: ClassVar[bool] = True
     changes_files: ClassVar[bool] = False
@@ -155,10 +161,10 @@ class _HandInTool(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]
     parameters: ClassVar[dict[str, Any]]
 
     async def run(self, args: HandInArgs) -> TextResult:
-        """Take the value.
+        """Hand the value in.
 
         Raises:
-            ToolError: it does not fit; names every problem.
+            ToolError: it does not fit; the message names every problem.
         """
         problem = await to_thread.run_sync(self.duty.offer, args.value, args.summary)
         if problem is not None:
@@ -167,14 +173,14 @@ class _HandInTool(BaseTool[HandInArgs, TextResult, UnaskedConfig, BaseToolState]
 
     @classmethod
     def get_name(cls) -> str:
-        """The duty's name."""
+        """Return the duty's name."""
         return cls.duty.name
 
     @classmethod
     def get_parameters(cls) -> dict[str, Any]:
-        """The duty's schema, as the argument ``value``."""
+        """Return the schema with the duty's own as the argument ``value``."""
         return cls.parameters
 
     def summarize(self, args: HandInArgs) -> str:
-        """The name, and the summary as far as it fits on a line."""
+        """Return the name, followed by as much of the summary as fits on one line."""
         return self.named(args.summary)

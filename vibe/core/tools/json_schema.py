@@ -1,8 +1,8 @@
-"""JSON Schemas that plans name: whether one is a schema at all, and what is wrong with a value that should fit it.
+"""Checks JSON Schemas that plans name, and values against them.
 
-Nothing is ever fetched: a ``$ref`` that leads out of the schema is a problem. As a program it holds a value against a
-schema in a process of its own, which ends after its argument's seconds of work. Patterns are matched in linear time
-(RE2) there; what RE2 does not take, such as a look-ahead, by Python.
+Nothing is ever fetched: a ``$ref`` that leads out of the schema is a problem. Run as a program, this module checks a
+value in a process of its own, whose processor time is limited by its argument, in seconds. There, patterns are matched
+in linear time (RE2); Python matches those that RE2 does not support, such as a look-ahead.
 """
 
 from __future__ import annotations
@@ -30,40 +30,44 @@ if TYPE_CHECKING:
 JsonPath = tuple[str | int, ...]
 
 SHOWN_PROBLEMS = 30
-"""The most problems of a value that are told; the rest is counted."""
+"""The most problems of a value that are described. The rest are only counted."""
 MESSAGE_LENGTH = 300
+"""The most characters of one message."""
 MAX_REFERENCES = 10_000
-"""The most references a schema may follow before it has looked at anything."""
+"""The most references a schema may follow before it has looked at any value."""
 _REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
-"""Keywords below which there is data, whatever it looks like."""
+"""Keywords whose values are data, even if they look like schemas."""
 
 
 CHECK_SECONDS = 10
-"""Of processor time: then the value counts as not fitting."""
+"""The most processor seconds for checking a value. After that it counts as not fitting."""
 PATIENCE = 6
-"""So many times as long by the clock, on a machine that has other things to do."""
+"""The factor by which the check may take longer by the clock, on a machine that is busy with other things."""
 
 _COSTLY = frozenset({"pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef", "uniqueItems"})
-"""Keywords that can take longer than schema and value are long."""
+"""Keywords whose check can take longer than the lengths of schema and value suggest."""
 
 _CHEAP_SIZE = 10_000_000
-"""Length of the schema times length of the value, up to which the others are no matter."""
+"""The length of the schema times that of the value up to which a check without costly keywords is quick."""
 
 
 class SchemaProblem(Struct, frozen=True, kw_only=True):
-    """One thing wrong with a schema, and where in it."""
+    """A problem of a schema, and its path within the schema."""
 
     path: JsonPath
     message: str
 
     def __str__(self) -> str:
-        """Return it with its place, as of a value."""
+        """Return the path and the message, in the same form as for a value."""
         return f"{_shown(self.path, '').removeprefix('.')}: {self.message}".removeprefix(": ")
 
 
 def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
-    """Everything that keeps ``schema`` from being used; none if it is a JSON Schema (draft 2020-12 unless it says)."""
+    """Return everything that keeps ``schema`` from being used, or nothing if it is a JSON Schema.
+
+    It is read as draft 2020-12 unless it declares another dialect.
+    """
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
 
@@ -84,15 +88,15 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
 
 
 def value_problems(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
-    """One phrase for each thing wrong with ``value``, opening with its path: ``value.files[0]: 3 is not a string``.
+    """Return a phrase for each problem of ``value``, opening with its path: ``value.files[0]: 3 is not a string``.
 
-    Blocks. What may take long is given up after a time, and the value does not fit then.
+    Blocks. A check that takes too long is given up, and the value then counts as not fitting.
     """
     return _problems_apart(schema, value) if _is_costly(schema, value) else _problems_here(schema, value)
 
 
 def _problems_here(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
-    """The same in this process, however long it takes."""
+    """Check the value in this process, however long it takes."""
     from referencing.exceptions import Unresolvable
 
     try:
@@ -107,13 +111,13 @@ def _problems_here(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
 
 
 def _is_costly(schema: Mapping[str, Any], value: Any) -> bool:
-    """Return whether holding a value against a schema may take long."""
+    """Return whether checking a value against a schema may take long."""
     text = json.dumps(schema)
     return any(f'"{keyword}"' in text for keyword in _COSTLY) or len(text) * len(json.dumps(value)) > _CHEAP_SIZE
 
 
 def _problems_apart(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
-    """The same, found by another process, which can be stopped. Blocks."""
+    """Check the value in another process, which can be stopped. Blocks."""
     argv = (sys.executable, "-P", "-m", __name__, str(CHECK_SECONDS))
     document = json.dumps({"schema": schema, "value": value})
     wait = CHECK_SECONDS * PATIENCE
@@ -131,7 +135,7 @@ def _problems_apart(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
 
 
 def rooted_at(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
-    """The same schema for a place inside another one: its references to itself lead to ``pointer`` (``#/a/b``)."""
+    """Return the schema for use inside another one: its references to itself lead to ``pointer`` (``#/a/b``)."""
 
     def moved(table: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -151,14 +155,14 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
 
 
 def _dialect(schema: Mapping[str, Any]) -> Any:
-    """The class that knows the draft the schema is written in."""
+    """Return the validator class for the draft that the schema declares."""
     from jsonschema.validators import Draft202012Validator, validator_for
 
     return cast("Any", validator_for)(schema, default=Draft202012Validator)
 
 
 def _dangling(schema: Mapping[str, Any]) -> Iterator[SchemaProblem]:
-    """References that lead nowhere in the schema."""
+    """Yield the references that lead nowhere in the schema."""
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
@@ -185,7 +189,7 @@ def _references(node: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
 
 
 def _endless(validator: Validator) -> Iterator[SchemaProblem]:
-    """A schema that refers to itself before it has looked at anything, or so often that it comes to the same."""
+    """Yield a problem if a schema refers to itself before it looks at a value, or too often to be usable."""
     from jsonschema import validators
 
     kind = type(validator)
@@ -212,7 +216,7 @@ def _endless(validator: Validator) -> Iterator[SchemaProblem]:
 
 
 def _phrase(error: ValidationError) -> str:
-    """Return what is wrong; of several ways a value could have fitted, what keeps it from the closest one."""
+    """Describe an error. If a value could have fitted in several ways, describe what keeps it from the closest one."""
     from jsonschema import exceptions
 
     best_match = cast("Callable[..., ValidationError | None]", cast("Any", exceptions).best_match)
@@ -233,7 +237,7 @@ _KINDS = {
 
 
 def _said(error: ValidationError) -> str:
-    """The sentence about an error; of a wrong type in plain words."""
+    """Return the message of an error, in plain words for a wrong type."""
     if error.validator != "type":
         return error.message
     wanted = cast("str | list[str]", error.validator_value)
@@ -259,7 +263,7 @@ def _cut(text: str, limit: int = MESSAGE_LENGTH) -> str:
 
 
 def main() -> None:
-    """Read schema and value from standard input, write the problems to standard output."""
+    """Read the schema and the value from standard input, and write the problems to standard output."""
     from jsonschema import _keywords, _legacy_keywords, _utils
 
     seconds = int(sys.argv[1])

@@ -1,7 +1,7 @@
-"""ToolManager: the tools one agent sees, with their settings and its own instances.
+"""ToolManager: finds the tools and gives each agent its own view of them, with settings and instances.
 
-Tools are found here, too: the built-in ones by import, a user's from files anywhere, which are run for it. An agent
-profile over a view of the tools says what exists for the agent, and with which settings.
+Built-in tools are found by import; users' tools are loaded from their files by running them. An agent's profile is laid
+over a view to say which tools exist for the agent, and with which settings.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from vibe.system.files import typed_path
 __all__ = ["ToolManager", "ToolSources", "ToolSurvey", "unknown_tools"]
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names that every provider takes for a function."""
+"""Names that every provider accepts for a function."""
 POSITIONAL = frozenset({inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD})
 
 
 def check_signature(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
-    """Return why a call of the tool would fail whatever its arguments; None if nothing is wrong with it."""
+    """Return why every call of the tool would fail, or None if nothing is wrong with its class."""
     try:
         cls.config_class()
         cls.state_class()
@@ -86,7 +86,7 @@ def _run_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
 
 
 def _schema_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
-    """Return what keeps the arguments from having a JSON Schema, or from being an object."""
+    """Return why the arguments have no JSON Schema or are not an object, or None."""
     model: type[BaseModel] = cls.args_model()
     try:
         schema = cls.get_parameters()
@@ -99,28 +99,32 @@ ToolClass: TypeAlias = type[BaseTool[Any, Any, Any, Any]]
 
 
 class ToolSources(Struct, frozen=True, kw_only=True):
-    """Places of tools besides the built-in ones.
-
-    ``root`` is what relative ``tool_paths`` start from; ``project_tools`` is None where the folder is not trusted.
-    ``extra`` are classes made elsewhere (proxies of servers): they take no name that is taken. ``given`` are names of
-    those that the host gives to some agents. ``own`` are those of the program that vibe works for. ``is_sandboxed``
-    tells whether commands are confined, and may take its time.
-    """
+    """The places that tools come from, besides the built-in ones."""
 
     root: Path
+    """The folder that relative ``tool_paths`` start from."""
     project_tools: Path | None = None
+    """The project's tools folder. None if the project is not trusted."""
     user_tools: Path | None = None
+    """The user's own tools folder."""
     extra: tuple[ToolClass, ...] = ()
+    """Classes made elsewhere, such as proxies of MCP servers' tools.
+
+    They never replace another tool of the same name.
+    """
     given: tuple[str, ...] = ()
+    """Names of tools that the host gives to some agents only."""
     own: tuple[ToolClass, ...] = ()
+    """Tools of the program that embeds vibe."""
     is_sandboxed: Callable[[], bool] = lambda: True
+    """Returns whether commands are confined. May be slow."""
 
 
 class Discovery(Struct):
-    """Tools found by name, with where each comes from and what was wrong on the way.
+    """The tools found by name, where each comes from, and what went wrong on the way.
 
-    A user's file replaces a built-in tool of the same name, with a warning. Among users' files the first found stays:
-    ``tool_paths``, then the project's, then the user's own.
+    A user's file replaces a built-in tool of the same name, with a warning. Among users' files, the first one found
+    wins: ``tool_paths``, then the project's folder, then the user's own.
     """
 
     tools: dict[str, ToolClass] = field(default_factory=dict[str, ToolClass])
@@ -128,7 +132,7 @@ class Discovery(Struct):
     warnings: list[str] = field(default_factory=list[str])
 
     def add(self, cls: ToolClass, origin: str) -> None:
-        """Take a tool unless its name is taken by something that comes first."""
+        """Add a tool, unless a tool that takes precedence already has its name."""
         name = cls.get_name()
         holder = self.origins.get(name)
         if holder is not None:
@@ -147,10 +151,12 @@ PROGRAM = "the program"
 
 
 def discover(sources: ToolSources, tool_paths: Iterable[str]) -> Discovery:
-    """Every tool of every source, in order: built-in, own, ``tool_paths``, the project's, the user's, extra ones.
+    """Return the tools of all sources.
+
+    They are found in this order: built-in, the program's own, ``tool_paths``, the project's, the user's, extra ones.
 
     Raises:
-        UsageError: one of the program's has a name that is taken.
+        UsageError: one of the program's tools has a name that is taken.
     """
     found = Discovery()
     for cls in builtin_tools():
@@ -172,14 +178,14 @@ def discover(sources: ToolSources, tool_paths: Iterable[str]) -> Discovery:
 
 
 def builtin_tools() -> Iterator[ToolClass]:
-    """The tools that come with the package, by module name."""
+    """Yield the built-in tools, in the order of their modules' names."""
     for info in sorted(pkgutil.iter_modules(builtins.__path__), key=lambda info: info.name):
         if not info.name.startswith("_"):
             yield from tool_classes(importlib.import_module(f"{builtins.__name__}.{info.name}"))
 
 
 def load_file(path: Path, found: Discovery) -> None:
-    """Add the tools of a file; what can't be used becomes a warning that names the file and the reason."""
+    """Add the tools of a file. What can't be used becomes a warning that names the file and the reason."""
     try:
         module = _import(path)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a user's file may raise anything while it loads
@@ -200,7 +206,7 @@ def load_file(path: Path, found: Discovery) -> None:
 
 
 def tool_classes(module: ModuleType) -> tuple[ToolClass, ...]:
-    """The concrete tools a module defines itself, in order."""
+    """Return the concrete tools that a module itself defines, in order."""
     found: list[ToolClass] = []
     for item in vars(module).values():
         if isinstance(item, type) and issubclass(item, BaseTool) and item.__module__ == module.__name__:
@@ -219,7 +225,7 @@ class _SourceOnly(SourceFileLoader):
 
 
 def _import(path: Path) -> ModuleType:
-    """The module of a file, under a name of its content: no clash with another, and nothing stale."""
+    """Import a file under a name derived from its path and content, so that names never clash and nothing is stale."""
     digest = hashlib.blake2b(str(path).encode() + b"\0" + path.read_bytes(), digest_size=12).hexdigest()
     name = f"vibe_tool_file_{digest}"
     if name in sys.modules:
@@ -228,7 +234,7 @@ def _import(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError("it is not a Python source file")
     module = module_from_spec(spec)
-    sys.modules[name] = module  # pydantic resolves the annotations of a module through here
+    sys.modules[name] = module  # Pydantic looks here to resolve the module's annotations.
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -250,7 +256,10 @@ def _files(sources: ToolSources, tool_paths: Iterable[str], found: Discovery) ->
 
 
 def _sources_below(path: Path) -> Iterator[Path]:
-    """A file itself; of a folder every ``*.py`` below it, but for what starts with ``_`` or ``.``."""
+    """Yield a file itself, or every ``*.py`` below a folder.
+
+    Files and folders whose names start with ``_`` or ``.`` are skipped.
+    """
     if path.is_file():
         yield path
         return
@@ -260,7 +269,7 @@ def _sources_below(path: Path) -> Iterator[Path]:
 
 
 def _reason(error: BaseException, path: Path) -> str:
-    """The error in one line, with the line of the file it comes from."""
+    """Return an error on one line, with the line of the file that raised it."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
@@ -270,7 +279,7 @@ def _reason(error: BaseException, path: Path) -> str:
 
 
 class _Tool(Struct, frozen=True, kw_only=True):
-    """A tool with its settings; ``prompt`` are its usage hints, ``origin`` says where it comes from."""
+    """A tool with its settings, usage hints for the prompt, and origin."""
 
     cls: ToolClass
     config: BaseToolConfig
@@ -279,7 +288,10 @@ class _Tool(Struct, frozen=True, kw_only=True):
 
 
 class ToolSurvey(Struct, frozen=True, kw_only=True):
-    """All that was found for one configuration, ready to be adopted: the ``names`` are seen; nothing in it changes."""
+    """Everything found for one configuration, ready to be adopted.
+
+    It is immutable, and ``names`` are the visible tools.
+    """
 
     known: Mapping[str, _Tool]
     names: tuple[str, ...]
@@ -290,14 +302,13 @@ class ToolSurvey(Struct, frozen=True, kw_only=True):
 class ToolManager:
     """One agent's view of the tools.
 
-    Instances, and with them the tools' states, belong to the view: give each agent its own. Names are taken in either
-    vocabulary (``read`` is ``read_file``). ``disabled_tools`` counts only while ``enabled_tools`` is empty.
+    Instances belong to the view, and so do the tools' states, so each agent needs a view of its own. Names are accepted
+    in either vocabulary (``read`` is ``read_file``). ``disabled_tools`` only counts if ``enabled_tools`` is empty.
 
-    Construction reads files and runs users' tool modules: do it before the event loop or in a thread.
+    Construction reads files and runs users' tool modules, so do it before the event loop starts, or in a thread.
 
     Raises:
-        ToolConfigError: a ``[tools.*]`` table does not fit its tool.
-        ConfigError: a pattern is not valid.
+        ConfigError: a ``[tools.*]`` table does not fit its tool, or a pattern is not valid.
     """
 
     def __init__(
@@ -323,9 +334,9 @@ class ToolManager:
             self._tools = derive(self._seen)
 
     def survey(self, extra: Iterable[ToolClass], notes: tuple[str, ...] = ()) -> ToolSurvey:
-        """Return all there is with ``extra`` in place of the tools made elsewhere, and ``notes`` on their use.
+        """Find all tools, with ``extra`` as those made elsewhere, and ``notes`` on how to use them.
 
-        Reads files, changes nothing.
+        Reads files and changes nothing.
 
         Raises:
             ConfigError: a ``[tools.*]`` table does not fit its tool.
@@ -350,13 +361,13 @@ class ToolManager:
         return ToolSurvey(known=known, names=names, notes=notes, warnings=tuple(found.warnings))
 
     def adopt(self, survey: ToolSurvey) -> None:
-        """Have what a survey of this manager found; the views made of it follow, each within its own patterns."""
+        """Use the result of a survey. Views made from this one follow, each within its own patterns."""
         self._tools = survey
         self.warnings = survey.warnings
 
     @property
     def visible(self) -> ToolSurvey:
-        """The tools of the view, derived again when those of its parent have changed."""
+        """The tools of the view, derived again whenever those of its parent have changed."""
         if self._parent is not None:
             base = self._parent.visible
             if base is not self._seen:
@@ -365,15 +376,15 @@ class ToolManager:
 
     @property
     def available(self) -> Mapping[str, ToolClass]:
-        """The tools of this view by name, in the order of names."""
+        """The tools of this view by name, sorted by name."""
         tools = self.visible
         return MappingProxyType({name: tools.known[name].cls for name in tools.names})
 
     available_tools = available
-    """The same as Mistral Vibe calls it."""
+    """The name Mistral Vibe uses for it."""
 
     def get(self, name: str) -> BaseTool[Any, Any, Any, Any]:
-        """This view's instance of a tool, made when first asked for.
+        """Return this view's instance of a tool, creating it on first use.
 
         Raises:
             NoSuchToolError: this view has no such tool.
@@ -385,7 +396,7 @@ class ToolManager:
         return self._instances[known]
 
     def get_tool_config(self, name: str) -> BaseToolConfig:
-        """A tool's defaults with its ``[tools.<name>]`` table over them.
+        """Return a tool's settings: its defaults, overlaid with its ``[tools.<name>]`` table.
 
         Raises:
             NoSuchToolError: this view has no such tool.
@@ -393,9 +404,9 @@ class ToolManager:
         return self._tool(name).config
 
     def filtered(self, allowed: Sequence[str] | None, denied: Sequence[str] = ()) -> ToolManager:
-        """A new view with what matches ``allowed`` (None: everything) and not ``denied``, with fresh instances.
+        """Return a new view of the tools that match ``allowed`` (None allows all) but not ``denied``.
 
-        It never has a tool this view lacks; its ``warnings`` are about these patterns.
+        Its instances are fresh. It never has a tool that this view lacks. Its ``warnings`` are about these patterns.
 
         Raises:
             ConfigError: a pattern is not valid.
@@ -406,7 +417,7 @@ class ToolManager:
         return view
 
     def only(self, keep: Callable[[ToolClass], bool]) -> ToolManager:
-        """Return a view with the tools ``keep`` says yes to, those adopted later included, with fresh instances."""
+        """Return a view with fresh instances of the tools that ``keep`` accepts, including those adopted later."""
 
         def derive(base: ToolSurvey) -> ToolSurvey:
             return replace(base, names=tuple(name for name in base.names if keep(base.known[name].cls)))
@@ -414,7 +425,10 @@ class ToolManager:
         return self._view(derive)
 
     def with_tool(self, cls: ToolClass) -> ToolManager:
-        """A new view with one tool more, which the host gives to this agent alone, and the instances of this one."""
+        """Return a view with one more tool, which the host gives to this agent alone.
+
+        It shares this view's instances.
+        """
         tool = _Tool(cls=cls, config=cls.config_class()(), origin=BUILTIN)
 
         def derive(base: ToolSurvey) -> ToolSurvey:
@@ -424,7 +438,7 @@ class ToolManager:
         return ToolManager(self._sources, self.config, parent=self, derive=derive, instances=self._instances)
 
     def reconfigured(self, change: Callable[[ToolClass, BaseToolConfig], BaseToolConfig]) -> ToolManager:
-        """A new view with the same tools, each with the settings ``change`` makes of its own, with fresh instances."""
+        """Return a view with fresh instances of the same tools, with the settings that ``change`` returns for each."""
 
         def changed(tool: _Tool) -> _Tool:
             config = change(tool.cls, tool.config)
@@ -438,11 +452,11 @@ class ToolManager:
         return self._view(derive)
 
     def known(self) -> tuple[str, ...]:
-        """The names of all tools there are, in this view or not."""
+        """Return the names of all tools there are, whether or not in this view."""
         return tuple(sorted(self.visible.known))
 
     def origin(self, name: str) -> str:
-        """Return where a tool of this view comes from: a file, or what else it is part of.
+        """Return where a tool of this view comes from: a file, or the part it belongs to.
 
         Raises:
             NoSuchToolError: this view has no such tool.
@@ -450,14 +464,14 @@ class ToolManager:
         return self._tool(name).origin
 
     def schemas(self) -> tuple[ToolSchema, ...]:
-        """The tools as the model is offered them, by name; those whose permission is ``never`` are not offered."""
+        """Return the tools as offered to the model, sorted by name, without those whose permission is ``never``."""
         tools = self.visible
         if self._offered is None or self._offered[0] is not tools:
             self._offered = (tools, _schemas(tools))
         return self._offered[1]
 
     def prompts(self) -> Mapping[str, str]:
-        """The usage hints of the tools that have any, by name; one that several share stands once."""
+        """Return the usage hints of the tools that have any, by name. A hint that several tools share appears once."""
         tools = self.visible
         first = {tools.known[name].prompt: name for name in reversed(tools.names)}
         return MappingProxyType({name: text for text, name in sorted(first.items(), key=lambda item: item[1]) if text})
@@ -474,9 +488,9 @@ class ToolManager:
 
 
 def unknown_tools(tools: ToolManager, patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Names among ``patterns`` that no tool has, in this view or not, each with a hint.
+    """Yield the names among ``patterns`` that no tool has, in this view or not, each with a hint.
 
-    A server's tools may still come.
+    Names that a configured server's tools could have are left out, since those may still arrive.
     """
     known = tools.known()
     servers = tuple(f"{server.name}_" for server in tools.config.mcp_servers)
@@ -500,7 +514,7 @@ def _schemas(tools: ToolSurvey) -> tuple[ToolSchema, ...]:
 
 
 class _ToolPatterns(NamePatterns):
-    """Patterns over tool names; a tool is also matched by the name others use for it."""
+    """Patterns over tool names. They also match a tool by its name in the other vocabulary."""
 
     def matches(self, name: str) -> bool:
         return any(map(super().matches, tool_spellings(name)))
@@ -510,7 +524,7 @@ class _ToolPatterns(NamePatterns):
 
 
 def _unmatched(known: Iterable[str], seen: Iterable[str], **selections: Sequence[str]) -> Iterator[str]:
-    """A warning for each pattern that matches no known tool, with a hint at those that are seen."""
+    """Yield a warning for each pattern that matches no known tool, with a hint at the visible ones."""
     for key, patterns in selections.items():
         for pattern in _ToolPatterns(patterns, key=key).unmatched(known):
             yield f"{key}: {pattern!r} matches no tool; {_hint(pattern, seen)}"
@@ -523,7 +537,7 @@ def _choose(names: Iterable[str], allowed: Sequence[str] | None, denied: Sequenc
 
 
 def _unsandboxed(cls: ToolClass) -> ToolClass:
-    """The tool without words about a sandbox."""
+    """Return the tool class with its argument model for runs without a sandbox, if it has one."""
     arguments = cls.unsandboxed_arguments
     if arguments is None:
         return cls
@@ -533,9 +547,9 @@ def _unsandboxed(cls: ToolClass) -> ToolClass:
 
 
 def _configured(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> dict[str, _Tool]:
-    """The tools with their settings.
+    """Return the tools with their settings.
 
-    A tool that can't do without a table it has not got is left out, with a warning.
+    A tool that requires a table it does not have is left out, with a warning.
     """
     known: dict[str, _Tool] = {}
     for name, cls in found.tools.items():
@@ -554,7 +568,10 @@ def _configured(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> dict[
 
 
 def _warn_unknown_keys(found: Discovery, name: str, table: Mapping[str, Any]) -> None:
-    """A key its tool does not know; a user's own tool may read it all the same, unless it looks misspelled."""
+    """Warn about keys the tool does not know.
+
+    A user's own tool may read any key, so there only keys that look misspelled are reported.
+    """
     fields = found.tools[name].config_class().model_fields
     for key in table:
         close = closest(key, fields)
@@ -569,19 +586,23 @@ def _hint(name: str, known: Iterable[str]) -> str:
 
 
 LEVELS = (ToolPermission.ALWAYS, ToolPermission.ASK, ToolPermission.NEVER)
-"""From the widest to the narrowest."""
+"""Permissions, from the widest to the narrowest."""
 READS_ONLY = "reads_only"
-"""The setting of a tool that can be held to reading: a safe agent that names the tool has it so."""
+"""The setting that restricts a tool to reading. It is set for every safe agent that names the tool."""
 BUILTIN_MODULES = "vibe.core.tools.builtins."
+"""The prefix of the names of modules that define built-in tools."""
 MISSPELLED = 0.8
-"""From this likeness on a name is taken for a slip; below it, for a tool of a server that may come."""
+"""The similarity (0 to 1) from which on a name counts as misspelled.
+
+Below it, an MCP server may still offer the tool.
+"""
 
 
 def profile_view(tools: ToolManager, profile: AgentProfile, *, may_widen: bool) -> ToolManager:
-    """The tools of an agent of this profile, out of ``tools``.
+    """Return the view of ``tools`` for an agent with this profile.
 
-    Settings of the profile are laid over those of the user. ``may_widen``: a person chose the profile, so it may allow
-    what would be asked; else it can only narrow. ``never`` and deny lists of the user stay in either case.
+    The profile's settings are laid over the user's. If ``may_widen``, a person chose the profile, so it may allow what
+    would be asked about; otherwise it can only narrow. The user's ``never`` and deny lists always hold.
 
     Raises:
         BrokenAgentError: the profile's tool tables don't fit the tools.
@@ -605,10 +626,10 @@ def profile_view(tools: ToolManager, profile: AgentProfile, *, may_widen: bool) 
 
 
 def observing(tools: ToolManager) -> ToolManager:
-    """The tools of an agent that only looks, whatever its profile lets it do, and so of all whom it starts.
+    """Return the view of ``tools`` for an agent that only looks, whatever its profile allows, and for all it starts.
 
-    Only our own tools are left, and the program's: what else calls itself harmless is not known to be. A shell is held
-    to reading.
+    Only built-in tools and the embedding program's own remain, because another tool's claim to be harmless can't be
+    checked. A shell is restricted to reading.
     """
 
     def keep(cls: ToolClass) -> bool:
@@ -622,7 +643,7 @@ def observing(tools: ToolManager) -> ToolManager:
 
 
 def unattended(tools: ToolManager) -> ToolManager:
-    """The tools of an agent without a user: without those that need one at the prompt."""
+    """Return the view of ``tools`` for an agent without a user: without interactive tools."""
     return tools.only(lambda cls: not cls.interactive)
 
 
@@ -645,12 +666,12 @@ def _overlaid(config: BaseToolConfig, table: Mapping[str, Any], *, may_widen: bo
         merged["allowlist"] = [entry for entry in config.allowlist if entry in table["allowlist"]]
     try:
         return type(config).model_validate(merged)
-    except ValidationError:  # of a tool that came later; those that were there have been checked
+    except ValidationError:  # The tool was adopted later; the tools that existed earlier have been checked.
         return config.model_copy(update={"permission": ToolPermission.NEVER})
 
 
 def _problems(tools: ToolManager, profile: AgentProfile) -> list[ConfigError]:
-    """Return what stands in a profile's tables and would have no effect, or the wrong one."""
+    """Return the entries in a profile's tables and tool lists that would have no effect, or the wrong one."""
     known, problems = tools.known(), list[ConfigError]()
     for tool, table in profile.tool_tables.items():
         if tool not in known:

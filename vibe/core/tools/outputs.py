@@ -1,4 +1,4 @@
-"""Keeping results within what a model can take: head and tail stay, the whole goes to a file."""
+"""Limits results to what a model can take: head and tail remain, and a file keeps the whole."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from anyio import to_thread
 RESULT_BYTES = 64_000
 """The most a model reads of one result, in bytes of UTF-8."""
 TAIL_SHARE = 4
+"""One part in this many of a truncated result is its tail."""
 NOTICE_BYTES = 1_000
-"""Room for the sentence that says what was left out: it names a path."""
+"""Bytes reserved for the sentence that says what was left out. It contains a path."""
 
 
 def encodable(text: str) -> str:
-    """``text`` with a question mark for every half of a surrogate pair, which no wire takes."""
+    """Return ``text`` with a question mark in place of each lone surrogate, which no encoding accepts."""
     return text.encode("utf-8", errors="replace").decode()
 
 
 async def capped(text: str, tool_call_id: str, output_dir: Path | None) -> str:
-    """``text`` cut to RESULT_BYTES, naming the file below ``output_dir`` that holds it whole (none: it is not kept)."""
+    """Return ``text`` cut to RESULT_BYTES.
+
+    It names the file below ``output_dir`` that keeps the whole text. If ``output_dir`` is None, the rest is lost.
+    """
     data = text.encode("utf-8", errors="replace")
     if len(data) <= RESULT_BYTES:
         return data.decode()
@@ -46,10 +50,10 @@ async def _keep(data: bytes, tool_call_id: str, output_dir: Path | None) -> str:
 
 
 async def keep_file(data: bytes, tool_call_id: str, output_dir: Path, suffix: str) -> Path:
-    """Keep a file of a call's result, which only the user may read.
+    """Write a file of a call's result, readable only by the user, and return its path.
 
     Raises:
-        OSError: the disk is full or refuses.
+        OSError: the file can't be written.
     """
     name = re.sub(r"[^A-Za-z0-9_-]", "_", tool_call_id)[:48] or "call"
     path = output_dir / f"{name}-{uuid4().hex[:8]}{suffix}"

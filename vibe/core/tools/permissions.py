@@ -1,9 +1,9 @@
-"""Decisions about tool calls, each from facts gathered beforehand: no I/O.
+"""Decides on tool calls, each from facts gathered beforehand: no I/O.
 
-The first rule that speaks decides, in this order: hard denials, deny rules, ``never``, what is asked each time, allow
-rules (configured, then remembered yeses), sensitive paths, outside the workspace, the configured level, the approval
-mode. The mode turns *ask* into *allow*, but for what is closed (secrets, what decides later runs, outside), and nothing
-else: no mode moves a denial.
+The first rule that applies decides, in this order: hard denials, deny rules, ``never``, calls asked about each time,
+allow rules (configured, then remembered approvals), sensitive paths, control paths, paths outside the workspace, the
+configured level, the approval mode, the read-only sandbox. The mode only turns *ask* into *allow*, and never for a
+closed path (secrets, what decides later runs, outside). No mode changes a denial.
 """
 
 from __future__ import annotations
@@ -18,35 +18,42 @@ from vibe.shell.port import ToolPermission
 
 
 class PathAccess(Struct, frozen=True, kw_only=True):
-    """A path a call touches, as the call wrote it."""
+    """A path a call touches, as the call spelled it."""
 
     path: str
     write: bool = False
 
 
 class Assessment(Struct, frozen=True, kw_only=True):
-    """A call as its tool judges it; by default: it touches no path, and the tool has no rule for it."""
+    """A tool's judgement of one call. By default it touches no path and no rule applies to it."""
 
     paths: tuple[PathAccess, ...] = ()
     listed: ToolPermission | None = None
-    """By the tool's lists: NEVER where one denies, ALWAYS where one covers the whole call, ASK whatever the level is.
+    """The tool's lists: NEVER if one denies it, ALWAYS if one covers all of the call, ASK to ask whatever the level is.
 
-    Paths are compared with the lists for the tool, resolved, where ``./`` and links can't hide them.
+    Paths are compared with the lists later, on the tool's behalf and resolved, so that ``./`` and links can't hide
+    them.
     """
     reason: str = ""
-    """Why it is refused or needs a yes, as a phrase ("it reaches example.com"); empty: the rule says it all."""
+    """The reason to refuse it or ask about it, as a phrase ("it reaches example.com").
+
+    Empty if the rule says it all.
+    """
     must_ask: str = ""
-    """Why a person must say yes to this very call, whatever else was approved; empty: approval is not needed."""
+    """The reason why a person must approve this very call, whatever else was approved. Empty if nobody must."""
     covers: tuple[str, ...] = ()
-    """The calls a lasting yes covers (the commands of a line); empty: its resolved paths, else its exact arguments."""
+    """The calls a lasting approval covers, such as the commands of a line.
+
+    If empty, it covers the call's resolved paths, or else its exact arguments.
+    """
     read_only: bool = False
-    """It could run unasked in a read-only sandbox."""
+    """It could run without asking in a read-only sandbox."""
     only_reads: bool = False
     """It is known to change nothing."""
 
 
 def listed(texts: Iterable[str], allowlist: Sequence[str], denylist: Sequence[str]) -> ToolPermission | None:
-    """Return NEVER if a glob denies one of ``texts``, ALWAYS if globs allow all of them, None if neither."""
+    """Return NEVER if a glob denies one of ``texts``, ALWAYS if globs allow all of them, or None."""
     given = tuple(texts)
     if any(fnmatchcase(text, glob) for text in given for glob in denylist):
         return ToolPermission.NEVER
@@ -56,11 +63,11 @@ def listed(texts: Iterable[str], allowlist: Sequence[str], denylist: Sequence[st
 
 
 READ_ONLY_RULE = "read_only"
-"""The rule by which a call runs in a read-only sandbox."""
+"""The name of the rule that lets a call run in a read-only sandbox."""
 
 
 class ApprovalMode(StrEnum):
-    """Reach of the answers to *ask* that need no person."""
+    """Which calls that would be asked about pass without asking."""
 
     ASK = "ask"
     EDITS = "edits"
@@ -68,7 +75,7 @@ class ApprovalMode(StrEnum):
 
 
 class Ruling(StrEnum):
-    """Outcome of a decision about a call."""
+    """The outcome of a decision on a call."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -76,32 +83,33 @@ class Ruling(StrEnum):
 
 
 class CallFacts(Struct, frozen=True, kw_only=True):
-    """Everything a decision rests on.
-
-    ``hard_denial`` says why the call can't be (a path this agent may never write); ``listed`` is NEVER where a deny
-    rule matches, ALWAYS where the allow rules cover the whole call, ASK where the tool's own rules ask; ``detail`` is
-    the tool's own word on why it is refused or asked about. ``sensitive``, ``control`` (written) and ``outside`` name
-    the paths of the call that are such. ``edit``: it writes the files it names and does nothing else. ``read_only``:
-    it can run where it can only read.
-    """
+    """Everything a decision is based on."""
 
     tool: str
     permission: ToolPermission
     hard_denial: str = ""
+    """The reason why the call is impossible, such as a path this agent may never write."""
     listed: ToolPermission | None = None
+    """NEVER if a deny rule matches, ALWAYS if allow rules cover the whole call, ASK if the tool's own rules ask."""
     remembered: bool = False
     sensitive: tuple[str, ...] = ()
+    """Paths of the call that may hold secrets."""
     control: tuple[str, ...] = ()
+    """Paths the call writes that decide what runs later."""
     outside: tuple[str, ...] = ()
+    """Paths of the call outside the workspace."""
     detail: str = ""
+    """The tool's own reason for refusing or asking."""
     must_ask: str = ""
     edit: bool = False
+    """It does nothing but write the files it names."""
     read_only: bool = False
+    """It can run where it can only read."""
     mode: ApprovalMode = ApprovalMode.ASK
 
 
 class PermissionDecision(Struct, frozen=True):
-    """A ruling, the rule it comes from (a stable word) and why, for people."""
+    """A ruling, the stable name of the rule it comes from, and the reason, for people."""
 
     ruling: Ruling
     rule: str
@@ -109,7 +117,7 @@ class PermissionDecision(Struct, frozen=True):
 
 
 def decide(facts: CallFacts) -> PermissionDecision:
-    """Decide whether the call may be: the first rule that applies says it."""
+    """Return the decision of the first rule that applies to the call; without one, the ruling is to ask."""
     settings, detail = f"[tools.{facts.tool}]", f" ({facts.detail})" if facts.detail else ""
     never, always = ToolPermission.NEVER, ToolPermission.ALWAYS
     allowed = facts.permission is always and facts.listed is not ToolPermission.ASK

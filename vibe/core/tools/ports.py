@@ -1,4 +1,4 @@
-"""Ports of tools to the layers above: approvals, questions put to a person and their answers, subagents, and files."""
+"""Ports through which tools reach other layers: approvals, subagents and files."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from vibe.core.messages import Denial, Outcome
 
 
 class ApprovalScope(StrEnum):
-    """Reach of a yes."""
+    """The reach of an approval."""
 
     ONCE = "once"
     SESSION = "session"
     EDITS = "edits"
-    """To every edit of files that no rule closes, as long as the run lasts."""
+    """Every edit of files that no rule closes, for the rest of the run."""
     ALWAYS = "always"
 
 
 class CallOutlook(Struct, frozen=True, kw_only=True):
-    """A call that was not made yet: what it would do as data (None: its arguments say it), and where.
-
-    ``confined`` says whether its command would run in a sandbox (None: it runs none), ``diff`` what it would change.
-    """
+    """The expected effects and the place of a call that has not run yet."""
 
     display: Display | None = None
+    """Its effects, as data. None if its arguments say enough."""
     cwd: str = ""
     confined: bool | None = None
+    """True if its command would run in a sandbox. None if it runs no command."""
     diff: str = ""
+    """The change it would make, as a diff."""
 
 
 UNANSWERED = frozenset({"timeout", "nobody"})
-"""Values of ``by`` of an answer that nobody gave."""
+"""Values of an answer's ``by`` that mean nobody gave it."""
 
 
 class ApprovalAnswer(Struct, frozen=True, kw_only=True):
-    """Yes or no; ``reason`` is for the model, ``by`` says who it was (see ``approval.decided``)."""
+    """Yes or no to a request. ``reason`` is for the model; ``by`` says who answered (see ``approval.decided``)."""
 
     allow: bool
     scope: ApprovalScope = ApprovalScope.ONCE
@@ -49,15 +49,15 @@ class ApprovalAnswer(Struct, frozen=True, kw_only=True):
 
 
 class Approver(Protocol):
-    """Asks a person. Cancelling the call withdraws the question."""
+    """Asks a person for approval. Cancelling the call withdraws the question."""
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        """The person's answer. Asked one question at a time."""
+        """Return the person's answer. Asked one question at a time."""
         ...
 
 
 class SubagentOrder(Struct, frozen=True, kw_only=True):
-    """Work that a call has for a subagent of the profile ``agent``."""
+    """Work that a call gives to a subagent with the profile ``agent``."""
 
     task: str
     agent: str
@@ -65,10 +65,10 @@ class SubagentOrder(Struct, frozen=True, kw_only=True):
 
 
 class SubagentReport(Struct, frozen=True, kw_only=True):
-    """Report on a subagent's work.
+    """The report on a subagent's work.
 
-    ``reason`` is a stable word and ``detail`` a sentence for why it did not complete; ``denied`` are the calls it was
-    not allowed, ``transcript`` is where its conversation is kept.
+    If it did not complete, ``reason`` is a stable word and ``detail`` a sentence for why. ``denied`` are the calls that
+    were not allowed, and ``transcript`` is the file that keeps its conversation.
     """
 
     agent: str
@@ -84,50 +84,52 @@ class SubagentReport(Struct, frozen=True, kw_only=True):
 
 
 class SubagentSpawner(Protocol):
-    """Starts subagents for one agent, with no more rights than it has itself.
+    """Starts subagents for one agent, with no more rights than that agent has.
 
-    Cancelling the call ends the subagent and everything it started before it returns.
+    If the call is cancelled, the subagent and everything it started have ended before it returns.
     """
 
     async def spawn(self, order: SubagentOrder) -> SubagentReport:
-        """Have something done; calls may run side by side. A subagent that fails is a report.
+        """Start a subagent and return its report. Calls may run concurrently.
+
+        A subagent that fails also returns a report.
 
         Raises:
-            ToolError: none can be started; the message is for the model.
+            ToolError: no subagent can be started; the message is for the model.
         """
         ...
 
 
 class Files(Protocol):
-    """The files that tools read and write: those on disk, or an editor's with what is not saved yet.
+    """The files that tools read and write: on disk, or in an editor, unsaved changes included.
 
-    ``path`` is resolved, and the caller is allowed there; errors call it ``name``. Called in worker threads.
-    Searches and commands see the disk, so what is written stands there, too, when the call returns. An editor has its
-    text in UTF-8, and leaves to the disk what it has no text of.
+    Each ``path`` is resolved and the caller is allowed to use it; errors call it ``name``. Methods are called in worker
+    threads. Searches and commands only see the disk, so what is written is on disk, too, when the call returns. An
+    editor holds text in UTF-8; files that are no text are left to the disk.
     """
 
     def exists(self, path: Path) -> bool:
-        """Return whether there is anything at a path, saved or not."""
+        """Return whether anything exists at a path, saved or not."""
         ...
 
     def read(self, path: Path, name: str) -> AbstractContextManager[BinaryIO]:
-        """The bytes of a file as they are now.
+        """Open a file for reading its bytes as they are now.
 
         Raises:
-            ToolError: missing, no file, or not readable.
+            ToolError: it is missing, not a file, or not readable.
         """
         ...
 
     def create(self, path: Path, name: str, data: bytes) -> None:
-        """Put a new file at a path, whole or not at all; missing folders are made.
+        """Create a file, whole or not at all, and any missing folders.
 
         Raises:
-            ToolError: something is there, or it can't be written.
+            ToolError: something exists there already, or it can't be written.
         """
         ...
 
     def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> None:
-        """Replace all of a file in one go.
+        """Replace the whole content of a file at once.
 
         Raises:
             ToolError: its bytes are no longer ``previous``, or it can't be written; nothing has changed.

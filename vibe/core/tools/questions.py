@@ -15,6 +15,7 @@ from ipc.sink import EventSink
 from vibe.system.errors import VibeError
 
 HEADER_LENGTH = 12
+"""The most characters of a question's header."""
 
 
 class Choice(BaseModel):
@@ -36,11 +37,14 @@ class Question(BaseModel):
     options: Annotated[list[Choice], Field(min_length=2, max_length=4)]
     multi_select: bool = False
     typed: SkipJsonSchema[bool] = False
-    """An answer in the person's own words is wanted, so that a number is no option's; no model asks so."""
+    """The person should answer in their own words, so a number never selects an option. Models can't set this."""
 
 
 class QuestionAnswer(BaseModel):
-    """Answer to a question: labels, or text of the person's own (``is_other``); ``by`` as in ``question.answered``."""
+    """The answer to a question: the chosen labels, or the person's own words if ``is_other``.
+
+    ``by`` has the same meaning as in the ``question.answered`` event.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,16 +55,16 @@ class QuestionAnswer(BaseModel):
 
 
 class UnansweredError(VibeError):
-    """Nobody was there to answer, though there might have been."""
+    """Nobody answered, although somebody might have been there."""
 
 
 class UserInput(Protocol):
     """Asks a person. Cancelling the call withdraws the questions."""
 
     async def __call__(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
-        """An answer to each question, in order; None if the person would rather not. Called once at a time.
+        """Return an answer to each question, in order, or None if the person declines. One call at a time.
 
-        ``request_id`` is the one under which ``question.asked`` announced them.
+        ``request_id`` is the id under which ``question.asked`` announced the questions.
 
         Raises:
             UnansweredError: nobody answered; the call counts as denied.
@@ -71,9 +75,9 @@ class UserInput(Protocol):
 def announced(
     ask: UserInput, sink: EventSink, queue: AbstractAsyncContextManager[object], tool_call_id: str = ""
 ) -> UserInput:
-    """Return what asks through ``ask``, one call of the whole tree at a time, and announces question and answer.
+    """Return a UserInput that asks through ``ask`` and announces the questions and answers.
 
-    ``tool_call_id`` is the call that asks.
+    ``queue`` lets one call of the whole tree ask at a time. ``tool_call_id`` is the call that asks.
     """
 
     async def put(questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:

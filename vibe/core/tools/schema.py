@@ -1,4 +1,4 @@
-"""Arguments of calls: the JSON Schema a model sees of them, and what it wrote, read and with its problems in words."""
+"""Arguments of tool calls: their JSON Schema for the model, parsing, and descriptions of what is wrong with them."""
 
 from __future__ import annotations
 
@@ -18,39 +18,46 @@ from pydantic.json_schema import GenerateJsonSchema
 from vibe.core.tools.errors import ToolArgumentsError
 
 CONTEXT_PARAMETER = "ctx"
+"""The name of the parameter by which a ``run`` takes the context of a call."""
 
 
 class KeywordArguments(BaseModel):
-    """Stands where a tool names no argument model: its arguments are the parameters of its ``run``."""
+    """Marks a tool that names no argument model: its arguments are the parameters of its ``run``."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class SignatureProblem(Exception):
-    """A signature no schema can be derived from; the text completes "it can't be called: ..."."""
+    """No schema can be derived from a signature. The text completes "it can't be called: ..."."""
 
 
 class _Untitled(GenerateJsonSchema):
-    """JSON Schema without the titles pydantic derives from names: they cost tokens and say nothing new."""
+    """Generates JSON Schema without the titles pydantic derives from names, which cost tokens and say nothing new."""
 
     def emit_warning(self, kind: Any, detail: str) -> None:
-        """Say nothing on a stream that is the program's own."""
+        """Suppress the warning, because standard error belongs to the program."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  pydantic's interface
         return False
 
 
 def parameter_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON Schema of a tool's arguments; the same bytes every time, and always an object with ``properties``."""
+    """Return the JSON Schema of a tool's arguments.
+
+    It has the same bytes every time, and is always an object with ``properties``.
+    """
     return dict(_generated(model))
 
 
 @lru_cache(maxsize=512)
 def _generated(model: type[BaseModel]) -> dict[str, Any]:
-    """Every call of a tool asks for its schema; making one takes half a millisecond."""
+    """Generate a model's schema.
+
+    Cached, because every call of a tool needs it and generating takes half a millisecond.
+    """
     schema = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
     for definition in (schema, *schema.get("$defs", {}).values()):
-        if isinstance(definition.get("title"), str):  # the class's; a property that is called so stays
+        if isinstance(definition.get("title"), str):  # The class's own; a property named "title" stays.
             del definition["title"]
     schema.pop("description", None)
     schema.setdefault("properties", {})
@@ -58,15 +65,15 @@ def _generated(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def describe_problems(error: ValidationError, root: str) -> tuple[str, ...]:
-    """One phrase a problem, each opening with the path in the schema: ``arguments.todos[0].id: field required``.
+    """Return a phrase for each problem, opening with its schema path: ``arguments.todos[0].id: field required``.
 
-    What was given is not repeated: it may be a secret.
+    The given values are not repeated, because they may be secrets.
     """
     return tuple(f"{_path(root, problem['loc'])}: {_phrase(problem['msg'])}" for problem in error.errors())
 
 
 def derive_arguments(name: str, run: Callable[..., Any]) -> type[BaseModel]:
-    """A model whose fields are the keyword parameters of ``run`` (but for ``self`` and ``ctx``), defaults kept.
+    """Return a model whose fields are the parameters of ``run`` except ``self`` and ``ctx``, with their defaults.
 
     Raises:
         SignatureProblem: a parameter can't be an argument, or an annotation can't be resolved.
@@ -80,7 +87,9 @@ def arguments_model(
     parameters: Iterable[inspect.Parameter],
     described: Mapping[str, str] = MappingProxyType({}),
 ) -> type[BaseModel]:
-    """A model whose fields are these parameters of a function; their descriptions give way to those of annotations.
+    """Return a model whose fields are the given parameters of a function.
+
+    ``described`` holds descriptions by parameter name. A description in an annotation takes precedence.
 
     Raises:
         SignatureProblem: a parameter can't be an argument, or an annotation can't be resolved.
@@ -110,7 +119,10 @@ _NEEDS = (extensions.Required, extensions.NotRequired)
 
 
 def known(kind: Any) -> Any:
-    """A type as pydantic takes it: before Python 3.12 it knows a ``TypedDict`` of ``typing_extensions`` alone."""
+    """Return a type in a form pydantic accepts.
+
+    Before Python 3.12 pydantic only accepts the ``TypedDict`` of ``typing_extensions``.
+    """
     if extensions.is_typeddict(kind) and type(kind).__module__ == "typing":
         hints = get_type_hints(kind, include_extras=True)
         plain = {name: _NEEDS[name not in kind.__required_keys__][hint] for name, hint in hints.items()}
@@ -123,22 +135,22 @@ def known(kind: Any) -> Any:
 
 
 def argument_parameters(run: Callable[..., Any]) -> Iterator[inspect.Parameter]:
-    """The parameters of an unbound ``run`` but for ``self`` and ``ctx``."""
+    """Return the parameters of an unbound ``run`` except ``self`` and ``ctx``."""
     parameters = list(inspect.signature(run).parameters.values())[1:]
     return (parameter for parameter in parameters if parameter.name != CONTEXT_PARAMETER)
 
 
 def keyword_values(args: BaseModel) -> dict[str, Any]:
-    """The arguments by their parameter names, unconverted (models stay models)."""
+    """Return the arguments by parameter name, unconverted: models stay models."""
     fields = type(args).model_fields
     return {field.alias or name: getattr(args, name) for name, field in fields.items()}
 
 
 @lru_cache(maxsize=512)
 def generic_arguments(cls: type, generic: type) -> tuple[Any, ...] | None:
-    """Return what ``cls`` puts for the type variables of ``generic``, through any classes between.
+    """Return the arguments ``cls`` gives to the type variables of ``generic``, directly or through its base classes.
 
-    None if it names none.
+    None if it gives none.
     """
     for base in cast("tuple[Any, ...]", cls.__dict__.get("__orig_bases__", ())):
         origin: Any = get_origin(base)
@@ -154,7 +166,7 @@ def generic_arguments(cls: type, generic: type) -> tuple[Any, ...] | None:
 
 
 def _substitute(inner: Sequence[Any], origin: type, given: Sequence[Any]) -> tuple[Any, ...]:
-    """The arguments of ``origin``'s base with ``origin``'s own type variables replaced."""
+    """Return the arguments of ``origin``'s base, with ``origin``'s own type variables replaced."""
     variables: tuple[Any, ...] = getattr(origin, "__parameters__", ())
     replaced = dict(zip(variables, given, strict=False))
     return tuple(replaced.get(item, item) if isinstance(item, TypeVar) else item for item in inner)
@@ -166,7 +178,7 @@ def _path(root: str, location: Sequence[int | str]) -> str:
 
 
 def _phrase(message: str) -> str:
-    """Pydantic's sentence as part of ours."""
+    """Return pydantic's sentence as part of one of ours."""
     text = message.removeprefix("Value error, ").removesuffix(".")
     return text[:1].lower() + text[1:]
 
@@ -175,10 +187,10 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def type_argument(cls: type, origin: type, position: int, kind: type[Kind]) -> type[Kind]:
-    """Return what ``cls`` puts for one of the type variables of ``origin``.
+    """Return the argument that ``cls`` gives to one of the type variables of ``origin``.
 
     Raises:
-        TypeError: it names none, or something else than ``kind``.
+        TypeError: it gives none, or something other than a subclass of ``kind``.
     """
     given = generic_arguments(cls, origin)
     if given is None:
@@ -190,16 +202,18 @@ def type_argument(cls: type, origin: type, position: int, kind: type[Kind]) -> t
 
 
 DEEPEST = 100
-"""Lists and objects in each other; what lies deeper no tool takes, and not everything that passes it on could."""
+"""The most levels of lists and objects in arguments.
+
+No tool needs more, and deeper values can't be passed on reliably.
+"""
 
 
 def parse_arguments(tool: str, text: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """The JSON object in ``text``; none at all counts as an empty one.
+    """Parse the JSON object in ``text``. Empty text counts as an empty object.
 
     Raises:
-        ToolArgumentsError: it is no JSON (says where), no object, too deep, or can't go on a wire (half a surrogate
-            pair).
-            The schema is repeated.
+        ToolArgumentsError: it is not JSON (the message says where), not an object, too deep, or can't be encoded (a
+            lone surrogate). The message repeats the schema.
     """
     if not text.strip():
         return {}
@@ -216,7 +230,7 @@ def parse_arguments(tool: str, text: str, schema: dict[str, Any]) -> dict[str, A
         raise _problem(tool, f"is nested more than {DEEPEST} levels deep", schema)
     try:
         msgspec.json.encode(value)
-    except (ValueError, OverflowError, RecursionError) as error:  # such as half a surrogate pair
+    except (ValueError, OverflowError, RecursionError) as error:  # For example a lone surrogate.
         raise _problem(tool, f"holds what can't be passed on: {error}", schema) from error
     return cast("dict[str, Any]", value)
 
@@ -230,7 +244,7 @@ def _problem(tool: str, problem: str, schema: dict[str, Any]) -> ToolArgumentsEr
 
 
 def is_deep(value: object, most: int) -> bool:
-    """Return whether more than ``most`` lists and objects lie in each other."""
+    """Return whether lists and objects are nested more than ``most`` levels deep."""
     inner: list[object] = [value]
     for _ in range(most):
         inner = [one for outer in inner for one in _parts(outer)]

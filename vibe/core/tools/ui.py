@@ -1,4 +1,4 @@
-"""Display of tools to people: the hooks a tool may offer, and what is shown without them."""
+"""The display of calls to people: the methods by which a tool words its own calls and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result_co = TypeVar("Result_co", bound=BaseModel, covariant=True)
 
 
 class ToolCallView(Struct, frozen=True, kw_only=True):
-    """A call as its tool's display sees it, arguments parsed; what goes on the wire is ``ipc.events.ToolCallEvent``."""
+    """A call with parsed arguments, as passed to a tool's display. On the wire it is ``ipc.events.ToolCallEvent``."""
 
     tool_name: str
     tool_call_id: str
@@ -21,7 +21,7 @@ class ToolCallView(Struct, frozen=True, kw_only=True):
 
 
 class ToolResultView(Struct, frozen=True, kw_only=True):
-    """A result as its tool's display sees it: ``result``, or else ``error``."""
+    """A result as passed to a tool's display: either ``result`` or ``error``."""
 
     tool_name: str
     tool_call_id: str
@@ -30,18 +30,18 @@ class ToolResultView(Struct, frozen=True, kw_only=True):
 
 
 ToolCallEvent, ToolResultEvent = ToolCallView, ToolResultView
-"""The same as Mistral Vibe calls them."""
+"""The names Mistral Vibe uses for them."""
 
 
 class ToolCallDisplay(Struct, frozen=True):
-    """A call on one line, with more text for those who open it."""
+    """A call on one line, and more text for those who open it."""
 
     summary: str
     content: str | None = None
 
 
 class ToolResultDisplay(Struct, frozen=True):
-    """End of a call, on one line; ``warnings`` stand below it."""
+    """The end of a call on one line, with ``warnings`` below it."""
 
     success: bool
     message: str
@@ -54,28 +54,28 @@ class ToolUIData(Protocol[Args_co, Result_co]):
 
     @classmethod
     def get_call_display(cls, event: ToolCallView) -> ToolCallDisplay:
-        """The call."""
+        """Return how to show a call."""
         ...
 
     @classmethod
     def get_result_display(cls, event: ToolResultView) -> ToolResultDisplay:
-        """Return how it ended."""
+        """Return how to show the result."""
         ...
 
     @classmethod
     def get_status_text(cls) -> str:
-        """Return what is happening while it runs."""
+        """Return a phrase for what is going on while it runs."""
         ...
 
 
 @lru_cache(maxsize=512)
 def _words_itself(kind: type) -> bool:
-    """Return whether a tool of this class does: to look for all its methods takes longer than to word a call."""
+    """Return whether a tool class is a ToolUIData. Cached, because checking takes longer than wording a call."""
     return issubclass(kind, ToolUIData)
 
 
 def call_summary(tool: Any, event: ToolCallView, default: str) -> str:
-    """The tool's own wording of a call, else ``default``."""
+    """Return the tool's own summary of a call, or ``default`` if it has none."""
     if not _words_itself(tool.__class__):
         return default
     return tool.get_call_display(event).summary

@@ -1,4 +1,4 @@
-"""Workspace: the part of the file system an agent may touch, what it has read of it, and what stays closed in it."""
+"""Workspace: which files an agent may touch, which stay closed to it, and which it has read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vibe.system.globs import expand_braces, matches_any, seen_from
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces, user_home_of
 
 KEYS_FILE = ".env"
-"""In vibe's own folder: the keys of the model's provider."""
+"""The file in vibe's own folder that holds the API keys of model providers."""
 
 STARTUP_IN_HOME = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_completion", ".profile",
@@ -39,27 +39,30 @@ STARTUP_IN_HOME = (
     ".local/share/systemd", ".local/lib", ".oh-my-zsh", "bin", "Library/LaunchAgents", ".cursor", ".gemini",
     ".mozilla",
 )  # fmt: skip
-"""Paths below the user's home that the user's own programs start or read when they start."""
+"""Paths below the user's home that the user's own programs run or read when they start."""
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """All paths are resolved.
+    """The places on the user's machine that are closed or opened to an agent. All paths are resolved.
 
-    ``hidden`` holds keys and credentials; ``sealed`` stays closed even if the user approves. What the user has opened
-    is ``readable``, secrets included, or ``writable``. ``unread`` are globs of files that no tool reads, because
-    ``read_file`` may not. ``startup`` decides what the user's programs do later. The user chose the workspace: if it
-    lies inside such a place, only names count within it.
+    The user chose the workspace: if it lies inside a closed place, only the names of files within it count.
     """
 
     hidden: tuple[Path, ...] = ()
+    """Places that hold keys and credentials."""
     readable: tuple[Path, ...] = ()
+    """Places the user has opened for reading, secrets included."""
     writable: tuple[Path, ...] = ()
+    """Places the user has opened for writing."""
     sealed: tuple[Path, ...] = ()
+    """Files that stay closed even if the user approves."""
     startup: tuple[Path, ...] = ()
+    """Files and folders that decide what the user's programs do later."""
     unread: tuple[str, ...] = ()
+    """Globs of files that no tool reads, because ``read_file`` may not."""
 
     def is_sealed(self, path: Path) -> bool:
-        """Return whether a resolved path is sealed, under its own name or, as a hard link, under another.
+        """Return whether a resolved path is sealed, under its own name or under another as a hard link.
 
         Reads the file system.
         """
@@ -70,14 +73,14 @@ class Bounds(Struct, frozen=True, kw_only=True):
         return any(_holds(place, path) for place in (self.writable if write else (*self.writable, *self.readable)))
 
     def is_secret(self, path: Path, roots: Sequence[Path], *, write: bool = False) -> bool:
-        """Return whether a resolved path holds secrets, or looks like it, seen from a workspace of ``roots``."""
+        """Return whether a resolved path holds or may hold secrets, seen from a workspace with these ``roots``."""
         if not write and any(_holds(place, path) for place in self.readable):
             return False
         root = _innermost(path, (*roots, *self.writable))
         return is_sensitive(_below(path, root)) or _lies_in(self.hidden, path, root)
 
     def is_control(self, path: Path, roots: Sequence[Path]) -> bool:
-        """Return whether what is written at a resolved path decides what runs later. Reads the file system."""
+        """Return whether writing to a resolved path decides what runs later. Reads the file system."""
         root = _innermost(path, (*roots, *self.writable))
         if is_control(_below(path, root)) or _lies_in(self.startup, path, root):
             return True
@@ -86,7 +89,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 
 def glob_matches(name: str, glob: str) -> bool:
-    """Return whether ``glob`` matches a path, or names a folder above it; its ``*`` spans folders."""
+    """Return whether ``glob`` matches a path or names a folder above it. Its ``*`` spans folders."""
     pattern = os.path.expanduser(glob).removesuffix("/")  # noqa: PTH111  a glob is no path
     if name == pattern or name.startswith(f"{pattern}/"):
         return True
@@ -94,12 +97,12 @@ def glob_matches(name: str, glob: str) -> bool:
 
 
 def any_matches(names: Iterable[str], globs: Iterable[str]) -> bool:
-    """Return whether a glob matches one of the names of a path, in any case of letters."""
+    """Return whether a glob matches one of a path's names, ignoring case."""
     return any(glob_matches(name.casefold(), glob.casefold()) for name in names for glob in globs)
 
 
 def bounds_of(confinement: Confinement, environ: Mapping[str, str]) -> Bounds:
-    """The bounds that confined commands have, for the tools that are not commands. Reads the file system."""
+    """Return the bounds of confined commands, for the tools that are not commands. Reads the file system."""
     home = user_home_of(environ)
     return Bounds(
         hidden=confinement.hidden,
@@ -115,7 +118,7 @@ def _resolved(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _linked_control(root: Path) -> Iterator[Path]:
-    """Yield where the control folders of a workspace really are, if not in it under their own names."""
+    """Yield where a workspace's control folders really are, if not in it under their own names."""
     for name in CONTROL_FOLDERS:
         place = root / name
         if place.is_symlink():
@@ -129,12 +132,12 @@ def _innermost(path: Path, roots: Iterable[Path]) -> Path | None:
 
 
 def _below(path: Path, root: Path | None) -> Path:
-    """A path as its workspace calls it; one that is itself the root, or in none, whole."""
+    """Return a path relative to its workspace's root, or unchanged if it is the root itself or in no workspace."""
     return path if root in {None, path} else path.relative_to(root or path)
 
 
 def _lies_in(places: Iterable[Path], path: Path, root: Path | None) -> bool:
-    """Return whether one of ``places`` holds ``path`` without holding the whole workspace."""
+    """Return whether one of ``places`` contains ``path`` without containing the whole workspace."""
     return any(_holds(place, path) and not (root and _holds(place, root)) for place in places)
 
 
@@ -152,33 +155,36 @@ def _is_same(path: Path, other: Path) -> bool:
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|[nrt])")
 _CONTROLS = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 MAX_PATH_BYTES = 4_095
-"""The longest path the system takes."""
+"""The most bytes of a path that the system accepts."""
 
 
 class Workspace(Struct, frozen=True, kw_only=True):
-    """Workspace of one agent.
+    """The part of the file system that one agent works in.
 
-    ``extra_roots`` are as good as ``root``; below ``read_roots`` nothing may be written. ``writes`` are the globs
-    of what may be written, relative to ``root`` (see ``vibe.system.globs``); None: anything inside.
-    ``protected`` are resolved files that may not be written even so: the work is checked with them.
-    ``configures_checks`` tells resolved paths, existing or not, that configure these checks. ``bounds`` are the places
-    on the user's machine that stay closed, inside or not. ``stands_for`` is the folder that ``root`` is a copy of, for
-    as long as a step works in it. ``files`` reads and writes them: an editor has unsaved text, a copy has them on disk.
-    ``own_places`` are vibe's own, which no search shows unless one is named.
-    Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a link that someone
-    made inside the root to a file outside it counts as inside.
+    Paths are resolved at the moment of use. A hard link can't be told from the file it shares, so a hard link inside
+    the root to a file outside it counts as inside.
     """
 
     root: Path
+    """The folder the agent works in."""
     extra_roots: tuple[Path, ...] = ()
+    """Further folders, with the same rights as ``root``."""
     writes: tuple[str, ...] | None = None
+    """Globs of what may be written, relative to ``root`` (see ``vibe.system.globs``). None allows anything inside."""
     read_roots: tuple[Path, ...] = ()
+    """Folders that may be read but not written."""
     protected: frozenset[Path] = frozenset()
+    """Resolved files that may never be written, because the agent's work is checked with them."""
     configures_checks: Callable[[Path], bool] = lambda _path: False
+    """Returns whether a resolved path, existing or not, configures these checks."""
     bounds: Bounds = field(default_factory=Bounds)
+    """Places on the user's machine that stay closed, inside the workspace or not."""
     stands_for: Path | None = None
+    """The folder that ``root`` is a copy of, while a step works in the copy."""
     files: Files = DISK
+    """Reads and writes the files. An editor's include unsaved text."""
     own_places: OwnPlaces = NO_OWN_PLACES
+    """Vibe's own places, which no search shows unless it names one."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "root", _real(self.root))
@@ -186,14 +192,14 @@ class Workspace(Struct, frozen=True, kw_only=True):
         force_setattr(self, "read_roots", tuple(_real(root) for root in self.read_roots))
 
     def resolve(self, path: str) -> Path:
-        r"""Return where ``path`` leads: ``~`` expanded, relative to ``root``, links and ``..`` followed; inside or not.
+        r"""Return where ``path`` leads, inside or not: relative to ``root``, with ``~``, links and ``..`` resolved.
 
-        A name written in another unicode form than the one on disk, or with escapes as listings show what is no text
-        (``\udcff``, ``\n``), finds the one on disk.
+        A name spelled in another Unicode form than on disk, or with the escapes by which listings show undecodable or
+        unprintable characters (``\udcff``, ``\n``), finds the one on disk.
 
         Raises:
-            PathError: the path is empty, holds a NUL character, is too long, goes round in a circle of links or changes
-                while it is followed.
+            PathError: the path is empty, contains a NUL character, is too long, goes through a cycle of links, or
+                changes while it is followed.
         """
         if not path or "\0" in path:
             raise PathError(path, "is empty" if not path else "holds a NUL character")
@@ -210,13 +216,13 @@ class Workspace(Struct, frozen=True, kw_only=True):
         return Path(resolved)
 
     def lasting(self, resolved: Path) -> Path:
-        """The path that a lasting yes to ``resolved`` is about: that of the original, where the root is a copy."""
+        """Return the path that a lasting approval of ``resolved`` is about: the original's, if the root is a copy."""
         if self.stands_for is None or not resolved.is_relative_to(self.root):
             return resolved
         return _real(self.stands_for) / resolved.relative_to(self.root)
 
     def contains(self, resolved: Path, *, write: bool = False) -> bool:
-        """Return whether a resolved path may be read (or written, but for ``writes``)."""
+        """Return whether a resolved path is open to reading (or to writing, ``writes`` aside)."""
         inside = any(resolved == root or root in resolved.parents for root in self._roots(write=write))
         return inside or self.bounds.opens(resolved, write=write)
 
@@ -225,23 +231,26 @@ class Workspace(Struct, frozen=True, kw_only=True):
         return self.bounds.is_secret(resolved, self._roots(write=write), write=write)
 
     def is_unread(self, resolved: Path, written: str = "") -> bool:
-        """Return whether a resolved path is one that ``read_file`` may never read."""
+        """Return whether ``read_file`` may never read a resolved path."""
         names = (written.removeprefix("./"), self.relative(resolved), resolved.as_posix())
         return any_matches(names, self.bounds.unread)
 
     def not_reading(self, globs: Sequence[str]) -> Workspace:
-        """The same workspace, in which no tool reads what ``globs`` match."""
+        """Return the same workspace, but no tool reads what ``globs`` match."""
         return replace(self, bounds=replace(self.bounds, unread=(*self.bounds.unread, *globs))) if globs else self
 
     def is_control(self, resolved: Path) -> bool:
-        """Return whether what is written at a resolved path decides what runs later."""
+        """Return whether writing to a resolved path decides what runs later."""
         return self.bounds.is_control(resolved, self._roots(write=True))
 
     def _roots(self, *, write: bool) -> tuple[Path, ...]:
         return (self.root, *self.extra_roots, *(() if write else self.read_roots))
 
     def claim_problem(self, path: str, resolved: Path) -> PathError | None:
-        """Return why what was written as ``path`` may not be written by this agent, inside or not; None: it may."""
+        """Return why this agent may not write a path, inside or not, or None if it may.
+
+        The error shows it as ``path``.
+        """
         if resolved in self.protected:
             return PathError(path, HELD)
         if self.configures_checks(resolved):
@@ -251,23 +260,23 @@ class Workspace(Struct, frozen=True, kw_only=True):
         return PathError(path, f"is not among the paths this step may write ({', '.join(self.writes) or 'none'})")
 
     def _claims(self) -> Iterator[str]:
-        """``writes`` as seen from here: one that is whole may name the folder that this one is a copy of."""
+        """Yield ``writes`` relative to this root. An absolute glob may name the folder that this one is a copy of."""
         roots = {str(self.root), *([str(self.stands_for)] if self.stands_for else [])}
         return (seen_from(root, glob) for glob in self.writes or () for root in roots)
 
     def readable(self, path: str) -> Path:
-        """The resolved path, which is inside.
+        """Return the resolved path, which is inside the workspace.
 
         Raises:
-            PathError: see ``resolve``, or it is closed, or it leads outside the workspace.
+            PathError: see ``resolve``; or the path is closed, or leads outside the workspace.
         """
         return self._inside(path, write=False)
 
     def writable(self, path: str) -> Path:
-        """The resolved path, which is inside and may be written.
+        """Return the resolved path, which is inside the workspace and may be written.
 
         Raises:
-            PathError: as with ``readable``, or it is not among the paths this agent said it would write.
+            PathError: as for ``readable``, or it is not among the paths this agent may write.
         """
         resolved = self._inside(path, write=True)
         problem = self.claim_problem(path, resolved)
@@ -284,11 +293,11 @@ class Workspace(Struct, frozen=True, kw_only=True):
         return resolved
 
     def folder(self, path: str) -> Path:
-        """The resolved folder at ``path``, to look into.
+        """Return the resolved folder at ``path``, for listing or searching it.
 
         Raises:
             PathError: it is outside the workspace, or can't be resolved.
-            FileAccessError: it is missing, or a file.
+            FileAccessError: it is missing, or is not a folder.
         """
         folder = self.readable(path)
         if not folder.is_dir():
@@ -297,10 +306,10 @@ class Workspace(Struct, frozen=True, kw_only=True):
         return folder
 
     def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> str:
-        """Let ``data`` be all of a writable file; return what is to be said of its other names (hard links). Blocks.
+        """Replace the content of a writable file by ``data``; return a note about its other names (hard links). Blocks.
 
-        They stay names of it where all are found and each may be written, too. What is linked from elsewhere, such as
-        from a package store, is not changed.
+        They remain names of the same file if all of them are found and each may be written. Otherwise, as for files
+        linked from a package store, they keep the old content.
 
         Raises:
             ToolError: its bytes are no longer ``previous``, or it can't be written; nothing has changed.
@@ -321,43 +330,47 @@ class Workspace(Struct, frozen=True, kw_only=True):
         return not closed and self.contains(resolved, write=True) and self.claim_problem("", resolved) is None
 
     def relative(self, path: Path) -> str:
-        """The path as people name it: relative to ``root`` if it is below, else whole; always with ``/``.
+        """Return a path as people name it: relative to ``root`` if below it, else absolute; always with ``/``.
 
-        Bytes that are no text stand as escapes, which ``resolve`` takes back.
+        Bytes that can't be decoded are shown as escapes, which ``resolve`` understands.
         """
         text = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.as_posix()
         return text.encode(errors="backslashreplace").decode()
 
     def granting(self, paths: Sequence[Path], *, write: bool) -> Workspace:
-        """The same workspace with resolved ``paths`` (and what is below them) allowed too."""
+        """Return the same workspace with the resolved ``paths`` and everything below them allowed too."""
         if write:
             return replace(self, extra_roots=(*self.extra_roots, *paths))
         return replace(self, read_roots=(*self.read_roots, *paths))
 
 
 class ReadTracker(Struct):
-    """Which version of which file an agent has seen; a digest a file, not the bytes."""
+    """Remembers which version of which file an agent has seen: a digest of each, not its bytes."""
 
     _seen: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
 
     def note(self, path: Path, data: bytes) -> None:
-        """The agent has read (or written) ``data`` as the whole of the file at a resolved path."""
+        """Record that the agent has read or written ``data`` as the whole of the file at a resolved path."""
         self._seen[path] = _digest(data)
 
     def is_current(self, path: Path, data: bytes) -> bool:
-        """Return whether ``data``, the file's bytes now, is what the agent has seen last."""
+        """Return whether ``data``, the file's bytes now, is the version the agent has seen last."""
         return self._seen.get(path) == _digest(data)
 
 
 def _real(root: Path) -> Path:
-    """A root without links; it must be absolute, for there is no directory it could be relative to."""
+    """Return a root with its links resolved.
+
+    Raises:
+        PathError: it is not absolute, so there is no folder it could be relative to.
+    """
     if not root.is_absolute():
         raise PathError(str(root), "is not absolute, and a workspace has nothing to be relative to")
     return Path(os.path.realpath(root))
 
 
 def _as_on_disk(path: str) -> str:
-    """``path`` with each name in the form in which it exists: composed, decomposed or without escapes."""
+    """Return ``path`` with each name in the form that exists on disk: composed, decomposed or without escapes."""
     if (path.isascii() and "\\" not in path) or os.path.lexists(path):
         return path
     found = os.sep
@@ -369,7 +382,7 @@ def _as_on_disk(path: str) -> str:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """The character that a listing shows as an escape, for it can't be printed."""
+    """Return the character that a listing shows as an escape because it can't be printed."""
     character = _CONTROLS.get(found[0]) or chr(int(found[1] or found[2], 16))
     return found[0] if character == "\0" or character.isprintable() else character
 

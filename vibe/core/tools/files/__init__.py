@@ -1,3 +1,3 @@
-"""Files, found and read."""
+"""Finding, reading and writing files for the file tools."""
 
 from __future__ import annotations

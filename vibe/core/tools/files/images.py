@@ -1,4 +1,4 @@
-"""Images as models take them: told by their first bytes, whole, and bounded."""
+"""Images in the form models accept: recognized by their first bytes, whole, and limited in size."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from vibe.core.tools.files.text_files import FileAccessError
 from vibe.system.errors import UsageError
 
 MAX_IMAGE_BYTES = 4_000_000
-"""Providers refuse images of more than about 5 MB; base64 makes four bytes of three, and some of them count that."""
+"""The most bytes of an image.
+
+Providers refuse images above about 5 MB, and some count base64, which makes four bytes of three.
+"""
 
 MOST_READ = 10 * MAX_IMAGE_BYTES
-"""More of a file is not looked at."""
+"""The most bytes of a file that are read."""
 
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -25,7 +28,7 @@ _SIGNATURES = (
 
 
 def image_type(head: bytes) -> str | None:
-    """The media type that a file's first bytes tell of; None if it is no image that models take."""
+    """Return the media type of a file by its first bytes, or None if it is not an image that models accept."""
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     return next((media_type for start, media_type in _SIGNATURES if head.startswith(start)), None)
@@ -35,7 +38,7 @@ def images_in(files: Iterable[Path]) -> tuple[Image, ...]:
     """Read image files.
 
     Raises:
-        UsageError: one can't be read, is no image that models take, or is too large.
+        UsageError: one can't be read, is not an image that models accept, or is too large.
     """
     images: list[Image] = []
     for path in files:
@@ -56,10 +59,10 @@ def images_in(files: Iterable[Path]) -> tuple[Image, ...]:
 
 
 def as_image(data: bytes, media_type: str, name: str) -> Image:
-    """A whole image file for a message.
+    """Return the bytes of an image file as an image for a message.
 
     Raises:
-        FileAccessError: it is larger than models take.
+        FileAccessError: it is larger than models accept.
     """
     if len(data) > MAX_IMAGE_BYTES:
         smaller = f"make one of at most {MAX_IMAGE_BYTES} bytes first, {PurePath(name).stem}-small for example"

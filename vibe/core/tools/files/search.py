@@ -1,4 +1,4 @@
-"""Two ways to search files for a regular expression, with the same answer: ripgrep's and our own."""
+"""Searches files for a regular expression, with ripgrep or in Python, with the same results."""
 
 from __future__ import annotations
 
@@ -25,32 +25,39 @@ from vibe.system.ignore import PER_FOLDER, Ignores, walk_files
 from vibe.system.racing import shielded
 
 LINE_CHARACTERS = 500
+"""The most characters of a line that are shown."""
 SHOWN_BEFORE = 100
 """Characters of a long line that are shown before its first match."""
 SPARE_MATCHES = 50
+"""The number of matches beyond those wanted that a search may collect before it stops."""
 CHUNK_BYTES = 1024 * 1024
+"""Bytes read at a time when looking for a NUL byte."""
 LONGEST_LINE = 64 * CHUNK_BYTES
-"""Bytes; so much of a longer line is searched, and nothing behind it. Of a file in UTF-16 nothing else is searched."""
+"""The most bytes of one line that are searched.
+
+Nothing after a longer line is searched. Of a file in UTF-16, only this many bytes are searched in all.
+"""
 
 RECORD = re.compile(
     rb"([^\0]*?)(?:\0(\d+):(\d+):(\d+):([^\n]*)"
     rb"|: (?:WARNING: stopped searching )?binary file (?:after match|matches) \(found [^\n]*\))\n"
 )
-"""A line of ripgrep's: path, number, column, place of the line in the file, text; or the path of a binary file."""
+"""One line of ripgrep's output: path, number, column, byte offset and text, or the path of a binary file."""
 LONG_LINE_NOTE = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
 PLAIN = re.compile(r"(?:[\w\s/:;,<>=@#%&~'\"`!|*+{}()$^-]|\[[\w-]+\]|\\[^\w\s])*", re.ASCII)
-"""Patterns that match nothing but ASCII: to them text is the same in any encoding."""
+"""Patterns that match nothing but ASCII, for which the encoding of the text makes no difference."""
 NOT_UTF8 = (
     r"(?-u:[\xC0-\xFF](?:[\x00-\x7F]|$)|(?:^|[\x00-\x7F])[\x80-\xBF]|[\xE0-\xF7][\x80-\xBF](?:[\x00-\x7F]|$)"
     r"|[\xF0-\xF7][\x80-\xBF]{2}(?:[\x00-\x7F]|$))"
 )
-"""Lines in an older encoding, which ripgrep does not read: it finds them all, and we look at each."""
+"""Lines in an older encoding, which ripgrep does not decode: it reports them all, and each is searched here."""
 UTF_8_MARK = b"\xef\xbb\xbf"
 UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 GLOB_SIGN = re.compile(r"[*?\[\]{}\\!]")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 PATIENCE_SECONDS = 2.0
+"""Seconds to wait before checking whether ripgrep hangs on a named pipe."""
 
 FLAGS = (
     "--no-config",
@@ -72,7 +79,10 @@ FLAGS = (
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """A search: ``start`` is resolved; ``most`` and ``max_bytes`` say when enough was found; ``own`` is left out."""
+    """A search.
+
+    ``start`` is resolved, ``most`` and ``max_bytes`` limit what is found, and the places in ``own`` are left out.
+    """
 
     pattern: str
     root: Path
@@ -85,9 +95,9 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Match(Struct, frozen=True, kw_only=True):
-    """A line that matches, or the part of a long one around its first match.
+    """A matching line, or the part of a long one around its first match.
 
-    ``path`` is relative to the root where it lies below.
+    ``path`` is relative to the root if it lies below.
     """
 
     path: str
@@ -95,19 +105,22 @@ class Match(Struct, frozen=True, kw_only=True):
     text: str
 
     def line(self) -> str:
-        """``path:line:text`` on one line, whatever the three hold."""
+        """Return ``path:line:text`` on one line, whatever the three contain."""
         return f"{printable(self.path)}:{self.number}:{printable(self.text)}"
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """Matches sorted by path and line; ``more``: the search stopped because it had enough."""
+    """Matches sorted by path and line. ``more`` says that the search stopped because it had enough."""
 
     matches: tuple[Match, ...]
     more: bool
 
 
 class _Line(NamedTuple):
-    """A line that ripgrep found: the byte of it where the pattern matches, and the byte of the file where it begins."""
+    """A line that ripgrep found.
+
+    ``at`` is the byte of the line where the pattern matches, ``place`` the byte of the file where the line begins.
+    """
 
     path: str
     number: int
@@ -117,26 +130,30 @@ class _Line(NamedTuple):
 
 
 class BadPatternError(ToolError):
-    """A pattern that is no regular expression."""
+    """A pattern is not a regular expression."""
 
     def __init__(self, pattern: str, problem: str) -> None:
         super().__init__(f"{pattern!r} is not a regular expression: {problem}; escape what is meant literally")
 
 
 IN_ORDER = "--sort=path"
-"""Costs ripgrep its other threads, so it is only asked for where the first matches must be told from the rest."""
+"""Makes ripgrep search in order.
+
+That costs it its other threads, so it is only used if there are too many matches and the first ones are needed.
+"""
 
 
 async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
-    """Search with ``rg``: on all processors, and where that finds more than enough, again in order, up to enough.
+    """Search with ``rg``: on all processors first, then in order, up to the limit, if there are too many matches.
 
     Raises:
-        BadPatternError: the pattern is no regular expression.
+        BadPatternError: the pattern is not a regular expression.
         ToolError: ripgrep failed.
     """
-    if "\0" in query.pattern:  # no word of a program
+    if "\0" in query.pattern:  # A program's arguments can't contain it.
         return await search_in_python(query)
-    if await to_thread.run_sync(_is_binary, query.start):  # a file named outright, of which it tells before it knows
+    # In a file named outright, ripgrep reports matches before it notices that the file is binary.
+    if await to_thread.run_sync(_is_binary, query.start):
         return Found(matches=(), more=False)
     ignoring = ["--no-ignore"]
     if query.use_ignores:
@@ -152,13 +169,13 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
         found = await _run([ripgrep, *FLAGS, *argv], query)
         if found.more:
             return await _run([ripgrep, *FLAGS, IN_ORDER, *argv], query)
-    except BadPatternError:  # Python knows signs that ripgrep does not
+    except BadPatternError:  # Python supports syntax that ripgrep does not.
         return await search_in_python(query)
     return Found(matches=tuple(sorted(found.matches, key=_place)), more=False)
 
 
 def _is_binary(path: Path) -> bool:
-    """Return whether a path is that of a file that is no text. Blocks."""
+    """Return whether a path is a file that is not text. Blocks."""
     with suppress(OSError), path.open("rb") as file:
         head = file.read(CHUNK_BYTES)
         if any(head.startswith(mark) for mark, _ in UTF_16):
@@ -168,12 +185,12 @@ def _is_binary(path: Path) -> bool:
 
 
 def _place(match: Match) -> tuple[list[str], int]:
-    """Return where a match stands in ripgrep's own order of paths: name by name, then line by line."""
+    """Return the sort key of a match in ripgrep's own order: by the names in its path, then by line."""
     return match.path.split("/"), match.number
 
 
 async def _run(argv: list[str], query: Query) -> Found:
-    """Return what one ``rg`` finds; it is stopped as soon as there is enough."""
+    """Return what one ``rg`` finds, and stop it as soon as that is enough."""
     process = await _start(argv, query)
     found = Found(matches=(), more=False)
     try:
@@ -197,7 +214,7 @@ async def _run(argv: list[str], query: Query) -> Found:
 
 
 async def _release_pipes(query: Query) -> None:
-    """Let go of ``rg`` where it waits for a writer of what should be a file of patterns and is a named pipe."""
+    """Release ``rg`` if it waits for a writer because an ignore file turns out to be a named pipe."""
     while query.use_ignores:
         await sleep(PATIENCE_SECONDS)
         await to_thread.run_sync(_open_pipes, query, abandon_on_cancel=True)
@@ -207,20 +224,23 @@ def _open_pipes(query: Query) -> None:
     above = map(str, (query.start, *query.start.parents))
     below = (folder for folder, _, _ in os.walk(query.start))
     for path in (f"{folder}/{name}" for folder in (*above, *below) for name in PER_FOLDER):
-        with suppress(OSError):  # there is none, or the caller does not wait for it
+        with suppress(OSError):  # There is no such file, or ripgrep does not wait for it.
             if stat.S_ISFIFO(os.lstat(path).st_mode):
                 os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
 
 
 async def _start(argv: list[str], query: Query) -> Process:
-    """Shielded, for a process that is just being started could not be ended."""
+    """Start ``rg``, shielded because a process that is only just being started could not be ended."""
     environ = {"LC_ALL": "C.UTF-8"}
     start = partial(open_process, argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=query.root, env=environ)
     return await shielded(start)
 
 
 def _kill(process: Process) -> None:
-    """Not ``process.kill()``: it reaps a child that has just ended, which the loop then complains of on stderr."""
+    """Kill the process.
+
+    ``process.kill()`` would reap a child that has just ended, and the event loop then complains on standard error.
+    """
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
@@ -253,14 +273,14 @@ async def _read_matches(process: Process, query: Query) -> Found:
 
 
 async def _matches(lines: Sequence[_Line], query: Query) -> list[Match]:
-    """The matches that ripgrep tells of, without the lines of which only the encoding caught its eye."""
+    """Return the matches among the lines ripgrep reported, without lines reported only for their encoding."""
     if any(LONG_LINE_NOTE.search(line.data) for line in lines):
         lines = await to_thread.run_sync(_completed, lines, query.root)
     shown = [text_of(line.data) for line in lines]
     starts: list[int | None] = [len(line.data[: line.at].decode(errors="ignore")) for line in lines]
     odd = [at for at, line in enumerate(lines) if shown[at].encode() != line.data.removesuffix(b"\r")]
     if odd:
-        _expression(query.pattern)  # an error of the other process would not find its way here
+        _expression(query.pattern)  # Fails here, because an error in the other process would not reach us.
         found = await to_process.run_sync(_starts, query.pattern, [shown[at] for at in odd], cancellable=True)
         for at, start in zip(odd, found, strict=True):
             starts[at] = start
@@ -272,13 +292,13 @@ async def _matches(lines: Sequence[_Line], query: Query) -> list[Match]:
 
 
 def _starts(pattern: str, lines: list[str]) -> list[int | None]:
-    """The place in each line where a pattern matches first."""
+    """Return where the pattern first matches in each line."""
     found = (_expression(pattern).search(line) for line in lines)
     return [match.start() if match else None for match in found]
 
 
 def _completed(lines: Sequence[_Line], root: Path) -> list[_Line]:
-    """The same with the whole of long lines, of which ripgrep tells only the beginning. Blocks."""
+    """Return the lines with long ones whole; ripgrep only reports their beginning. Blocks."""
     return [
         line._replace(data=_whole_line(root / line.path, line)) if LONG_LINE_NOTE.search(line.data) else line
         for line in lines
@@ -301,18 +321,21 @@ def _last_line(problem: str) -> str:
 
 
 def _whole_line(file: Path, line: _Line) -> bytes:
-    """The bytes of a line of a file, its text as UTF-8 where the file is UTF-16; what there is of it if it is gone."""
+    """Return the whole bytes of a line, re-encoded as UTF-8 if the file is UTF-16.
+
+    If the file is gone, return what ripgrep reported.
+    """
     with suppress(OSError), file.open("rb") as opened:
         head = opened.read(3)
         if any(head.startswith(mark) for mark, _ in UTF_16):
             return next(islice(_lines(file), line.number - 1, None), "").encode(errors="replace")
-        opened.seek(line.place + (3 if head == UTF_8_MARK else 0))  # which ripgrep does not count
+        opened.seek(line.place + (3 if head == UTF_8_MARK else 0))  # Ripgrep does not count the mark.
         return opened.readline(LONGEST_LINE).removesuffix(b"\n")
     return line.data
 
 
 def text_of(line: bytes) -> str:
-    """A line without its end: in UTF-8, else in what single bytes most likely are."""
+    """Return a line without its line end, decoded as UTF-8 or as the most likely single-byte encoding."""
     line = line.removesuffix(b"\r")
     for encoding in ("utf-8", "cp1252"):
         with suppress(UnicodeDecodeError):
@@ -321,17 +344,17 @@ def text_of(line: bytes) -> str:
 
 
 def excerpt(text: str, at: int) -> str:
-    """A line, or of a long one the part around ``at``."""
+    """Return a line, or the part of a long one around ``at``."""
     start = max(at - SHOWN_BEFORE, 0) if len(text) > LINE_CHARACTERS else 0
     end = start + LINE_CHARACTERS
     return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
 
 
 async def search_in_python(query: Query) -> Found:
-    """Search in a process of our own, so that a slow expression delays nothing else and can be stopped.
+    """Search in a separate process, so that a slow expression delays nothing else and can be stopped.
 
     Raises:
-        BadPatternError: the pattern is no regular expression.
+        BadPatternError: the pattern is not a regular expression.
     """
     _expression(query.pattern)
     return await to_process.run_sync(scan, query, cancellable=True)
@@ -339,10 +362,10 @@ async def search_in_python(query: Query) -> Found:
 
 @lru_cache(maxsize=16)
 def _expression(pattern: str) -> Any:
-    r"""A pattern as Python reads it, or RE2 where Python does not: ``\p{L}``, ``[[:alpha:]]``.
+    r"""Compile a pattern with Python, or with RE2 if Python does not support it (``\p{L}``, ``[[:alpha:]]``).
 
     Raises:
-        BadPatternError: neither knows it.
+        BadPatternError: neither supports it.
     """
     try:
         with catch_warnings():
@@ -356,7 +379,7 @@ def _expression(pattern: str) -> Any:
 
 
 def scan(query: Query) -> Found:
-    """The search itself; blocks."""
+    """Search in this process. Blocks."""
     expression = _expression(query.pattern)
     matches: list[Match] = []
     size = 0
@@ -365,7 +388,7 @@ def scan(query: Query) -> Found:
         name = file.relative_to(query.root).as_posix() if file.is_relative_to(query.root) else str(file)
         before = len(matches)
         for number, line in enumerate(_lines(file), start=1):
-            if "\0" in line:  # no text: nothing in it counts
+            if "\0" in line:  # The file is not text, so none of its matches count.
                 del matches[before:]
                 break
             if found := expression.search(line):
@@ -377,7 +400,7 @@ def scan(query: Query) -> Found:
 
 
 def _lines(file: Path) -> Iterator[str]:
-    """The lines of a file as they are searched; none where it can't be read."""
+    """Yield the lines of a file as they are searched, or none if it can't be read."""
     with suppress(OSError), file.open("rb") as opened:
         head = opened.read(3)
         encoding = next((name for mark, name in UTF_16 if head.startswith(mark)), None)
@@ -397,13 +420,13 @@ def _up_to_the_longest(file: BinaryIO) -> Iterator[bytes]:
 
 
 def printable(text: str) -> str:
-    """Return text on one line, with escapes for what would break it or control a terminal."""
+    """Return text on one line, with escapes for what would break the line or control a terminal."""
     return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def shown_lines(lines: Sequence[str], *, more: str, none: str) -> str:
-    """A result a line and, where there is ``more``, what is said of it; ``none`` where nothing was found.
+    """Return one result per line, followed by ``more`` unless it is empty; or ``none`` if there are no results.
 
-    A name that holds what would break the line, or steer a terminal, is written with escapes.
+    Characters that would break the line, or control a terminal, are escaped.
     """
     return "\n".join(filter(None, [*map(printable, lines), more])) or none

@@ -1,6 +1,6 @@
-"""Text files: opened without following a link swapped in, decoded with a reason, replaced in one go.
+"""Text files: opened without following links, decoded, and replaced in one step.
 
-A resolved path holds no link; one that is met all the same was put there after the path was checked, and is refused.
+A resolved path contains no links. A link met on it was put there after the path was checked, and is refused.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from vibe.system.errors import closest, did_you_mean
 from vibe.system.files import NAME_CHARACTERS, drafted, overwrite
 
 SNIFF_BYTES = 8_192
+"""The number of bytes at the start of a file that decide if it is text."""
 LONGEST_LOOK_SECONDS = 2.0
+"""The most seconds spent looking for a file's other names."""
 LARGEST_WHOLE_BYTES = 10 * 1024 * 1024
-"""A larger file is not edited: it is never read whole, so it can't be known to have been seen."""
+"""The most bytes of a file that can be edited. A larger one is never read whole, so an agent can't have seen it all."""
 CONTROL_BYTES = frozenset(range(32)) - set(b"\t\n\r\f\v\b\x1b")
 
 BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -64,54 +66,54 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class FileAccessError(ToolError):
-    """A file that can't be used, and what to do about it."""
+    """A file can't be used. The message says why and what to do about it."""
 
     def __init__(self, path: str, problem: str, advice: str = "") -> None:
         super().__init__(f"{path!r} {problem}" + (f"; {advice}" if advice else ""))
 
 
 class BinaryFileError(FileAccessError):
-    """A file that holds no text. ``kind`` says what it looks like, ``size`` is in bytes."""
+    """A file is not text. ``kind`` says what it looks like, and ``size`` is in bytes."""
 
     def __init__(self, path: str, kind: str, size: int) -> None:
         super().__init__(path, f"is not text: {kind}, {size} bytes", "use bash with a program that knows the format")
 
 
 class DecodedText(Struct, frozen=True, kw_only=True):
-    """The text of some bytes; ``encode`` gives the same bytes back for the same text."""
+    """Decoded text. Encoding the same text again gives the same bytes."""
 
     text: str
     encoding: str
 
     def encode(self, text: str) -> bytes:
-        """``text`` in this encoding, byte order mark included.
+        """Return ``text`` in this encoding, byte order mark included.
 
         Raises:
-            UnicodeEncodeError: a character the encoding lacks.
+            UnicodeEncodeError: the encoding lacks a character.
         """
         bom = next((bom for bom, name in BOMS if name == self.encoding and name != "utf-8-sig"), b"")
         return bom + text.removeprefix("\ufeff").encode(self.encoding)
 
     @property
     def is_crlf(self) -> bool:
-        """Most lines end with CRLF."""
+        """True if most lines end with CRLF."""
         return 2 * self.text.count("\r\n") > self.text.count("\n")
 
     def fitted(self, content: str) -> str:
-        """``content``, whose lines end with LF as they are shown, with the line ends of this text."""
+        """Return ``content``, whose lines end with LF as the model sees them, with the line ends of this text."""
         return content.replace("\r\n", "\n").replace("\n", "\r\n") if self.is_crlf else content
 
     def kept(self) -> str:
-        """Encoding and line ends of these bytes where they are not the usual ones, for they stay."""
+        """Return the encoding and line ends, as far as they are unusual, since edits preserve them."""
         marks = ("CRLF",) if self.is_crlf else ()
         return ", ".join((*(() if self.encoding == "utf-8" else (self.encoding,)), *marks))
 
 
 def sniff(head: bytes, path: str, size: int) -> str:
-    """The encoding of a file from its first bytes: of its byte order mark, else UTF-8 if it can be, else a fallback.
+    """Return the encoding of a file by its first bytes: its byte order mark's, UTF-8 if possible, or a fallback.
 
     Raises:
-        BinaryFileError: it is no text.
+        BinaryFileError: it is not text.
     """
     for bom, name in BOMS:
         if head.startswith(bom):
@@ -129,10 +131,10 @@ def sniff(head: bytes, path: str, size: int) -> str:
 
 
 def decode(data: bytes, path: str) -> DecodedText:
-    """The text of a whole file.
+    """Decode the whole of a file.
 
     Raises:
-        BinaryFileError: it is no text.
+        BinaryFileError: it is not text.
     """
     encoding = sniff(data, path, len(data))
     bom = next((bom for bom, name in BOMS if name == encoding and name != "utf-8-sig"), b"")
@@ -163,10 +165,10 @@ def _single_byte_encoding(data: bytes) -> str:
 
 @contextmanager
 def open_file(path: Path, name: str) -> Generator[BinaryIO, None, None]:
-    """The regular file at a resolved path, for reading; ``name`` is what the error calls it. Blocks.
+    """Open the regular file at a resolved path for reading. Errors call it ``name``. Blocks.
 
     Raises:
-        FileAccessError: missing (with names that look like it), no file, or not readable.
+        FileAccessError: it is missing (the message offers similar names), not a file, or not readable.
     """
     with _folder(path, name) as folder:
         _require_regular(os.stat(path.name, dir_fd=folder, follow_symlinks=False), name)
@@ -177,10 +179,10 @@ def open_file(path: Path, name: str) -> Generator[BinaryIO, None, None]:
 
 
 def create_file(path: Path, name: str, data: bytes) -> None:
-    """Put a new file at a resolved path, whole or not at all; missing folders are made. Blocks.
+    """Create a file at a resolved path, whole or not at all, and any missing folders. Blocks.
 
     Raises:
-        FileAccessError: something is there, or it can't be written.
+        FileAccessError: something exists there already, or it can't be written.
     """
     with _folder(path, name, make=True) as folder, drafted(folder, path.name, data, sync=True) as draft:
         try:
@@ -190,7 +192,7 @@ def create_file(path: Path, name: str, data: bytes) -> None:
 
 
 def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None:
-    """Let ``data`` be the content of the file at a resolved path; all else about it stays, but for other names. Blocks.
+    """Replace the content of the file at a resolved path by ``data``, preserving all else but its other names. Blocks.
 
     Raises:
         FileAccessError: its bytes are no longer ``previous``, or it can't be written.
@@ -212,19 +214,22 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
 
 
 class SharedFile(Struct, frozen=True, kw_only=True):
-    """A file with several names (hard links) as it is, and those that were found besides the one it was asked by."""
+    """A file with several names (hard links), and the names found besides the one it was looked up by."""
 
     file: os.stat_result
     others: tuple[Path, ...]
 
     @property
     def are_all(self) -> bool:
-        """The names are all there are."""
+        """True if these are all the names it has."""
         return len(self.others) + 1 == self.file.st_nlink
 
 
 def names_of(path: Path, root: Path) -> SharedFile | None:
-    """The names below ``root`` of a file with several, as far as they are found in time; None: it has one. Blocks."""
+    """Return the names below ``root`` of a file with several names, or None if it has only one.
+
+    The search stops after LONGEST_LOOK_SECONDS. Blocks.
+    """
     file = path.lstat() if path.exists() else None
     if file is None or file.st_nlink < 2:
         return None
@@ -241,7 +246,10 @@ def names_of(path: Path, root: Path) -> SharedFile | None:
 
 
 def link_again(path: Path, other: Path, old: os.stat_result) -> bool:
-    """Let ``other``, a name of the file that was at ``path``, be one of that which is there now. Blocks."""
+    """Make ``other``, a name of the file that was at ``path``, a name of the file there now. Return whether it is.
+
+    Blocks.
+    """
     draft = f".{other.name[:NAME_CHARACTERS]}.{os.urandom(6).hex()}.tmp"
     try:
         with _folder(path, path.name) as source, _folder(other, other.name) as folder:
@@ -260,7 +268,7 @@ def link_again(path: Path, other: Path, old: os.stat_result) -> bool:
 
 
 class DiskFiles:
-    """The files on disk, as tools have them."""
+    """The files on disk, as a port for tools."""
 
     read = staticmethod(open_file)
     create = staticmethod(create_file)
@@ -268,7 +276,7 @@ class DiskFiles:
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Return whether there is anything at a path."""
+        """Return whether anything exists at a path."""
         return os.path.exists(path)  # noqa: PTH110  Path.exists raises for a name that is too long
 
 
@@ -276,10 +284,10 @@ DISK = DiskFiles()
 
 
 def read_whole(files: Files, path: Path, name: str) -> bytes:
-    """The bytes of a file that is to be edited. Blocks.
+    """Return the bytes of a file that is to be edited. Blocks.
 
     Raises:
-        FileAccessError: missing, no file, not readable, or too large.
+        FileAccessError: it is missing, not a file, not readable, or too large.
     """
     with files.read(path, name) as file:
         data = file.read(LARGEST_WHOLE_BYTES + 1)
@@ -290,9 +298,9 @@ def read_whole(files: Files, path: Path, name: str) -> bytes:
 
 @contextmanager
 def _folder(path: Path, name: str, *, make: bool = False) -> Generator[int, None, None]:
-    """The folder of a resolved path, reached name by name without following a link.
+    """Open the folder of a resolved path, reached name by name without following a link.
 
-    What the system refuses, here or in the block, is said in words.
+    Errors of the system, here or in the block, are raised as FileAccessError.
     """
     descriptor = os.open("/", _FOLDER & ~os.O_NOFOLLOW)
     try:
@@ -306,7 +314,7 @@ def _folder(path: Path, name: str, *, make: bool = False) -> Generator[int, None
 
 
 def _step_into(part: str, folder: int, *, make: bool) -> int:
-    """Open a folder below an open one, which is closed then."""
+    """Open a folder inside an open one, then close the outer one."""
     if make:
         with suppress(OSError):
             os.mkdir(part, dir_fd=folder)
@@ -343,7 +351,7 @@ def _access_error(error: OSError, path: Path, name: str) -> FileAccessError:
 
 
 def _closest(path: Path) -> str:
-    """Names that look like the missing one: beside it, else for the first folder of its path that is missing."""
+    """Advise with names like the missing one, or like the first folder of its path that is missing."""
     missing = path
     while not missing.parent.is_dir() and missing.parent != missing:
         missing = missing.parent
