@@ -1,4 +1,4 @@
-"""The vibe coding agent; the version is the only name at the root."""
+"""The vibe coding agent. The package root holds nothing but the version."""
 
 from __future__ import annotations
 

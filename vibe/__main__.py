@@ -1,4 +1,4 @@
-"""``python -m vibe``: the ``vibe`` command of this interpreter."""
+"""Runs the ``vibe`` command with this interpreter: ``python -m vibe``."""
 
 from __future__ import annotations
 

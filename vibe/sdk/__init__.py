@@ -1,10 +1,10 @@
-"""vibe for programs: ``from vibe.sdk import query, Session``.
+"""vibe as a library: ``from vibe.sdk import query, Session``.
 
-What is listed here, and its parameters, only grows within a major version; all else is private. Names that bring the
-engine with them are loaded when they are first asked for.
+The names listed in ``__all__`` and their parameters are public. Within a major version they are only added to, and
+everything else is private. Names that need the whole engine are imported on first use.
 """
 
-# ruff: noqa: E402  what stands before its own packages is told before anything of them is imported
+# ruff: noqa: E402  the check for packages that shadow ours must run before anything of ours is imported
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ _LATER = MappingProxyType({
     "vibe.core.tools.errors": {"ToolError": "ToolError"},
     "vibe.sdk.function_tool": {name: name for name in ("Tool", "tool")},
 })
-"""What is loaded when it is first asked for: by module, the name here and there."""
+"""The names that are imported on first use: for each module, the name here and the name there."""
 
 
-if not TYPE_CHECKING:  # a name that is misspelled is told by type checkers
+if not TYPE_CHECKING:  # with it, a type checker would accept misspelled names
 
     def __getattr__(name: str) -> Any:
         for module, names in _LATER.items():

@@ -1,4 +1,4 @@
-"""Answer: the end of a prompt as a program gets it; NotCompleted, raised where the work did not complete."""
+"""The results of work: ``Answer`` for a prompt, ``PlanResult`` for a plan, and ``NotCompleted`` if it fell short."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vibe.core.messages import Denial, Usage
 from vibe.sdk.options import in_parameters
 from vibe.system.errors import VibeError
 
-if TYPE_CHECKING:  # a plan's model takes longer to load than all else here
+if TYPE_CHECKING:  # the model of plans takes longer to import than everything else here
     from planner.plan.model import Decision
     from planner.state.state import StepState
     from vibe.app.engine.result_record import RunRecord
@@ -20,11 +20,12 @@ Value_co = TypeVar("Value_co", covariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(Generic[Value_co]):
-    """The end of a prompt: ``text`` is the agent's last answer, ``output`` the value that was asked for.
+    """The end of a prompt.
 
-    ``outcome`` is ``completed``, ``failed``, ``limit``, ``blocked`` or ``interrupted``; where it is not the first,
-    ``reason`` is a stable word and ``detail`` a sentence for why. ``usage`` and ``cost_usd`` (None: unknown) are of all
-    agents that worked on it, ``turns`` of the main one. ``record`` is the document of ``--output json``.
+    ``text`` is the agent's last answer, and ``output`` the value that was asked for. ``outcome`` is ``completed``,
+    ``failed``, ``limit``, ``blocked`` or ``interrupted``. Unless it is ``completed``, ``reason`` is a stable word for
+    why and ``detail`` a sentence. ``usage`` and ``cost_usd`` count all agents that worked on the prompt, and ``turns``
+    only the main one. ``cost_usd`` is None if it is unknown. ``record`` is the document that ``--output json`` prints.
     """
 
     text: str
@@ -42,8 +43,8 @@ class Answer(Generic[Value_co]):
     record: dict[str, Any] = field(repr=False)
 
 
-def told(record: RunRecord) -> dict[str, Any]:
-    """Return what every result tells of a record, in the words of parameters."""
+def common_fields(record: RunRecord) -> dict[str, Any]:
+    """Return the fields that all results share, from a run's record, with its messages worded in parameters."""
     same = {name: getattr(record, name) for name in ("reason", "usage", "cost_usd", "duration_s")}
     detail, warnings = in_parameters(record.detail), list(map(in_parameters, record.warnings))
     document = record.as_document() | {"detail": detail, "warnings": warnings}
@@ -51,18 +52,19 @@ def told(record: RunRecord) -> dict[str, Any]:
 
 
 def answer_of(record: RunRecord, turns: int, output: Any = None, files_changed: tuple[str, ...] = ()) -> Answer[Any]:
-    """Return the answer of which there is a record."""
-    own: dict[str, Any] = {"text": record.result, "session_id": record.session_id}
-    made = {"turns": turns, "output": output, "files_changed": files_changed, "denied": tuple(record.denied)}
-    return Answer(**own, **made, **told(record))
+    """Return the answer that a run's record describes."""
+    by_record: dict[str, Any] = {"text": record.result, "session_id": record.session_id}
+    by_caller = {"turns": turns, "output": output, "files_changed": files_changed, "denied": tuple(record.denied)}
+    return Answer(**by_record, **by_caller, **common_fields(record))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult:
-    """The end of a plan's run. ``status`` is the plan's: ``completed``, ``failed``, ``paused`` or ``cancelled``.
+    """The end of a plan's run.
 
-    ``outcome``, ``reason`` and ``detail`` as in ``Answer``. ``steps`` are all by their ids; ``open_decisions`` are what
-    a paused plan waits for. ``record`` is the document of ``--output json``.
+    ``status`` is that of the plan: ``completed``, ``failed``, ``paused`` or ``cancelled``. ``outcome``, ``reason`` and
+    ``detail`` are as in ``Answer``. ``steps`` holds every step by its id, and ``open_decisions`` what a paused plan
+    waits for. ``record`` is the document that ``--output json`` prints.
     """
 
     plan_id: str
@@ -79,7 +81,10 @@ class PlanResult:
 
 
 class NotCompleted(VibeError):
-    """The work did not complete. ``result`` says how far it came: an ``Answer``, or a plan's ``PlanResult``."""
+    """Raised when the work did not complete.
+
+    ``result`` says how far it came: an ``Answer`` for a prompt, a ``PlanResult`` for a plan.
+    """
 
     def __init__(self, result: Any) -> None:
         super().__init__(f"{result.outcome}: {result.detail or result.reason or 'no reason is known'}")

@@ -1,4 +1,4 @@
-"""The conversation behind a session of a program: loaded with the first run, as all of the engine comes with it."""
+"""The conversation behind a program's session. It imports the whole engine, so it is loaded with the first run."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from vibe.sdk.run import RunWork
 from vibe.system.errors import UsageError
 
 OUTPUT = "output="
-UNSAID = PromptResult(
+NEVER_SENT = PromptResult(
     acted=ActResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before it was said"),
     usage=Usage(),
     cost_usd=0.0,
     duration_s=0.0,
 )
-"""The end of a prompt that was interrupted before the agent had it."""
+"""The result of a prompt that was interrupted before the agent received it."""
 
 
 @dataclass(kw_only=True)
 class OutputType:
-    """A type that an answer is to have; ``made`` is the last value that fitted, as the program gets it."""
+    """The type that an answer's output must have. ``made`` is the last value that fitted, as the program gets it."""
 
     adapter: TypeAdapter[Any]
     made: Any = None
 
     def problem(self, value: Any) -> str | None:
-        """Make a value that the agent handed in, or return why it can't be."""
+        """Convert a value that the agent handed in and keep it in ``made``; return what is wrong with it, or None."""
         try:
             self.made = self.adapter.validate_json(msgspec.json.encode(value))
         except ValidationError as error:
@@ -57,11 +57,11 @@ class OutputType:
         return None
 
 
-def wanted(output: Any) -> tuple[HandIn | None, OutputType | None]:
-    """Return the duty to hand in a value of a type, or of a JSON Schema.
+def output_duty(output: Any) -> tuple[HandIn | None, OutputType | None]:
+    """Return the duty to hand in a value of a type or JSON Schema, and the type if it was one.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: If the output is neither.
     """
     if output is None:
         return None, None
@@ -78,20 +78,23 @@ def wanted(output: Any) -> tuple[HandIn | None, OutputType | None]:
 
 
 class AskedPrompt(Struct, frozen=True, kw_only=True):
-    """A prompt of a program, checked before anything is opened or written for it: what a conversation is sent."""
+    """A prompt that was checked before anything is opened or written for it.
+
+    ``sent`` is what the conversation is sent.
+    """
 
     sent: dict[str, Any]
     typed: OutputType | None
     check: bool
 
 
-def prepared(text: str, output: Any, options: PromptOptions) -> AskedPrompt:
-    """Check a prompt; reads its images.
+def check_prompt(text: str, output: Any, options: PromptOptions) -> AskedPrompt:
+    """Check a prompt and read its images.
 
     Raises:
-        UsageError: the output or an image is wrong.
+        UsageError: If the output or an image is wrong.
     """
-    hand_in, typed = wanted(output)
+    hand_in, typed = output_duty(output)
     sent = {
         "prompt": text,
         "images": images_in(map(Path, options.get("images", ()))),
@@ -103,14 +106,14 @@ def prepared(text: str, output: Any, options: PromptOptions) -> AskedPrompt:
 
 
 @asynccontextmanager
-async def talking(
+async def open_talk(
     host: Host, workdir: Path, options: SessionOptions, hearer: RunWork[Any] | None
 ) -> AsyncGenerator[OpenTalk]:
-    """Hold the conversation of a session; ``hearer`` hears its events from the beginning on.
+    """Hold the conversation of a session open. ``hearer`` receives its events from the beginning on.
 
     Raises:
-        UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``Runtime.open_conversation``.
-        Exception: what ``on_event`` raised.
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: As from ``Runtime.open_conversation``.
+        Exception: What ``on_event`` raised.
     """
     people = People(options)
     people.hearer = hearer
@@ -144,7 +147,10 @@ def _opening(workdir: Path, options: SessionOptions, people: People) -> Opening:
 
 
 class OpenTalk:
-    """An open conversation of a program; ``ended_as`` is the end of its last prompt, and becomes its session's."""
+    """An open conversation of a program.
+
+    ``ended_as`` is how its last prompt ended, which becomes the end of its session.
+    """
 
     def __init__(self, conversation: Conversation, people: People) -> None:
         self.conversation, self.people = conversation, people
@@ -153,30 +159,30 @@ class OpenTalk:
 
     @property
     def session_id(self) -> str:
-        """The id by which it can be resumed."""
+        """The id by which the session can be resumed."""
         return self.conversation.session_id
 
     async def answer(self, prompt: AskedPrompt, work: RunWork[Any]) -> Answer[Any]:
-        """Have a prompt answered, for a run.
+        """Have a prompt of a run answered.
 
         Raises:
-            NotCompleted: it did not complete, and the prompt wants that raised.
-            Exception: what a callback raised.
+            NotCompleted: If it did not complete and its ``check`` option is on.
+            Exception: What a callback raised.
         """
-        setup, heard_before = self.conversation.setup, self.people.hearer
+        setup, previous_hearer = self.conversation.setup, self.people.hearer
         if prompt.sent["limits"].max_price is not None:
             await to_thread.run_sync(setup.engine.models.resolve_priced, setup.model.key)
         self.people.hearer = work
         try:
             work.serve(self.conversation.interrupt, lambda text, _step: self.conversation.steer(text))
-            said = UNSAID if work.is_interrupted else await self.conversation.send(**prompt.sent)
-            return self._end(prompt, said)
+            result = NEVER_SENT if work.is_interrupted else await self.conversation.send(**prompt.sent)
+            return self._end(prompt, result)
         finally:
-            self.people.hearer = heard_before
+            self.people.hearer = previous_hearer
 
-    def unsaid(self, prompt: AskedPrompt) -> Answer[Any]:
-        """Return the end of a prompt that was interrupted before it was said."""
-        return self._end(prompt, UNSAID)
+    def never_sent(self, prompt: AskedPrompt) -> Answer[Any]:
+        """Return the answer to a prompt that was interrupted before it was sent."""
+        return self._end(prompt, NEVER_SENT)
 
     def _end(self, prompt: AskedPrompt, result: PromptResult) -> Answer[Any]:
         conversation, acted = self.conversation, result.acted

@@ -1,4 +1,4 @@
-"""Functions of a program as tools: schema by signature and docstring, run where they do no harm to the loop."""
+"""Tools made from a program's functions: schema from signature and docstring, run without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Permission: TypeAlias = Literal["always", "ask", "never"]
 
 @dataclass(frozen=True, kw_only=True)
 class Tool(Generic[P, R_co]):
-    """A function of the program that agents may call; it can still be called as the function it is."""
+    """A function of the program that agents may call. It can still be called as a function."""
 
     function: Callable[P, R_co]
     name: str
@@ -49,23 +49,25 @@ def tool(
 
 
 def tool(function: Callable[..., Any] | None = None, **said: Any) -> Any:
-    """Make a function a tool; its name and its docstring are what the model is told, unless said otherwise.
+    """Turn a function into a tool that agents may call.
 
-    ``permission`` is that of each call: the program hands the tool over so that it is used. ``read_only``: it changes
-    nothing, so that agents that only read have it, too, and its calls run side by side.
+    ``name`` and ``description`` default to the function's name and docstring, and are what the model sees.
+    ``permission`` says whether a call may run (``"always"``), needs approval (``"ask"``) or never runs (``"never"``).
+    ``read_only`` says that the function changes nothing, so that read-only agents have the tool too and its calls may
+    run side by side.
     """
     if function is None:
         return partial(_made, said)
     return _made(said, function)
 
 
-def _made(said: dict[str, Any], function: Callable[..., Any]) -> Tool[..., Any]:
-    check(**said)
+def _made(given: dict[str, Any], function: Callable[..., Any]) -> Tool[..., Any]:
+    check(**given)
     if isinstance(function, Tool):
         function = cast("Tool[..., Any]", function).function
     named: dict[str, Any] = {"name": getattr(_inner(function), "__name__", "")}
-    named |= {word: one for word, one in said.items() if one}
-    named.setdefault("description", documented(function)[0] or named["name"])
+    named |= {word: one for word, one in given.items() if one}
+    named.setdefault("description", parsed_docstring(function)[0] or named["name"])
     return Tool(function=function, **named)
 
 
@@ -77,28 +79,28 @@ _ENTRY = re.compile(
 
 
 def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that has names and annotations: a partial one has those of what it is a part of."""
+    """Return the function that has a name and annotations, which a partial takes from the function it wraps."""
     while isinstance(function, partial):
         function = function.func
     return function
 
 
 def _annotated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same; of an object that can be called, its method."""
+    """Return the same; for a callable object, its ``__call__`` method."""
     inner = _inner(function)
     return inner if hasattr(inner, "__name__") else type(inner).__call__
 
 
-def documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """Return what a docstring says of a function, and of each parameter: Google's style, or ``:param x:``."""
+def parsed_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return a docstring's description and that of each parameter. Google style and ``:param x:`` are understood."""
     text, *sections = _SECTION.split(f"\n{inspect.getdoc(_annotated(function)) or ''}")
-    told = (one for one in sections if one.startswith(("Args", "Arguments", ":param")))
-    entries = (_ENTRY.findall(one.partition("\n")[2] if one.startswith("A") else one) for one in told)
-    return text.strip(), {name: " ".join(said.split()) for found in entries for name, said in found}
+    about_parameters = (one for one in sections if one.startswith(("Args", "Arguments", ":param")))
+    entries = (_ENTRY.findall(one.partition("\n")[2] if one.startswith("A") else one) for one in about_parameters)
+    return text.strip(), {name: " ".join(description.split()) for found in entries for name, description in found}
 
 
 class FunctionTool(BaseTool[KeywordArguments, BaseModel, BaseToolConfig, BaseToolState]):
-    """Base of the tools made of functions; ``tool_class`` makes one of it for each."""
+    """Base class of the tools made from functions. ``tool_class`` derives a class from it for each function."""
 
     made: ClassVar[Tool[..., Any]]
     arguments: ClassVar[type[BaseModel]]
@@ -106,56 +108,56 @@ class FunctionTool(BaseTool[KeywordArguments, BaseModel, BaseToolConfig, BaseToo
     takes_context: ClassVar[bool]
 
     async def run(self, /, ctx: InvokeContext, **given: Any) -> Any:
-        """Call the function; what it returns is text, a model, or made JSON."""
+        """Call the function and return its result: text and models as they are, all else converted to JSON types."""
         if self.takes_context:
             given[CONTEXT_PARAMETER] = ctx
         try:
-            said = await called(self.made.function, **given)
-        except SystemExit as error:  # it means the function, not the program
+            result = await called(self.made.function, **given)
+        except SystemExit as error:  # a function that calls sys.exit() ends itself, not the program
             raise RuntimeError(f"it called sys.exit({error})") from error
-        return said if isinstance(said, str | BaseModel | None) else to_jsonable_python(said)
+        return result if isinstance(result, str | BaseModel | None) else to_jsonable_python(result)
 
     @classmethod
     def get_name(cls) -> str:
-        """The name that was given, or the function's."""
+        """Return the name that was given, or the function's."""
         return cls.made.name
 
     @classmethod
     def get_tool_prompt(cls) -> str | None:
-        """None: all is in the description."""
+        """Return None, since the description says everything."""
         return None
 
     @classmethod
     def args_model(cls) -> type[BaseModel]:
-        """The parameters of the function."""
+        """Return the model of the function's parameters."""
         return cls.arguments
 
     @classmethod
     def config_class(cls) -> type[BaseToolConfig]:
-        """The table of the tool, with the permission it was made with."""
+        """Return the tool's settings table, with the permission it was made with as the default."""
         return cls.settings
 
 
 def tool_class(given: Callable[..., Any] | ToolClass) -> ToolClass:
-    """Return a tool of a program as one of vibe.
+    """Return the tool class for a program's function, tool, or ``BaseTool`` class.
 
     Raises:
-        UsageError: it can't be called; it is named.
+        UsageError: If it can't be used as a tool. The message names it.
     """
     if isinstance(given, type) and issubclass(given, BaseTool):
         cls, name, problem = cast("ToolClass", given), given.__name__, None
     else:
         is_made = isinstance(given, Tool)
-        made = cast("Tool[..., Any]", given) if is_made else _made({}, cast("Callable[..., Any]", given))
-        name = repr(made.name or made.function)
-        cls, problem = _of_function(made)
+        as_tool = cast("Tool[..., Any]", given) if is_made else _made({}, cast("Callable[..., Any]", given))
+        name = repr(as_tool.name or as_tool.function)
+        cls, problem = _of_function(as_tool)
     if problem := problem or check_signature(cls):
         raise UsageError(f"tool {name} can't be used: {problem}")
     return cls
 
 
 def _of_function(made: Tool[..., Any]) -> tuple[ToolClass, str | None]:
-    """Return the class of a function's tool, and what is wrong with the function."""
+    """Return the class of a function's tool, and what is wrong with the function, if anything."""
     function = made.function
     members: dict[str, Any] = {"__module__": __name__, "__doc__": made.description, "made": made}
     members |= {"description": made.description, "read_only": made.read_only, "arguments": KeywordArguments}
@@ -163,7 +165,7 @@ def _of_function(made: Tool[..., Any]) -> tuple[ToolClass, str | None]:
     try:
         parameters = inspect.signature(function).parameters
         named = [one for name, one in parameters.items() if name != CONTEXT_PARAMETER]
-        members["arguments"] = arguments_model(made.name, _annotated(function), named, documented(function)[1])
+        members["arguments"] = arguments_model(made.name, _annotated(function), named, parsed_docstring(function)[1])
         members["takes_context"] = CONTEXT_PARAMETER in parameters
     except (SignatureProblem, PydanticUserError, TypeError, ValueError, RecursionError) as error:
         problem = str(error).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Options of a program's sessions and plans: what may be given, by name, and Home, the surroundings they run in."""
+"""The options of sessions, prompts and plans, and ``Home``, the surroundings they run in."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ Ask: TypeAlias = Callable[[Any], Replies | Awaitable[Replies]]
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
-    """The user's vibe folder, and the variables that a run sees; None: those of this process, now.
+    """The vibe folder and the environment variables that a run uses.
 
-    Runs that are given the same one share the limits of each provider.
+    ``folder`` and ``environ`` default to those of this process at this moment. Runs that are given the same ``Home``
+    share each provider's limits.
     """
 
     folder: StrPath | None = None
@@ -50,7 +51,7 @@ class Home:
 
     def __post_init__(self) -> None:
         check(folder=self.folder, environ=self.environ)
-        here = _here()
+        here = _current_folder()
         environ = dict(os.environ if self.environ is None else self.environ)
         if self.folder is not None:
             environ[HOME_VARIABLE] = os.fspath(self.folder)
@@ -59,35 +60,37 @@ class Home:
 
 
 class CommonOptions(TypedDict, total=False):
-    """The options of all work; what is left out is as configured, as on the command line."""
+    """The options of all kinds of work. An option that is left out is as configured, as on the command line."""
 
     workdir: StrPath
-    """The folder of the work; without it the process's own. A plan that is resumed has that in which it was begun."""
+    """The folder to work in, by default the process's own. A resumed plan keeps the one it was begun in."""
     model: str | None
-    """Of the agents that name none."""
+    """The model of agents that name none."""
     config: Mapping[str, Any]
-    """Settings by dotted key, which go before all files and variables; see the reference of settings."""
+    """Settings by dotted key. They take precedence over all settings files and environment variables."""
     home: Home | StrPath | None
-    """A path is that of the vibe folder."""
+    """The surroundings to run in. A path means the vibe folder."""
     ask: Ask | None
-    """Gets the agent's questions and returns an answer to each: a label, several, or own words; None: no answer."""
+    """Called with the agent's questions. Returns an answer to each (a label, several labels, or a text of its own), or
+    None to give no answer. Without it, no agent asks."""
     on_event: Callable[[Event], object] | None
-    """Gets every event, in order, on the loop: it must not block."""
+    """Called with every event, in order, on the event loop. It must not block."""
     trust: bool
-    """Read the folder's ``.vibe`` and ``AGENTS.md``, whoever wrote them."""
+    """Read the ``.vibe`` folder and ``AGENTS.md`` of the working folder, whoever wrote them."""
 
 
 class AgentOptions(CommonOptions, total=False):
-    """Those of work by agents that act."""
+    """The options of work that is done by agents."""
 
     approve: Approve
-    """Calls that have to be asked about: None denies them, ``"edits"`` lets edits of files pass, True all that no rule
-    denies; a function of the request returns a bool, or an ``Approval``."""
+    """Decides about tool calls that need approval. None denies them, ``"edits"`` allows edits of files, and True allows
+    everything that no rule denies. A function takes the request and returns a bool or an ``Approval``."""
     tools: Sequence[Callable[..., Any]]
-    """Functions of the program, plain or async, or made with ``@tool``; ``BaseTool`` classes, too."""
+    """Further tools: plain or async functions of the program, tools made with ``@tool``, and ``BaseTool`` classes."""
     hooks: Mapping[str, Hooked]
-    """By ``before_tool``, ``after_tool`` or ``post_agent_turn``: functions of the documented payload. They return None,
-    a text (of ``before_tool`` the reason of a denial, else a message to the model) or the documented answer."""
+    """Functions by the event they are called on: ``before_tool``, ``after_tool`` or ``post_agent_turn``. Each takes the
+    documented payload and returns None, a text, or the documented answer. A text is the reason for a denial before a
+    tool call, and otherwise a message to the model."""
 
 
 class SessionOptions(AgentOptions, total=False):
@@ -95,23 +98,23 @@ class SessionOptions(AgentOptions, total=False):
 
     agent: str | None
     instructions: str
-    """Added to those of the settings."""
+    """Instructions to add to those of the settings."""
     resume: str | None
-    """The session to go on with: its id, the beginning of it, or ``"latest"``, the last of the folder."""
+    """The session to continue: its id, the beginning of its id, or ``"latest"`` for the folder's last one."""
     fork: bool
-    """Go on in a copy of it."""
+    """Continue in a copy of the resumed session."""
     add_dirs: Sequence[StrPath]
-    """Further folders that the agent may read and write in."""
+    """Further folders in which the agent may read and write."""
     read_only: bool
-    """Nothing is written, and no network is reached."""
+    """Write nothing, and use no network."""
 
 
 class PromptOptions(TypedDict, total=False):
-    """The options of one prompt; limits count from its sending on."""
+    """The options of one prompt. Its limits count from when it is sent."""
 
     images: Sequence[StrPath]
     expand: bool
-    """``/name`` and ``@path`` in the prompt mean what they mean to a person."""
+    """Expand ``/name`` and ``@path`` in the prompt, as for a person at the screen."""
     max_turns: int | None
     max_tokens: int | None
     max_price: float | None
@@ -119,11 +122,11 @@ class PromptOptions(TypedDict, total=False):
     time_limit: float | None
     """In seconds."""
     check: bool
-    """Raise ``NotCompleted`` where it did not complete; False: return how far it came."""
+    """Raise ``NotCompleted`` if the prompt does not complete (the default). If False, return how far it came."""
 
 
 class QueryOptions(SessionOptions, PromptOptions, total=False):
-    """Those of a prompt, and of the session it has."""
+    """The options of a query: those of its prompt and of its session."""
 
 
 Chosen: TypeAlias = str | Sequence[str] | None
@@ -132,32 +135,38 @@ StepFunction: TypeAlias = "Callable[[StepTask], Any | Awaitable[Any]]"
 
 
 class PlanOptions(AgentOptions, total=False):
-    """The options of a plan's run; what is left out is as the plan has it, as configured, or as it was begun."""
+    """The options of running a plan.
+
+    An option that is left out is as the plan says, as configured, or as the plan was begun.
+    """
 
     decide: Mapping[str, str | Sequence[str]] | Decide | None
-    """Takes decisions: a mapping from their ids, or a function of the decision's event that returns an option, several,
-    or None to leave it open."""
+    """Answers the plan's decisions. Either a mapping from decision ids to options, or a function that takes the
+    decision's event and returns an option, several options, or None to leave the decision open."""
     inputs: Mapping[str, object] | None
-    """Values of the plan's inputs, by name; a resume has those it was begun with."""
+    """Values of the plan's inputs, by name. A resumed plan keeps the values it was begun with."""
     functions: Mapping[str, StepFunction] | None
-    """Do steps, by their ids: each gets the ``StepTask`` and returns a text, a value, or a ``StepResult``."""
+    """Functions that do steps, by step id. Each takes the ``StepTask`` and returns a text, a value, or a
+    ``StepResult``."""
     executor: str | StepExecutor
-    """Does the steps: the name of one, or an object of the program."""
+    """What does the steps: the name of an executor, or an object of the program."""
     max_parallel: int | None
     only: Sequence[str]
-    """The steps to run, with what they depend on: ids or ``tag:NAME``; a resume has those it was begun with."""
+    """The steps to run, by id or as ``tag:NAME``; the steps they depend on run too. A resumed plan keeps its own
+    selection."""
     fail_fast: bool
-    """Start nothing more once a step has failed."""
+    """Start no more steps once one has failed."""
     accept_commands: bool
-    """The commands of a plan that a model wrote may run, and its steps edit the files they name: it was read."""
+    """Let the commands of a plan that a model wrote run, and let its steps edit the files they name. Read the plan
+    first."""
     allow_dirty: bool
-    """Worktrees may start from what is not committed; those of a resume always may."""
+    """Let worktrees start from a working tree with uncommitted changes. Those of a resumed plan always may."""
     check: bool
-    """Raise ``NotCompleted`` where it did not complete; False: return how far it came."""
+    """Raise ``NotCompleted`` if the plan does not complete (the default). If False, return how far it came."""
 
 
 class MakePlanOptions(CommonOptions, total=False):
-    """The options of having a plan written; nothing is written in the folder it is for."""
+    """The options of having a plan written. Nothing is written in the folder that the plan is for."""
 
     max_tokens: int | None
     max_price: float | None
@@ -167,66 +176,66 @@ class MakePlanOptions(CommonOptions, total=False):
 Options = TypeVar("Options", bound=Mapping[str, Any])
 
 
-def is_list(given: object) -> bool:
-    """Say whether that is several things, where a text is one."""
-    return isinstance(given, Collection) and not isinstance(given, str | bytes | Mapping)
+def is_list(value: object) -> bool:
+    """Return whether a value is a collection of several things. A text, bytes or a mapping is not."""
+    return isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
 
 
-def is_text(given: object) -> bool:
-    """Say whether that is a text that can be written down."""
-    return isinstance(given, str) and given == given.encode("utf-8", "replace").decode()
+def is_text(value: object) -> bool:
+    """Return whether a value is a text that can be encoded as UTF-8."""
+    return isinstance(value, str) and value == value.encode("utf-8", "replace").decode()
 
 
-def _is_name(given: object) -> bool:
-    return is_text(given) and bool(cast("str", given).strip())
+def _is_name(value: object) -> bool:
+    return is_text(value) and bool(cast("str", value).strip())
 
 
-def _is_path(given: object) -> bool:
-    path = os.fspath(cast("StrPath", given)) if isinstance(given, PathLike) else given
+def _is_path(value: object) -> bool:
+    path = os.fspath(cast("StrPath", value)) if isinstance(value, PathLike) else value
     return _is_name(path) and "\0" not in cast("str", path)
 
 
-def _is_number(given: object) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < math.inf
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
-def _is_count(given: object) -> bool:
-    return isinstance(given, int) and _is_number(given)
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and _is_number(value)
 
 
-def _is(fits: Fits, given: object) -> bool:
+def _is(fits: Fits, value: object) -> bool:
     if isinstance(fits, tuple):
-        return any(_is(one, given) for one in cast("tuple[Fits, ...]", fits))
-    return isinstance(given, fits) if isinstance(fits, type) else fits(given)
+        return any(_is(one, value) for one in cast("tuple[Fits, ...]", fits))
+    return isinstance(value, fits) if isinstance(fits, type) else fits(value)
 
 
-def _is_list_of(fits: Fits, given: object) -> bool:
-    return is_list(given) and all(_is(fits, one) for one in cast("Collection[object]", given))
+def _is_list_of(fits: Fits, value: object) -> bool:
+    return is_list(value) and all(_is(fits, one) for one in cast("Collection[object]", value))
 
 
-def _is_mapping_to(fits: Fits, given: object) -> bool:
-    entries = cast("Mapping[object, object]", given if isinstance(given, Mapping) else {None: None})
+def _is_mapping_to(fits: Fits, value: object) -> bool:
+    entries = cast("Mapping[object, object]", value if isinstance(value, Mapping) else {None: None})
     return all(is_text(name) and _is(fits, value) for name, value in entries.items())
 
 
-def _is_mode(given: object) -> bool:
-    return given is True or (isinstance(given, str) and given == "edits")
+def _is_mode(value: object) -> bool:
+    return value is True or (isinstance(value, str) and value == "edits")
 
 
-def _is_permission(given: object) -> bool:
-    return isinstance(given, str) and given in {"always", "ask", "never"}
+def _is_permission(value: object) -> bool:
+    return isinstance(value, str) and value in {"always", "ask", "never"}
 
 
-def _is_listener(given: object) -> bool:
-    return callable(given) and not inspect.iscoroutinefunction(given)
+def _is_listener(value: object) -> bool:
+    return callable(value) and not inspect.iscoroutinefunction(value)
 
 
-def _is_type(given: object) -> bool:
-    return not isinstance(given, str | bytes | Mapping) or _MAPPING(cast("object", given))
+def _is_type(value: object) -> bool:
+    return not isinstance(value, str | bytes | Mapping) or _MAPPING(cast("object", value))
 
 
-def _is_executor(given: object) -> bool:
-    return callable(getattr(given, "run", None)) and not isinstance(given, type)
+def _is_executor(value: object) -> bool:
+    return callable(getattr(value, "run", None)) and not isinstance(value, type)
 
 
 _MAPPING, _CALLS = partial(_is_mapping_to, object), partial(_is_list_of, callable)
@@ -260,33 +269,33 @@ KINDS: Mapping[str, Kind] = MappingProxyType({
     **dict.fromkeys(("max_price", "time_limit"), (_is_number, "a number above 0")),
     **dict.fromkeys(_FLAGS, (bool, "True or False")),
 })
-"""What a parameter has to be, and how that is said."""
+"""For each parameter, the values it may have and how a message describes them."""
 GIVEN: Mapping[str, str] = MappingProxyType({"config": "values", "instructions": "instructions"})
-"""The options that are settings, by what they are among those of a run."""
-MOST_TOLD = 200
-"""Characters of a wrong value that are told."""
+"""Options that become settings of a run: the option's name, and the field of ``GivenSettings`` that it fills."""
+MAX_VALUE_LENGTH = 200
+"""The most characters of a wrong value that a message quotes."""
 NEEDED = frozenset({"goal", "plan", "plan_id", "prompt", "step", "text", "workdir"})
-"""Parameters that None does not leave out."""
+"""Parameters for which None is a wrong value. For all others it means that they are left out."""
 
 
 def check(**given: Any) -> None:
-    """Refuse values that are no such thing.
+    """Check arguments against the kinds of value they may have.
 
     Raises:
-        UsageError: there is one.
+        UsageError: If a value is of another kind.
     """
     for name, value in given.items():
         fits, wanted = KINDS[name]
         if not (_is(fits, value) or (value is None and name not in NEEDED)):
-            raise UsageError(f"{name}={shortened(repr(value), MOST_TOLD)}: give {wanted}")
+            raise UsageError(f"{name}={shortened(repr(value), MAX_VALUE_LENGTH)}: give {wanted}")
 
 
 def checked(given: Options, kind: Any, function: str) -> Options:
-    """Return the options that are given; None leaves one out.
+    """Return the options that were given; None counts as left out.
 
     Raises:
-        TypeError: there is none of that name, as Python says it.
-        UsageError: a value is no such thing.
+        TypeError: If there is no option of a given name, worded as Python words it.
+        UsageError: If a value is of the wrong kind.
     """
     for name in given.keys() - kind.__annotations__.keys():
         raise TypeError(f"{function} got an unexpected keyword argument {name!r}")
@@ -295,10 +304,10 @@ def checked(given: Options, kind: Any, function: str) -> Options:
 
 
 def document(name: str, given: Mapping[str, Any]) -> bytes:
-    """Return a mapping of the program as JSON.
+    """Encode a mapping of the program as JSON.
 
     Raises:
-        UsageError: it is none.
+        UsageError: If it can't be written as JSON.
     """
     try:
         return json.dumps(given).encode()
@@ -314,53 +323,53 @@ FLAGS: Mapping[re.Pattern[str], str] = MappingProxyType({
     re.compile(r"\brun with --trust\b"): "give trust=True",
     re.compile(r"--auto-approve, or at a terminal"): "approve=",
 })
-"""Flags that sentences of ours name, and what programs call them."""
+"""The command line's flags as they appear in messages, and what a program writes instead."""
 
 
-def in_parameters(said: str) -> str:
-    """Return a sentence in the words of parameters in place of flags."""
+def in_parameters(text: str) -> str:
+    """Return a message with command line flags replaced by the parameters of the SDK."""
     for flag, parameter in FLAGS.items():
-        said = flag.sub(parameter, said)
-    return said
+        text = flag.sub(parameter, text)
+    return text
 
 
 def raised(error: BaseException) -> BaseException:
-    """Return an error as a program gets it: the one in a group, in the words of parameters in place of flags."""
+    """Return an error as a program gets it: out of its exception group, and worded in parameters rather than flags."""
     inner = innermost(error)
-    if isinstance(inner, VibeError) and (said := in_parameters(str(inner))) != str(inner):
-        inner.args = (said,)
+    if isinstance(inner, VibeError) and (text := in_parameters(str(inner))) != str(inner):
+        inner.args = (text,)
     return inner
 
 
 def surroundings(options: Mapping[str, Any]) -> tuple[Host, Path]:
-    """Return the host that a program wants its runs on, with its settings for them, and the folder they work in.
+    """Return the host, with the program's settings applied, and the working folder for a program's options.
 
     Raises:
-        UsageError: there is no such folder.
-        EnvironmentFailure: there is no home directory.
+        UsageError: If the folder does not exist.
+        EnvironmentFailure: If there is no home directory.
     """
     home: Home | StrPath | None = options.get("home")
     host = (home if isinstance(home, Home) else Home(folder=home)).host
     given = {name: options[option] for option, name in GIVEN.items() if options.get(option)}
     if given:
-        from vibe.core.config.loader import GivenSettings  # noqa: PLC0415  most programs give none, and start fast
+        from vibe.core.config.loader import GivenSettings  # noqa: PLC0415  spares the import for programs that give none
 
         host = replace(host, given=GivenSettings(named="config", **given))
     return host, folder_named(options.get("workdir", "."), "workdir")
 
 
 def folder_named(given: StrPath, argument: str) -> Path:
-    """Return a folder that a program names, as from the one the process is in.
+    """Return a folder that a program names, relative to the current folder of the process.
 
     Raises:
-        UsageError: there is none that can be used.
+        UsageError: If it does not exist or can't be used.
     """
-    return existing_folder(argument, os.fspath(given), _here())
+    return existing_folder(argument, os.fspath(given), _current_folder())
 
 
-def _here() -> Path:
+def _current_folder() -> Path:
     try:
-        return Path.cwd()  # noqa: TID251  a program's words are about the folder it is in
+        return Path.cwd()  # noqa: TID251  paths that a program gives are relative to its current folder
     except OSError as error:
         raise EnvironmentFailure(
             f"the folder this process is in is gone ({error.strerror}): os.chdir() to another"

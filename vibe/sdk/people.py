@@ -1,8 +1,8 @@
-"""People: the program's callbacks, as those who watch and answer its agents."""
+"""Adapts the callbacks of a program to the listeners, approver and hooks of its agents."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251  whether a task is cancelled tells whose a cancellation is
+import asyncio  # noqa: TID251  only the task knows whether a cancellation was meant for it
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -24,23 +24,23 @@ from vibe.system.errors import UsageError
 
 MODES: Mapping[object, ApprovalMode | None] = {None: None, "edits": ApprovalMode.EDITS, True: ApprovalMode.ALL}
 PROGRAM = "program"
-UNSAID = "the program failed to say"
+NO_ANSWER = "the program failed to say"
 
 
 async def called(call: Any, *args: Any, **named: Any) -> Any:
-    """Call a function of the program: a plain one in a thread, where it may wait for a person.
+    """Call a function of the program. A plain one runs in a thread, where it may wait for a person.
 
-    A cancelled call leaves the thread behind.
+    Cancelling the call leaves the thread behind.
 
     Raises:
-        RuntimeError: what it waited for was cancelled, and it was not.
+        RuntimeError: If what the function waited for was cancelled, while this call was not.
     """
     try:
         if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
             return await call(*args, **named)
-        own = CapacityLimiter(math.inf)  # those that wait for a person must not stop the others
-        said = await to_thread.run_sync(partial(call, *args, **named), abandon_on_cancel=True, limiter=own)
-        return await said if inspect.isawaitable(said) else said
+        unlimited = CapacityLimiter(math.inf)  # calls that wait for a person must not hold up the others
+        result = await to_thread.run_sync(partial(call, *args, **named), abandon_on_cancel=True, limiter=unlimited)
+        return await result if inspect.isawaitable(result) else result
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -49,35 +49,36 @@ async def called(call: Any, *args: Any, **named: Any) -> Any:
 
 
 class People:
-    """The callbacks of one session or plan; ``fault`` is the first error that one of them raised, which stops the work.
+    """The callbacks of one session or plan.
 
-    ``hearer`` hears every event beside ``on_event``, ``stop`` ends the work at once.
+    ``fault`` is the first error that one of them raised, which stops the work. ``hearer`` receives every event, as
+    ``on_event`` does, and ``stop`` ends the work at once.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._approve, ask = options.get("approve"), options.get("ask")
         self._on_event: Callable[[Event], object] | None = options.get("on_event")
         self.approver = self if callable(self._approve) else None
-        self.user_input = None if ask is None else partial(self._asked, ask)
+        self.user_input = None if ask is None else partial(self._replies, ask)
         self.mode = ApprovalMode.ASK if self.approver else MODES[self._approve]
-        """Where the program answers itself, whatever the settings say, it is asked."""
+        """The approval mode. A program that answers for itself is asked, whatever the settings say."""
         self.fault: BaseException | None = None
         self.hearer: EventSink | None = None
         self.stop: Callable[[], object] = str
 
     def fail(self, error: BaseException) -> None:
-        """Stop the work for an error of the program's own."""
+        """Stop the work because of an error in the program's own code."""
         self.fault = self.fault or error
         self.stop()
 
     def raise_fault(self) -> None:
-        """Raise what a callback raised, once."""
+        """Raise what a callback raised, if anything, once."""
         fault, self.fault = self.fault, None
         if fault is not None:
             raise fault
 
     def publish(self, event: Event) -> None:
-        """See ``EventSink``."""
+        """Pass an event to ``on_event``, unless a callback has failed, and to the hearer."""
         if self._on_event is not None and self.fault is None:
             try:
                 self._on_event(event)
@@ -87,15 +88,15 @@ class People:
             self.hearer.publish(event)
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        """See ``Approver``; where the program fails to say, it is a no."""
-        said = await self.told(self._judged, request)
-        return said or ApprovalAnswer(allow=False, reason=UNSAID, by=PROGRAM)
+        """Ask the program about a tool call; the answer is no if its callback fails."""
+        said = await self.try_call(self._approval, request)
+        return said or ApprovalAnswer(allow=False, reason=NO_ANSWER, by=PROGRAM)
 
     def hooks(self, given: Mapping[str, Hooked]) -> tuple[Hook, ...]:
-        """Return the program's hooks as those of agents.
+        """Turn the functions of the program into hooks.
 
         Raises:
-            UsageError: there is no such event.
+            UsageError: If there is no event of a given name.
         """
         found: list[Hook] = []
         for word, calls in given.items():
@@ -104,28 +105,28 @@ class People:
                 raise UsageError(f"hooks={word!r}: give one of {', '.join(HookEvent)}")
             for call in [calls] if callable(calls) else calls:
                 name = f"{getattr(call, '__name__', event.value)} of the program"
-                found.append(Hook(name=name, event=event, command="", call=partial(self._heeded, event, call)))
+                found.append(Hook(name=name, event=event, command="", call=partial(self._hook_answer, event, call)))
         return tuple(found)
 
-    async def _heeded(self, event: HookEvent, call: Callable[..., Any], payload: dict[str, Any]) -> dict[str, Any]:
-        said = await self.told(call, payload)
+    async def _hook_answer(self, event: HookEvent, call: Callable[..., Any], payload: dict[str, Any]) -> dict[str, Any]:
+        said = await self.try_call(call, payload)
         if self.fault is not None:
-            return {"decision": "deny", "reason": UNSAID}
+            return {"decision": "deny", "reason": NO_ANSWER}
         if isinstance(said, str):
             return {"decision": "deny", "reason": said} if event is HookEvent.BEFORE_TOOL else {"message": said}
         if said is None or isinstance(said, Mapping):
             return dict(cast("Mapping[str, Any]", said or {}))
         raise HookBrokenError(f"returned {said!r}: None, a text or the document of an answer belongs there")
 
-    async def told(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Return what a callback says; None: it raised, and the work is stopped."""
+    async def try_call(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Return what a callback returns. If it raises, stop the work and return None."""
         try:
             return await called(call, *args)
         except (Exception, SystemExit) as error:  # noqa: BLE001  raised from the await
             self.fail(error)
             return None
 
-    async def _judged(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
+    async def _approval(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         said = await called(self._approve, request)
         given: Any = said if isinstance(said, ApprovalAnswer) else ApprovalAnswer(allow=False if said is None else said)
         try:  # a text such as "no" must not pass for a yes
@@ -133,13 +134,13 @@ class People:
         except ValidationError as error:
             raise UsageError(f"approve= returned {said!r}: return True, False or an Approval") from error
 
-    async def _asked(
+    async def _replies(
         self,
         ask: Ask,
         questions: Sequence[Question],
-        request_id: str = "",  # noqa: ARG002  of UserInput
+        request_id: str = "",  # noqa: ARG002  a parameter of the port, UserInput
     ) -> Sequence[QuestionAnswer] | None:
-        return await self.told(_replied, ask, questions)
+        return await self.try_call(_replied, ask, questions)
 
 
 async def _replied(ask: Ask, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
@@ -159,10 +160,10 @@ def _answer(question: Question, given: str | Sequence[str]) -> QuestionAnswer:
 
 
 async def choice(decide: object, decision: PlanDecisionEvent) -> Sequence[str] | None:
-    """Return what a program chooses of a decision; none: it leaves it open.
+    """Return what a program chooses for a decision; an empty sequence leaves it open.
 
     Raises:
-        UsageError: that is no answer to the decision.
+        UsageError: If that is no answer to the decision.
     """
     said = await called(decide, decision)
     chosen = () if said is None else selections(said, "decide= returned")
@@ -175,13 +176,13 @@ async def choice(decide: object, decision: PlanDecisionEvent) -> Sequence[str] |
     return chosen
 
 
-def selections(said: object, told: str) -> tuple[str, ...]:
-    """Return what a program chose, one text or several; ``told`` begins what is said of anything else.
+def selections(given: object, subject: str) -> tuple[str, ...]:
+    """Return what a program chose, one text or several. ``subject`` begins the message about any other value.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: If it is neither.
     """
-    chosen = cast("Sequence[object]", said if is_list(said) else (said,))
+    chosen = cast("Sequence[object]", given if is_list(given) else (given,))
     if not all(isinstance(one, str) for one in chosen):
-        raise UsageError(f"{told} {said!r}: a text or a list of texts belongs there")
+        raise UsageError(f"{subject} {given!r}: a text or a list of texts belongs there")
     return tuple(cast("Sequence[str]", chosen))

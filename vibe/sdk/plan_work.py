@@ -1,4 +1,7 @@
-"""The work of a program's plans, and the steps that it does itself: loaded with the first, as all of the engine is."""
+"""Runs a program's plans and the steps it does itself.
+
+It imports the whole engine, so it is loaded with the first plan.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from vibe.app.plan.run import PlanRun, PlanSession, open_plan
 from vibe.app.plan.step_executor import APPROVAL_MODES
 from vibe.core.messages import Outcome
 from vibe.core.tools.hand_in import HandIn
-from vibe.sdk.answer import NotCompleted, PlanResult, answer_of, told
+from vibe.sdk.answer import NotCompleted, PlanResult, answer_of, common_fields
 from vibe.sdk.function_tool import tool_class
 from vibe.sdk.options import MakePlanOptions, PlanOptions, StepFunction
 from vibe.sdk.people import PROGRAM, People, called, choice, selections
@@ -35,27 +38,27 @@ from vibe.sdk.run import RunWork
 from vibe.system.errors import UsageError, described
 from vibe.system.plain_text import shortened
 
-MOST_TOLD = 2_000
-"""Characters of what an error of the program says."""
+MAX_ERROR_LENGTH = 2_000
+"""The most characters kept of the message of an error that the program raised."""
 logger = logging.getLogger(__name__)
 
 APPROVALS = {mode: setting for setting, mode in APPROVAL_MODES.items()}
 
 
-async def carried_out(
+async def run_plan_work(
     plan: bytes | Path | str, options: PlanOptions, host: Host, work: RunWork[PlanResult]
 ) -> PlanResult:
-    """Run a plan, or go on with it, to its end or pause.
+    """Run a plan, or resume one by its id, until it ends or pauses.
 
     Raises:
-        UsageError: the plan or an argument is wrong; nothing was written.
-        EnvironmentFailure: key, disk, lock or bus.
-        NotCompleted: it did not complete, and the program wants to be told so.
+        UsageError: If the plan or an argument is wrong; nothing was written.
+        EnvironmentFailure: If a key is missing, or the disk, a lock or the bus refuses.
+        NotCompleted: If it did not complete and its ``check`` option is on.
     """
     people = People(options)
-    loaded = plan if isinstance(plan, str) else await to_thread.run_sync(_loaded, plan)
+    loaded = plan if isinstance(plan, str) else await to_thread.run_sync(_load, plan)
     given = _options(plan, options, people)
-    session = await _opened(loaded, given, host, _audience(options, people))
+    session = await _open(loaded, given, host, _audience(options, people))
     pause = partial(session.control.submit, Pause(grace_seconds=0, by=PROGRAM))
     people.stop, people.hearer = pause, work
     work.serve(pause, partial(_steer, session))
@@ -75,11 +78,11 @@ def _audience(options: PlanOptions, people: People) -> Audience:
         listeners=[people],
         approver=people.approver,
         user_input=people.user_input,
-        decide=partial(people.told, choice, decide) if callable(decide) else None,
+        decide=partial(people.try_call, choice, decide) if callable(decide) else None,
     )
 
 
-async def _opened(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanSession:
+async def _open(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanSession:
     try:
         return await open_plan(plan, options, host, audience)
     except PlanNotAcceptedError as error:
@@ -90,7 +93,7 @@ async def _opened(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, a
         ) from error
 
 
-def _loaded(plan: bytes | Path) -> LoadedPlan:
+def _load(plan: bytes | Path) -> LoadedPlan:
     return read_plan_file(plan) if isinstance(plan, Path) else load_plan(plan, where="plan")
 
 
@@ -101,7 +104,7 @@ def _options(plan: bytes | Path | str, options: PlanOptions, people: People) -> 
         workdir=workdir,
         plan_folder=plan.parent if isinstance(plan, Path) else workdir,
         approvals=ApprovalSetting.ASK if people.mode is None else APPROVALS[people.mode],
-        decisions=_decisions(decide),
+        decisions=_decisions_taken(decide),
         executor=executor if isinstance(executor, str) else None,
         program=_program(options),
         tools=tuple(map(tool_class, options.get("tools", ()))),
@@ -109,18 +112,18 @@ def _options(plan: bytes | Path | str, options: PlanOptions, people: People) -> 
         asked=people.approver is not None,
         only=tuple(only),
         accepted=options.get("accept_commands", False),
-        **_same({**options}, "allow_dirty", "fail_fast", "inputs", "max_parallel", "model", "trust"),
+        **_picked({**options}, "allow_dirty", "fail_fast", "inputs", "max_parallel", "model", "trust"),
     )
 
 
-def _decisions(decide: object) -> dict[str, tuple[str, ...]]:
-    """Return those that a program took beforehand."""
+def _decisions_taken(decide: object) -> dict[str, tuple[str, ...]]:
+    """Return the decisions that the program took in advance, as a mapping."""
     taken = cast("Mapping[str, object]", decide if isinstance(decide, Mapping) else {})
     return {name: selections(said, f"decide[{name!r}] is") for name, said in taken.items()}
 
 
-def _same(options: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return those of the options that are called so and given."""
+def _picked(options: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return the options among the given names that are set."""
     return {name: options[name] for name in names if name in options}
 
 
@@ -144,18 +147,18 @@ def _steer(session: PlanSession, text: str, step_id: str) -> bool:
     return wanted in at_work
 
 
-async def written(goal: str, options: MakePlanOptions, host: Host, work: RunWork[Plan]) -> Plan:
-    """Have a plan written.
+async def write_plan_work(goal: str, options: MakePlanOptions, host: Host, work: RunWork[Plan]) -> Plan:
+    """Have a plan written for a goal.
 
     Raises:
-        UsageError, EnvironmentFailure: as ``carried_out``.
-        NotCompleted: no plan came of it.
+        UsageError, EnvironmentFailure: As from ``run_plan_work``.
+        NotCompleted: If no plan came of it.
     """
     request = PlanningRequest(
         subject=goal,
         workdir=Path(options.get("workdir", "")),
         wanted_by="make_plan",
-        **_same({**options}, "max_price", "max_tokens", "model", "trust"),
+        **_picked({**options}, "max_price", "max_tokens", "model", "trust"),
     )
     people, version, scope = People(options), None, CancelScope()
     people.stop, people.hearer = scope.cancel, work
@@ -173,7 +176,7 @@ async def written(goal: str, options: MakePlanOptions, host: Host, work: RunWork
 
 def _result(ended: PlanRun) -> PlanResult:
     record = ended.record
-    same = told(record)
+    same = common_fields(record)
     same["detail"] = "" if record.outcome is Outcome.COMPLETED else same["detail"] or record.result
     return PlanResult(
         plan_id=record.plan_id or "",
@@ -185,72 +188,77 @@ def _result(ended: PlanRun) -> PlanResult:
 
 
 class ProgramExecutor:
-    """Has ``functions`` of the program do their steps, by id, and ``inner`` all others and the checks.
+    """Runs steps by the program's ``functions``, by step id, and leaves the other steps and all checks to ``inner``.
 
-    See ``StepExecutor``; but a function that is no coroutine is left behind, in its thread, where its step is cut off.
+    See ``StepExecutor``. One difference: when a step is cut off, a function that is no coroutine is left behind in its
+    thread.
     """
 
     def __init__(self, functions: Mapping[str, StepFunction], inner: StepExecutor, workspace: Path) -> None:
         self._functions, self._inner, self._workspace = functions, inner, workspace
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Do one attempt at a step."""
-        is_whole = not task.only_checks and not task.conversation  # not the set-up of its worktree, nor a merge in it
+        """Carry out one attempt at a step."""
+        # set-up commands and merges in a worktree are the inner executor's as well
+        is_whole = not task.only_checks and not task.conversation
         own = own_ids(task.step) & self._functions.keys() if is_whole else ()
         if not own:
-            return await self._have_inner(task, stop)
+            return await self._run_inner(task, stop)
         started, limit = anyio.current_time(), task.step.timeout_seconds
         ended = StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
         with anyio.move_on_after(limit):
-            ended = await self._done(self._functions[max(own)], task)
+            ended = await self._call_function(self._functions[max(own)], task)
         took = anyio.current_time() - started
         if ended.outcome is Outcome.COMPLETED and task.step.verify:
             left = None if limit is None else max(limit - took, 0.001)
             checks = replace(task.with_step(timeout_seconds=left), only_checks=True)
-            checked = await self._have_inner(checks, stop)
+            checked = await self._run_inner(checks, stop)
             ended = ended if checked.outcome is Outcome.COMPLETED else checked
         return replace(ended, duration_s=anyio.current_time() - started)
 
-    async def _have_inner(self, task: StepTask, stop: StopSignal) -> StepResult:
-        said = await called(self._inner.run, task, stop)
-        if isinstance(said, StepResult):
-            return _sound(said)
-        raise TypeError(f"executor= returned {type(said).__name__}, not a StepResult")
+    async def _run_inner(self, task: StepTask, stop: StopSignal) -> StepResult:
+        result = await called(self._inner.run, task, stop)
+        if isinstance(result, StepResult):
+            return _round_trip(result)
+        raise TypeError(f"executor= returned {type(result).__name__}, not a StepResult")
 
-    async def _done(self, function: StepFunction, task: StepTask) -> StepResult:
+    async def _call_function(self, function: StepFunction, task: StepTask) -> StepResult:
         try:
             said = await called(function, replace(task, workdir=task.workdir or str(self._workspace)))
-        except (Exception, SystemExit) as error:  # who calls sys.exit() means itself, not the plan
+        except (Exception, SystemExit) as error:  # a function that calls sys.exit() ends itself, not the plan
             logger.exception("the program's function for step %s raised", task.step_id)
-            detail = shortened(described(error), MOST_TOLD)
+            detail = shortened(described(error), MAX_ERROR_LENGTH)
             return StepResult(outcome=Outcome.FAILED, reason="function", detail=detail)
         return await to_thread.run_sync(_result_of, task, said)
 
 
 def _result_of(task: StepTask, said: Any) -> StepResult:
-    """Return the result of what a function returned: a text, a value, or a result; one that does not fit has failed."""
+    """Return the step result for what a function returned: a text, a value, or a result.
+
+    A value that can't be accepted makes the step fail.
+    """
     schema = task.step.output_schema
     is_text = isinstance(said, str)
     summary = str(said) if is_text else ""
     ended = said if isinstance(said, StepResult) else StepResult(outcome=Outcome.COMPLETED, summary=summary)
     try:
         value = from_json(to_json(ended.output if ended is said else said))
-        ended = _sound(replace(ended, output=None if is_text and schema is None else value))
+        ended = _round_trip(replace(ended, output=None if is_text and schema is None else value))
         problem = HandIn(schema=schema or {}).offer(value) if ended.outcome is Outcome.COMPLETED else None
         if ended.outcome is Outcome.INTERRUPTED:
             problem = "outcome: a function that returns was not interrupted"
     except (TypeError, ValueError, DecodeError, RecursionError) as error:
         problem = f"value: is no JSON: {error}"
     if problem is not None:
-        detail = shortened(f"what the program returned is not accepted: {problem}", MOST_TOLD)
+        detail = shortened(f"what the program returned is not accepted: {problem}", MAX_ERROR_LENGTH)
         return StepResult(outcome=Outcome.FAILED, reason="output", detail=detail)
     return ended
 
 
-def _sound(said: StepResult) -> StepResult:
-    """Return a result of the program with each part as it can be kept.
+def _round_trip(said: StepResult) -> StepResult:
+    """Return a program's result with every part converted to a form that can be stored.
 
     Raises:
-        TypeError, ValueError, msgspec.DecodeError: one can't be.
+        TypeError, ValueError, msgspec.DecodeError: If a part can't be converted.
     """
     return json.decode(json.encode(said), type=StepResult)

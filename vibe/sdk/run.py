@@ -1,8 +1,8 @@
-"""Run: work for a program, which begins when it is awaited, iterated or waited for, in a task of its own."""
+"""Run: a piece of work for a program, which starts in its own task once it is awaited, iterated or waited for."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251  a program's loop: its task of the work must be no child of the task that waits
+import asyncio  # noqa: TID251  the work runs in the program's own loop, in a task that is no child of the one that waits
 import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -25,10 +25,10 @@ Item = TypeVar("Item")
 
 
 def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop that runs here.
+    """Return the asyncio event loop that is running here.
 
     Raises:
-        UsageError: none does, or one of another kind.
+        UsageError: If none is running, or it isn't asyncio's.
     """
     try:
         return asyncio.get_running_loop()
@@ -36,22 +36,25 @@ def running_loop() -> asyncio.AbstractEventLoop:
         raise UsageError("vibe.sdk needs an asyncio loop, and none runs here: without one, use wait()") from error
 
 
-def told_in(task: asyncio.Task[Any] | None, call: Callable[..., Item], *args: object) -> Item:
-    """Make a call in the loop of a task, from whatever thread, and return what it comes to."""
+def call_in_loop(task: asyncio.Task[Any] | None, call: Callable[..., Item], *args: object) -> Item:
+    """Call a function in the event loop of a task, from any thread, and return its result."""
     loop = None if task is None else task.get_loop()
     with suppress(RuntimeError):
         loop = None if asyncio.get_running_loop() is loop else loop
     if loop is None or not loop.is_running():
         return call(*args)
 
-    async def made() -> Item:
+    async def in_loop() -> Item:
         return call(*args)
 
-    return asyncio.run_coroutine_threadsafe(made(), loop).result()
+    return asyncio.run_coroutine_threadsafe(in_loop(), loop).result()
 
 
-async def end_of(task: asyncio.Future[None]) -> None:
-    """Wait for the end of a task, however often the caller is cancelled meanwhile, which is raised then."""
+async def wait_for_end(task: asyncio.Future[None]) -> None:
+    """Wait until a task has ended, even if the caller is cancelled meanwhile.
+
+    The cancellation is raised again once the task has ended.
+    """
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -63,12 +66,15 @@ async def end_of(task: asyncio.Future[None]) -> None:
         raise cancelled
 
 
-def _unheard(_text: str, _step: str) -> bool:
+def _no_agent(_text: str, _step: str) -> bool:
     return False
 
 
 class RunWork(Generic[R]):
-    """The inside of a run, for whoever does it: takes its events, and is told how it is stopped and steered."""
+    """The inner side of a run, for the code that does the work.
+
+    It collects the events and knows how the work is stopped and steered.
+    """
 
     def __init__(self, do: Callable[[RunWork[R]], Awaitable[R]], context: Callable[[], Context] = copy_context) -> None:
         self._do, self._context = do, context
@@ -77,68 +83,71 @@ class RunWork(Generic[R]):
         self._news = asyncio.Event()
         self._results: list[R] = []
         self._error: BaseException | None = None
-        self._ended: Future[None] = Future()  # whoever waits for it may be in another loop than it is
-        self._begins = Lock()
-        self._events: deque[Event] | None = None  # None: the program takes none
-        self.steer: Callable[[str, str], bool] = _unheard
-        """Takes a text and the step it is for; False: no agent is at work."""
+        self._ended: Future[None] = Future()  # a thread-safe one, as those who wait may be in other event loops
+        self._begin_lock = Lock()
+        self._events: deque[Event] | None = None  # None unless the program iterates the run
+        self.steer: Callable[[str, str], bool] = _no_agent
+        """Takes a text and the id of the step it is for. Returns False if no agent is at work."""
         self.is_used = self.is_interrupted = self.has_ended = False
 
     def publish(self, event: Event) -> None:
-        """Keep an event for the program, if it takes them."""
+        """Keep an event for the program, if the program iterates the run."""
         if self._events is not None:
             self._events.append(event)
             self._news.set()
 
     def taken(self) -> Iterator[Event]:
-        """Take the events that came so far, one after the other."""
+        """Yield the events that have arrived so far, and remove them."""
         while self._events:
             yield self._events.popleft()
 
-    def serve(self, stop: Callable[[], object], steer: Callable[[str, str], bool] = _unheard) -> None:
-        """From now on it is stopped and steered so; where it is interrupted already, it is stopped at once."""
+    def serve(self, stop: Callable[[], object], steer: Callable[[str, str], bool] = _no_agent) -> None:
+        """Set how the work is stopped and steered from now on; stop it at once if it was interrupted before."""
         self._stop, self.steer = stop, steer
         if self.is_interrupted:
             stop()
 
     def interrupt(self) -> None:
-        """Stop it; it then ends in its own time, with a result."""
+        """Ask the work to stop. It still ends in its own time, with a result."""
         self.is_interrupted = True
-        told_in(self._task, self._stop)
+        call_in_loop(self._task, self._stop)
 
-    def told(self, text: str, step: str) -> bool:
-        """Steer it; False: no agent is at work."""
-        return told_in(self._task, self.steer, text, step)
+    def steer_agent(self, text: str, step: str) -> bool:
+        """Say something to the agent at work; return False if no agent is at work."""
+        return call_in_loop(self._task, self.steer, text, step)
 
     def begin(self, *, iterated: bool = False) -> asyncio.Task[None]:
-        """Begin, if it has not.
+        """Start the work in a task of its own, unless it has started.
 
         Raises:
-            UsageError: no asyncio loop runs here, or it can't be iterated any more.
+            UsageError: If no asyncio loop runs here, or if the work has started and so can no longer be iterated.
         """
         self.is_used = True
         loop = running_loop()
-        with self._begins:
+        with self._begin_lock:
             if self._task is None:
                 self._events = deque() if iterated else None
-                self._task = loop.create_task(self._have_done(), context=self._context())
+                self._task = loop.create_task(self._do_work(), context=self._context())
                 self._task.add_done_callback(lambda _: self._ended.set_result(None))
             elif iterated:
                 raise UsageError("a run is iterated once, and before it is awaited: ask again for another")
         return self._task
 
     async def ended(self) -> R:
-        """Begin, and wait for the end; whoever is cancelled meanwhile interrupts it, and waits all the same."""
+        """Start the work, wait for its end and return the result.
+
+        If the caller is cancelled, the work is interrupted and the wait continues until it has ended.
+        """
         self.begin()
-        await self._kept_up_to(asyncio.wait([asyncio.wrap_future(self._ended)]))
+        await self._wait_or_settle(asyncio.wait([asyncio.wrap_future(self._ended)]))
         return self.result
 
-    async def heard(self) -> None:
-        """Wait for an event, or the end; cancelled as ``ended``."""
-        await self._kept_up_to(self._news.wait())
+    async def next_event(self) -> None:
+        """Wait for the next event or for the end. A cancellation is handled as in ``ended``."""
+        await self._wait_or_settle(self._news.wait())
         self._news.clear()
 
-    async def _kept_up_to(self, moment: Awaitable[object]) -> None:
+    async def _wait_or_settle(self, moment: Awaitable[object]) -> None:
         try:
             await moment
         except asyncio.CancelledError:
@@ -146,9 +155,9 @@ class RunWork(Generic[R]):
             raise
 
     async def settled(self) -> None:
-        """Interrupt it and wait until all is in order, whatever becomes of the caller."""
+        """Interrupt the work and wait until it has ended, even if the caller is cancelled."""
         self.interrupt()
-        await end_of(asyncio.wrap_future(self._ended))
+        await wait_for_end(asyncio.wrap_future(self._ended))
 
     @property
     def result(self) -> R:
@@ -159,7 +168,7 @@ class RunWork(Generic[R]):
             raise UsageError("the run has no result yet: await it first")
         return self._results[0]
 
-    async def _have_done(self) -> None:
+    async def _do_work(self) -> None:
         try:
             self._results.append(await self._do(self))
         except BaseException as error:
@@ -167,20 +176,22 @@ class RunWork(Generic[R]):
             if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
-            self._stop, self.steer, self.has_ended = str, _unheard, True
+            self._stop, self.steer, self.has_ended = str, _no_agent, True
             self._news.set()
 
     def __del__(self) -> None:
         if not self.is_used:
-            told = "a run was never awaited, iterated or waited for, so nothing was done"
-            warnings.warn(told, RuntimeWarning, stacklevel=2)
+            message = "a run was never awaited, iterated or waited for, so nothing was done"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 class Run(Generic[R_co]):
-    """Work that has not begun: ``await`` it, iterate it for its events, or call ``wait()`` where no loop runs.
+    """Work that has not started yet.
 
-    It is in a task of its own, so it may be begun, iterated and closed in different tasks. Whoever is cancelled while
-    waiting for it interrupts it, and waits until all is in order. A second await gives the same result.
+    ``await`` it for its result, iterate it for its events, or call ``wait()`` where no event loop runs. The work has a
+    task of its own, so it may be started, iterated and closed in different tasks. If a task is cancelled while it waits
+    for the run, the run is interrupted, and the cancellation goes on once the run has ended. Awaiting it again gives
+    the same result.
     """
 
     def __init__(self, work: RunWork[R_co]) -> None:
@@ -193,39 +204,42 @@ class Run(Generic[R_co]):
         return Stream(self._work, lambda event: event)
 
     def text(self) -> Stream[str]:
-        """Return the pieces of the main agent's answer as they come, to be iterated."""
+        """Return an async iterator over the main agent's answer, piece by piece as it is written."""
         return Stream(self._work, _piece)
 
     def wait(self) -> R_co:
-        """Have it done from code that is not asynchronous, in any thread; Ctrl-C interrupts it.
+        """Do the work and return its result, from synchronous code in any thread. Ctrl-C interrupts it.
 
         Raises:
-            UsageError: an event loop runs in this thread.
+            UsageError: If an event loop runs in this thread.
         """
         self._work.is_used = True
         with suppress(RuntimeError):
             asyncio.get_running_loop()
             raise UsageError("wait() blocks, and an event loop runs in this thread: write `await` instead")
-        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # the thread's own loop stays as it is
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:  # leaves the thread's own loop alone
             return runner.run(self._work.ended())
 
     @property
     def result(self) -> R_co:
-        """The result, once it has ended.
+        """The result, once the run has ended.
 
         Raises:
-            UsageError: it has not.
-            VibeError: it came to that; see ``NotCompleted``.
+            UsageError: If it has not ended.
+            VibeError: If the work failed with one; see ``NotCompleted``.
         """
         return self._work.result
 
     def steer(self, text: str, step: str = "") -> bool:
-        """Tell the agent at work something before its next model call; False: none is. ``step``: that of a plan."""
+        """Say something to the agent at work, which reads it before its next model call.
+
+        Returns False if no agent is at work. ``step`` is the id of the step of a plan whose agent is meant.
+        """
         check(text=text, step=step)
-        return self._work.told(text, step)
+        return self._work.steer_agent(text, step)
 
     def interrupt(self) -> None:
-        """Stop; what was done is kept, and can be gone on with. Whoever waits is told how it ended."""
+        """Stop the work. What was done is kept and can be continued; whoever waits for the run gets how it ended."""
         self._work.interrupt()
 
 
@@ -234,9 +248,10 @@ def _piece(event: Event) -> str | None:
 
 
 class Stream(Generic[Item]):
-    """Iterates a run, which begins with the first item; left before the end, in whatever way, it interrupts the run.
+    """Iterates a run, which starts with the first item.
 
-    What the program does not take waits in memory. At the end it raises what an await would.
+    Leaving the iteration early, in whatever way, interrupts the run. Items the program has not taken yet wait in
+    memory. The iteration ends by raising what an await would raise, if anything.
     """
 
     def __init__(self, work: RunWork[Any], pick: Callable[[Event], Item | None]) -> None:
@@ -256,16 +271,16 @@ class Stream(Generic[Item]):
                 if item is not None:
                     return item
             if self._work.has_ended:
-                _ = self._work.result  # raises what went wrong
+                _ = self._work.result  # raises the error of the work, if there was one
                 raise StopAsyncIteration
-            await self._work.heard()
+            await self._work.next_event()
 
     async def aclose(self) -> None:
-        """Interrupt the run and wait for its end; ``contextlib.aclosing`` calls it."""
+        """Interrupt the run and wait until it has ended. ``contextlib.aclosing`` calls this."""
         if self._leave is not None:
             await self._work.settled()
 
     def __del__(self) -> None:
         if self._leave is not None and not self._work.has_ended:
-            with suppress(RuntimeError):  # the loop is closed
+            with suppress(RuntimeError):  # raised when the loop is closed already
                 self._leave()

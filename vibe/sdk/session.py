@@ -1,8 +1,8 @@
-"""Sessions and queries, in which an agent answers the prompts of a program, and its plans."""
+"""Sessions and queries, in which an agent answers the prompts of a program, and the functions that run plans."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251  a session is held by a task of its own, which is no child of the caller's
+import asyncio  # noqa: TID251  a session is held by its own task, which must not be a child of the caller's
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context, copy_context
 from functools import partial
@@ -26,7 +26,7 @@ from vibe.sdk.options import (
     raised,
     surroundings,
 )
-from vibe.sdk.run import Run, RunWork, end_of, running_loop, told_in
+from vibe.sdk.run import Run, RunWork, call_in_loop, running_loop, wait_for_end
 from vibe.system.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,27 +37,28 @@ T = TypeVar("T")
 
 
 async def _engine() -> Any:
-    """Return the engine, which comes with the first run: a program that only may want one starts fast."""
+    """Import the engine on the first run, so that a program that may never need it starts fast."""
     return await to_thread.run_sync(import_module, "vibe.sdk.conversing")
 
 
-async def _prepared(prompt: str, output: Any, options: PromptOptions) -> AskedPrompt:
-    return await to_thread.run_sync((await _engine()).prepared, prompt, output, options)
+async def _check_prompt(prompt: str, output: Any, options: PromptOptions) -> AskedPrompt:
+    return await to_thread.run_sync((await _engine()).check_prompt, prompt, output, options)
 
 
 class Session:
-    """A conversation of a program with an agent, over many prompts; ``async with`` opens and closes it.
+    """A conversation with an agent over many prompts. ``async with`` opens and closes it.
 
-    See ``SessionOptions`` for what may be given. Its callbacks run with the context variables of its opening. A task of
-    its own holds it, so that it may be opened, used and closed in different ones.
+    ``SessionOptions`` lists the options. Callbacks run with the context variables of the moment it was opened. The
+    session is held by a task of its own, so it may be opened, used and closed in different tasks.
 
     Raises:
-        UsageError: a folder is missing. What else is wrong is told by the opening, before anything is written.
+        UsageError: If a folder is missing. All other problems are raised when the session is opened, before anything is
+        written.
     """
 
     _takes: Any = SessionOptions, "Session()"
     _hearer: RunWork[Any] | None = None
-    """Hears it from its opening on."""
+    """Receives the session's events from its opening on."""
 
     def __init__(self, **options: Unpack[SessionOptions]) -> None:
         self._given = checked(options, *self._takes)
@@ -76,11 +77,11 @@ class Session:
         await self.close()
 
     async def open(self) -> None:
-        """Open it.
+        """Open the session.
 
         Raises:
-            UsageError: an option, the session to resume or the configuration is wrong; or it was opened before.
-            EnvironmentFailure: a key is missing, or the disk refuses.
+            UsageError: If an option, the session to resume or the configuration is wrong, or if it was opened before.
+            EnvironmentFailure: If a key is missing, or the disk refuses.
         """
         if self._task is not None:
             raise UsageError("a session is opened once: make another, with resume= to go on")
@@ -95,16 +96,18 @@ class Session:
             raise self._error
 
     async def close(self) -> None:
-        """Interrupt what is at work, save and end, whatever becomes of the caller. A second call does nothing.
+        """Interrupt the prompt at work, save the session and end it, even if the caller is cancelled.
+
+        A second call does nothing.
 
         Raises:
-            EnvironmentFailure, ipc.errors.IpcError: its end could not be published.
+            EnvironmentFailure, ipc.errors.IpcError: If its end could not be published.
         """
         if self._task is None or self._task.done():
             return
         self._check_loop(self._task)
         self._closing.set()
-        await end_of(self._task)
+        await wait_for_end(self._task)
         if self._error is not None and self._talk is not None:
             raise self._error
 
@@ -116,33 +119,36 @@ class Session:
     def send(self, prompt: str, *, output: object, **options: Unpack[PromptOptions]) -> Run[Answer[Any]]: ...
 
     def send(self, prompt: str, *, output: Any = None, **options: Unpack[PromptOptions]) -> Run[Answer[Any]]:
-        """Have a prompt answered; prompts of one session wait for one another. See ``PromptOptions`` and ``query``."""
+        """Have a prompt answered. The prompts of a session are answered one at a time.
+
+        See ``PromptOptions`` for the options and ``query`` for ``output``.
+        """
         check(prompt=prompt, output=output)
-        asked = partial(_prepared, prompt, output, checked(options, PromptOptions, "send()"))
-        return Run(RunWork(partial(self._answer, asked), self._context_of_opening))
+        prepare = partial(_check_prompt, prompt, output, checked(options, PromptOptions, "send()"))
+        return Run(RunWork(partial(self._answer, prepare), self._context_of_opening))
 
     def steer(self, text: str) -> bool:
-        """Tell the agent at work something before its next model call; False: none is at work."""
+        """Say something to the agent at work, to be read before its next model call; False if none is at work."""
         check(text=text)
         talk = self._talk
-        return talk is not None and told_in(self._task, talk.conversation.steer, text)
+        return talk is not None and call_in_loop(self._task, talk.conversation.steer, text)
 
     def interrupt(self) -> None:
-        """Stop the prompt at work; what was said so far stays in the conversation."""
+        """Stop the prompt at work. What was said so far stays in the conversation."""
         talk = self._talk
         if talk is not None:
-            told_in(self._task, talk.conversation.interrupt)
+            call_in_loop(self._task, talk.conversation.interrupt)
 
     @property
     def session_id(self) -> str:
-        """The id by which it can be resumed; blank before it is open."""
+        """The id by which the session can be resumed; empty until it is open."""
         return "" if self._talk is None else self._talk.session_id
 
     def _context_of_opening(self) -> Context:
         return copy_context() if self._context is None else self._context.copy()
 
-    async def _answer(self, asked: Callable[[], Awaitable[AskedPrompt]], work: RunWork[Answer[Any]]) -> Answer[Any]:
-        """Have a prompt answered, and first checked, once it is its turn."""
+    async def _answer(self, prepare: Callable[[], Awaitable[AskedPrompt]], work: RunWork[Answer[Any]]) -> Answer[Any]:
+        """Wait for the prompt's turn, check it, and have it answered."""
         if self._talk is None or self._task is None:
             raise UsageError("the session is not open: use `async with Session(...)`, or await open()")
         self._check_loop(self._task)
@@ -150,11 +156,11 @@ class Session:
             work.serve(waiting.cancel)
             await self._turn.acquire()
         if waiting.cancelled_caught:
-            return self._talk.unsaid(await asked())
+            return self._talk.never_sent(await prepare())
         try:
             if self._closing.is_set() or self._task.done():
                 raise UsageError(f"the session is closed: go on with resume={self.session_id!r}")
-            return await self._talk.answer(await asked(), work)
+            return await self._talk.answer(await prepare(), work)
         finally:
             self._turn.release()
 
@@ -165,7 +171,7 @@ class Session:
     async def _hold(self) -> None:
         try:
             engine = await _engine()
-            async with engine.talking(self._host, self._workdir, self._given, self._hearer) as self._talk:
+            async with engine.open_talk(self._host, self._workdir, self._given, self._hearer) as self._talk:
                 self._opened.set()
                 await self._closing.wait()
         except BaseException as error:
@@ -177,15 +183,15 @@ class Session:
 
 
 class _Query(Session):
-    """The session of one prompt."""
+    """The session of a single prompt."""
 
     _takes = QueryOptions, "query()"
 
     async def answer(self, prompt: str, output: Any, work: RunWork[Answer[Any]]) -> Answer[Any]:
-        """Have it answered, and all that is wrong with it told before anything is written."""
+        """Have the prompt answered. Anything wrong with it is raised before anything is written."""
         if not prompt.strip() and not self._given.get("images") and "resume" not in self._given:
             raise UsageError("prompt: there is nothing in it: say what is wanted")
-        asked = asyncio.ensure_future(_prepared(prompt, output, cast("PromptOptions", self._given)))
+        asked = asyncio.ensure_future(_check_prompt(prompt, output, cast("PromptOptions", self._given)))
         await asked
         self._hearer = work
         async with self:
@@ -201,62 +207,68 @@ def query(prompt: str, *, output: object, **options: Unpack[QueryOptions]) -> Ru
 
 
 def query(prompt: str, *, output: Any = None, **options: Unpack[QueryOptions]) -> Run[Answer[Any]]:
-    """Answer one prompt in a session of its own; see ``SessionOptions`` and ``PromptOptions`` for what may be given.
+    """Have one prompt answered in a session of its own.
 
-    ``output`` is a type or a JSON Schema: the agent ends with a value of it, which is the answer's ``output``.
+    See ``SessionOptions`` and ``PromptOptions`` for the options. ``output`` is a type or a JSON Schema. The agent ends
+    with a value of it, which becomes ``Answer.output``.
 
     Raises:
-        UsageError: a folder is missing. What else is wrong is told by the await, before anything is written.
+        UsageError: If a folder is missing. All other problems are raised by the await, before anything is written.
     """
     check(prompt=prompt, output=output)
     return Run(RunWork(partial(_Query(**cast("Any", options)).answer, prompt, output)))
 
 
 def run_plan(plan: Plan | Mapping[str, Any] | StrPath, **options: Unpack[PlanOptions]) -> Run[PlanResult]:
-    """Run a plan: one that was built here, a mapping, or the path of a file.
+    """Run a plan: one built in Python, a mapping, or the path of a plan file.
 
     Raises:
-        UsageError: an argument is wrong.
+        UsageError: If an argument is wrong.
     """
-    return _run("carried_out", _given(plan), checked(options, PlanOptions, "run_plan()"))
+    return _run("run_plan_work", _document_of(plan), checked(options, PlanOptions, "run_plan()"))
 
 
 def resume_plan(plan_id: str, **options: Unpack[PlanOptions]) -> Run[PlanResult]:
-    """Go on with a plan that was begun, by its id or the beginning of it; no completed step is repeated.
+    """Resume a plan by its id, or the beginning of its id. No completed step is repeated.
 
     Raises:
-        UsageError: an argument is wrong.
+        UsageError: If an argument is wrong.
     """
     check(plan_id=plan_id)
     if options.get("only"):
         raise UsageError("only=: a plan goes on with the steps it was begun with: leave it out")
-    return _run("carried_out", plan_id, checked(options, PlanOptions, "resume_plan()"))
+    return _run("run_plan_work", plan_id, checked(options, PlanOptions, "resume_plan()"))
 
 
 def make_plan(goal: str, **options: Unpack[MakePlanOptions]) -> Run[Plan]:
-    """Have a model write a plan for a goal; nothing is run. Its commands wait for ``accept_commands=True``.
+    """Have a model write a plan for a goal; nothing is run.
+
+    Its commands only run once ``run_plan`` or ``resume_plan`` is given ``accept_commands=True``.
 
     Raises:
-        UsageError: an argument is wrong.
+        UsageError: If an argument is wrong.
     """
     check(goal=goal)
-    return _run("written", goal, checked(options, MakePlanOptions, "make_plan()"))
+    return _run("write_plan_work", goal, checked(options, MakePlanOptions, "make_plan()"))
 
 
-def _run(done_by: str, subject: bytes | Path | str, options: PlanOptions | MakePlanOptions) -> Run[Any]:
-    """Have a function of ``plan_work`` do it, which brings the engine: a program that only may want one starts fast."""
+def _run(function_name: str, subject: bytes | Path | str, options: PlanOptions | MakePlanOptions) -> Run[Any]:
+    """Return a run of a function in ``plan_work``.
+
+    That module imports the engine when the run starts, so a program that may never need it starts fast.
+    """
     host, options["workdir"] = surroundings(options)
 
     async def do(work: RunWork[Any]) -> Any:
         engine = await to_thread.run_sync(import_module, "vibe.sdk.plan_work")
-        return await getattr(engine, done_by)(subject, options, host, work)
+        return await getattr(engine, function_name)(subject, options, host, work)
 
     return Run(RunWork(do))
 
 
-def _given(plan: Plan | Mapping[str, Any] | StrPath) -> bytes | Path:
-    """Return a plan's document as it is now, or its file."""
-    dump = getattr(plan, "model_dump_json", None)  # asked so, what plans are made of need not be loaded for it
+def _document_of(plan: Plan | Mapping[str, Any] | StrPath) -> bytes | Path:
+    """Return a plan's document as it is now, or the path of its file."""
+    dump = getattr(plan, "model_dump_json", None)  # isinstance() would need the model of plans to be imported
     if dump is not None:
         return dump(exclude_unset=True).encode()
     check(plan=plan)
