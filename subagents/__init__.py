@@ -1,3 +1,3 @@
-"""Do one step, alone: subagents, their budget, their tools."""
+"""Carries out a single step: its subagents, their budget, their tools, and the places where they run."""
 
 from __future__ import annotations

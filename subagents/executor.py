@@ -1,4 +1,4 @@
-"""StepExecutor: the port through which a planner has one step done, wherever it runs."""
+"""The StepExecutor port, through which a planner has one step done, wherever it runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from vibe.system.errors import innermost, shortage
 
 
 def unserved(error: BaseException) -> StepResult | None:
-    """Return where an attempt stands that ``error`` ended, if the system had run out of something or others wrote.
+    """Return the result of an attempt that ``error`` interrupted, or None if the error is a failure of the attempt.
 
-    None: it is a failure.
+    An attempt is interrupted if the system has run out of something, or if others write in the folder.
     """
     cause = innermost(error)
     problem = str(cause) if isinstance(cause, WorkspaceLockedError) else shortage(error)
@@ -29,12 +29,12 @@ def unserved(error: BaseException) -> StepResult | None:
 
 
 def internal_failure(detail: str) -> StepResult:
-    """Return where an attempt stands that ended because of a fault in the program."""
+    """Return the result of an attempt that failed because of a defect in vibe."""
     return StepResult(outcome=Outcome.FAILED, reason="internal", detail=detail)
 
 
 class StepInput(Struct, frozen=True, kw_only=True):
-    """The result of a direct dependency, as its dependant is told; ``result_file`` is where the whole of it is."""
+    """The result of a direct dependency, as the dependent step sees it; ``result_file`` holds all of it."""
 
     step_id: str
     title: str
@@ -46,10 +46,10 @@ class StepInput(Struct, frozen=True, kw_only=True):
 
 
 class GivenItem(Struct, frozen=True, kw_only=True):
-    """The item of a list that a step does its work for.
+    """The item of a list for which a step is done.
 
-    ``file`` holds the whole of it where its prompt does not. ``writes``: what the step of the list names, by which a
-    person accepted what this one writes (None: nothing).
+    ``file`` holds the whole item if the prompt does not. ``writes`` are the globs of the step with the list, which a
+    person accepted for this one, too (None if that step names none).
     """
 
     file: str | None = None
@@ -57,39 +57,39 @@ class GivenItem(Struct, frozen=True, kw_only=True):
 
 
 class StepTask(Struct, frozen=True, kw_only=True):
-    """One attempt at a step of a plan: the step, as the plan has it, and what is this attempt's."""
+    """One attempt at a step of a plan: the step as the plan has it, and what belongs to this attempt."""
 
     step: Step
     goal: str
-    """The whole plan's."""
+    """The goal of the whole plan."""
     context: str
-    """The whole plan's."""
+    """The context of the whole plan."""
     max_tokens: int = 50_000
-    """The most tokens this attempt may use: what the step says, or the default."""
+    """The most tokens that this attempt may use, from the step or by default."""
     max_turns: int = 10
-    """As ``max_tokens``."""
+    """The most turns that this attempt may take, from the step or by default."""
     attempt: int = 1
-    """Counts from 1."""
+    """The number of the attempt, from 1."""
     inputs: tuple[StepInput, ...] = ()
     item: GivenItem | None = None
-    """None: it is not one of a list's."""
+    """The item of a list that it is done for, or None."""
     workdir: str | None = None
-    """The root to work in; None: the run's own workspace."""
+    """The root to work in, or None for the run's own workspace."""
     conversation: str = ""
-    """The name of one that the attempt has besides its own (blank), as for resolving a conflict."""
+    """The name of an extra conversation, such as one that resolves a conflict; blank for the attempt's main one."""
     only_checks: bool = False
-    """Nothing is done but the step's checks."""
+    """True to run only the step's checks."""
     variables: Mapping[str, str] = {}
-    """Further variables of its commands and checks, secret or not by their names."""
+    """Further environment variables of its commands and checks. Their names decide which of them are secret."""
     setup: tuple[str, ...] = ()
-    """The user's commands for its worktree, to be run first: that is new, or is made anew where the step is done.
+    """The user's commands to run first in its worktree, if that is new or is made anew where the step is done.
 
-    An executor for which the latter is so has a true ``works_elsewhere``.
+    An executor that makes worktrees anew has a true ``works_elsewhere``.
     """
     before: str = ""
-    """The end of the attempt before, by another model; blank: there was none."""
+    """The end of the previous attempt, by another model; blank if there was none."""
     told: tuple[str, ...] = ()
-    """Words of people to the step's agent, which may have read some of them."""
+    """Messages from people to the step's agent, which may have read some of them already."""
 
     @property
     def step_id(self) -> str:
@@ -98,18 +98,18 @@ class StepTask(Struct, frozen=True, kw_only=True):
 
     @property
     def has_agent(self) -> bool:
-        """True if an agent does it, not only commands."""
+        """True if an agent does the work, rather than only commands."""
         return self.step.command is None and not self.only_checks
 
     def setup_jobs(self, commands: Iterable[str]) -> Iterator[StepTask]:
-        """Yield the user's commands for its worktree as tasks."""
+        """Yield a task for each of the user's setup commands for its worktree."""
         own = self.with_step(title=f"Set up: {self.step.title}", verify=[], output_schema=None)
         for number, command in enumerate(commands, start=1):
             job = own.with_step(command=command)
             yield structs.replace(job, inputs=(), setup=(), conversation=f"setup{number}")
 
     def setup_failed(self, done: StepResult) -> StepResult:
-        """Return the result of a step of whose ``setup_jobs`` this is one, and did not complete."""
+        """Return the step's result, given that this task is one of its ``setup_jobs`` and ended with ``done``."""
         said = done.detail or done.reason or done.outcome.value
         detail = f"the command {self.step.command!r} of [worktree] setup failed: {said}"
         return structs.replace(done, reason="setup", detail=detail)
@@ -120,20 +120,20 @@ class StepTask(Struct, frozen=True, kw_only=True):
 
 
 class StepExecutor(Protocol):
-    """Does one step at a time per call; calls may run side by side.
+    """Does one step per call. Several calls may run at the same time.
 
-    Cancelling the call kills everything the step started before it returns.
+    A cancelled call returns only once everything that its step started has been killed.
     """
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Do the step. A step that fails is a result, never an exception."""
+        """Do the step. A failing step ends with a result, never with an exception."""
         ...
 
 
 class KeptWork(Struct, frozen=True, kw_only=True):
-    """A step's work that was not merged: its ``branch``, the files it ``changed``, and a ``folder`` with all of them.
+    """A step's work that was not merged: its ``branch``, the files it ``changed``, and a ``folder`` with all files.
 
-    ``folder`` stands for the workspace; it is in ``top``, a copy without a repository.
+    ``folder`` takes the place of the workspace. It lies in ``top``, a copy of the tree without a repository.
     """
 
     branch: str
@@ -143,4 +143,4 @@ class KeptWork(Struct, frozen=True, kw_only=True):
 
 
 KeptBy: TypeAlias = Callable[[str], AbstractAsyncContextManager[KeptWork | None]]
-"""Has the work of a step for as long as it is open; None: it kept none."""
+"""Takes a step's id and provides its unmerged work while the context is open, or None if it kept none."""

@@ -10,14 +10,14 @@ from ipc.events import WorkDone
 from vibe.core.messages import Denial, Outcome, Usage
 
 ENVIRONMENT_REASON = "environment"
-"""The reason of an attempt that the system could not serve: it goes on once it can, and the plan pauses until then."""
+"""Reason of an attempt for which the system lacked something. The plan pauses, and the attempt goes on once it can."""
 
 LOST_REASON = "lost"
-"""The reason of an attempt whose worker is lost; if it is interrupted, whether to begin it again is for a person."""
+"""Reason of an attempt whose worker was lost. If its outcome is INTERRUPTED, a person decides whether to repeat it."""
 
 
 class AgentUsage(Struct, frozen=True, kw_only=True, gc=False):
-    """The usage of one agent by itself. ``agent`` is its profile; ``cost_usd`` None: unknown."""
+    """The usage of one agent by itself. ``agent`` is its profile; ``cost_usd`` is None if unknown."""
 
     agent_id: str
     parent_id: str | None = None
@@ -29,14 +29,15 @@ class AgentUsage(Struct, frozen=True, kw_only=True, gc=False):
 class StepResult(WorkDone, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The result of one attempt at a step.
 
-    ``outcome`` COMPLETED, FAILED, BLOCKED or LIMIT is final for the attempt; INTERRUPTED means the step stopped at a
-    turn's end and goes on from there. ``reason`` is a stable word (``budget``, ``verify``, ``output``, ``exit_code``,
-    ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``output`` is what was handed in, if
-    the step has a schema for that and completed. ``cost_usd`` is None if unknown. ``provider_refused`` says the key,
-    quota or credit was the matter: no other step would fare better. ``usage`` counts the subagents the step's agent
-    started, too; ``agents`` tells them apart, with the step's own agent first, whose ``model`` it is. For ``waited_s``
-    of its ``duration_s`` it waited for a person. ``printed`` is what a command or check that failed had to say, in
-    part. ``folder`` and ``branch`` are those of its worktree, ``pid`` is the process of its own, if it had such.
+    An ``outcome`` of COMPLETED, FAILED, BLOCKED or LIMIT is final for the attempt; INTERRUPTED means that the step
+    stopped at the end of a turn and can continue from there. ``reason`` is a stable word (``budget``, ``verify``,
+    ``output``, ``exit_code``, ``timeout``, ``blocked``, ``provider`` ...), ``detail`` a sentence for people. ``output``
+    is the value handed in, if the step has a schema for one and completed. ``cost_usd`` is None if unknown.
+    ``provider_refused`` says that the key, quota or credit was at fault, so that no other step would fare better.
+    ``usage`` includes the subagents that the step's agent started. ``agents`` has the usage of each, first that of the
+    step's own agent, which used ``model``. For ``waited_s`` of its ``duration_s`` the attempt waited for a person.
+    ``printed`` is a part of the output of the command or check that failed. ``folder`` and ``branch`` are those of its
+    worktree, ``pid`` is its own process; each is set only if it had one.
     """
 
     outcome: Outcome

@@ -1,3 +1,3 @@
-"""An agent made for a step: its model, tools, budget and context."""
+"""Agents made for steps: their models, tools, budgets and contexts."""
 
 from __future__ import annotations

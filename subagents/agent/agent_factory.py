@@ -1,4 +1,4 @@
-"""AgentKit, assembled: the one place where what a run shares and what is one agent's own come together."""
+"""Assembles an AgentKit from what a run shares and what is one agent's own."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ class AgentState(Struct, frozen=True, kw_only=True):
     """One agent's state: its conversation, and what it leaves on disk and in the background."""
 
     agent_id: str = ""
-    """By this its provider may know the conversation."""
+    """The id under which its provider may know the conversation."""
     conversation: Transcript
     outputs: Path | None = None
-    """For tool outputs that are too long for the conversation."""
+    """The folder for tool outputs that are too long for the conversation."""
     subagents: Path | None = None
-    """For the folders of those it starts; None: it starts none."""
+    """The folder for the folders of its subagents, or None if it starts none."""
     background: BackgroundCommands | None = None
-    """None: no command of it runs on after its call."""
+    """Its background commands, or None if none of its commands may outlast its call."""
     reads: ReadTracker = field(default_factory=ReadTracker)
-    """The files it has seen already."""
+    """The files it has read already."""
 
 
 class AgentParts(AgentTraits, frozen=True, kw_only=True):
-    """The parts of an agent beside its context; see ``AgentKit`` for what is not explained here."""
+    """The parts of an agent besides its context; see ``AgentKit`` for fields not explained here."""
 
     state: AgentState
     profile: AgentProfile | None
     taught: CallGuidance
     base_prompt: str | None = None
-    """The beginning of its system prompt; None: as its profile or the run says."""
+    """The beginning of its system prompt, or None for that of its profile or the run."""
     role: str = ""
     """The part of its prompt about its kind of work."""
     lean: bool = False
-    """Its prompt tells nothing of files and git."""
+    """True to leave files and git out of its prompt."""
     subagents: SubagentSpawner | None = None
-    """None: it starts none."""
+    """Starts its subagents; None if it has none."""
 
 
 def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
-    """Return what the agent works with; reads files.
+    """Return the kit that the agent works with. Reads files.
 
     Raises:
-        UsageError: the profile's prompt can't be had.
+        UsageError: The profile's prompt can't be loaded.
     """
     traits = {name: getattr(own, name) for name in AgentTraits.__struct_fields__}
     traits["middleware"] = (*own.middleware, Taught(own.taught))
@@ -85,7 +85,7 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
 
 
 def with_duty(kit: AgentKit, context: AgentContext, own: AgentParts, duty: HandIn) -> AgentKit:
-    """Return the kit that was made of these, with a value to end with: for one prompt, in the same conversation."""
+    """Return ``kit``, made from ``context`` and ``own``, for a prompt of the same conversation with a hand-in."""
     tools = context.tools.with_tool(duty.tool_class())
     executor = _executor(replace(context, tools=tools), own)
     return replace(kit, hand_in=duty, tools=executor, offered=tools.schemas, notes=lambda: tools.visible.notes)
@@ -131,7 +131,7 @@ def _system_prompt(context: AgentContext, own: AgentParts) -> str:
 
 
 def _subagent_list(agents: AgentManager | None, tools: ToolManager) -> dict[str, str]:
-    """Name and description of the subagents an agent with these tools can start; none if it can start none."""
+    """Return the names and descriptions of the subagents that an agent with these tools can start."""
     if agents is None or TASK_TOOL not in tools.available:
         return {}
     return {profile.name: profile.description for profile in agents.subagents()}

@@ -1,9 +1,9 @@
-"""One ledger for a whole tree of agents: room is reserved before each call and booked after it.
+"""The budget ledger of a whole tree of agents: room is reserved before each model call and booked after it.
 
-Accounts form a tree (plan -> step). A reservation stands on the account it was made on and on all above it. Providers
-count prompts their own way and may answer at more length than they were asked to, so calls under way are expected to
-take twice what they were given: as long as none takes more than that, a limit is passed by no more than one call's
-reservation, whatever the fan-out.
+Accounts form a tree (plan -> step). A reservation counts on the account it was made on and on all accounts above it.
+Providers count prompts their own way and may write longer answers than they were asked for, so calls under way are
+expected to use twice their reservation. As long as none uses more than that, a limit is exceeded by no more than one
+call's reservation, however many agents work at once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.messages import Spending, Usage
 
 SMALLEST_ANSWER = 64
-"""An answer with less room than this many tokens is not worth its prompt."""
+"""The fewest tokens of room for an answer. An answer with less room is not worth its prompt."""
 FAIR_ANSWER = 1_024
-"""With less room than this, a call waits for what others hold and may give back."""
+"""Tokens of room below which a call waits for others to give back some of their reservations."""
 RESERVED_WEIGHT = 2
-"""The most a call under way may take, as a multiple of what was reserved for it."""
+"""The most that a call under way may use, as a multiple of its reservation."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Upper bounds; None: no bound. Tokens are prompt plus completion, price in USD."""
+    """Upper bounds, None for no bound. Tokens are prompt plus completion, the price is in USD."""
 
     max_tokens: int | None = None
     max_price: float | None = None
@@ -50,12 +50,12 @@ class _Entry(Struct, kw_only=True, eq=False):
             self.cost_usd = None if cost_usd is None else self.cost_usd + cost_usd
 
     def free_room(self, model: ModelConfig, prompt_tokens: int) -> float:
-        """Return how many tokens of answer fit beside what is reserved."""
+        """Return how many tokens of answer fit besides what is reserved."""
         tokens, price = RESERVED_WEIGHT * self.reserved_tokens, RESERVED_WEIGHT * self.reserved_price
         return self._room(model, prompt_tokens + tokens, price + _price(model, prompt_tokens))
 
     def room_at_best(self, model: ModelConfig, prompt_tokens: int) -> float:
-        """Return how many would fit if all reservations were given back."""
+        """Return how many tokens of answer would fit if all reservations were given back."""
         return self._room(model, prompt_tokens, _price(model, prompt_tokens))
 
     def used_share(self) -> float:
@@ -86,11 +86,14 @@ class _Entry(Struct, kw_only=True, eq=False):
 
 
 Upstream: TypeAlias = Callable[[ModelConfig, int, int], Awaitable[Reservation]]
-"""Reserves room on the account of another process that a tree's root mirrors; see ``vibe.core.budget.Budget``."""
+"""Reserves room on the account in another process that a tree's root mirrors; see ``vibe.core.budget.Budget``."""
 
 
 class _Tree(Struct, kw_only=True, eq=False):
-    """The state all accounts of a tree share: what is above them, and the signal that a reservation was given back."""
+    """The state that all accounts of a tree share.
+
+    ``upstream`` is what lies above the root; ``freed`` is set when a reservation is given back.
+    """
 
     upstream: Upstream | None
     freed: anyio.Event = field(default_factory=anyio.Event)
@@ -99,7 +102,7 @@ class _Tree(Struct, kw_only=True, eq=False):
 class Account:
     """The account of one part of the tree: what is spent and reserved.
 
-    ``upstream`` says that this one mirrors an account of another process, where each call needs room, too.
+    With ``upstream``, it mirrors an account in another process, where each call needs room, too.
     """
 
     def __init__(self, name: str, limits: Limits, upstream: Upstream | None = None) -> None:
@@ -107,7 +110,7 @@ class Account:
         self._tree = _Tree(upstream=upstream)
 
     def open(self, name: str, limits: Limits, *, spent: Spending | None = None) -> Account:
-        """A new account below this one; ``spent`` was booked above it in an earlier run."""
+        """Return a new account below this one. ``spent`` comes from an earlier run and is booked above already."""
         account = Account(name, limits)
         own = _Entry(name=name, limits=limits, **structs.asdict(spent or Spending()))
         account._entries = (own, *self._entries)
@@ -115,9 +118,9 @@ class Account:
         return account
 
     def renew(self, limits: Limits) -> None:
-        """Start again at nothing spent here, within other limits, while no call is under way; above, it stays booked.
+        """Begin this account anew, with new limits and nothing spent. What was spent stays booked above it.
 
-        Accounts opened below it before are charged to what it was.
+        No call may be under way. Accounts opened below it before are still charged to the old one.
         """
         self._entries = (_Entry(name=self._entries[0].name, limits=limits), *self._entries[1:])
 
@@ -128,7 +131,7 @@ class Account:
 
     @property
     def cost_usd(self) -> float | None:
-        """The same in USD; None once a call of unknown price was booked."""
+        """The USD spent on this account and those below it; None once a call of unknown price was booked."""
         return self._entries[0].cost_usd
 
     @property
@@ -137,7 +140,7 @@ class Account:
         return any(entry.limits.max_price is not None for entry in self._entries)
 
     def left(self) -> tuple[float, float]:
-        """The tokens and the USD that neither were spent on this account nor are expected of calls under way."""
+        """Return the tokens and the USD that are left here, counting calls under way at RESERVED_WEIGHT."""
         own = self._entries[0]
         tokens, price = own.limits.max_tokens, own.limits.max_price
         free_tokens = inf if tokens is None else tokens - own.usage.total_tokens - RESERVED_WEIGHT * own.reserved_tokens
@@ -146,16 +149,16 @@ class Account:
         return free_tokens, price - own.cost_usd - RESERVED_WEIGHT * own.reserved_price
 
     def used_share(self) -> float:
-        """The largest used share of any limit of this account or one above it."""
+        """Return the largest used share of any limit of this account or one above it."""
         return max(entry.used_share() for entry in self._entries)
 
     def book(self, usage: Usage, cost_usd: float | None) -> None:
-        """Add what was spent, here and above."""
+        """Add what was spent, here and on all accounts above."""
         for entry in self._entries:
             entry.book(usage, cost_usd)
 
     def show(self, usage: Usage, cost_usd: float | None) -> None:
-        """Have the account at the root say what the one it mirrors says."""
+        """Set what is spent on the root account to the figures of the account that it mirrors."""
         self._entries[-1].usage, self._entries[-1].cost_usd = usage, cost_usd
 
     async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> CallReservation:
@@ -174,7 +177,7 @@ class Account:
             await self._tree.freed.wait()
 
     async def _covered(self, reserved: CallReservation, model: ModelConfig, prompt_tokens: int) -> CallReservation:
-        """The same room on what is above the tree, too; where that gives less, it is less."""
+        """Reserve the same room on what is above the tree, too, and shrink the reservation if that gives less."""
         upstream = self._tree.upstream
         if upstream is None:
             return reserved
@@ -186,7 +189,7 @@ class Account:
         return reserved
 
     def hold(self, tokens: int, price: float) -> None:
-        """Set aside (or, below 0, give back) on this account and all above it."""
+        """Reserve tokens and USD on this account and all above it; amounts below 0 give them back."""
         for entry in self._entries:
             entry.reserved_tokens += tokens
             entry.reserved_price += price
@@ -207,19 +210,19 @@ class CallReservation:
         account.hold(self._tokens, self._price)
 
     def extend(self, above: Reservation) -> None:
-        """Take in the room that was found above the tree: it ends with this one."""
+        """Add the reservation made above the tree, which ends together with this one."""
         self._above = above
         self.max_completion_tokens = min(self.max_completion_tokens, above.max_completion_tokens)
 
     def settle(self, usage: Usage, cost_usd: float | None) -> None:
-        """Book what the call took and give back the rest."""
+        """Book what the call used and give back the rest."""
         self._account.book(usage, cost_usd)
         if self._above is not None:
             self._above.settle(usage, cost_usd)
         self.release()
 
     def release(self) -> None:
-        """Give everything back; a second time does nothing."""
+        """Give everything back; idempotent."""
         if self._tokens:
             self._account.hold(-self._tokens, -self._price)
             self._tokens = 0

@@ -1,4 +1,4 @@
-"""The context all agents of a run share, that of one of them, and the ports by which it starts others."""
+"""The context that all agents of a run share, the context of one agent, and the port by which it starts others."""
 
 from __future__ import annotations
 
@@ -28,57 +28,57 @@ from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.settings import Network
 
 VERIFY_SECONDS = 600.0
-"""Seconds a check may take, unless the settings say otherwise."""
+"""Seconds that a check may take, unless the settings say otherwise."""
 
 
 class RunContext(Struct, frozen=True, kw_only=True):
-    """The context that is the same for all agents of a run."""
+    """The context that all agents of a run share."""
 
     base_prompt: str
     confinement: Confinement | None = None
-    """None: nothing confines commands."""
+    """Confines commands; None if nothing does."""
     commands: Commands | None = None
-    """Runs the commands of agents, as an editor does; None: they are processes of our own."""
+    """Runs the agents' commands, as an editor does; None if they are processes of our own."""
     accepted_writes: frozenset[str] = frozenset()
-    """Globs of files that steps which claim to write them may edit unasked."""
+    """Globs of files that a step which claims to write them may edit without asking."""
     verify_seconds: float = VERIFY_SECONDS
-    """The time a check may take."""
+    """Seconds that a check may take."""
     clock: Callable[[], float] = time.monotonic
     steering: Steering = field(default_factory=Steering)
-    """Says things to agents of steps at work."""
+    """Passes messages to the agents of running steps."""
     turns: Turns | None = None
-    """The run's turns to write in its folders; None: no other process writes there."""
+    """The turns that the run takes to write in its folders; None if no other process writes there."""
 
 
 class AgentContext(Struct, frozen=True, kw_only=True):
-    """The context of one agent, and the most that an agent which it starts can have."""
+    """The context of one agent, and the most that an agent it starts can have."""
 
     run: RunContext
     models: ModelCatalog
     default_model: str | None = None
-    """For an agent that names none; None: the configured one."""
+    """The model of an agent that names none; None for the configured one."""
     tools: ToolManager
     agents: AgentManager | None = None
-    """The profiles there are."""
+    """The profiles that exist."""
     guidance: Guidance = field(default_factory=Guidance)
     """The instructions of the user and the project."""
     workspace: Workspace
     approvals: Approvals
     user_input: UserInput | None = None
-    """Asks the user; None: no user is there."""
+    """Asks the user; None if no user is there."""
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
-    """For the processes it starts."""
+    """The environment of the processes it starts."""
     network: Network | None = None
-    """The reach of its confined commands; None: as the settings let them."""
+    """The reach of its confined commands; None for what the settings allow."""
     sink: EventSink
     account: Account
     """The account it is charged to."""
     spawning: Spawning | None = None
-    """Returns who starts the subagents of an agent; None: it may not start others."""
+    """Makes the spawner of an agent's subagents; None if the agent may not start any."""
 
 
 class ChildSpawner(SubagentSpawner, Protocol):
-    """Starts the subagents of one agent. ``stop`` reaches them; ``agents`` is what each has used."""
+    """Starts the subagents of one agent. ``stop`` stops them, too; ``agents`` is what each has used."""
 
     stop: StopSignal
 
@@ -89,4 +89,4 @@ class ChildSpawner(SubagentSpawner, Protocol):
 
 
 Spawning: TypeAlias = Callable[[str, AgentContext, Path], ChildSpawner]
-"""Takes an agent's id, the context that its subagents get, and a folder for theirs; reads files."""
+"""Takes an agent's id, the context that its subagents get, and a folder for their folders. Reads files."""

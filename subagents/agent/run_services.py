@@ -1,4 +1,4 @@
-"""The services that all agents of a run share, in whatever process they work."""
+"""The services that all agents of a run share, whatever process they work in."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from vibe.core.tools.questions import UserInput
 
 
 class RunServices(Struct, frozen=True, kw_only=True):
-    """The services of a run: in its own process themselves, in the process of a step what reaches them."""
+    """The services of a run.
+
+    In the run's own process they are the services themselves, in the process of a step stand-ins that reach them.
+    """
 
     account: Account
-    """The plan's."""
+    """The account of the plan."""
     approvals: Approvals
     sink: EventSink
     spawning: SpawnPool
     limiter_of: Callable[[str], CallLimiter]
-    """The limiter that lets calls to a provider begin, by the provider's name."""
+    """Returns the limiter of calls to a provider, by the provider's name."""
     user_input: UserInput | None = None
-    """Answers agents; None: no user is there."""
+    """Asks the user; None if no user is there."""
     steering: Steering = field(default_factory=Steering)
     turns: Turns | None = None
-    """Turns to write in the shared workspace; None: no other process writes there."""
+    """The turns to write in the shared workspace; None if no other process writes there."""

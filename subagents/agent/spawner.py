@@ -1,4 +1,4 @@
-"""Subagents that agents start with the ``task`` tool: capped for the whole run, no more able than who starts them."""
+"""Starts the subagents that agents ask for with the ``task`` tool, within the run's limits and the agents' rights."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ from vibe.system.files import replace_file
 
 RESULT_FILE = "result.json"
 SAVE_SECONDS = 2.0
+"""Seconds that saving a subagent's result may take."""
 TITLE_LENGTH = 80
+"""Characters of its task that make a subagent's title."""
 OUT_OF_TIME = ActResult(outcome=Outcome.LIMIT, reason="timeout", detail="the subagent ran out of time")
 
 
 class SpawnError(ToolError):
-    """A subagent that can't be started."""
+    """A subagent can't be started."""
 
 
 class SpawnPool:
-    """The pool all agents of a run share: how many subagents they have started, and how many may work at once.
+    """Limits the subagents of a whole run: how many may be started, and how many may work at once.
 
-    ``spawned`` is how many of them earlier runs of the same plan started.
+    ``spawned`` is the number that earlier runs of the same plan started.
     """
 
     def __init__(self, agents: AgentManager, limits: SubagentsConfig, *, spawned: int = 0) -> None:
@@ -51,15 +53,15 @@ class SpawnPool:
         self._spawned = spawned
 
     def below(self, agent_id: str, context: AgentContext, folder: Path) -> Spawner:
-        """Return who starts subagents for one agent; see ``Spawning``."""
+        """Return the spawner of one agent's subagents; see ``Spawning``."""
         return Spawner(self, agent_id, context, folder)
 
     @asynccontextmanager
     async def place(self) -> AsyncGenerator[None, None]:
-        """Count one more subagent and wait until it may work; it may while the block lasts.
+        """Count one more subagent, and wait until it may work for as long as the block runs.
 
         Raises:
-            SpawnError: that would be one too many.
+            SpawnError: The run has started ``max_spawned`` subagents already.
         """
         if self._spawned >= self.limits.max_spawned:
             raise SpawnError(
@@ -71,14 +73,14 @@ class SpawnPool:
             yield
 
     def renew(self) -> None:
-        """Count from nothing again."""
+        """Count from 0 again."""
         self._spawned = 0
 
 
 class Spawner:
     """Starts the subagents of one agent; see ``SubagentSpawner``.
 
-    ``stop`` reaches them too. ``agents`` is what each has used so far, those of an interrupted run before included.
+    ``stop`` stops them, too. ``agents`` is what each has used so far, including those of an interrupted run before.
     """
 
     def __init__(self, pool: SpawnPool, agent_id: str, context: AgentContext, folder: Path) -> None:
@@ -97,11 +99,11 @@ class Spawner:
 
     @property
     def started(self) -> tuple[AgentUsage, ...]:
-        """The same of those this one started."""
+        """The usage of the subagents that this spawner started itself, and of theirs."""
         return tuple(own for agent in self._mine for own in agent.agents)
 
     async def spawn(self, order: SubagentOrder) -> SubagentReport:
-        """Have something done by a fresh subagent, and its result on disk before anybody hears of it."""
+        """Carry out an order with a fresh subagent. Its result is on disk before this returns."""
         try:
             profile = self._pool.agents.subagent(order.agent)
         except VibeError as error:
@@ -123,12 +125,12 @@ class Spawner:
         with anyio.move_on_after(self._pool.limits.timeout_seconds):
             try:
                 acted = await agent.execute(order.task, self.stop)
-            except EnvironmentFailure as error:  # its conversation can't be written down any more
+            except EnvironmentFailure as error:  # its conversation can no longer be written to disk
                 acted = ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
         return acted
 
     def _make(self, order: SubagentOrder, profile: AgentProfile, background: BackgroundCommands) -> SubAgent:
-        """A subagent with a folder of its own; makes files."""
+        """Make a subagent with a folder of its own. Writes files."""
         limits = self._pool.limits
         subagent_id = uuid4().hex
         folder = self._folder_of(profile.name, subagent_id)
@@ -163,7 +165,7 @@ class Spawner:
         return self._folder / f"{agent_name}-{subagent_id[:12]}"
 
     def _save(self, agent: SubAgent, order: SubagentOrder, acted: ActResult) -> None:
-        """Write the result as a whole, or not at all."""
+        """Write the result file, as a whole or not at all."""
         document = {
             "subagent_id": agent.subagent_id,
             "parent_id": self._agent_id,
@@ -183,7 +185,7 @@ class Spawner:
 
 
 def started_subagents(steps: Path) -> int:
-    """Return how many subagents the steps with folders in ``steps`` have started so far; reads files."""
+    """Return how many subagents the steps with folders in ``steps`` have started so far. Reads files."""
     return sum(1 for path in steps.glob("*/subagents*/*") if path.is_dir())
 
 

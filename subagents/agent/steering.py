@@ -1,4 +1,4 @@
-"""Steering: messages to the agents of running steps, in this process or in others."""
+"""Messages to the agents of running steps, in this process or in others."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 Listen: TypeAlias = Callable[[str, str], Awaitable[bool]]
-"""Delivers a message of someone; False: the agent is not working, so the message was not delivered."""
+"""Takes a message and its sender, and returns False if it was not delivered because the agent isn't working."""
 
 
 Identify: TypeAlias = Callable[[], str | None]
-"""Returns the id of the agent, or None while it is unknown."""
+"""Returns the agent's id, or None while it is unknown."""
 
 
 class Steering:
@@ -23,12 +23,12 @@ class Steering:
 
     @property
     def at_work(self) -> tuple[str, ...]:
-        """The steps whose agents listen."""
+        """The steps whose agents are listening."""
         return tuple(self._listeners)
 
     @contextmanager
     def attempt(self, step_id: str) -> Generator[None]:
-        """Keep messages for a step's agent within the block, until that listens."""
+        """Within the block, keep messages for a step's agent until it listens."""
         self._early[step_id] = []
         try:
             yield
@@ -36,14 +36,14 @@ class Steering:
             self._early.pop(step_id, None)
 
     def keep(self, step_id: str, texts: list[str]) -> None:
-        """Keep these messages, and those that come, for the agent that takes a step over within its attempt."""
+        """Keep ``texts``, and later messages, for the agent that takes a step over within the same attempt."""
         self._early[step_id] = texts
 
     @contextmanager
     def heard_by(self, step_id: str, listen: Listen, identify: Identify) -> Generator[tuple[str, ...]]:
-        """Pass messages for a step's agent to ``listen`` within the block, which gets those that were kept.
+        """Within the block, pass messages for a step's agent to ``listen``. The block receives those kept before.
 
-        Of nested blocks, the innermost counts.
+        Of nested blocks for one step, the innermost counts.
         """
         before = self._listeners.get(step_id)
         self._listeners[step_id] = listen, identify
@@ -56,14 +56,14 @@ class Steering:
                 self._listeners[step_id] = before
 
     def step_of(self, agent_id: str) -> str | None:
-        """Return the running step whose agent has that id, if there is one."""
+        """Return the running step whose agent has this id, or None."""
         return next((step_id for step_id, (_, known) in self._listeners.items() if known() == agent_id), None)
 
     async def tell(self, step_id: str, text: str, by: str = "") -> bool:
         """Send a message to a step's agent, which reads it as the user's before its next model call.
 
-        ``by`` is whoever says it from elsewhere. The step does not complete without. False: it was not delivered,
-        because no agent works on the step.
+        ``by`` names who sent it from elsewhere. The step can't complete until the agent has read it. Return False if
+        it was not delivered, because no agent works on the step.
         """
         listener, early = self._listeners.get(step_id), self._early.get(step_id)
         if listener is not None:

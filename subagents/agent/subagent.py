@@ -1,4 +1,4 @@
-"""SubAgent: one agent of a step, with its own history, tools, budget and tagged events; and one that only reads."""
+"""The agent of a step, with its own history, tools, budget and tagged events, and an agent that only reads."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from vibe.core.turn import AgentKit
 
 
 class SubAgentConfig(Struct, frozen=True, kw_only=True):
-    """One subagent's orders and limits. Tokens are prompt plus completion over all turns, price in USD.
+    """One subagent's orders and limits. Tokens are prompt plus completion over all turns; the price is in USD.
 
-    ``profile`` bounds what it may do. ``step_id`` is empty and ``parent_id`` set for one that an agent started;
-    ``caller`` is the name replays and logs know it by, if not the step's id. ``hand_in`` is what it must end with.
+    ``profile`` limits what it may do. If an agent started it, ``step_id`` is empty and ``parent_id`` is set.
+    ``caller`` is its name in replays and logs, if not the step's id. ``hand_in`` is the value it must end with.
     """
 
     step_id: str
@@ -55,14 +55,15 @@ class SubAgentConfig(Struct, frozen=True, kw_only=True):
 
 
 TOO_LONG_SHOWN = 200
+"""Characters shown of a message that is too long for the model."""
 TRANSCRIPT_FILE = "messages.jsonl"
-"""In the folder of a subagent that an agent started."""
+"""The file of a conversation, in the folder of a subagent that an agent started."""
 
 
 class SubAgent:
     """Does one step in isolation.
 
-    ``conversation`` grows as it works; one that has begun already is continued.
+    ``conversation`` grows as it works. A conversation that has begun already is continued.
     """
 
     def __init__(self, config: SubAgentConfig, context: AgentContext, state: AgentState) -> None:
@@ -90,7 +91,7 @@ class SubAgent:
         self._started: float | None = None
 
     async def execute(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
-        """Do the step, or go on with it where its conversation was cut off."""
+        """Do the step, or continue it where its conversation was cut off."""
         self._heed(stop)
         self._started = self._context.run.clock()
         self._announce_start()
@@ -104,26 +105,26 @@ class SubAgent:
         return await self._loop.resume(stop)
 
     async def continue_with(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
-        """Take another prompt in the same conversation, after ``execute``."""
+        """After ``execute``, act on another prompt in the same conversation."""
         self._heed(stop)
         return await self._loop.act(prompt, stop)
 
     async def go_on(self, stop: StopSignal | None = None) -> ActResult:
-        """Go on with what it was told since its last turn."""
+        """After ``execute``, act on the messages it was sent since its last turn."""
         self._heed(stop)
         return await self._loop.resume(stop)
 
     @property
     def has_unread(self) -> bool:
-        """True if it was told something that it has not read."""
+        """True if it was sent a message that it has not read yet."""
         return self._loop.has_unread
 
     def steer(self, text: str, by: str = "") -> bool:
-        """Say something to it, which it reads before its next model call; False: its model can't take it whole."""
+        """Send it a message to read before its next model call. Return False if it is too long for its model."""
         return self._loop.steer(text, by, at_rest=True)
 
     def hear(self, told: Iterable[str]) -> None:
-        """Say to it what it was told, but for what is in its conversation."""
+        """Send it the messages in ``told``, except those that are in its conversation already."""
         read = Counter(prompt.content for prompt in self.conversation.prompts)
         for text in told:
             if read[text]:
@@ -138,7 +139,7 @@ class SubAgent:
         return self._model.name
 
     def finish(self, outcome: str, reason: str | None) -> None:
-        """Announce the end, if it has begun; the caller knows the checks' verdict, the conversation does not."""
+        """Announce the end of an agent that has started. The caller gives the outcome, because it knows the checks'."""
         if self._started is None:
             return
         duration_s, own = self._context.run.clock() - self._started, self.conversation
@@ -146,13 +147,13 @@ class SubAgent:
 
     @property
     def agents(self) -> tuple[AgentUsage, ...]:
-        """The usage of it and of each agent it started, itself first."""
+        """The usage of this agent and of each that it started, with its own first."""
         agent = self.config.profile.name if self.config.profile else ""
         own = _usage(self.subagent_id, self.conversation, self.config.parent_id, agent)
         return (own, *(self._spawner.agents if self._spawner else ()))
 
     def last_words(self) -> str:
-        """The last thing it said."""
+        """Return the last text it wrote, or an empty string."""
         said = (
             m.content for m in reversed(self.conversation.messages) if isinstance(m, AssistantMessage) and m.content
         )
@@ -163,7 +164,7 @@ class SubAgent:
             self._spawner.stop = stop or NeverStop()
 
     def _choose_tools(self) -> ToolManager:
-        """Return what it may use: no more than its profile has, and no subagents where it can start none."""
+        """Return the tools it may use: at most those of its profile, without the task tool if it can't start others."""
         config, tools = self.config, self._context.tools
         if config.profile is not None:
             tools = profile_view(tools, config.profile, may_widen=False)
@@ -202,7 +203,7 @@ class SubAgent:
         return context.spawning(self.subagent_id, inherited, folder)
 
     def _resolve_model(self) -> ModelConfig:
-        """The step's model, with its prices where a limit depends on them."""
+        """Return the step's model, with its prices if a limit depends on them."""
         profile = self.config.profile
         models = self._context.models
         alias = self.config.model or (profile and profile.model) or self._context.default_model
@@ -237,7 +238,7 @@ class SubAgent:
 def _started_event(
     context: AgentContext, model: ModelConfig, tools: tuple[str, ...], limits: SubAgentConfig | ReaderLimits
 ) -> SubAgentStartedEvent:
-    """The beginning of an agent; what it is called is still to be said."""
+    """Return the event that announces an agent, without its title."""
     return SubAgentStartedEvent(
         title="",
         mode=ExecutionMode.DESIGN.value,
@@ -253,7 +254,7 @@ def _started_event(
 def finished_event(
     outcome: str, reason: str | None, spent: Spent, turns: int, duration_s: float
 ) -> SubAgentFinishedEvent:
-    """The end of an agent, and what it took."""
+    """Return the event that announces an agent's end and what it used."""
     return SubAgentFinishedEvent(
         outcome=outcome,
         reason=reason,
@@ -265,13 +266,13 @@ def finished_event(
 
 
 def earlier_subagents(folder: Path, parent_id: str) -> Iterable[AgentUsage]:
-    """Yield what the subagents in a folder used; reads files."""
+    """Yield the usage of the subagents with folders in ``folder``. Reads files."""
     for path in sorted(folder.glob(f"*/{TRANSCRIPT_FILE}")) if folder.is_dir() else ():
         name, _, short_id = path.parent.name.rpartition("-")
         try:
             yield _usage(short_id, Transcript.peek(path), parent_id, name)
         except TranscriptError:
-            continue  # it is not continued
+            continue  # such a subagent is not continued either
 
 
 def _usage(agent_id: str, conversation: Transcript, parent_id: str | None, agent: str) -> AgentUsage:
@@ -286,9 +287,9 @@ _BUILTINS = "vibe.core.tools.builtins."
 
 
 class ReaderLimits(Struct, frozen=True, kw_only=True):
-    """The limits of a reader. Tokens are prompt plus completion, the price is USD (None: no limit).
+    """The limits of a reader. Tokens are prompt plus completion, the price is in USD (None if there is no limit).
 
-    ``max_context_tokens``: a conversation that is longer is summarised.
+    A conversation longer than ``max_context_tokens`` is summarised.
     """
 
     max_turns: int = 30
@@ -300,9 +301,9 @@ class ReaderLimits(Struct, frozen=True, kw_only=True):
 class ReadOnlyAgent:
     """Reads in one workspace, for one task.
 
-    ``name`` is what replays, logs and budgets know it by; the conversation is in memory unless it is to ``keep`` it.
-    Whatever configuration, profile or server says, it has the program's own tools for reading, and the one for asking
-    where a person is there, who is asked once; but none where its model is set to plan at once.
+    ``name`` is its name in replays, logs and budgets. Its conversation stays in memory unless ``keep`` is called.
+    Whatever configuration, profile or server says, it has only the program's own tools for reading and, if a person is
+    there, for asking, which it may do once. It has no tools at all if its model is set to plan at once.
     """
 
     def __init__(self, name: str, context: AgentContext, limits: ReaderLimits) -> None:
@@ -323,35 +324,35 @@ class ReadOnlyAgent:
             self.tools = self.tools.only(lambda _: False)
 
     def keep(self, folder: Path, name: str) -> None:
-        """Write the conversation to a file of this name, in a folder that is made if need be. Blocks."""
+        """Keep the conversation in a file of this name, in a folder that is made if needed. Blocks."""
         folder.mkdir(mode=0o700, exist_ok=True)
         self.conversation.path = folder / name
 
     def begin(self, title: str, offer: str) -> None:
-        """Announce what it begins; ``offer`` is the tool it ends with."""
+        """Announce the start of its task; ``offer`` is the tool it ends with."""
         context = self._context
         self._started = context.run.clock()
         begun = _started_event(context, self.model, (*self.tools.available, offer), self._limits)
         context.sink.publish(replace(begun, title=title, agent=self._name))
 
     def finish(self, acted: ActResult) -> None:
-        """Announce that what it began has ended, and how."""
+        """Announce the end of its task."""
         context = self._context
         duration_s = context.run.clock() - self._started
         context.sink.publish(finished_event(acted.outcome.value, acted.reason, acted, acted.turns, duration_s))
 
     async def read(self, orders: str, prompt: str, hand_in: HandIn, stop: StopSignal) -> ActResult:
-        """Do the task; ``orders`` are what its system prompt begins with. What goes wrong is in the result."""
+        """Do the task. ``orders`` begin its system prompt. A failure is in the result."""
         kit = await to_thread.run_sync(self._kit, orders, hand_in)
         self._loop = AgentLoop(kit, max_turns=self._limits.max_turns)
         return await self._loop.act(prompt, stop)
 
     def steer(self, text: str) -> bool:
-        """Say something to it while it reads; False: it does not, or can't take that."""
+        """Send it a message while it reads. Return False if it isn't reading or can't take the message."""
         return self._loop is not None and self._loop.steer(text)
 
     def _kit(self, orders: str, hand_in: HandIn) -> AgentKit:
-        """Return what it works with; reads files."""
+        """Return the kit it works with. Reads files."""
         context, limits = self._context, self._limits
         place = AgentPlace(
             root=context.workspace.root, sink=context.sink, environ=context.environ, subagent={"id": self._name}
@@ -381,7 +382,7 @@ class ReadOnlyAgent:
 
 
 def reading_tools(tools: ToolManager, *, attended: bool) -> ToolManager:
-    """The tools of a reader; one that merely has such a name, or calls itself harmless, is not among them."""
+    """Return the tools of a reader: built-in ones only, whatever another tool is called or says of itself."""
     wanted = READING_TOOLS | ({ASKING_TOOL} if attended else frozenset[str]())
 
     def keep(cls: ToolClass) -> bool:
@@ -391,7 +392,7 @@ def reading_tools(tools: ToolManager, *, attended: bool) -> ToolManager:
 
 
 class _Once(Struct, eq=False):
-    """Asks the person the first time only."""
+    """Asks the person the first time it is called, and nobody afterwards."""
 
     _ask: UserInput | None
 

@@ -1,4 +1,4 @@
-"""The tools a step may use: pure rules from its mode and its own lists to tool name patterns."""
+"""The rules for the tools a step may use: from its mode and its own lists to patterns of tool names. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def step_tools(
     attended: bool = False,
     harmless: tuple[str, ...] = (),
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The patterns of what one step may use, and of what it may not: a tool is there if only the former name it.
+    """Return patterns of the tools a step may use and of those it may not; a tool must match only the first.
 
-    Its own ``allowed`` list counts if it has one, else its mode's; denials always add up. Patterns are names, globs or
+    The step's own ``allowed`` list replaces that of its mode; denials always add up. Patterns are names, globs or
     ``re:`` expressions.
 
-    ``attended``: a person is at the prompt, so that they can be asked. ``harmless`` are the names of those of a program
-    that change nothing: any mode has them.
+    ``attended`` says that a person is there to be asked. ``harmless`` are the names of a program's tools that change
+    nothing; they are allowed in every mode.
     """
     own = (*MODE_CATALOG[mode].default_tools, *INTERACTIVE_TOOLS, *harmless) if allowed is None else allowed
     return own, denied if attended else (*denied, *INTERACTIVE_TOOLS)

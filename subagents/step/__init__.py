@@ -1,3 +1,3 @@
-"""A step's work: an agent or a command, then its checks."""
+"""The work of a step: an agent or a command, then its checks."""
 
 from __future__ import annotations

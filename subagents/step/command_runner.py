@@ -1,4 +1,4 @@
-"""The commands a plan names, run by the host and announced like any tool call; steps that are nothing else."""
+"""Runs the commands that a plan names, announced like any tool call, and the steps that consist only of those."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from subagents.agent.run_context import AgentContext
 
 TOOL_NAME = "command"
+"""The name under which events announce these commands."""
 MAX_EVENT_OUTPUT = 16_000
-"""Characters of output in the closing event: its end."""
+"""Characters of output in the closing event, from its end."""
 SUMMARY_CHARACTERS = 2_000
-"""The length of the output that dependants are told: its end, where results stand."""
+"""Characters of output that dependent steps are told: from its end, where results usually are."""
 LOG_FILE = "output.log"
-"""In a step's folder: all that its command and its checks printed, over its attempts."""
+"""The file in a step's folder with everything that its command and checks printed, over all attempts."""
 
 
 class Purpose(StrEnum):
@@ -53,10 +54,10 @@ class Purpose(StrEnum):
 
 
 class HostCommands:
-    """Runs the shell commands of one attempt in the workspace of its ``context``, and tells about each.
+    """Runs the shell commands of one attempt in the workspace of its ``context``, and announces each.
 
-    What they print is kept in the file that ``log`` returns, which blocks. What is told and kept is without secrets;
-    what ``run`` returns is not.
+    Their output is kept in the file that ``log`` returns; calling ``log`` blocks. Secrets are masked in events and in
+    that file, but not in what ``run`` returns.
     """
 
     def __init__(self, context: AgentContext, task: StepTask, log: Callable[[], Path]) -> None:
@@ -70,18 +71,18 @@ class HostCommands:
         self._sink = TaggingSink(context.sink, subagent_step_id=task.step_id)
 
     def masked(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text with its secrets masked."""
         return redact(text, self._environ)
 
     async def run(self, command: str, *, purpose: Purpose) -> CommandResult:
         """Run one command to its end.
 
-        A step's own command gets the user's whole environment, as ``make`` would give it, and is confined only where
-        everything must be; a check, which executes what a model wrote, gets no secrets, is confined where that can be
-        and has a time limit. Cancelling kills everything it started before it returns.
+        A step's own command gets the user's whole environment, as ``make`` would pass it on, and is confined only if
+        confinement is required for everything. A check executes what a model wrote: it gets no secrets, is confined if
+        possible, and has a time limit. A cancelled call returns only once everything it started has been killed.
 
         Raises:
-            WorkspaceLockedError: others write in the folder for too long.
+            WorkspaceLockedError: Others were writing in the folder for too long.
         """
         turns = self._run_context.turns
         async with nullcontext() if turns is None else turns(self._tell_wait):
@@ -169,19 +170,19 @@ class HostCommands:
         return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, attempt {self._attempt}, {what}"
 
     async def _close_log(self, how: str, told: str = "") -> None:
-        """Have all that a command printed on disk, with what the host has to say of it."""
+        """Write the rest of a command's output to the log, then the host's notes on it and how it ended."""
         self._log.note(f"{told}\n== {how}\n" if told else f"== {how}\n")
         with CancelScope(shield=True):
             await to_thread.run_sync(self._log.write)
 
 
 def output_of(result: CommandResult) -> str:
-    """Both streams, standard output first."""
+    """Return both output streams as one text, standard output first."""
     return "\n".join(part.strip("\n") for part in (result.stdout, result.stderr) if part.strip())
 
 
 def failure_of(command: str, result: CommandResult, after: str = "") -> str:
-    """A command that failed, how, and what it said of that."""
+    """Return a sentence that names a failed command, how it ended, and the line of its output that says why."""
     said = failing_line(output_of(result))
     return f"`{command}` {ending_of(result)}{after}{f': {said}' if said else ''}"
 
@@ -192,7 +193,7 @@ def ending_of(result: CommandResult) -> str:
 
 
 async def run_commands(task: StepTask, commands: HostCommands) -> StepResult:
-    """Do a step without a model: its command, then its checks; the first that does not exit with 0 fails the step."""
+    """Do a step without a model: its command, then its checks. The first that doesn't exit with 0 fails the step."""
     summary = ""
     with move_on_after(task.step.timeout_seconds):
         for purpose, command in _lines(task):
@@ -214,6 +215,7 @@ async def run_commands(task: StepTask, commands: HostCommands) -> StepResult:
 
 
 def _lines(task: StepTask) -> Iterator[tuple[Purpose, str]]:
+    """Yield the command lines of a step, each with its purpose."""
     if task.step.command is not None and not task.only_checks:
         yield Purpose.STEP, task.step.command
     for line in task.step.verify:

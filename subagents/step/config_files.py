@@ -1,11 +1,11 @@
-"""Config files of a step's checks: they decide what the checks do, though no check names them.
+"""Config files of a step's checks, which decide what the checks do although no check names them.
 
-``CONFIG_FILES`` is the table. Such files are looked for in the whole workspace, except in folders that searches leave
+``CONFIG_FILES`` is the table. The whole workspace is searched for such files, except the folders that searches leave
 out (dependencies, build output). A step may add, change or remove one only if its ``writes`` names it by the file's own
-name (``pyproject.toml``, ``**/conftest.py``); a wildcard in the last part of a path names nothing.
+name (``pyproject.toml``, ``**/conftest.py``). A wildcard in the last part of a path names no config file.
 
-New modules that hide those of Python or of a test tool (``json.py``) count too, where ``python`` looks first: in the
-folder a check works in, the folder of a script it runs, its ``PYTHONPATH``, and beside tests.
+New modules that hide those of Python or of a test tool (``json.py``) count, too, in the places where ``python`` looks
+first: in the folder a check works in, the folder of a script it runs, its ``PYTHONPATH``, and beside tests.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ CONFIG_FILES: Mapping[str, tuple[str, ...]] = {
         ".tool-versions", "mise.toml", ".mise.toml",
     ),
 }  # fmt: skip
-"""The files that configure checks, by language: names, patterns, or the end of a path; case makes no difference."""
+"""The files that configure checks, by language: names, patterns, or ends of paths, compared without regard to case."""
 
 BUILT_FILES = frozenset({"makefile", "gnumakefile"})
-"""Config files that build systems write: one that a check itself makes is not the step's doing."""
+"""Config files that build systems write. One that appears during a check is not the step's doing."""
 
 HIDEABLE = (sys.stdlib_module_names | {
     "_pytest", "black", "coverage", "flake8", "hypothesis", "iniconfig", "mypy", "nose2", "nox", "packaging", "pluggy",
@@ -73,13 +73,14 @@ HIDEABLE = (sys.stdlib_module_names | {
 """Modules that a check may import and a file beside it can hide."""
 
 MODULE_ENDINGS = frozenset({"py", "pyc", "pyd", "so"})
+"""File name extensions of modules."""
 LEFT_OUT = (
     *DEFAULT_IGNORES, "site-packages", "vendor", "_build", "_deps", "cmake-build-*", "bower_components",
     "__pypackages__", "Pods", ".yarn", ".gradle", ".terraform", ".direnv", ".pixi",
 )  # fmt: skip
-"""Folders that are skipped."""
+"""Patterns of the folders that are skipped."""
 MOST_ENTRIES = 200_000
-"""Directory entries read of one workspace, from its root downwards; files beyond are not guarded."""
+"""Directory entries read in one workspace, from its root downwards. Files beyond these are not guarded."""
 
 _PATTERNS = [
     re.escape(pattern.lower()).replace("\\*", "[^/]*") for patterns in CONFIG_FILES.values() for pattern in patterns
@@ -101,12 +102,12 @@ class ConfigChange(Struct, frozen=True):
 
 
 def is_config_file(name: str) -> bool:
-    """Return whether a path with ``/`` is that of a file in the table."""
+    """Return whether a path, separated by ``/``, is that of a file in the table."""
     return bool(_CONFIG_FILE.fullmatch(name.lower()))
 
 
 def is_looked_at(name: str) -> bool:
-    """Return whether a path with ``/`` is in none of the folders that are left out."""
+    """Return whether a path, separated by ``/``, is outside all folders that are left out."""
     return not any(_LEFT_OUT.fullmatch(folder) for folder in name.split("/")[:-1])
 
 
@@ -125,7 +126,7 @@ def config_files(root: Path, folders: Iterable[Path]) -> Iterator[str]:
 
 
 def hides_module(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether a file stands in for a module where checks in ``folders`` look first."""
+    """Return whether a file hides a module of HIDEABLE from checks that look first in ``folders``."""
     stem, _, ending = path.name.partition(".")
     folder = path.parent
     if stem == "__init__":
@@ -135,9 +136,9 @@ def hides_module(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def differences(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> list[ConfigChange]:
-    """Return the changes between two states; both map paths to digests.
+    """Return the changes between two states, which map paths to digests.
 
-    A module that hides another counts only when it is new.
+    A module that hides another counts only if it is new.
     """
     new = [ConfigChange(name, "was created") for name in now if name not in before]
     gone = [ConfigChange(name, "was deleted") for name in before if name not in now and is_config_file(name)]
@@ -160,7 +161,7 @@ def _listed(root: Path) -> Iterator[str]:
 
 
 def _hiding(folder: Path) -> Iterator[Path]:
-    """Files in a folder, or in packages there, that stand in for modules."""
+    """Yield the files in a folder, or in packages there, that hide modules."""
     for entry in _entries(folder):
         path = Path(entry.path)
         if entry.name in HIDEABLE and entry.is_dir():

@@ -1,4 +1,4 @@
-"""LocalExecutor: steps done in this process, by a subagent or by a plain command."""
+"""The executor that does steps in this process, by a subagent or by a plain command."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ from vibe.system.plain_text import some_of
 from vibe.system.process import kill_marked
 
 CHECKABLE = frozenset({Outcome.COMPLETED, Outcome.BLOCKED})
-"""Ends after which the checks decide: a blocked agent may have got the work done without the denied call."""
+"""Outcomes after which the checks decide. A blocked agent may have done the work without the call that was denied."""
 SHOWN_FILES = 5
+"""Changed files that a failure's detail names."""
 OUT_OF_TIME = ActResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
 
 
 class _Finding(Struct, frozen=True, kw_only=True):
-    """An objection to the step: ``prompt`` asks its agent for a repair, ``detail`` says it for people.
+    """Something wrong with a step's work: ``prompt`` asks its agent for a repair, ``detail`` is for people.
 
-    ``printed`` is what the check that failed had to say.
+    ``printed`` is a part of the failed check's output.
     """
 
     prompt: str
@@ -53,10 +54,10 @@ class _Finding(Struct, frozen=True, kw_only=True):
 
 
 class AgentStep:
-    """One attempt: the subagent's work, the checks, and the repairs between them.
+    """One attempt by an agent: the subagent's work, the checks, and the repairs between them.
 
     If a file that the checks consist of has changed, the step fails. If a config file of the checks has changed, no
-    check is run: that is to be repaired like a failed check.
+    check is run, and the agent is asked to repair that as it would a failed check.
     """
 
     def __init__(self, task: StepTask, agent: SubAgent, commands: HostCommands, guard: TamperGuard) -> None:
@@ -71,17 +72,20 @@ class AgentStep:
         self._files_changed: dict[str, None] = {}
 
     async def steer(self, text: str, by: str = "") -> bool:
-        """Say something to the agent, which reads it before the step completes; False: that has, or it is too long."""
+        """Send the agent a message, which it reads before the step completes.
+
+        Return False if the step is over already, or the message is too long.
+        """
         return not self._is_over and self._agent.steer(text, by)
 
     async def run(self, stop: StopSignal) -> StepResult:
-        """Work until the step has ended, stops or is out of time; its end is announced whatever happens."""
-        outcome, reason = Outcome.INTERRUPTED, "stopped"  # if it is cancelled
+        """Work until the step has ended, is stopped or runs out of time. Its end is announced in every case."""
+        outcome, reason = Outcome.INTERRUPTED, "stopped"  # what is announced if the step is cancelled
         try:
             with move_on_after(self._step.timeout_seconds) as scope:
                 await self._work_until_checked(stop)
                 self._fail_if_all_was_refused()
-            if scope.cancelled_caught:  # whatever the agent says
+            if scope.cancelled_caught:  # the timeout counts, whatever the agent has reported
                 self._settle(OUT_OF_TIME.outcome, OUT_OF_TIME.reason, OUT_OF_TIME.detail)
             outcome, reason = self._acted.outcome, self._acted.reason
         except Exception:
@@ -94,7 +98,7 @@ class AgentStep:
 
     async def _work_until_checked(self, stop: StopSignal) -> None:
         if await self._tampered():
-            return  # by an earlier attempt: not worth a token
+            return  # an earlier attempt did it, so this one is not worth a token
         prompt, left = first_message(self._task), await self._reconfigured()
         self._take(await self._agent.execute(f"{prompt}\n\n{left.prompt}" if left else prompt, stop))
         while self._acted.outcome in CHECKABLE:
@@ -110,7 +114,7 @@ class AgentStep:
                     self._settle(Outcome.COMPLETED, None, "")
                 return
             if self._acted.outcome is Outcome.BLOCKED:
-                return  # a repair could do no more than the work: what it needs is an approval
+                return  # a repair would be blocked, too, because what the work needs is an approval
             if self._repairs() >= self._step.max_repairs:
                 self._settle(Outcome.FAILED, "verify", finding.detail)
                 self._printed = finding.printed
@@ -137,9 +141,9 @@ class AgentStep:
         )
 
     async def _finding(self) -> _Finding | None:
-        """Return the first check that fails.
+        """Run the checks and return a finding about the first that fails, or None.
 
-        No check is run once one of its files, or a config file, was changed.
+        No further check is run once a file of the checks, or a config file, has changed.
         """
         for command in self._step.verify:
             if await self._tampered():
@@ -159,14 +163,14 @@ class AgentStep:
         return await self._reconfigured()
 
     async def _reconfigured(self) -> _Finding | None:
-        """Return the finding about changed config files of the checks, if there are any."""
+        """Return a finding about changed config files of the checks, or None if none have changed."""
         found = await to_thread.run_sync(self._guard.config_changes)
         if not found:
             return None
         return _Finding(prompt=config_message(self._task, found), detail=_config_detail(found))
 
     async def _tampered(self) -> bool:
-        """Return whether a file of the checks was changed; then the step has failed."""
+        """Return whether a file of the checks was changed, and if so fail the step."""
         changed = await to_thread.run_sync(self._guard.tampered)
         if changed:
             detail = (
@@ -177,7 +181,7 @@ class AgentStep:
         return bool(changed)
 
     def _repairs(self) -> int:
-        """Return how many repairs were asked for; counted in the conversation, so that it survives a resume."""
+        """Return how many repairs were asked for. They are counted in the conversation, which survives a resume."""
         return sum(prompt.content.startswith(REPAIR_HEADINGS) for prompt in self._agent.conversation.prompts)
 
     def _take(self, acted: ActResult) -> None:
@@ -185,8 +189,9 @@ class AgentStep:
         self._files_changed.update(dict.fromkeys(acted.files_changed))
 
     def _fail_if_all_was_refused(self) -> None:
+        """Fail a completed step without checks that changed nothing because rules denied its writes."""
         if self._step.verify:
-            return  # its checks have told
+            return  # the checks have decided
         refused = [one for one in self._acted.denied if one.by == "rule" and one.tool in WRITE_TOOLS]
         if self._acted.outcome is Outcome.COMPLETED and refused and not self._files_changed:
             detail = f"every write was refused, so the step changed nothing: {refused[0].reason}"
@@ -207,20 +212,22 @@ def _config_detail(found: Sequence[ConfigChange]) -> str:
 
 
 ATTEMPT_MARK = "_VIBE_ATTEMPT"
-"""The variable of what an attempt at a step starts, in whatever process the attempt is made."""
+"""The environment variable that marks every process an attempt starts, whichever process the attempt runs in."""
 
 GRACE_SECONDS = 0.5
-"""The time commands have to end by themselves once their step is cancelled."""
+"""Seconds that commands have to end by themselves once their step is cancelled."""
 KILL_SECONDS = 5.0
+"""Seconds that killing them may take."""
 HAND_IN_TEXT = "Hand in the result of your step. This ends it: call it once all else is done."
 
 T = TypeVar("T")
 
 
 class LocalExecutor(Struct, eq=False):
-    """Does steps in this process. ``_step_folder`` says where a step keeps its conversation.
+    """Does steps in this process.
 
-    ``_claims`` knows the steps of the run that other executors run.
+    ``_step_folder`` returns the folder in which a step keeps its conversation. ``_claims`` also knows the steps of the
+    run that other executors do.
     """
 
     _context: AgentContext
@@ -228,7 +235,7 @@ class LocalExecutor(Struct, eq=False):
     _claims: ConcurrentClaims = field(default_factory=RunClaims)
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Do one attempt at a step within its time; see ``StepExecutor``."""
+        """Do one attempt at a step within its time limit; see ``StepExecutor``."""
         for job in task.setup_jobs(task.setup):
             done = await self.run(job, stop)
             if done.outcome is not Outcome.COMPLETED:
@@ -269,7 +276,7 @@ class LocalExecutor(Struct, eq=False):
         return TamperGuard(task, root, self._step_folder(task.step_id) / record_name(task), others)
 
     def _agent(self, context: AgentContext, task: StepTask, background: BackgroundCommands) -> SubAgent:
-        """The attempt's subagent, with the conversation it had if it was interrupted; reads and makes files."""
+        """Make the attempt's subagent, with its earlier conversation if it was interrupted. Reads and writes files."""
         folder = self._step_folder(task.step_id)
         conversation = Transcript.open(folder / transcript_name(task.attempt, task.conversation))
         subagents = folder / subagents_name(task.attempt, task.conversation)
@@ -279,10 +286,10 @@ class LocalExecutor(Struct, eq=False):
         return SubAgent(self._config(task), context, state)
 
     def _context_of(self, task: StepTask, mark: str) -> AgentContext:
-        """The context of an attempt, whose processes carry ``mark``: in the folder that the step works in."""
+        """Return the context of an attempt: in the folder where the step works, with processes that carry ``mark``."""
         own = self._context
         run, workspace = own.run, own.workspace
-        if task.workdir is not None:  # only the step writes there
+        if task.workdir is not None:  # nobody else writes there, so there are no turns to take
             run = replace(run, turns=None)
             workspace = replace(workspace, root=Path(task.workdir), stands_for=workspace.root, files=DISK)
         network = None if task.step.network is None else Network(task.step.network)
@@ -290,7 +297,7 @@ class LocalExecutor(Struct, eq=False):
         return replace(own, run=run, workspace=workspace, network=network, environ=environ)
 
     def _profile(self, task: StepTask) -> AgentProfile | None:
-        """The profile the step names. A plan that names one was checked before it started."""
+        """Return the profile the step names, or None. The plan's profiles were checked before it started."""
         if task.step.agent is None:
             return None
         agents = self._context.agents
@@ -316,7 +323,7 @@ class LocalExecutor(Struct, eq=False):
 
 
 def _bounded(context: AgentContext, task: StepTask, guard: TamperGuard) -> AgentContext:
-    """``context`` with the step's own claim on files as its boundary."""
+    """Return ``context`` limited to the files that the step claims to write."""
     claim = None if task.step.writes is None else tuple(task.step.writes)
     workspace = replace(
         context.workspace, writes=claim, protected=guard.protected, configures_checks=guard.configures
@@ -328,17 +335,20 @@ def _bounded(context: AgentContext, task: StepTask, guard: TamperGuard) -> Agent
 
 
 def subagents_name(attempt: int, conversation: str = "") -> str:
-    """Return where the subagents of a conversation have their folders."""
+    """Return the name of the folder that holds those of a conversation's subagents."""
     return _name("subagents", attempt, conversation)
 
 
 def transcript_name(attempt: int, conversation: str = "") -> str:
-    """Each attempt has a conversation of its own, and may have more; an interrupted attempt finds them again."""
+    """Return the file name of a conversation of an attempt, by which an interrupted attempt finds it again.
+
+    Each attempt has a main conversation and may have more.
+    """
     return f"{_name('messages', attempt, conversation)}.jsonl"
 
 
 def has_begun(step_folder: Path, task: StepTask) -> bool:
-    """Return whether an attempt has a conversation that says how far it came; reads files."""
+    """Return whether an attempt has a conversation already, from which it can continue. Reads files."""
     conversation = step_folder / transcript_name(task.attempt, task.conversation)
     return task.has_agent and conversation.is_file() and conversation.stat().st_size > 0
 
@@ -350,7 +360,7 @@ def _name(kind: str, attempt: int, conversation: str) -> str:
 async def ended_soon(work: Callable[[], Awaitable[T]], mark: str) -> T:
     """Do ``work``, whose processes carry ``mark`` as ``ATTEMPT_MARK``; if it is cancelled, none of them outlives it.
 
-    None keeps it waiting then for longer than 0.5 s, whatever ``work`` grants them.
+    After a cancellation they have GRACE_SECONDS to end, whatever ``work`` itself allows them, and are then killed.
     """
     ended = Event()
     try:
@@ -362,11 +372,12 @@ async def ended_soon(work: Callable[[], Awaitable[T]], mark: str) -> T:
                 ended.set()
     except ExceptionGroup as group_of_one:
         error = innermost(group_of_one)
-        raise error from error.__cause__  # which tells what the system had run out of
+        raise error from error.__cause__  # the cause says what the system had run out of
     raise AssertionError("the group swallows nothing")  # for the type checker
 
 
 async def _hurry(ended: Event, mark: str) -> None:
+    """Kill the processes that carry ``mark`` if they outlive a cancellation by GRACE_SECONDS."""
     try:
         await ended.wait()
     except get_cancelled_exc_class():
@@ -379,9 +390,9 @@ async def _hurry(ended: Event, mark: str) -> None:
 
 
 def attempt_spending(step_folder: Path, attempt: int) -> Spending:
-    """Usage and USD (None: unknown) of the attempt's agents and the subagents they started; reads files.
+    """Return the usage and cost in USD (None if unknown) of the attempt's agents and their subagents. Reads files.
 
-    Those that resolved its merge conflicts had conversations of their own.
+    Agents that resolved merge conflicts of the attempt are included; they had conversations of their own.
     """
     stem = transcript_name(attempt).removesuffix(".jsonl")
     merges = (path.name.removeprefix(f"{stem}.") for path in step_folder.glob(f"{stem}.merge*.jsonl"))

@@ -1,7 +1,7 @@
 """The prompts of a step's subagent: goal, context, its own prompt, earlier results, and failed checks.
 
-All but the step's own prompt is bounded, by a share of the step's tokens and by a number of characters. What is cut is
-said, and is whole in the result file of the step it comes from.
+Everything but the step's own prompt is limited, by a share of the step's tokens and by a number of characters. A text
+that is cut says so. The result file of the step it comes from has all of it.
 """
 
 from __future__ import annotations
@@ -18,31 +18,36 @@ from vibe.shell.process.port import CommandResult
 from vibe.system.plain_text import beginning, both_ends
 
 CHARACTERS_PER_TOKEN = 4
+"""Characters that a token is estimated to have."""
 GOAL_SHARE, MAX_GOAL = 0.02, 4_000
 CONTEXT_SHARE, MAX_CONTEXT = 0.04, 8_000
 INPUTS_SHARE, MAX_INPUTS = 0.12, 24_000
-"""Of the step's ``max_tokens``, and characters: the smaller counts."""
+"""Each part's share of the step's ``max_tokens``, and its limit in characters. The smaller one applies."""
 SMALLEST_SHARE = 1_000
-"""Characters; no part is cut below that, and an input that would get less is only named."""
+"""The fewest characters that a part is cut to. An input that would get less is only named."""
 OVERHEAD = 600
-"""Characters of an input's share for its heading, and for where the whole of it is."""
+"""Characters of an input's share that are reserved for its heading and for naming the file with all of it."""
 MAX_TITLE = 120
+"""Characters of an input's title that are shown."""
 NAMES_SHARE = 0.2
-"""Of the room for inputs: what the names of those may take that are only named."""
+"""The share of the room for inputs that goes to the names of those that are only named."""
 
 REPAIR_HEADING = "The host ran this step's checks and one failed."
 CONFIG_HEADING = "The host found files changed that steer this step's checks."
-"""Saved conversations are searched for it."""
+"""The heading of prompts about changed config files. Saved conversations are searched for it."""
 REPAIR_HEADINGS = (REPAIR_HEADING, CONFIG_HEADING)
 """The headings of prompts that ask for a repair."""
 REVIEW_HEADING = "The user has read what this step changed, and comments on it."
 MAX_CODE = 2_000
+"""Characters of the code that a comment quotes."""
 SHOWN_CHANGES = 20
+"""Changed config files that a prompt lists."""
 MAX_CHECK_OUTPUT = 6_000
+"""Characters of a failed check's output that a prompt quotes."""
 
 
 def first_message(task: StepTask) -> str:
-    """The prompt that opens a step."""
+    """Return the prompt that opens a step."""
     parts = [f"# Goal of the whole plan\n{beginning(task.goal, _room(task, GOAL_SHARE, MAX_GOAL))}"]
     if task.context:
         parts.append(f"# Context\n{beginning(task.context, _room(task, CONTEXT_SHARE, MAX_CONTEXT))}")
@@ -69,7 +74,7 @@ def first_message(task: StepTask) -> str:
 
 
 def repair_message(task: StepTask, command: str, result: CommandResult) -> str:
-    """The prompt that hands a failed check back."""
+    """Return the prompt that asks for a repair after a failed check."""
     output = both_ends((result.stdout + result.stderr).strip() or "(no output)", MAX_CHECK_OUTPUT)
     return (
         f"{REPAIR_HEADING} Fix the code, not the check.\n\n`{command}` {ending_of(result)}:\n\n{output}\n\n"
@@ -78,7 +83,7 @@ def repair_message(task: StepTask, command: str, result: CommandResult) -> str:
 
 
 def config_message(task: StepTask, found: Sequence[ConfigChange]) -> str:
-    """The prompt that asks for config files of the checks to be restored."""
+    """Return the prompt that asks to restore config files of the checks."""
     files = "\n".join(f"- {one.name} {one.how}" for one in found[:SHOWN_CHANGES])
     more = f"\n- and {len(found) - SHOWN_CHANGES} more" if found[SHOWN_CHANGES:] else ""
     return (
@@ -89,7 +94,7 @@ def config_message(task: StepTask, found: Sequence[ConfigChange]) -> str:
 
 
 def told_message(told: PlanToldEvent) -> str:
-    """Return what a person told a step's agent, as that reads it."""
+    """Return a person's message or review comments as the step's agent reads them."""
     if not told.comments:
         return told.text
     parts = [told.text, f"{REVIEW_HEADING} Change what they ask for; leave the rest of the work as it is."]
@@ -104,7 +109,7 @@ def _comment(comment: ReviewComment) -> str:
 
 
 def result_files(task: StepTask) -> tuple[str, ...]:
-    """The files outside the workspace that ``first_message`` may refer to."""
+    """Return the files outside the workspace that ``first_message`` may refer to."""
     own = () if task.item is None else (task.item.file,)
     return tuple(file for file in (*own, *(one.result_file for one in task.inputs)) if file is not None)
 
@@ -123,11 +128,12 @@ def _ending_again(task: StepTask) -> str:
 
 
 def _room(task: StepTask, share: float, most: int) -> int:
+    """Return how many characters a part may have, from its share of the tokens and its limit."""
     return max(SMALLEST_SHARE, min(most, int(task.max_tokens * share) * CHARACTERS_PER_TOKEN))
 
 
 def _inputs(inputs: Sequence[StepInput], room: int) -> str:
-    """As many as there is room for, each with a fair share of it; the others are named."""
+    """Return as many inputs as there is room for, each with an equal share of it; the others are only named."""
     told = inputs if room >= SMALLEST_SHARE * len(inputs) else inputs[: int(room * (1 - NAMES_SHARE)) // SMALLEST_SHARE]
     parts = [_input(one, room // len(told) - OVERHEAD) for one in told]
     if others := inputs[len(told) :]:
@@ -136,7 +142,7 @@ def _inputs(inputs: Sequence[StepInput], room: int) -> str:
 
 
 def _input(one: StepInput, room: int) -> str:
-    """One result in ``room`` characters; its output as a whole or not at all, for half of it is no JSON."""
+    """Return one result in ``room`` characters. Its output is shown in full or not at all: half of it is not JSON."""
     files = beginning(", ".join(one.files_changed), room // 4, _place(one, "files_changed"))
     output = "" if one.output is None else json.dumps(one.output, ensure_ascii=False)
     whole = output if len(output) <= room // 2 else ""

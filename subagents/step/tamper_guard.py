@@ -1,11 +1,12 @@
-"""TamperGuard: the files a step's checks consist of or are configured by, which the step itself may not change.
+"""Guards the files that a step's checks consist of or are configured by, which the step itself may not change.
 
 Checks consist of the files that exist when the step first starts and that its ``verify`` lines name, read as a shell
-reads them. With ``writes``, that is every path they name which ``writes`` does not cover. Without it, a line may name
-a file the step is to work on (``grep -q done README.md``), so only tests and scripts count: files that look like tests,
-whole folders of tests (except in mode ``test``, whose steps write them), and what a line executes.
+reads them. If the step has ``writes``, those are all paths named in the lines that ``writes`` does not cover. If it has
+none, a line may name a file that the step is meant to work on (``grep -q done README.md``), so only tests and scripts
+count: files that look like tests, whole folders of tests (except in mode ``test``, whose steps write them), and
+programs and scripts that a line executes.
 
-Config files are in ``subagents.step.config_files``; the step may not create them either.
+Config files are listed in ``subagents.step.config_files``. The step may not create those either.
 """
 
 from __future__ import annotations
@@ -42,37 +43,42 @@ from vibe.system.globs import matches_any
 from vibe.system.ignore import walk_files
 
 MAX_MATCHES = 500
+"""Files that one pattern in a line may stand for; further ones are ignored."""
 
 TEST_FOLDERS = frozenset({"test", "tests", "spec", "specs", "__tests__", "testing", "e2e"})
 TEST_NAME = re.compile(r"(?:test_.+|.+[._-](?:test|tests|spec)|conftest|tests?)(?:\.[a-z]+)?", re.IGNORECASE)
 INTERPRETER = re.compile(r"(?:ba|da|z|k|fi)?sh|python[\d.]*|node|deno|bun|ruby|perl|php|Rscript|pwsh|source|\.")
+"""Programs whose first argument that is not an option is a script to run."""
 ENTERING = frozenset({"cd", "-C", "--directory", "--prefix", "--cwd"})
+"""Words that are followed by a folder in which the rest of the line runs."""
 BREAK = re.compile(r"[();|&]+")
+"""Separates the commands of a line."""
 INNER_COMMAND = re.compile(r"\$\(|`|[<>]\(")
+"""Begins a command inside another one."""
 
 LOOKING = frozenset({
     ":", "[", "[[", "cat", "cd", "cmp", "comm", "cut", "diff", "echo", "egrep", "exit", "false", "fgrep", "file",
     "grep", "head", "jq", "ls", "md5sum", "printf", "pwd", "rg", "sha256sum", "sort", "stat", "tail", "test", "tr",
     "true", "uniq", "wc",
 })  # fmt: skip
-"""Programs that look at files and run nothing."""
+"""Programs that only look at files and run nothing."""
 
 
 def looks_like_test(name: str) -> bool:
-    """Return whether a path is one of a test, by its name or a folder's."""
+    """Return whether a path belongs to a test, by its own name or by a folder's."""
     *folders, last = name.split("/")
     return bool(TEST_NAME.fullmatch(last)) or any(folder.lower() in TEST_FOLDERS for folder in folders)
 
 
 class CommandWord(Struct, frozen=True):
-    """A word of a line; ``runs``: it is a program, or what an interpreter is given."""
+    """A word of a line; ``runs`` says that it is a program, or the script given to an interpreter."""
 
     text: str
     runs: bool
 
 
 def words_of(line: str, root: Path) -> tuple[list[CommandWord], list[Path]]:
-    """The words of a line, those of lines in quotes too, and the folders they may be meant from."""
+    """Return the words of a line, and of quoted lines in it, and the folders that its paths may be relative to."""
     words: list[CommandWord] = []
     folders = [root]
     starts, given, before = True, False, ""
@@ -96,7 +102,7 @@ def words_of(line: str, root: Path) -> tuple[list[CommandWord], list[Path]]:
 
 
 def only_looks(lines: Iterable[str]) -> bool:
-    """Return whether all that these lines run are programs of ``LOOKING``."""
+    """Return whether these lines run only programs of ``LOOKING``."""
     commands = [command for line in lines for command in line.split("\n")]
     return not any(INNER_COMMAND.search(command) for command in commands) and all(
         program in LOOKING for command in commands for program in _programs(command)
@@ -114,9 +120,9 @@ def _programs(command: str) -> Iterator[str]:
 
 
 def module_folders(lines: Iterable[str], root: Path) -> Iterator[Path]:
-    """Yield the folders where ``python`` looks first for modules that these lines run.
+    """Yield the folders where ``python`` looks first for the modules that these lines import.
 
-    They are those of the line itself, or of a script or tests it runs.
+    They are the folder a line works in, its ``PYTHONPATH``, and the folders of the scripts and tests it runs.
     """
     for line in lines:
         words, folders = words_of(line, root)
@@ -135,13 +141,14 @@ def _is_test(path: Path, root: Path) -> bool:
 
 
 def _outside_packages(folder: Path, root: Path) -> Path:
+    """Return the nearest folder, from ``folder`` upwards, that is not a Python package."""
     while folder.is_relative_to(root) and folder != root and (folder / "__init__.py").is_file():
         folder = folder.parent
     return folder
 
 
 def _sets_variable(text: str) -> bool:
-    """Return whether the first word of a command is a variable for it."""
+    """Return whether a word at the start of a command sets an environment variable for it."""
     return "=" in text.partition("/")[0]
 
 
@@ -150,14 +157,14 @@ def _split(line: str) -> list[str]:
     lexer.whitespace_split = True
     try:
         return list(lexer)
-    except ValueError:  # a quote that is not closed: bash will say so
+    except ValueError:  # a quote is not closed, which bash will report
         return line.split()
 
 
 def paths_of(text: str, folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files a word may name.
+    """Yield the files that a word may name.
 
-    They are the word itself, what follows ``=``, what precedes ``::`` or ``:``, and what a pattern stands for.
+    They are the word itself, what follows ``=``, what precedes ``::`` or ``:``, and the matches of a pattern.
     """
     parts = dict.fromkeys((text, text.partition("=")[2], text.partition("::")[0], text.partition(":")[0]))
     for part in filter(None, parts):
@@ -171,12 +178,12 @@ def _stands_for(part: str, folder: Path) -> Iterator[Path]:
         return
     try:
         yield from (normal(path) for path in islice(folder.glob(part), MAX_MATCHES))
-    except (ValueError, NotImplementedError, OSError):  # no pattern that stands for files
+    except (ValueError, NotImplementedError, OSError):  # not a pattern of file names
         return
 
 
 def modules_of(text: str, folders: Iterable[Path]) -> Iterator[Path]:
-    """The files of a dotted name, as ``python -m unittest tests.test_a.Case`` has it."""
+    """Yield the files of a dotted name, such as that in ``python -m unittest tests.test_a.Case``."""
     if not re.fullmatch(r"\w+(?:\.\w+)+", text):
         return
     names = text.split(".")
@@ -189,21 +196,21 @@ def modules_of(text: str, folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def normal(path: Path) -> Path:
-    """The path without ``.`` and ``..``, links as they are."""
+    """Return the path without ``.`` and ``..``; links are not resolved."""
     return Path(os.path.normpath(path))
 
 
 RECORD_FILES = "verification*.json"
-"""The names of the files, in the folders of steps, that record how these files were."""
+"""Pattern of the names of the records that guards keep in the folders of steps."""
 MAX_FILES = 20_000
-"""Files guarded for one step; those beyond are not."""
+"""The most files guarded for one step; further ones are not."""
 
 Digests: TypeAlias = dict[str, str | None]
-"""Digests of files, by their paths below the root; None: the file is missing or unreadable."""
+"""Digests of files by their paths below the root; None for a file that is missing or unreadable."""
 
 
 class _Record(Struct, kw_only=True):
-    """State of the files that checks consist of, and of their config files (None: nothing configures the checks)."""
+    """State of the files that checks consist of, and of their config files (None if nothing configures the checks)."""
 
     files: Digests
     config: Digests | None = msgspec.field(default=None, name="steering")
@@ -212,8 +219,8 @@ class _Record(Struct, kw_only=True):
 class TamperGuard:
     """Guards the files of one step's checks.
 
-    ``record`` is the file that keeps their state at the first start of the step, over attempts and processes.
-    ``others`` returns the globs that concurrent steps claim to write. Construction reads files.
+    ``record`` is the file that holds their state at the first start of the step, for all attempts and processes.
+    ``others`` returns the globs that concurrent steps claim to write. The constructor reads files.
     """
 
     def __init__(self, task: StepTask, root: Path, record: Path, others: Callable[[], Sequence[str]]) -> None:
@@ -228,11 +235,11 @@ class TamperGuard:
 
     @property
     def protected(self) -> frozenset[Path]:
-        """The files the checks consist of, resolved."""
+        """The resolved paths of the files that the checks consist of."""
         return frozenset(Path(os.path.realpath(self._root / name)) for name in self._known.files)
 
     def configures(self, path: Path) -> bool:
-        """Return whether a resolved path, existing or not, is of the checks' configuration, by its name alone."""
+        """Return whether a resolved path, existing or not, would configure the checks, judging by its name alone."""
         root = Path(os.path.realpath(self._root))
         if self._known.config is None or not path.is_relative_to(root):
             return False
@@ -243,13 +250,13 @@ class TamperGuard:
         )
 
     def changed(self) -> tuple[str, ...]:
-        """Return the changed files, of checks and of their configuration. Blocks."""
+        """Return the changed files of the checks and of their configuration. Blocks."""
         return (*self.tampered(), *(one.name for one in self.config_changes()))
 
     def tampered(self) -> tuple[str, ...]:
         """Return the changed files that the checks consist of. Blocks.
 
-        A file that a concurrent step claims may be changed by that step; its new state is recorded.
+        A file that a concurrent step claims to write may change; then its new state is recorded.
         """
         known = self._known.files
         now = {name: _digest(self._root / name) for name in known}
@@ -262,11 +269,11 @@ class TamperGuard:
         return tuple(name for name in differing if name not in theirs)
 
     def config_changes(self) -> tuple[ConfigChange, ...]:
-        """Return the changes of config files, but for those that concurrent steps claim. Blocks."""
+        """Return the changes of config files, except those that concurrent steps claim to write. Blocks."""
         return self._unforgiven(self._theirs)
 
     def checked(self) -> None:
-        """Record what a check that was just run built: that is not the step's doing. Blocks."""
+        """Record config files that a check just built, because they are not the step's doing. Blocks."""
         self._unforgiven(_built)
 
     def _theirs(self, found: Sequence[ConfigChange]) -> list[str]:
@@ -310,12 +317,12 @@ def _built(found: Sequence[ConfigChange]) -> list[str]:
 
 
 def record_name(task: StepTask) -> str:
-    """Return the file name of a step's record: one for all attempts in the shared workspace, one per worktree."""
+    """Return the file name of a step's record. Attempts in the shared workspace have one, each worktree its own."""
     return "verification.json" if task.workdir is None else f"verification.{task.attempt}.json"
 
 
 def checked_files(task: StepTask, root: Path) -> Iterator[Path]:
-    """The files the ``verify`` lines of a step consist of, each once. Reads the file system."""
+    """Yield the files that the ``verify`` lines of a step consist of, each once. Reads the file system."""
     seen: set[Path] = set()
     for path in (path for line in task.step.verify for path in _named(line, task, root)):
         name = path.relative_to(root).as_posix()
@@ -343,17 +350,17 @@ def _named(line: str, task: StepTask, root: Path) -> Iterator[Path]:
 
 
 def _text(name: str) -> str:
-    """The name with bytes that are invalid in UTF-8 written as escapes."""
+    """Return the name with escapes for the bytes that are invalid in UTF-8."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _digest(path: Path) -> str | None:
-    """The digest of a file, or None if it is missing or unreadable."""
+    """Return the digest of a file, or None if it is missing or unreadable."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError) as error:
-        if shortage(error):  # the file may well be there
+        if shortage(error):  # the system ran out of something, and the file may well be there
             raise
         return None
 
@@ -365,20 +372,21 @@ class _Claim(Struct, frozen=True):
 
 
 class ConcurrentClaims(Protocol):
-    """Claims of steps that run at the same time."""
+    """The write claims of steps that run at the same time."""
 
     def beside(self, task: StepTask) -> AbstractContextManager[Callable[[], Sequence[str]]]:
-        """Register ``task`` as running; yield a function that returns the claims of others since its first attempt.
+        """Register ``task`` as running, and yield a function that returns others' claims since its first attempt.
 
-        The function may block: call it in a thread.
+        The function may block, so call it in a thread.
         """
         ...
 
 
 class RunClaims:
-    """Records which steps ran at the same time: what one claimed to write is not tampering by another.
+    """Records which steps ran at the same time. A change of a file that one claimed is not tampering by another.
 
-    A step in a worktree writes to the shared workspace with its merge: what it claimed, or, without a claim, anything.
+    A step in a worktree writes to the shared workspace when it is merged: what it claimed, or, without a claim,
+    anything.
     """
 
     def __init__(self) -> None:
@@ -388,7 +396,7 @@ class RunClaims:
 
     @contextmanager
     def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:
-        """See ``ConcurrentClaims``; a step in a worktree has no other beside it."""
+        """See ``ConcurrentClaims``. For a step in a worktree, only steps in the same worktree count."""
         own = _Claim(task.step_id, task.workdir, _claimed(task))
         first, already = self._first.setdefault(task.step_id, (len(self._begun), tuple(self._active)))
 
