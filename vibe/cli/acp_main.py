@@ -1,4 +1,4 @@
-"""The ``vibe-acp`` command: the agent of an editor, which starts it and speaks the Agent Client Protocol with it."""
+"""The ``vibe-acp`` command: the agent for an editor, which starts it and speaks the Agent Client Protocol with it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ is set as for vibe: ~/.vibe/config.toml, and the project's .vibe/config.toml onc
 """
 
 MESSAGES_VARIABLE = "VIBE_ACP_LOGGING_ENABLED"
-"""Set, it has every message written to the log."""
+"""If this variable is set, every message is written to the log."""
 AT_TERMINAL = "it is started by an editor; to chat, run `vibe`"
 
 
@@ -58,11 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _serve() -> int:
-    """Serve the client at standard input and output; the exit code is 0, or that of the signal.
+    """Serve the client on standard input and output; the exit code is 0 or the signal's.
 
     Raises:
-        UsageError: a person is there.
-        EnvironmentFailure: the process has no directory any more, or no home.
+        UsageError: standard input is a terminal.
+        EnvironmentFailure: the process's directory is gone, or there is no home.
     """
     env = CliEnvironment.from_process()
     if env.stdin.isatty():
@@ -75,7 +75,7 @@ def _serve() -> int:
 
 
 async def _served(env: CliEnvironment, wire: Wire) -> int:
-    """Serve; what is at work when the editor goes is interrupted and saved."""
+    """Serve; work in progress when the editor leaves is interrupted and saved."""
     end = ProcessEnd(is_ours=env.owns_process)
     with CancelScope() as scope:
 

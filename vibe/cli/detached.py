@@ -1,4 +1,4 @@
-"""``--detach``: a command that goes on in a process of its own, without a terminal, once it has begun."""
+"""``--detach``: continues a command in a process of its own, without a terminal, once its run has begun."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from vibe.system.redaction import Mask
 
 LOG = "detached.log"
 BEGINNINGS = (PlanStartedEvent, PlanResumedEvent, UserMessageEvent, ModelStartedEvent)
-"""Events after which all is checked."""
+"""Events that show that all checks have passed."""
 PRIVATE = 0o600
 AT_ONCE = 65_536
 
 
 class LogText(io.TextIOWrapper):
-    """The text that a detached command prints, without secrets."""
+    """The output of a detached command, without secrets."""
 
     def __init__(self, descriptor: int, environ: Mapping[str, str]) -> None:
         buffer = io.BufferedWriter(OutputStream(descriptor, forgiving=True))
@@ -38,13 +38,13 @@ class LogText(io.TextIOWrapper):
         self._mask = Mask(environ)
 
     def write(self, text: str, /) -> int:
-        """Write it."""
+        """Write the text with secrets masked."""
         super().write(self._mask.printed(text))
         return len(text)
 
 
 class Beginning:
-    """An EventSink that says by ``telling`` that a run has begun, and from then on has its log beside its records."""
+    """An EventSink that reports through ``telling`` that a run has begun, and then moves its log beside its records."""
 
     def __init__(self, home: Path, draft: IO[bytes], telling: int) -> None:
         self._home = home
@@ -52,7 +52,7 @@ class Beginning:
         self._telling: int | None = telling
 
     def publish(self, event: Event) -> None:
-        """Hear the run."""
+        """Report the first event that shows the run has begun."""
         if self._telling is None or not isinstance(event, BEGINNINGS):
             return
         kind, own = ("plan_id", event.plan_id) if event.plan_id else ("session_id", event.session_id)
@@ -64,7 +64,7 @@ class Beginning:
         self._telling = None
 
     def _move_log(self, kind: str, own: str) -> Path:
-        """Go on writing in a log of its own."""
+        """Continue writing in the run's own log, and return its path."""
         beside = (plans_folder(self._home) if kind == "plan_id" else VibePaths(self._home).sessions) / own
         log = beside / LOG if beside.is_dir() else self._home / "logs" / f"{own}.{LOG}"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -77,10 +77,10 @@ class Beginning:
 
 
 def detached(carry_out: Callable[[CliEnvironment], int], output: Callable[[], str], env: CliEnvironment) -> int:
-    """Have a command carried out in a session of its own; returns once it has begun, or has failed before.
+    """Run a command in a session of its own, and return once its run has begun or it has ended.
 
-    Prints its id, or as JSON if ``output`` is not ``text``; what the failed one printed is printed here. In the new
-    process it returns when the command ends.
+    The caller prints the run's id, as JSON if ``output`` isn't ``text``, or everything that a command without a run
+    printed. In the new process, this returns when the command ends.
     """
     with tempfile.TemporaryFile() as draft:
         told, telling = os.pipe()
@@ -105,7 +105,7 @@ def detached(carry_out: Callable[[CliEnvironment], int], output: Callable[[], st
 
 
 def _without_terminal(env: CliEnvironment, draft: IO[bytes], telling: int) -> CliEnvironment:
-    """Leave the terminal, which may go away now; what is piped in is read still."""
+    """Leave the terminal, which may now go away; piped input can still be read."""
     os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if os.isatty(0):

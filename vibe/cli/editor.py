@@ -1,4 +1,4 @@
-"""The user's editor, on a file."""
+"""Opens the user's editor on a file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vibe.system.programs import find_program
 
 
 class EditorError(EnvironmentFailure):
-    """The editor could not be used."""
+    """The editor can't be used."""
 
 
 def open_editor(path: Path, env: CliEnvironment, instead: str = "") -> None:
-    """Have the user edit a file; ``instead`` is what else they may do, for the error.
+    """Let the user edit a file; ``instead`` tells them in the error what else they can do.
 
     Raises:
         EditorError: there is no editor, it can't be started, or it ended with an error.
@@ -38,7 +38,7 @@ def open_editor(path: Path, env: CliEnvironment, instead: str = "") -> None:
 
 
 def edited(text: str, name: str, env: CliEnvironment) -> str:
-    """Have the user change a text, as a file of that name, and return it.
+    """Let the user change a text, as a file with this name, and return it.
 
     Raises:
         EditorError: there is no editor, it can't be started, or it ended with an error.

@@ -1,4 +1,4 @@
-"""A command line's words, and the process it runs in: directories, variables and streams, read once."""
+"""The arguments of a command line and the process it runs in: directories, variables and streams, read once."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 
 
 class Arguments(Namespace):
-    """The arguments of a command line by their names; ``workdir`` and ``extra_roots`` are folders that are there."""
+    """The arguments of a command line by name; ``workdir`` and ``extra_roots`` are existing folders."""
 
     def named_in(self, kind: Any) -> dict[str, Any]:
-        """Return those that a struct has fields for, by name."""
+        """Return the arguments for which a struct has fields, by name."""
         given = vars(self)
         return {name: given[name] for name in kind.__struct_fields__ if name in given}
 
 
 class CliEnvironment(Host, frozen=True, kw_only=True):
-    """The environment of one command: what its runs may use of the machine, the directory and the streams.
+    """The environment of one command: what its runs may use of the machine, its directory and its streams.
 
     A caller that runs a command line within its own process leaves ``owns_process`` off.
     """
 
     cwd: Path
-    """The directory the command was called in; absolute."""
+    """The absolute path of the directory in which the command was called."""
     stdout: TextIO
     stderr: TextIO
     stdin: TextIO
     detached: EventSink | None = None
-    """Hears the run of a command that left its terminal, to say where it was called that it has begun."""
+    """Gets the events of a command that left its terminal, to report there that its run has begun."""
 
     @classmethod
     def from_process(cls) -> CliEnvironment:
-        """Read the environment of this process: the only place that asks it for its directory and its home.
+        """Read this process's environment; nothing else asks the process for its directory and home.
 
         Raises:
-            EnvironmentFailure: it has no directory any more, or no home.
+            EnvironmentFailure: the directory is gone, or there is no home.
         """
         cwd = _working_directory()
         environ = MappingProxyType(guarded(os.environ, [cwd]))
@@ -65,22 +65,22 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
 
     @property
     def for_another(self) -> dict[str, str]:
-        """The variables of another process of ours, which has the same home."""
+        """The variables for another process of ours with the same home."""
         return {**self.environ, HOME_VARIABLE: str(self.home)}
 
     def path(self, name: str) -> Path:
-        """Return the path that a word of the command line means.
+        """Return the path that a command line argument means.
 
         Raises:
-            UsageError: no file can be called so.
+            UsageError: it can't be the name of a file.
         """
         return typed_path(self.cwd, name)
 
     def file_to_write(self, flag: str, name: str) -> Path:
-        """Return the path of a file that a flag names.
+        """Return the path of an output file that a flag names.
 
         Raises:
-            UsageError: its folder is not there.
+            UsageError: its folder doesn't exist.
         """
         path = self.path(name)
         if not path.parent.is_dir():
@@ -88,12 +88,12 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         return path
 
     def tell(self, message: str) -> None:
-        """Say how things stand, on standard error."""
+        """Write a message on standard error."""
         self.stderr.write(f"{message}\n")
         self.stderr.flush()
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Say what does not end a command, on standard error."""
+        """Write warnings on standard error."""
         self.stderr.writelines(f"warning: {shortened(plain_line(warning), 1_000)}\n" for warning in warnings)
 
     def write_lines(self, lines: Iterable[str]) -> None:
@@ -102,7 +102,7 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         self.stdout.flush()
 
     def answer(self, args: Arguments, document: object, lines: Iterable[str]) -> None:
-        """Print what a command found out: as JSON where ``--output`` wants that, else as lines."""
+        """Print the result of a command, as JSON if ``--output`` asks for it, else as lines."""
         if args.output == "json":
             self.write_json(document)
         else:

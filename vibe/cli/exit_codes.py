@@ -1,4 +1,4 @@
-"""Exit codes of the process."""
+"""The exit codes of the process."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class ExitCode(IntEnum):
 
     DONE = 0
     FAILED = 1
-    """The work failed: a step, the model, a tool."""
+    """The work failed: a step, the model or a tool."""
     USAGE = 2
-    """Bad usage, bad plan, bad configuration."""
+    """The command line, a plan or the configuration is wrong."""
     ENVIRONMENT = 3
-    """The environment can't serve: bus, lock, key, disk."""
+    """The environment can't serve: bus, lock, key or disk."""
     LIMIT = 4
-    """Turns, tokens, price, time, or the provider's quota or credit."""
+    """A limit on turns, tokens, price or time was reached, or the provider's quota or credit ran out."""
     BLOCKED = 5
-    """A decision or an approval was needed, and there was no one to give it."""
+    """A decision or an approval was needed, and nobody was there to give it."""
     HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143

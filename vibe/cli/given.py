@@ -1,4 +1,4 @@
-"""Settings that flags give for the runs of one command: values, instructions, tools to leave out, MCP servers."""
+"""Reads settings that flags give for one command's runs: values, instructions, tools to leave out, MCP servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SET = "--set"
 
 
 def given_settings(words: Iterable[tuple[str, str]], env: CliEnvironment) -> GivenSettings:
-    """Return what flags say, each with its word; reads the files that they name.
+    """Return the settings in the given flags and their values; reads the files that they name.
 
     Raises:
         UsageError: there is no such setting, or a file can't be used.
@@ -38,7 +38,7 @@ def given_settings(words: Iterable[tuple[str, str]], env: CliEnvironment) -> Giv
 
 
 def _value(word: str) -> tuple[str, Any]:
-    """A setting and its value: TOML where its type takes that, else the text."""
+    """Return a setting and its value, parsed as TOML where its type allows that, else as text."""
     key, equals, text = word.partition("=")
     kind = type_of(known_key(key.strip(), SET)) if key.strip() else None
     if kind is None or not equals:

@@ -1,4 +1,7 @@
-"""The grammar of the command line: every command with its arguments; a misspelled command is not taken as a prompt."""
+"""The grammar of the command line: every command with its arguments.
+
+A misspelled command is an error, never taken for a prompt.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
 
 
 def _number(kind: Callable[[str], float], least: float, what: str) -> Callable[[str], float]:
-    """Return the type of an argument that is a number, not below ``least``."""
+    """Return an argument type for numbers that are at least ``least``."""
 
     def number(text: str) -> float:
         try:
@@ -39,7 +42,7 @@ _message_number = _number(int, 0, "the number of a message, 0 or more")
 
 
 def _pair(kind: Callable[[str], Any], shape: str, example: str) -> Callable[[str], tuple[str, Any]]:
-    """Return the type of an argument that gives a name a value of a shape."""
+    """Return an argument type for NAME=VALUE, where the value has the given shape."""
 
     def pair(text: str) -> tuple[str, Any]:
         found = re.fullmatch(rf"([a-z0-9][a-z0-9_-]{{0,63}})=({shape})", text)
@@ -65,7 +68,7 @@ def _age(text: str) -> float:
 
 
 def _loopback(text: str) -> tuple[str, int]:
-    """Split an address that only this machine reaches."""
+    """Split an address that only this machine can reach into host and port."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
@@ -76,22 +79,22 @@ def _loopback(text: str) -> tuple[str, int]:
 
 
 def _port(text: str) -> int:
-    """Return a port, 0 being any."""
+    """Return a port number; 0 means any free port."""
     return _loopback(text)[1]
 
 
 def _word(metavar: str | tuple[str, ...] | None, about: str, **more: Any) -> Mapping[str, Any]:
-    """An argument, or an option with a value."""
+    """Describe an argument, or an option that takes a value."""
     return {"metavar": metavar, "help": about, **more}
 
 
 def _words(metavar: str | tuple[str, ...], about: str, **more: Any) -> Mapping[str, Any]:
-    """An option that may be repeated."""
+    """Describe an option that may be repeated."""
     return _word(metavar, about, action="append", default=[], **more)
 
 
 def _given(metavar: str, flag: str, about: str) -> Mapping[str, Any]:
-    """An option, which may be repeated, that is a setting of this run; see ``vibe.cli.given``."""
+    """Describe a repeatable option that is a setting for this run only; see ``vibe.cli.given``."""
 
     def tagged(word: str) -> tuple[str, str]:
         return flag, word
@@ -100,12 +103,12 @@ def _given(metavar: str, flag: str, about: str) -> Mapping[str, Any]:
 
 
 def _choice(about: str, *choices: str, **more: Any) -> Mapping[str, Any]:
-    """An option with one of a few values."""
+    """Describe an option that takes one of a few values."""
     return _word(None, about, choices=choices, **more)
 
 
 def _flag(about: str, **more: Any) -> Mapping[str, Any]:
-    """An option without a value."""
+    """Describe an option without a value."""
     return {"action": "store_true", "help": about, **more}
 
 
@@ -366,11 +369,14 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--dry-run:migrate": _flag("show what would be done; change nothing"),
     "--workdir:migrate": _word("DIR", "also clean this project's settings, if it is trusted"),
 })
-"""The settings of each for argparse, by its spellings, with a note where commands call different ones the same."""
+"""The argparse settings of every argument, keyed by its spellings.
+
+Where commands use the same spelling for different arguments, a note after the colon tells them apart.
+"""
 
 
 class Syntax(NamedTuple):
-    """A command: its purpose and its arguments, of ``ARGUMENTS``; of those joined by ``|`` only one may be given."""
+    """A command: its purpose, and its arguments as keys of ``ARGUMENTS``; those joined by ``|`` exclude each other."""
 
     about: str
     arguments: str = ""
@@ -379,7 +385,7 @@ class Syntax(NamedTuple):
 LISTING = "--output --workdir --trust"
 FOLDERS = "--workdir --add-dir --trust"
 GIVEN = "--set --disabled-tools --instructions --mcp"
-"""Settings of a command's runs, this time only."""
+"""Settings that apply to this command's runs only."""
 LIMITS = "--yes --max-tokens:plan --max-price:plan --max-seconds"
 WRITING = f"--from -o --workdir:plan --output --model:plan --max-tokens --max-price --bus --trust {GIVEN}"
 NEW_RUN = "--demo --with --workdir --dry-run --only --resume:file --reuse --accept-commands --allow-dirty"
@@ -387,9 +393,9 @@ RUN = (
     "--output:runs --input --detach --max-parallel --decide --approve --auto-approve/--yolo --network --wait:answers "
     f"--fail-fast --executor --cluster --model:steps --bus --trust --show-output --report {GIVEN}"
 )
-"""Arguments of a plan's run, new or resumed."""
+"""Arguments for running a plan, new or resumed."""
 PAGE = "run:shown --web --port:page --control --allow-host --name:page --open"
-"""Arguments of the page of all runs."""
+"""Arguments for the page of all runs."""
 PROMPT = Syntax(
     "A coding agent that plans and executes.",
     (
@@ -527,9 +533,9 @@ GRAMMAR = MappingProxyType({
         "remove settings of Mistral Vibe that have no effect here", "--dry-run:migrate --workdir:migrate"
     ),
 })
-"""Every command but a prompt, by its words."""
+"""Every command except a bare prompt, keyed by its words."""
 COMMANDS = MappingProxyType({name: command.about for name, command in GRAMMAR.items() if " " not in name})
-"""The first words of commands; anything else is a prompt."""
+"""The first words of all commands; a command line that begins with anything else is a prompt."""
 ASKING = ("-p", "--prompt", "--prompt-file")
 NO_MORE_WORDS = 2
 NEAR = 0.75
@@ -545,15 +551,15 @@ ELSEWHERE = {
     "upgrade": "update it with the program that installed it",
     "version": "use `vibe --version`",
 }
-"""Commands that other programs of the kind have, and what to do here."""
+"""Commands that similar programs have, with what to do instead."""
 
 
 def read_words(words: Sequence[str], args: Namespace) -> None:
-    """Put the words of a command line into ``args``, as arguments.
+    """Parse the words of a command line into ``args``.
 
     Raises:
-        TextRequested: they ask for help.
-        CommandLineError: they are wrong.
+        TextRequested: the words ask for help.
+        CommandLineError: the words are wrong.
     """
     parser_of(words).parse_args(words, args)
     if words[:1] == ["help"]:
@@ -564,10 +570,10 @@ def read_words(words: Sequence[str], args: Namespace) -> None:
 
 
 def parser_of(words: Sequence[str]) -> Parser:
-    """Return the parser of the command that the words begin with, else that of a prompt.
+    """Return the parser for the command that the words begin with, or else the parser for a prompt.
 
     Raises:
-        CommandLineError: they begin with what is meant as a command, and is none.
+        CommandLineError: the first word looks like a command but isn't one.
     """
     parser = Parser(prog="vibe", description=PROMPT.about)
     if words and words[0] in COMMANDS:
@@ -587,17 +593,17 @@ def parser_of(words: Sequence[str]) -> Parser:
 
 
 def below(name: str) -> dict[str, Syntax]:
-    """Return the commands below one, by the word that follows it."""
+    """Return the subcommands of a command, keyed by their last word."""
     return {line.partition(" ")[2]: command for line, command in GRAMMAR.items() if line.startswith(f"{name} ")}
 
 
 def spellings(name: str) -> list[str]:
-    """Return how an argument is written: an option in each way there is, another by its name."""
+    """Return the spellings of an argument: all forms of an option, or the name of a positional argument."""
     return name.partition(":")[0].split("/")
 
 
 def _add_command(parser: Parser, name: str) -> None:
-    """Add the arguments of a command, or the commands below it; the name of theirs is ``subcommand``."""
+    """Add a command's arguments and its subcommands; the chosen one is stored as ``subcommand``."""
     _add_arguments(parser, GRAMMAR[name].arguments)
     if known := below(name):
         commands = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
@@ -613,7 +619,7 @@ def _add_arguments(parser: Parser, names: str) -> None:
 
 
 def _refusal(words: Sequence[str]) -> str | None:
-    """Return an error's sentence if the words begin with a single word that is meant as a command and is none."""
+    """Return an error message if the first word looks like a command but isn't one."""
     if not words or not re.fullmatch(r"[A-Za-z][A-Za-z-]*", words[0]) or any(word in ASKING for word in words):
         return None
     word = words[0].lower()

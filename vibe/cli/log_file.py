@@ -1,4 +1,4 @@
-"""The log file: internal errors in full, without secrets, and away from the terminal."""
+"""Writes internal errors to the log file in full, without secrets, and keeps them off the terminal."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class LogFile(logging.Handler):
-    """Appends to ``path``, which only its user may read; at ``most`` bytes it becomes ``<path>.1`` and starts over.
+    """Appends to ``path``, which only its user may read; at ``most`` bytes it becomes ``<path>.1`` and starts anew.
 
-    The values of secret variables of ``environ`` are taken out. A disk that refuses is nothing to fail for.
+    The values of secret variables in ``environ`` are removed. A disk error is ignored.
     """
 
     def __init__(self, path: Path, environ: Mapping[str, str], *, most: int = MOST_BYTES) -> None:
@@ -34,7 +34,7 @@ class LogFile(logging.Handler):
         self._most = most
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one entry, whole."""
+        """Write one complete entry."""
         from vibe.system.redaction import redact  # noqa: PLC0415  most runs have nothing to log
 
         text = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], redact(self.format(record), self._environ))
@@ -44,10 +44,10 @@ class LogFile(logging.Handler):
 
 @contextmanager
 def logging_to(path: Path, environ: Mapping[str, str]) -> Generator[None]:
-    """Let all that is logged meanwhile go to ``path``: our own from VIBE_LOG_LEVEL on, the rest if it is bad.
+    """Send log records to ``path`` while the block runs: our own from VIBE_LOG_LEVEL up, others if they are serious.
 
     Raises:
-        UsageError: a variable is wrong.
+        UsageError: a variable has an invalid value.
     """
     level = environ.get(LEVEL_VARIABLE, "").upper() or "WARNING"
     if level not in LEVELS:

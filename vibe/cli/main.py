@@ -1,4 +1,4 @@
-"""The ``vibe`` command: one command line in a process of its own."""
+"""The ``vibe`` command: runs one command line in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from vibe.system.errors import EnvironmentFailure
 
 HELP = frozenset({"-h", "--help", "help"})
 COLLECTED_AT = (10_000, 10, 10)
-"""Thresholds of the collector: what is loaded stays, and is not looked through a hundred times at each start."""
+"""Thresholds of the garbage collector.
+
+They are high because what is loaded at the start stays, and need not be searched a hundred times.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code; help and the version load next to nothing."""
+    """Run one command line and return its exit code; help and the version load almost nothing."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     text = _asked_text(arguments)
     if text:
@@ -35,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _asked_text(arguments: Sequence[str]) -> str:
-    """The text that the words ask for instead of work; blank: they ask for none."""
+    """Return the text that the words ask for instead of work, or ``""`` if they ask for work."""
     if arguments in (["--version"], ["-V"]):
         return f"vibe {__version__}\n"
     if HELP.isdisjoint(arguments):

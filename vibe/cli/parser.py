@@ -1,4 +1,4 @@
-"""The parser of a command line: what is wrong is one sentence, and help is text."""
+"""The command line parser, which reports an error in one sentence and returns help as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vibe import __version__
 from vibe.system.errors import UsageError, closest, did_you_mean
 
 FEW = 5
-"""Possible words that an error lists."""
+"""Possible words that an error message lists at most."""
 
 
 class CommandLineError(UsageError):
@@ -19,10 +19,10 @@ class CommandLineError(UsageError):
 
 
 def pairs(flag: str, given: Iterable[str], shape: str = "NAME=VALUE") -> Iterator[tuple[str, str]]:
-    """Yield the names that a flag gave, each with the text for it.
+    """Yield each name that a flag was given, with its text.
 
     Raises:
-        CommandLineError: one has none.
+        CommandLineError: one lacks a name or an equals sign.
     """
     for word in given:
         name, equals, text = word.partition("=")
@@ -40,36 +40,36 @@ class TextRequested(Exception):
 
 
 class ShowHelp(argparse.Action):
-    """``--help``: leaves with the parser's help; argparse's own prints it on the process's stdout."""
+    """``--help``: raises the help text; argparse's own action prints it to the process's stdout."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        """Raise it."""
+        """Raise the help text."""
         raise TextRequested(parser.format_help())
 
 
 class ShowVersion(argparse.Action):
-    """``--version``: leaves with the version."""
+    """``--version``: raises the version text."""
 
     def __call__(self, *_: object) -> NoReturn:
-        """Raise it."""
+        """Raise the version text."""
         raise TextRequested(f"vibe {__version__}\n")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises one sentence instead of printing usage and leaving."""
+    """An argument parser that raises a one-sentence error instead of printing usage and exiting."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs, "add_help": False})
         self._is_within = False
-        """Argparse calls itself, once for options and once for the rest."""
+        """Set while argparse calls itself, once for options and once for the rest."""
         self.add_argument("-h", "--help", action=ShowHelp, nargs=0, help="show this help message and exit")
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  its overloads come to this
         self, args: Any = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """As argparse, but options may stand before an argument that may be left out, which takes another go.
+        """Parse as argparse does, but also allow options before an optional argument, in a second pass.
 
-        A command refuses the words it does not know itself, so that the error names its help.
+        A command rejects unknown words itself, so that the error names that command's help.
         """
         known, rest = super().parse_known_args(args, namespace)
         if self._is_within:
@@ -84,21 +84,21 @@ class Parser(argparse.ArgumentParser):
         return known, rest
 
     def error(self, message: str) -> NoReturn:
-        """Raise what argparse would have printed, with the closest word where one was unknown."""
+        """Raise what argparse would print, with the closest known word if one was unknown."""
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message:
             message = self._missing(missing)
         raise CommandLineError(f"{_with_hint(message, self.options())}; see `{self.prog} --help`")
 
     def _missing(self, names: str) -> str:
-        """Return the word that is missing; where it is a command, all of them."""
+        """Return the message for a missing argument; for a missing command, list all commands."""
         if names != "COMMAND":
             return f"{names} is missing: add it"
         commands = [str(word) for action in self._actions for word in action.choices or ()]
         return f"a command is missing: choose from {', '.join(commands)}"
 
     def told(self, args: argparse.Namespace) -> list[str]:
-        """Return the options of this command that have another value than without a word."""
+        """Return the options of this command whose value differs from the default."""
         return [
             action.option_strings[-1]
             for action in self._actions
@@ -106,7 +106,7 @@ class Parser(argparse.ArgumentParser):
         ]
 
     def options(self) -> list[str]:
-        """Every option of this command and, since argparse reports unknown words from the top, of those below it."""
+        """Return all options of this command and its subcommands, whose unknown words argparse reports from the top."""
         words: list[str] = []
         for action in self._actions:
             words += action.option_strings
@@ -121,7 +121,7 @@ ELSEWHERE = {
     "--check-upgrade": "update it with the program that installed it",
     "-v": "use `vibe --version`",
 }
-"""Options of Mistral Vibe, and what to do here."""
+"""Options of Mistral Vibe, with what to use instead."""
 
 
 def _with_hint(message: str, options: Sequence[str]) -> str:
@@ -139,6 +139,6 @@ def _with_hint(message: str, options: Sequence[str]) -> str:
 
 
 def _closest(sentence: str, word: str, known: Sequence[str], *, most: int = 0) -> str:
-    """With what was probably meant, else with all that is known if that is no more than ``most``."""
+    """Append what was probably meant, or else all known words if there are at most ``most`` of them."""
     hint = did_you_mean(closest(word, known), f"choose from {', '.join(known)}" if len(known) <= most else "")
     return f"{sentence}: {hint}" if hint else sentence

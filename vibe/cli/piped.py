@@ -1,4 +1,4 @@
-"""Text from outside the command line: what a pipe or a file brings on standard input, and files that flags name."""
+"""Reads text from outside the command line: standard input, and files that flags name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vibe.system.errors import UsageError
 FIRST_BYTE_SECONDS = 3.0
 MOST_BYTES = 64 * 1024 * 1024
 MOST_TEXT = 1_000_000
-"""Bytes; more than any model reads: a larger file is a mistake."""
+"""Bytes of a text file at most; no model reads more, so a larger file is a mistake."""
 CHUNK = 64 * 1024
 NOTHING_CAME = (
     f"standard input is a pipe that brought nothing in {FIRST_BYTE_SECONDS:g} s, so it is not used; to wait for it, "
@@ -22,9 +22,9 @@ NOTHING_CAME = (
 
 
 def read_context(env: CliEnvironment, *, waits: bool) -> tuple[bytes, str]:
-    """Return what standard input brings beside a prompt, and what the user must know; ``waits``: however long.
+    """Return what standard input adds to a prompt, and a note for the user; with ``waits``, however long it takes.
 
-    A terminal and a device bring nothing, unless they are waited for. A pipe has 3 s until its first byte.
+    A terminal or a device adds nothing unless ``waits``. A pipe has 3 s to deliver its first byte.
 
     Raises:
         UsageError: it is longer than 64 MiB.
@@ -43,7 +43,7 @@ def read_context(env: CliEnvironment, *, waits: bool) -> tuple[bytes, str]:
 
 
 def read_all(env: CliEnvironment) -> bytes:
-    """Return standard input to its end, however slow it comes.
+    """Return standard input up to its end, however slowly it arrives.
 
     Raises:
         UsageError: it is longer than 64 MiB.

@@ -1,4 +1,4 @@
-"""One command line from its words to its exit code; every error leaves through here."""
+"""Takes one command line from its words to its exit code; every error is reported here."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, innerm
 from vibe.system.plain_text import plain
 
 TOLD = (VibeError, IpcError)
-"""The errors whose sentence is told as it is."""
+"""Errors whose message is shown as it is."""
 STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 SECONDS_FOR_READER = 2.0
-"""A run that was stopped waits that long for its reader."""
+"""Seconds that a stopped run waits for the reader of its output."""
 
 DETACH = "--detach"
 SERVED_BY = {
@@ -42,14 +42,17 @@ SERVED_BY = {
     "plan_clean": ("clean",),
     "mcp_serve": ("serve",),
 }
-"""Modules that carry out some commands below one; in a module, ``run_NAME`` is that of one of them, else ``run``."""
+"""Modules that carry out several subcommands.
+
+A module's ``run_NAME`` carries out the subcommand NAME; without one, its ``run`` does.
+"""
 
 
 def run_command_line(arguments: Sequence[str], env: CliEnvironment) -> int:
-    """Carry out the command in this environment, and return the exit code.
+    """Carry out a command line in this environment, and return the exit code.
 
-    Errors become one sentence on stderr; a traceback only with ``--debug``. Nothing of the process is changed for good:
-    a program may run any number of command lines, one after another.
+    Errors become one sentence on stderr, with a traceback only under ``--debug``. Nothing in the process is changed
+    permanently, so a program may run any number of command lines, one after the other.
     """
     debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"]
@@ -91,7 +94,7 @@ def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
 
 
 def exit_code_of(error: Exception) -> ExitCode:
-    """Return the exit code of an error's class, or of what the system lacked."""
+    """Return the exit code for an error, by its class or by the resource that the system lacked."""
     if shortage(error) is not None:
         return ExitCode.ENVIRONMENT
     if isinstance(error, UsageError):
@@ -134,10 +137,10 @@ def _given_output(words: list[str]) -> str:
 
 
 def _output(args: Arguments, env: CliEnvironment) -> str:
-    """The format of standard output.
+    """Return the format of standard output.
 
     Raises:
-        CommandLineError: it can't be that.
+        CommandLineError: the output options can't be combined.
     """
     if getattr(args, "detach", False) and (args.input or not env.owns_process):
         raise CommandLineError(

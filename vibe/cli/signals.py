@@ -1,4 +1,4 @@
-"""Signals of a run: Ctrl-C, SIGTERM and a lost terminal (SIGHUP); and the end of a process that serves others."""
+"""Handles the signals of a run (Ctrl-C, SIGTERM, SIGHUP), and ends processes that serve others."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from msgspec import Struct
 from vibe.app.engine.host import Host
 
 EXIT_OF = {which: 128 + which for which in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
-"""As shells have it."""
+"""The exit code for each signal, as shells define it."""
 
 
 TURNS = 5
-"""Turns of the loop in which a signal that has come is heard; else one that comes with the end would be lost."""
+"""Event loop iterations to run after the end, so that a signal that arrived with it is still handled."""
 
 
 class SignalLog(Struct):
-    """The exit code of the signal that came first; None while none has."""
+    """The exit code of the first signal, or None as long as none has arrived."""
 
     exit_code: int | None = None
 
 
 @asynccontextmanager
 async def handled_signals(host: Host, on_signal: Callable[[signal.Signals, int], None]) -> AsyncGenerator[SignalLog]:
-    """Call ``on_signal(which, count)`` for SIGINT, SIGTERM and SIGHUP while the block runs; ``count`` starts at 1.
+    """Call ``on_signal(which, count)`` for SIGINT, SIGTERM and SIGHUP while the block runs.
 
-    SIGHUP is left alone if the caller ignores it, as ``nohup`` does; all are if the process is not the run's own.
-    An error leaves as it was raised, not wrapped in the group that a task of ours makes it.
+    ``count`` starts at 1. SIGHUP is left alone if the caller ignores it, as ``nohup`` does; all signals are if the
+    process isn't the run's own. An error leaves the block as it was raised, not wrapped in an exception group.
     """
     log = SignalLog()
     if not host.owns_process:
@@ -75,18 +75,18 @@ async def _hear_what_came() -> None:
 
 @asynccontextmanager
 async def cancelled_by_signals(host: Host) -> AsyncGenerator[SignalLog]:
-    """End the block at the first signal; what follows it goes on."""
+    """Cancel the block at the first signal; the code after it runs on."""
     with anyio.CancelScope() as scope:
         async with handled_signals(host, lambda _which, _count: scope.cancel()) as signals:
             yield signals
 
 
 LAST_SECONDS = 0.7
-"""The time unwanted work has to end; after it, the guard of its processes kills them with ours."""
+"""Seconds that unwanted work has to end; then the guard of its processes kills them along with ours."""
 
 
 class ProcessEnd:
-    """The end of the process, if it ``is_ours``: at once when all is done, and in time even if something is not."""
+    """The end of the process, if it ``is_ours``: immediate once all is done, and in time even if something hangs."""
 
     def __init__(self, *, is_ours: bool) -> None:
         self.code = 0
@@ -96,7 +96,7 @@ class ProcessEnd:
             atexit.register(self._leave_if_near)  # after all that is registered later
 
     def is_near(self, code: int) -> None:
-        """Note that the results of work in progress are no longer wanted."""
+        """Record that the results of work in progress are no longer wanted."""
         self.code = code
         self._is_near = True
         if self._is_ours:
@@ -105,7 +105,7 @@ class ProcessEnd:
             late.start()
 
     def _leave_if_near(self) -> None:
-        """Spare taking objects apart, which takes long, unless an error has a code of its own."""
+        """Skip the slow teardown of objects, unless an error sets an exit code of its own."""
         if self._is_near:
             self._leave()
 

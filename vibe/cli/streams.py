@@ -1,4 +1,4 @@
-"""The three standard streams as a command uses them: always there, always UTF-8, and patient where asked."""
+"""The three standard streams for commands: always open, always UTF-8, and tolerant of lost readers if asked."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ CHUNK = 65_536
 
 
 CI_SERVICES = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-"""Variables of CI services that take lines of the output as commands: GitHub (Gitea, Forgejo), Azure, TeamCity."""
+"""Variables of CI services that take lines of the output as commands.
+
+The services are GitHub (and Gitea and Forgejo), Azure and TeamCity.
+"""
 
 
 class OutputStream(io.FileIO):
     """A standard descriptor to write to.
 
-    ``forgiving``: for runs whose work is worth more than their output. Output that can't be written (the reader is
-    gone, the disk is full) is dropped instead of raising, and the first error is kept as ``problem``. A slow reader
-    does not block the run: up to ``MOST_WAITING`` bytes wait here for a thread to write them; more is dropped, and that
-    is the problem.
+    A ``forgiving`` stream is for runs whose work is worth more than their output. Output that can't be written, because
+    the reader is gone or the disk is full, is dropped instead of raising an error, and the first error is kept as
+    ``problem``. A slow reader doesn't block the run: up to ``MOST_WAITING`` bytes wait here for a thread to write them.
+    Anything beyond that is dropped, and becomes the problem.
     """
 
     def __init__(self, descriptor: int, *, forgiving: bool = False) -> None:
@@ -46,7 +49,7 @@ class OutputStream(io.FileIO):
         self._writer: threading.Thread | None = None
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write some of it; waits on non-blocking descriptors, too."""
+        """Write some of the data; on a non-blocking descriptor this waits too."""
         if self.forgiving:
             self._put(bytes(data))
             return memoryview(data).nbytes
@@ -58,18 +61,18 @@ class OutputStream(io.FileIO):
 
     @property
     def is_deserted(self) -> bool:
-        """Nobody reads any more."""
+        """True once nobody reads any more."""
         ready = select.poll()
         ready.register(self.fileno(), 0)
         return any(what & (select.POLLERR | select.POLLHUP) for _, what in ready.poll(0))
 
     @property
     def waiting(self) -> int:
-        """Bytes that are still to be written."""
+        """Bytes still to be written."""
         return self._size
 
     def settle(self, seconds: float | None) -> bool:
-        """Wait until the reader has taken everything, and return whether it did within the time."""
+        """Wait until the reader has taken everything, and return whether it did so in time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, seconds)
 
@@ -86,7 +89,7 @@ class OutputStream(io.FileIO):
                 self._leave_to_writer(rest)
 
     def _write_what_goes(self, data: bytes) -> bytes:
-        """Write as much as the descriptor takes without a wait, and return the rest."""
+        """Write as much as the descriptor takes without waiting, and return the rest."""
         if stat.S_ISREG(os.fstat(self.fileno()).st_mode):
             while data:
                 data = data[self._write_now(data) :]
@@ -135,7 +138,7 @@ class OutputStream(io.FileIO):
 
 
 def standard_streams(environ: Mapping[str, str]) -> tuple[TextIO, TextIO, TextIO]:
-    """Stdin, stdout and stderr. What was closed can be read as empty; a redirection within Python is kept."""
+    """Return stdin, stdout and stderr. A closed stdin reads as empty; redirections within Python are kept."""
     _hold_closed_descriptors()
     stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  lives as long as the process
     if sys.stdin and sys.stdin is sys.__stdin__:
@@ -147,14 +150,14 @@ def standard_streams(environ: Mapping[str, str]) -> tuple[TextIO, TextIO, TextIO
 
 
 def forgive(stream: TextIO) -> None:
-    """Drop what can't be written to ``stream`` from now on; ``problem_of`` returns the reason."""
+    """From now on, drop output that can't be written to ``stream``; ``problem_of`` returns the reason."""
     output = _output_stream(stream)
     if output is not None:
         output.forgiving = True
 
 
 def settle(stream: TextIO, seconds: float | None = None) -> None:
-    """Wait until the reader has taken everything, at most ``seconds``; drop the rest."""
+    """Wait at most ``seconds`` until the reader has taken everything; drop the rest."""
     forgive(stream)
     finish = getattr(stream, "finish", None)  # of a CiLog
     if finish is not None:
@@ -166,32 +169,35 @@ def settle(stream: TextIO, seconds: float | None = None) -> None:
 
 
 def waiting(stream: TextIO) -> int:
-    """Return the number of bytes its reader has still to take."""
+    """Return the number of bytes that the stream's reader has yet to take."""
     output = _output_stream(stream)
     return output.waiting if output else 0
 
 
 def has_failed(stream: TextIO) -> bool:
-    """Return whether nothing more can be written to it: its reader is gone, or there is a problem."""
+    """Return whether nothing more can be written to the stream, because its reader is gone or writing failed."""
     output = _output_stream(stream)
     return output is not None and (output.problem is not None or output.is_deserted)
 
 
 def problem_of(stream: TextIO) -> OSError | None:
-    """Return the error of writing, if there was one; a reader that went away is not an error."""
+    """Return the error that writing ran into, if any; a reader that went away is not an error."""
     output = _output_stream(stream)
     problem = output.problem if output else None
     return None if isinstance(problem, BrokenPipeError) else problem
 
 
 def unwritten(problem: OSError) -> str:
-    """The sentence about a problem of standard output."""
+    """Return the sentence about a problem with standard output."""
     why = "it is closed" if problem.errno == errno.EBADF else problem.strerror
     return f"standard output can't be written ({why}): check free space"
 
 
 def _text(descriptor: int, *, ci: bool, forgiving: bool = False) -> TextIO:
-    """Make a text stream to a descriptor; only a CI service's log is guarded: a file gets every character."""
+    """Return a text stream to a descriptor.
+
+    Only the log of a CI service is guarded against commands; a regular file gets every character as it is.
+    """
     buffer = io.BufferedWriter(OutputStream(descriptor, forgiving=forgiving))
     kind = io.TextIOWrapper
     if ci and not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -205,9 +211,9 @@ def _output_stream(stream: TextIO) -> OutputStream | None:
 
 
 def _hold_closed_descriptors() -> None:
-    """Put the null device where a standard descriptor is closed, so that no file of ours is opened in its place.
+    """Open the null device for each closed standard descriptor, so that no file of ours takes its place.
 
-    Writing to stdout fails then, and the exit code says so.
+    Writing to a closed stdout then fails, and the exit code says so.
     """
     for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:

@@ -1,3 +1,3 @@
-"""One subcommand a file."""
+"""The subcommands of ``vibe``, one per module."""
 
 from __future__ import annotations

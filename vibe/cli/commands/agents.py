@@ -1,4 +1,4 @@
-"""``vibe agents``: the agent profiles there are, and the files that can't be used."""
+"""``vibe agents``: lists the agent profiles, and the profile files that can't be used."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SHOWN = (
     "name", "display_name", "description", "safety", "agent_type", "active_model", "system_prompt_id", "enabled_tools",
     "disabled_tools", "auto_approve", "source",
 )  # fmt: skip
-"""Fields of a profile that programs get."""
+"""The fields of a profile in JSON output."""
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
-    """List them; what is wrong with a file goes to stderr."""
+    """List the profiles; problems with a file go to stderr."""
     loaded = Settings(env, args.workdir, trust=args.trust).load()
     agents = load_agents(loaded, loaded.nested_projects())
     profiles = list(agents.profiles.values())

@@ -1,4 +1,4 @@
-"""``vibe cluster``: certificates, scheduler and workers of a cluster, and how it stands."""
+"""``vibe cluster``: manages the certificates, scheduler and workers of a cluster, and shows its status."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL_NETWORKS = "0.0.0.0"  # noqa: S104  whoever comes needs a certificate
 
 
 def run_certs(args: Arguments, env: CliEnvironment) -> int:
-    """Write certificates."""
+    """Write the certificates."""
     check_installed()
     from vibe.app.cluster.certificates import write_certificates  # noqa: PLC0415  what it imports may be missing
 
@@ -37,7 +37,7 @@ def run_certs(args: Arguments, env: CliEnvironment) -> int:
 
 
 def run_scheduler(args: Arguments, env: CliEnvironment) -> int:
-    """Keep a scheduler until a signal comes."""
+    """Run a scheduler until a signal arrives."""
     check_installed()
     config = _config(args, env)
     address = parse_address(args.address or config.address or "tcp://127.0.0.1:8786", lowest_port=0)
@@ -54,7 +54,7 @@ def run_scheduler(args: Arguments, env: CliEnvironment) -> int:
 
 
 def run_worker(args: Arguments, env: CliEnvironment) -> int:
-    """Keep a worker until a signal comes."""
+    """Run a worker until a signal arrives."""
     config = _config(args, env)
     address = parse_address(args.address or config.address or _no_address())
     if not address.host:
@@ -89,7 +89,7 @@ def run_status(args: Arguments, env: CliEnvironment) -> int:
 
 
 async def _served(node: Node, sentence: str, env: CliEnvironment) -> int:
-    """Keep a node; where it is said each time it begins. An end by Ctrl-C or SIGTERM is a good one."""
+    """Run a node and print its address each time it starts. Ending by Ctrl-C or SIGTERM counts as success."""
 
     def tell(address: str) -> None:
         env.write_lines([sentence.replace("{}", address)])

@@ -1,4 +1,4 @@
-"""``vibe completions SHELL``: a script that has the shell complete commands, flags and their values."""
+"""``vibe completions SHELL``: prints a script that completes commands, options and their values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from vibe.core.config.paths import VibePaths
 MOST = 100
 
 _SAFE = re.compile(r"[\w.@:/+-]+", re.ASCII)
-"""Shells expand the words they are given: a name with anything else in it is typed by hand."""
+"""Names that shells take literally. Shells expand completions, so any other name has to be typed by hand."""
 
 
 def names_of(kind: str, env: CliEnvironment) -> list[str]:
-    """Return the names of a kind, the latest plans and sessions first."""
+    """Return all names of a kind; for plans and sessions, the latest come first."""
     paths = VibePaths(env.home)
     if kind == "plans":
         found = _latest(paths.plans)
@@ -61,7 +61,7 @@ def _configured(kind: str, env: CliEnvironment) -> list[str]:
 
 
 FILES = "files"
-"""A kind that fish is told of; the others offer files where nothing else begins so."""
+"""A kind that only fish needs; other shells offer files when nothing else matches."""
 NAMED_BY_OPTION = {
     "--agent": "agents",
     "--model": "models",
@@ -78,14 +78,14 @@ NAMED_BY_OPERAND = {
     "mcp login": {"NAME": ("servers",)},
     "mcp logout": {"NAME": ("servers",)},
 }
-"""The kinds of names that stand for an argument, as help calls it, of these commands and those below them."""
+"""For these commands and their subcommands, the kinds of names that an argument (as shown in help) takes."""
 CALL = "@"
-"""The mark of a kind of names among words: the shell asks for them when it completes."""
+"""Marks a kind of names among literal words; the shell asks vibe for those names when it completes."""
 PLACEHOLDER = re.compile(r"^ *# (VALUES|WORDS):.*$", re.MULTILINE)
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:
-    """Print the script, or the names that it asks for."""
+    """Print the completion script, or the names that the script asks for."""
     if args.names is not None:
         env.write_lines(names_of(args.names, env))
         return
@@ -104,14 +104,14 @@ def _text(shell: str) -> str:
 
 
 def _filled(shell: str, known: Mapping[str, Sequence[str]]) -> str:
-    """The script of a shell, with lines in place of the comments that stand for them."""
+    """Return a shell's script with its placeholder comments replaced by the generated lines."""
     return PLACEHOLDER.sub(lambda found: "\n".join(known[found[1]]), _text(shell))
 
 
 def _known() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return the words that may follow each command, and each of its options that takes a value.
+    """Return the words that may follow each command, and the words that may follow each option that takes a value.
 
-    No words after an option: a file, or anything.
+    An option without such words takes a file or free text.
     """
     words: dict[str, list[str]] = {}
     values: dict[str, list[str]] = {}
@@ -131,13 +131,13 @@ def _known() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 
 
 def _kinds(line: str, operand: str) -> tuple[str, ...]:
-    """Return the kinds of names that an argument of a command may be."""
+    """Return the kinds of names that a command's argument may be."""
     kinds = NAMED_BY_OPERAND.get(line) or NAMED_BY_OPERAND.get(line.partition(" ")[0], {})
     return kinds.get(operand, ())
 
 
 def _grouped(values: Mapping[str, Sequence[str]]) -> Iterator[tuple[list[str], Sequence[str]]]:
-    """The options that take the same values, together."""
+    """Yield the options that take the same values together."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for line, choices in values.items():
         groups.setdefault(tuple(choices), []).append(line)

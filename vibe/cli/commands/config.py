@@ -1,4 +1,4 @@
-"""``vibe config``: the settings, the origin of each, and changes that leave the rest of the file alone."""
+"""``vibe config``: shows settings and their origin, and changes one without touching the rest of the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_show(args: Arguments, env: CliEnvironment) -> None:
 
 
 def run_get(args: Arguments, env: CliEnvironment) -> None:
-    """Print one value as it is, for scripts; a table as ``show`` has it."""
+    """Print one value as it is, for scripts; a table is printed as in ``show``."""
     found = _settings(args, env).get(args.key)
     if [setting.key for setting in found] != [written(parse_key(args.key))]:
         lines = (setting_line(setting, origin=False) for setting in found)
@@ -42,7 +42,7 @@ def run_path(args: Arguments, env: CliEnvironment) -> None:
 
 
 def run_set(args: Arguments, env: CliEnvironment) -> None:
-    """Set one key, and say so where the new value has no effect here: something above the file sets the key too."""
+    """Set one key, and warn if the new value has no effect here because something else takes precedence."""
     settings = _settings(args, env)
     value = settings.value_of(args.key, args.value)
     settings.writer(project=args.project, key=args.key).set(args.key, value)
@@ -60,7 +60,7 @@ def run_set(args: Arguments, env: CliEnvironment) -> None:
 
 
 def run_edit(args: Arguments, env: CliEnvironment) -> None:
-    """Open the settings file in an editor; what is invalid is kept beside it."""
+    """Open the settings file in an editor. An invalid result is kept in a file of its own."""
     writer = _settings(args, env).writer(project=args.project)
     before = writer.text()
     after = edited(before, "config.toml", env)

@@ -1,4 +1,4 @@
-"""``vibe dashboard``: every run of this machine, on the screen, or as lines or JSON, once or as it changes."""
+"""``vibe dashboard``: shows every run on this machine, on a screen or page, or as lines or JSON."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from vibe.dashboard.server import Served
 
 VERSION = 1
-"""Of the JSON form."""
+"""The version of the JSON output."""
 TICK_S = 0.2
-"""Between two looks at what changed."""
+"""Seconds between two checks for changes."""
 EARLIER_SHOWN = 20
 LEAST_COLUMNS = 100
 FLICKERING = frozenset({"doing", "tokens", "cost_usd", "progress_at", "waited_s", "same_failure", "checks", "counts"})
-"""Fields of a run whose change alone is no line for people."""
+"""Fields of a run that change too often to be reported to people by themselves."""
 
 HOST = "127.0.0.1"
-"""The page is for this machine alone."""
+"""The page is served to this machine only."""
 TOKEN_BYTES = 32
 HOST_NAME = re.compile(r"[\w.-]+|\[[0-9a-fA-F:.]+\]")
 
@@ -52,7 +52,7 @@ Tables = Mapping[str, Mapping[str, Row]]
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:
-    """Show the runs, and return the exit code."""
+    """Show the runs and return the exit code."""
     if args.web:
         if args.follow or args.plain:
             raise CommandLineError("--web shows a page: leave out --follow and --plain")
@@ -92,7 +92,7 @@ def _tables(board: Board) -> Tables:
 
 
 async def _follow(args: Arguments, env: CliEnvironment) -> int:
-    """Write a line for each change until a signal comes or the reader is gone; first those that make the list."""
+    """Write a line for each change until a signal arrives or the reader is gone, starting with the list as it is."""
     board = _board(env)
     forgive(env.stdout)
     words = _json_line if args.output == "json" else _text_line
@@ -111,7 +111,7 @@ async def _follow(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _changes(before: Tables, now: Tables) -> Iterator[tuple[str, str, Row | None, Row | None]]:
-    """Yield the table, the id and the rows before and now (None: there is none) of what changed."""
+    """Yield what changed: the table, the id, and the row before and now (None if there is no such row)."""
     for table, rows in now.items():
         known = before[table]
         yield from ((table, key, known[key], None) for key in known if key not in rows)
@@ -123,7 +123,7 @@ def _json_line(table: str, key: str, _: Row | None, row: Row | None) -> str:
 
 
 def _text_line(table: str, key: str, before: Row | None, row: Row | None) -> str:
-    """Return a change in words; blank: it is none for people."""
+    """Return a change in words, or ``""`` if people need not know it."""
     now = time.strftime("%H:%M:%S")
     if table == "requests":
         asked = row or before or {}
@@ -143,7 +143,7 @@ def _steady(row: Row) -> dict[str, Any]:
 
 
 def _web(args: Arguments, env: CliEnvironment) -> int:
-    """Serve the page; where it is and by which token is said first. An end by Ctrl-C or SIGTERM is a good one."""
+    """Serve the page; its address and token are printed first. Ending by Ctrl-C or SIGTERM counts as success."""
     from vibe.dashboard.acting import BY  # noqa: PLC0415  as below
     from vibe.dashboard.server import Served, Tokens  # noqa: PLC0415  not for those that read lines
 
@@ -175,7 +175,7 @@ async def _serve(listener: socket, served: Served, began: Callable[[], object], 
 
 
 def _tell(links: Mapping[str, Any], args: Arguments, env: CliEnvironment) -> None:
-    """Say where the page is (by ``view_url`` one may only look), and open it if that is wanted."""
+    """Print the address of the page (``view_url`` only lets you look), and open it if that is wanted."""
     look = [f"only to look: {links['view_url']}"] if args.control else []
     lines = [links["url"], *look, "Ctrl-C ends it"]
     env.write_lines([json.dumps(links)] if args.output == "json" else lines)

@@ -1,4 +1,4 @@
-"""``vibe doctor``: the things on this machine that runs depend on."""
+"""``vibe doctor``: checks what runs depend on on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MARKS = {CheckState.OK: "ok  ", CheckState.WARNING: "warn", CheckState.FAILED: "
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:
-    """Print the findings; exit code 3 if one of them makes runs fail."""
+    """Print the findings; the exit code is 3 if one of them would make runs fail."""
     findings = [*diagnose(env, args.workdir, trust=args.trust, online=args.online)]
     if args.cluster:
         from vibe.app.cluster.address import check_installed

@@ -1,4 +1,4 @@
-"""``vibe events``: list who publishes here, follow, watch or answer one of them, print the schema of events."""
+"""``vibe events``: lists, follows, watches and answers runs, and prints the schema of events."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 
 TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
-"""The token of a run on TCP that this home does not know."""
+"""The variable with the token of a run on TCP whose token this home doesn't have."""
 SCHEMA_FILE = "events.schema.json"
-"""Written by scripts/gen-references."""
+"""This file is written by scripts/gen-references."""
 MOST_WAITING = 1_000_000
-"""Bytes that wait for the reader before no more events are taken."""
+"""Once this many bytes wait for the reader of standard output, no more events are taken."""
 READER_SECONDS = 0.05
-"""A slow reader is checked that often."""
+"""Interval between checks on a slow reader."""
 
 
 def run(args: Arguments, env: CliEnvironment) -> int | None:
-    """Carry out ``vibe events ...`` and return its exit code."""
+    """Carry out a ``vibe events`` command and return its exit code."""
     served = {"list": _list, "answer": answer, "schema": _schema, "watch": _watch, "tail": _tail, "export": _export}
     try:
         return served[args.subcommand](args, env)
@@ -86,7 +86,7 @@ def _subscription(
 
 
 def _source(args: Arguments, env: CliEnvironment) -> str:
-    """The run that is meant, as ``subscribe`` takes it."""
+    """Return the run meant by the arguments, in the form that ``subscribe`` takes."""
     source: str = args.source or _only_source(env)
     path = env.path(source)
     return str(path) if "://" not in source and path.is_file() else source
@@ -105,10 +105,10 @@ def _tail(args: Arguments, env: CliEnvironment) -> int:
 async def _follow(
     source: str, after: int | str, topics: tuple[str, ...], words: Callable[[EventRecord], str], env: CliEnvironment
 ) -> int:
-    """Write every record until the publisher ends or a signal comes, and return the exit code.
+    """Write every record until the publisher ends or a signal arrives, and return the exit code.
 
-    The signal cancels a scope rather than the loop's main task: a deadline that passes at the same moment can't take
-    that for its own.
+    A signal cancels a scope rather than the event loop's main task, so that a deadline that passes at the same moment
+    can't mistake the cancellation for its own.
     """
     subscription = _subscription(source, "now" if isinstance(after, str) else after, topics, env)
     forgive(env.stdout)
@@ -122,7 +122,7 @@ async def _follow(
 
 
 async def _write_all(subscription: Subscription, words: Callable[[EventRecord], str], stdout: TextIO) -> None:
-    """Write every record, no faster than the reader takes them, until they or the reader end."""
+    """Write every record, no faster than the reader takes them, until the records or the reader end."""
     async with subscription as records:
         async for record in records:
             stdout.write(f"{words(record)}\n")
@@ -144,7 +144,7 @@ def _export(args: Arguments, env: CliEnvironment) -> None:
 
 
 async def _publish_all(subscription: Subscription, told: Telemetry) -> int:
-    """Hand every event of a run to telemetry, and return their number."""
+    """Pass every event of a run to telemetry and return their number."""
     events = 0
     async with subscription as records:
         async for record in records:
@@ -180,17 +180,17 @@ def _only_source(env: CliEnvironment) -> str:
 MESSAGE_LENGTH = 2_000
 SHOWN_ID = 8
 SHORTEST = 4
-"""Characters of a request's id that may stand for it."""
+"""The fewest characters of a request's id that may stand for it."""
 RATHER_NOT = "-"
-"""The answer of a person who would rather not answer."""
+"""The answer of a person who declines to answer."""
 
 
 def answer(args: Arguments, env: CliEnvironment) -> None:
     """List the open requests, or answer one.
 
     Raises:
-        UsageError: the answer is none, or the run did not take it.
-        EnvironmentFailure, IpcError: there is no such run, or it did not say anything.
+        UsageError: the answer is invalid, or the run refused it.
+        EnvironmentFailure, IpcError: there is no such run, or it did not reply.
     """
     anyio.run(_list_or_answer, args, env)
 
@@ -218,10 +218,12 @@ async def _asked(entry: Entry, command: RunCommand) -> CommandOutcome:
 
 
 def _command(args: Arguments, requests: Sequence[Mapping[str, Any]]) -> RunCommand:
-    """Return the command that gives the answer; one to no open request is left to the run, which knows the closed ones.
+    """Return the command that gives the answer.
+
+    A request that isn't open is left to the run, which knows the closed ones.
 
     Raises:
-        UsageError: it is no answer to that request.
+        UsageError: it is no valid answer to that request.
     """
     words: list[str] = args.answer
     if not words:
@@ -266,7 +268,7 @@ def _answers(words: Sequence[str], questions: Sequence[Mapping[str, Any]]) -> tu
 
 
 def _answer(text: str, question: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return labels where that is what was given, else the text itself."""
+    """Return the labels that the text names, or else the text itself."""
     labels = [option["label"] for option in question["options"]]
     parts = [part.strip() for part in text.split(",")] if question["multi_select"] else [text.strip()]
     picked = [_picked(part, labels, labels) for part in parts]
@@ -274,7 +276,7 @@ def _answer(text: str, question: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _picked(given: str, names: Sequence[str], labels: Sequence[str]) -> str:
-    """Return the option that is meant by its name, its label or its number from 1; else what was given."""
+    """Return the option meant by a name, a label or a number from 1; else the text as given."""
     if given in names:
         return given
     for number, (name, label) in enumerate(zip(names, labels, strict=False), start=1):
@@ -301,13 +303,13 @@ def _row(request: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _told(answers: Sequence[AnswerWord]) -> str:
-    """Return answers with their keys, in a line."""
+    """Return the answers with their keys in one line."""
     *others, last = (f"{each.key} {each.word}" for each in answers)
     return f"{', '.join(others)} or {last}"
 
 
 def _possible(request: Mapping[str, Any]) -> str:
-    """Return the answers there are, in a line."""
+    """Return the possible answers in one line."""
     if request["kind"] == "approval":
         return _told(offered(covers=bool(request["covers"]), edits=bool(request["edits"])))
     if request["kind"] == "decision":

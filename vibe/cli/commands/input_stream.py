@@ -1,4 +1,4 @@
-"""``--input json``: commands of a program as lines of standard input, answered among the events of the run."""
+"""``--input json``: takes commands as lines on standard input, and answers them among the events of the run."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ if TYPE_CHECKING:
 MOST_QUEUED = 100
 """Prompts that may wait for their turn."""
 MOST_WAITING = 1_000_000
-"""Bytes that wait for the reader before no more commands are taken."""
+"""Once this many bytes wait for the reader of standard output, no more commands are taken."""
 READER_SECONDS = 0.05
 LOOK_SECONDS = 1.0
-"""It is looked that often whether anybody reads."""
+"""Interval between checks that someone still reads standard output."""
 CODES: Mapping[str | None, int] = MappingProxyType({"usage": ExitCode.USAGE, "environment": ExitCode.ENVIRONMENT})
-"""The exit codes of prompts that could not be sent, by the reason."""
+"""The exit codes of prompts that could not be sent, by reason."""
 STOPPED = (Outcome.INTERRUPTED, "stopped")
-"""The end of a prompt that was taken back."""
+"""The outcome and reason of a prompt that was withdrawn."""
 NOTHING_TAKEN = "no prompt was taken, and what came was refused: read the replies, and give it again"
 NOBODY_LEFT = "no one answered before the end of standard input"
 
 
 class _Named(msgspec.Struct):
-    """The part of any line that its reply repeats."""
+    """The part of a line that its reply repeats, whatever else the line holds."""
 
     command_id: str | None = None
 
 
 class InputLines:
-    """The commands that come in by standard input, carried out one after the other, each with a line in reply.
+    """The commands on standard input, carried out one after the other and each answered by a line.
 
-    ``over`` is set once no more are taken: the input has ended, nobody reads what is written, or ``over`` was set. What
-    ``person`` is asked then, or was before, has no answer. Who holds ``_telling`` keeps replies back. ``has_refused``:
-    a command was not carried out.
+    ``over`` is set once no more are taken, because the input has ended or nobody reads the output; setting it has the
+    same effect. From then on, open and new questions to ``person`` go unanswered. Holding ``_telling`` delays replies.
+    ``has_refused`` means that at least one command was not carried out.
     """
 
     def __init__(self, env: CliEnvironment) -> None:
@@ -74,12 +74,12 @@ class InputLines:
         self._env = env
 
     async def serve(self, desk: CommandDesk) -> None:
-        """Take commands to their end."""
+        """Take commands until there are no more."""
         await unless(self._is_unwanted, partial(self._read, desk))
         self.over.set()
 
     async def run(self, session: PlanSession, before_start: Callable[[], object] | None) -> PlanRun:
-        """Run a plan, and take commands from its start on; see ``PlanSession.run``."""
+        """Run a plan, taking commands from its start; see ``PlanSession.run``."""
         started = anyio.Event()
 
         def start() -> None:
@@ -113,7 +113,7 @@ class InputLines:
                     await shielded(partial(self._answer, line, desk))
 
     async def _chunk(self) -> bytes:
-        """Return what has come; empty at the end, or where it can't be read."""
+        """Return the input that has arrived; empty at the end, or if it can't be read."""
         stdin = self._env.stdin
         try:
             descriptor = stdin.fileno()
@@ -126,7 +126,7 @@ class InputLines:
             return b""
 
     async def _answer(self, line: bytes, desk: CommandDesk) -> None:
-        """Carry out the command in a line, and write the reply; blank: it was too long."""
+        """Carry out the command in a line and write the reply; a blank line stands for one that was too long."""
         command = desk.taken(line, is_owner=True) if line else refusal("invalid", TOO_LONG)
         reply = command if isinstance(command, Reply) else await desk.reply(command)
         told = json.loads(encode_reply(reply))
@@ -148,9 +148,9 @@ def _id_in(line: bytes) -> str | None:
 
 
 class PromptLines(InputLines):
-    """The same for a conversation: its prompts come by them, too, and wait in a queue.
+    """The same for a conversation, whose prompts also arrive as lines and wait in a queue.
 
-    ``schema`` is that of their answers where they name none; ``schema_in`` reads one in a file.
+    ``schema`` is the schema of answers for prompts that name none; ``schema_in`` reads a schema from a file.
     """
 
     def __init__(
@@ -163,9 +163,9 @@ class PromptLines(InputLines):
         self._into, self._queue = anyio.create_memory_object_stream[tuple[str, GivePrompt]](MOST_QUEUED)
 
     async def answer(self, conversation: Conversation, limits: PromptLimits, signals: SignalLog) -> RunRecord:
-        """Have all prompts answered, each by events and a line with its result, and return the record of the last.
+        """Answer all prompts, each with events and a result line, and return the record of the last.
 
-        Where none was taken, and something else refused, nothing was done that was wanted: that has failed.
+        If no prompt was taken and another command was refused, nothing wanted was done, and the run has failed.
         """
 
         async def listen() -> None:
@@ -192,14 +192,14 @@ class PromptLines(InputLines):
             return record
 
     def _nothing(self, conversation: Conversation) -> RunRecord:
-        """Return the end of a conversation without a prompt."""
+        """Return the record of a conversation without a prompt."""
         if not self.has_refused:
             return _unsaid(conversation, Outcome.COMPLETED)
         self._env.tell(f"vibe: {NOTHING_TAKEN}")
         return _unsaid(conversation, Outcome.FAILED, "usage", NOTHING_TAKEN)
 
     def stop(self) -> None:
-        """Take nothing more; what waits is not begun."""
+        """Take nothing more; prompts that wait are not started."""
         self._is_stopped = True
         self.over.set()
 
@@ -239,7 +239,7 @@ class PromptLines(InputLines):
         return Reply(ok=True, message="cancelling: the agent is stopped now")
 
     def _beside(self, command: GivePrompt) -> tuple[tuple[Image, ...], HandIn | None]:
-        """Return what goes with the text of a prompt; reads files.
+        """Return the images and the schema that go with a prompt; reads files.
 
         Raises:
             UsageError: a path or a schema is wrong.

@@ -1,4 +1,4 @@
-"""``vibe mcp list|add|remove|import|login|logout``: the servers whose tools agents have here, and their settings."""
+"""``vibe mcp list|add|remove|import|login|logout``: manages the MCP servers whose tools agents have here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from vibe.system.programs import guarded, open_browser
 
 GROUP = "mcp_servers"
 TABLES = ("mcpServers", "servers", "context_servers")
-"""Names of the table of servers in the files of other agents."""
+"""The name of the table of servers in other agents' files."""
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
@@ -51,9 +51,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class ForeignServer(Struct, frozen=True, kw_only=True):
-    """A server of another agent's file, as an ``entry`` of ours; ``problem`` says why it can't be one.
+    """A server in another agent's file, as an ``entry`` of ours; ``problem`` says why it can't be one.
 
-    ``ignored`` are the fields that mean nothing here.
+    ``ignored`` are fields that mean nothing here.
     """
 
     name: str
@@ -63,11 +63,11 @@ class ForeignServer(Struct, frozen=True, kw_only=True):
 
 
 def _add(servers: ConfigWriter, name: str, entry: Mapping[str, Any]) -> None:
-    """Add a server to a settings file; it is not started.
+    """Add a server to a settings file without starting it.
 
     Raises:
-        UsageError: there is one of that name.
-        ConfigError, EnvironmentFailure: the file or the entry is wrong, or the disk refuses.
+        UsageError: the name is invalid or already taken.
+        ConfigError, EnvironmentFailure: the file or the entry is wrong, or the file can't be written.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name[:80]!r} is not a server name: use letters, digits, `_`, `.` and `-`, at most 64")
@@ -87,10 +87,10 @@ def _names(servers: ConfigWriter) -> list[str]:
 
 
 def read_servers(text: str, label: str) -> Iterator[ForeignServer]:
-    """Return the servers of a JSON file such as ``.mcp.json``.
+    """Yield the servers in a JSON file such as ``.mcp.json``.
 
     Raises:
-        UsageError: it names none.
+        UsageError: the file is no JSON, or lists no servers.
     """
     for what in (_COMMENT, _LAST_COMMA):  # as VS Code's own template has them
         text = what.sub(lambda found: found[1] or "", text)
@@ -110,7 +110,7 @@ def read_servers(text: str, label: str) -> Iterator[ForeignServer]:
 
 
 def _plain(name: str, taken: AbstractSet[str]) -> str:
-    """A name as ours can be: with hyphens for blanks and all else, and a number if it is taken."""
+    """Return a valid server name, with hyphens for other characters, and a number appended if the name is taken."""
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:64] or name
     several = (f"{plain[:60]}-{number}" for number in count(2))
     return next(one for one in chain([plain], several) if one not in taken)
@@ -145,7 +145,7 @@ def _foreign(name: str, given: Any) -> ForeignServer:
 
 
 def _written(value: Any) -> str:
-    """A number or a yes of JSON as the text that it is in an environment."""
+    """Return a JSON number or boolean as the text it has in an environment variable."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -153,7 +153,7 @@ LINE_LENGTH = 400
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> int:
-    """List the servers; exit code 1 if one failed, 3 if it is required."""
+    """List the servers; the exit code is 1 if one failed, and 3 if a required one failed."""
     engine = build_engine(env, EngineRequest(workdir=args.workdir, trust=args.trust))
     servers = anyio.run(_connected, engine, env)
     env.warn(engine.loaded.warnings)
@@ -165,7 +165,7 @@ def run_list(args: Arguments, env: CliEnvironment) -> int:
 
 
 async def _connected(engine: Engine, host: Host) -> list[ServerState]:
-    """Connect to every enabled server, side by side, disconnect, and return the state of each that is configured."""
+    """Connect to all enabled servers concurrently, disconnect, and return the state of every configured server."""
     servers = servers_of(engine, host, engine.request.workdir, engine.config.mcp_servers)
     async with servers.running():
         await servers.wait_ready(strict=False)
@@ -191,7 +191,7 @@ def run_remove(args: Arguments, env: CliEnvironment) -> None:
 
 
 def run_import(args: Arguments, env: CliEnvironment) -> int:
-    """Add the servers of another agent's file, and say what was changed; exit code 1 if one was left out."""
+    """Add the servers of another agent's file and report each; the exit code is 1 if one was left out."""
     servers, left_out = _file(args, env), 0
     for found in read_servers(read_text("FILE", args.file, env), args.file):
         problem = found.problem
@@ -214,10 +214,10 @@ def _file(args: Arguments, env: CliEnvironment) -> ConfigWriter:
 
 
 def _entry(args: Arguments) -> dict[str, object]:
-    """Return the server that the words describe.
+    """Return the server that the arguments describe.
 
     Raises:
-        CommandLineError: they don't go together.
+        CommandLineError: the arguments don't go together.
     """
     target: list[str] = args.target
     if "://" not in target[0]:
@@ -243,7 +243,7 @@ def run_login(args: Arguments, env: CliEnvironment) -> int:
 
 
 def run_logout(args: Arguments, env: CliEnvironment) -> int:
-    """Delete the tokens of a server, have it revoke them, and say what became of them."""
+    """Delete a server's tokens, ask the server to revoke them, and say what happened to them."""
     _, config = _server(args, env)
     sign_in, name = _store(env).drop(config.url), one_line(args.name)
     if sign_in is None:
@@ -291,7 +291,7 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
 
 
 async def _signed_in(args: Arguments, env: CliEnvironment, way: SignInWay) -> str:
-    """Have the user sign in, and return where that is kept; a sign-in from before is there until then."""
+    """Sign the user in and return where the tokens are kept; an earlier sign-in stays until this succeeds."""
     store, (loaded, config) = _store(env), await to_thread.run_sync(_server, args, env)
     endpoint = endpoint_of(config, loaded.environ, args.workdir)
     if endpoint.has_key:
@@ -308,10 +308,10 @@ def _store(env: CliEnvironment) -> SignInStore:
 
 
 def _server(args: Arguments, env: CliEnvironment) -> tuple[LoadedConfig, McpServerConfig]:
-    """The settings of the folder, and those of the server that is named.
+    """Return the folder's settings, and those of the named server.
 
     Raises:
-        UsageError: there is no such server, or it is none on the network.
+        UsageError: there is no such server, or it is not on the network.
     """
     loaded = Settings(env, args.workdir, trust=args.trust).load()
     configs = {config.name: config for config in loaded.config.mcp_servers}

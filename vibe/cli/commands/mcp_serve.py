@@ -1,4 +1,4 @@
-"""``vibe mcp serve``: offer this program to other agents, as a server of the Model Context Protocol."""
+"""``vibe mcp serve``: serves vibe to other agents over the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
 
 
 def run_serve(args: Arguments, env: CliEnvironment) -> int:
-    """Serve until the client is gone, or a signal comes; the exit code is 0, or that of the signal."""
+    """Serve until the client is gone or a signal arrives; the exit code is 0 or the signal's."""
     runtime = LazyRuntime(env, auto_approve=args.auto_approve)
     if args.http is not None:
         return _serve_http(args.http, env, runtime)
@@ -32,7 +32,7 @@ def run_serve(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRuntime) -> int:
-    """Listen; where and by which token is said on standard output."""
+    """Listen for HTTP; the address and the token are printed on standard output."""
     given = env.environ.get(TOKEN_VARIABLE, "")
     token = given or secrets.token_urlsafe(24)
     with listening(*address, "--http") as listener:
@@ -43,7 +43,7 @@ def _serve_http(address: tuple[str, int], env: CliEnvironment, runtime: LazyRunt
 
 
 async def _served(env: CliEnvironment, runtime: LazyRuntime, serve_clients: Callable[[], Awaitable[None]]) -> int:
-    """Keep the engine while clients are served, and end both."""
+    """Keep the engine running while clients are served, then end both."""
     end = ProcessEnd(is_ours=env.owns_process)
     async with cancelled_by_signals(env) as signals, create_task_group() as group:
         group.start_soon(runtime.run)

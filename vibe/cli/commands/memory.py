@@ -1,4 +1,4 @@
-"""``vibe memory``: notes that later conversations are given, about this project or about everything."""
+"""``vibe memory``: manages notes for later conversations, about this project or about everything."""
 
 from __future__ import annotations
 

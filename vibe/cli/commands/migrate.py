@@ -1,4 +1,4 @@
-"""``vibe migrate``: settings files of Mistral Vibe without what has no effect here."""
+"""``vibe migrate``: removes settings of Mistral Vibe that have no effect here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vibe.front.event_text import one_line
 LISTS = ("providers", "models", "mcp_servers")
 TABLES = ("session_logging",)
 BYPASS = "bypass_tool_permissions"
-"""Newer versions' name of ``auto_approve``."""
+"""The name of ``auto_approve`` in newer versions of Mistral Vibe."""
 
 
 LINE_LENGTH = 1_000
@@ -36,11 +36,11 @@ def run(args: Arguments, env: CliEnvironment) -> None:
 
 
 def _migrate(file: Path, settings: Settings, *, dry_run: bool) -> list[str]:
-    """Clean a file, unless it is a ``dry_run``, and return what is to be said of it; nothing: it has nothing to clean.
+    """Clean a file, unless it is a ``dry_run``, and return lines about it; empty if there was nothing to clean.
 
     Raises:
-        ConfigError: it can't be read, or the settings would be wrong afterwards; nothing was changed in it.
-        EnvironmentFailure: the disk refuses.
+        ConfigError: the file can't be read, or the settings would be wrong afterwards; the file is unchanged.
+        EnvironmentFailure: the file can't be written.
     """
     import tomlkit
 
@@ -80,10 +80,10 @@ def _drop(table: Any, kind: str, prefix: str) -> Iterator[str]:
 
 
 def _backup(file: Path) -> Path:
-    """Copy the file beside it, under a name that is free.
+    """Copy the file beside itself under a free name.
 
     Raises:
-        ConfigWriteError: the disk refuses.
+        ConfigWriteError: the copy can't be written.
     """
     number = 1
     while (copy := file.with_name(f"{file.name}.bak{number if number > 1 else ''}")).exists():

@@ -1,4 +1,4 @@
-"""``vibe models``: the models that are configured, and those their providers offer."""
+"""``vibe models``: lists the configured models, and the models that their providers offer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST = 400
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:
-    """List them; exit code 3 if a provider could not be asked."""
+    """List the models; the exit code is 3 if a provider could not be asked."""
     listing = list_models(env, args.workdir, trust=args.trust, online=args.online, only=args.provider)
     document = {"configured": to_builtins(listing.configured), "offers": to_builtins(listing.offers)}
     env.answer(args, document, _lines(listing))

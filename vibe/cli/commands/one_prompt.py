@@ -1,4 +1,4 @@
-"""``vibe -p PROMPT``: answer one prompt; stdout is the answer and nothing else."""
+"""``vibe -p PROMPT``: answers one prompt; stdout carries the answer and nothing else."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class OutputFolderError(EnvironmentFailure):
 
 
 class OutputFolder:
-    """A sink for the run's events; ``save`` completes the folder, which is made, and emptied of an earlier run.
+    """A sink for the run's events that makes the output folder; ``save`` completes it.
 
-    The files of an earlier run are gone once this one begins, and each of ours appears whole or not at all: a
-    ``result.json`` that is there is this run's.
+    The files of an earlier run are removed at the start, and each new file appears whole or not at all. So a
+    ``result.json`` in the folder always belongs to this run.
 
     Raises:
-        UsageError: there is a file of that name.
-        OutputFolderError: the folder can't be made or written.
+        UsageError: the path is a file.
+        OutputFolderError: the folder can't be created or written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,11 +86,11 @@ class OutputFolder:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of the folder that are this run's, while it lasts and afterwards."""
+        """The files in the folder that belong to this run, while it lasts and afterwards."""
         return (self._draft, *(self._path / name for name in (RESULT, EVENTS, MESSAGES)))
 
     def publish(self, event: Event) -> None:
-        """Keep an event; what the disk refuses is told by ``save``."""
+        """Keep an event; a disk error is reported by ``save``."""
         if self._failure is None:
             try:
                 self._events.write(encode_event(event) + b"\n")
@@ -101,7 +101,7 @@ class OutputFolder:
         """Write the files, the record last.
 
         Raises:
-            OutputFolderError: the disk refuses; there is no ``result.json`` then.
+            OutputFolderError: a file can't be written; then there is no ``result.json``.
         """
         try:
             if self._failure is not None:
@@ -116,7 +116,7 @@ class OutputFolder:
             raise OutputFolderError(self._path, error) from error
 
     def abandon(self) -> None:
-        """Close the files that are not finished; harmless after ``save``."""
+        """Close and remove the unfinished file; this does nothing after ``save``."""
         with suppress(OSError):
             self._events.close()
         with suppress(OSError):
@@ -124,11 +124,11 @@ class OutputFolder:
 
 
 REASON_LENGTH = 1_000
-"""Characters of why a run did not complete."""
+"""Characters of the reason why a run did not complete."""
 
 
 class PipedPrompt(NamedTuple):
-    """A prompt, what standard input brought beside it and what is to be known of that, and the value it wants."""
+    """A prompt, what standard input added and a note about that, and the value that is wanted as its answer."""
 
     text: str
     piped: bytes = b""
@@ -138,7 +138,7 @@ class PipedPrompt(NamedTuple):
 
 
 def run_prompt(args: Arguments, env: CliEnvironment) -> int:
-    """Answer the prompt, or those that come as lines, and return the exit code."""
+    """Answer the prompt, or the prompts that arrive as lines, and return the exit code."""
     wanted = _hand_in(args.output_schema, env)
     lines = _lines(args, env, wanted) if args.input else None
     images = images_in(env.cwd / name for name in args.image)
@@ -167,10 +167,10 @@ def run_prompt(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _lines(args: Arguments, env: CliEnvironment, wanted: HandIn | None) -> PromptLines:
-    """The lines of standard input that bring prompts; each wants a value of the schema, unless it says another.
+    """Return the reader of prompts from standard input; answers follow the schema unless a prompt names another.
 
     Raises:
-        CommandLineError: there is a prompt already.
+        CommandLineError: a prompt was given in another way too.
     """
     from vibe.cli.commands.input_stream import PromptLines  # noqa: PLC0415  few programs hold conversations
 
@@ -180,7 +180,7 @@ def _lines(args: Arguments, env: CliEnvironment, wanted: HandIn | None) -> Promp
 
 
 def opening_of(args: Arguments, prompt: str, *, talks: bool = False) -> Opening:
-    """The conversation that the words of the command line want; ``talks``: more prompts come."""
+    """Return the opening that the command line asks for; ``talks`` means that more prompts will follow."""
     opening = Opening(
         approvals=ApprovalMode.ALL if args.auto_approve else None,
         priced=args.max_price is not None,
@@ -192,10 +192,10 @@ def opening_of(args: Arguments, prompt: str, *, talks: bool = False) -> Opening:
 
 
 def talk_of(args: Arguments) -> tuple[Opening, PromptLimits]:
-    """The conversation of a person at the terminal, and the limits of each prompt.
+    """Return the opening for a person at the terminal, and the limits of each prompt.
 
     Raises:
-        UsageError: there is an image or a schema.
+        UsageError: an image or a schema was given.
     """
     if args.output_schema:
         raise UsageError("--output-schema goes with -p: a conversation answers in words")
@@ -208,10 +208,10 @@ def talk_of(args: Arguments) -> tuple[Opening, PromptLimits]:
 async def answered(
     host: Host, opening: Opening, seat: Seat, limits: PromptLimits, prompt: PipedPrompt | PromptLines
 ) -> RunRecord:
-    """Hold a conversation of one prompt, or of those that come as lines; a signal interrupts it.
+    """Hold a conversation of one prompt, or of prompts that arrive as lines; a signal interrupts it.
 
     Raises:
-        UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``Runtime.open_conversation``.
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: as for ``Runtime.open_conversation``.
     """
     code = 0
     with CancelScope() as scope:
@@ -249,7 +249,10 @@ async def _sent(conversation: Conversation, prompt: PipedPrompt, limits: PromptL
 
 
 def _seat(args: Arguments, env: CliEnvironment) -> Seat:
-    """The person at the terminal, if any; asked on standard error, since standard output is the answer alone."""
+    """Return the seat of the person at the terminal, if any.
+
+    Questions go to standard error, because standard output carries the answer alone.
+    """
     if env.detached is not None:
         return Seat(listeners=[env.detached], approver=AN_HOUR, user_input=AN_HOUR.answer)
     is_there = env.stdin.isatty() and env.stderr.isatty()
@@ -262,7 +265,7 @@ def _seat(args: Arguments, env: CliEnvironment) -> Seat:
 
 
 def _prompt(args: Arguments, env: CliEnvironment) -> PipedPrompt:
-    """The words after -p, or the file, with what a pipe brings beside them; without any, what a pipe brings."""
+    """Return the prompt from the arguments or the file, with piped input beside it; without either, the piped input."""
     waits = "-" in (args.prompt, *args.words)
     given = " ".join(part for part in (args.prompt or "", *args.words) if part and part != "-").strip()
     if args.prompt_file is not None:
@@ -278,7 +281,7 @@ def _prompt(args: Arguments, env: CliEnvironment) -> PipedPrompt:
 
 
 def _hand_in(file: str | None, env: CliEnvironment) -> HandIn | None:
-    """The value of the schema in a file that the answer is to be; None: it is to be words."""
+    """Return the value that the answer must be, by the schema in a file; None if the answer is free text."""
     if file is None:
         return None
     named = f"--output-schema {file}"
@@ -294,7 +297,7 @@ def _hand_in(file: str | None, env: CliEnvironment) -> HandIn | None:
 
 
 def _prompt_in(name: str, env: CliEnvironment) -> str:
-    """The text of a prompt file."""
+    """Return the text of a prompt file."""
     prompt = read_text("--prompt-file", name, env).strip()
     if not prompt:
         raise UsageError(f"--prompt-file {name}: it is empty: write a prompt, or give one with -p PROMPT")
@@ -302,7 +305,7 @@ def _prompt_in(name: str, env: CliEnvironment) -> str:
 
 
 def readable(argument: str) -> str:
-    """An argument of the command line with a mark where it is no UTF-8."""
+    """Return a command line argument with replacement marks for bytes that aren't UTF-8."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

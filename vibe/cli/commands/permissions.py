@@ -1,4 +1,4 @@
-"""``vibe permissions explain TOOL ARGS``: the decision about a call, and its rule."""
+"""``vibe permissions explain TOOL ARGS``: explains the decision about a call, and its rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vibe.front.listings import decision_line
 
 
 def run_explain(args: Arguments, env: CliEnvironment) -> None:
-    """Print the decision, or one a line of stdin."""
+    """Print the decision about the call, or one decision per line of stdin."""
     wanted, extra_roots = EngineRequest(**args.named_in(EngineRequest)), args.extra_roots
     check = PermissionCheck.of(args.tool, wanted, env, extra_roots=extra_roots, auto_approve=args.auto_approve)
     if args.arguments == "-":
@@ -29,7 +29,7 @@ def run_explain(args: Arguments, env: CliEnvironment) -> None:
 
 
 def _answer_lines(check: PermissionCheck, env: CliEnvironment) -> None:
-    """Answer each line before the next is read, for programs that wait for the answer."""
+    """Answer each line before reading the next, for programs that wait for the answer."""
     lines: TextIO = env.stdin
     for line in iter(lines.readline, ""):
         if not line.strip():

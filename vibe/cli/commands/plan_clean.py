@@ -1,4 +1,4 @@
-"""``vibe plan clean``: remove worktrees, branches and sample copies of ended plans."""
+"""``vibe plan clean``: removes worktrees, branches and sample copies of ended plans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vibe.front.event_text import one_line
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:
-    """Clean the plans named, or all, and list what was removed."""
+    """Clean the named plans, or all of them, and list what was removed."""
     if bool(args.plans) == args.all:
         raise CommandLineError("name the plans to clean, or pass --all")
     cleaned = clean_plans(env, args.plans, cwd=env.cwd, dry_run=args.dry_run, records=args.records)

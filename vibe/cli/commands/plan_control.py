@@ -1,4 +1,4 @@
-"""``vibe plan pause|cancel|decide|approve|retry|skip|steer|rewind``: commands to a plan that has been started."""
+"""``vibe plan pause|cancel|decide|approve|retry|skip|steer|rewind``: control a plan that has been started."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MESSAGE_LENGTH = 2_000
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:
-    """Carry out the command, and print the result."""
+    """Carry out the command and print the result."""
     match args.subcommand:
         case "pause":
             command = Pause(grace_seconds=0.0 if args.now else None)
@@ -42,7 +42,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
 
 
 def write_done(done: Done, args: Arguments, env: CliEnvironment, lines: Sequence[str] = ()) -> None:
-    """Write the result, ``lines`` below it, and the command that continues the plan if it does not run."""
+    """Print the result, ``lines`` below it, and the command that resumes the plan if it isn't running."""
     goes_on = _next_command(done, env)
     document = {"plan_id": done.plan_id, "message": done.message, "running": done.running, **done.data, "next": goes_on}
     text = [f"plan {done.plan_id}: {one_line(done.message, MESSAGE_LENGTH)}", *lines]
@@ -50,7 +50,7 @@ def write_done(done: Done, args: Arguments, env: CliEnvironment, lines: Sequence
 
 
 def _next_command(done: Done, env: CliEnvironment) -> str | None:
-    """Return the command that runs the rest of a plan that does not run; None if it runs or has no rest."""
+    """Return the command that runs the rest of the plan, or None if it is running or has no rest."""
     if done.running:
         return None
     goes_on = find_plan(env.home, done.plan_id).state().status in RESUMABLE
@@ -58,7 +58,7 @@ def _next_command(done: Done, env: CliEnvironment) -> str | None:
 
 
 def run_rewind(args: Arguments, env: CliEnvironment) -> int:
-    """Rewind the plan, and print the changes of its files."""
+    """Rewind the plan, and print what happened to its files."""
     workspace = Path(find_plan(env.home, args.plan).settings().workspace)
     act = partial(rewind_plan, env, args.plan, args.step)
     rewound = anyio.run(env.as_writer().turn([workspace], "vibe plan rewind").act, env.tell, act)

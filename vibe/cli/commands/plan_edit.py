@@ -1,4 +1,4 @@
-"""``vibe plan edit``: change the steps of a plan that has been started, while it runs or between two runs."""
+"""``vibe plan edit``: changes the steps of a plan that has been started, while it runs or between two runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPERATION_LENGTH = 400
 
 
 def run(args: Arguments, env: CliEnvironment) -> int | None:
-    """Read the change, have it carried out, and print it."""
+    """Read the change, apply it, and print it."""
     limits = {name: getattr(args, name) for name in PlanBudget.model_fields if getattr(args, name) is not None}
     if args.yes and args.ask is None:
         raise CommandLineError("--yes works only with --ask")
@@ -77,7 +77,7 @@ def _apply(args: Arguments, operations: Sequence[Operation], env: CliEnvironment
 
 
 def _apply_file(args: Arguments, path: Path, current: LoadedPlan, env: CliEnvironment) -> None:
-    """Carry out the changes that a file makes to the plan as it stands."""
+    """Apply the differences between the current plan and the one in a file."""
     wanted = bound(read_plan_file(path), current.plan.values())
     _apply(args, operations_between(current.plan, wanted.plan), env)
 
@@ -86,7 +86,7 @@ def _apply_file(args: Arguments, path: Path, current: LoadedPlan, env: CliEnviro
 
 
 def _edit(args: Arguments, current: LoadedPlan, env: CliEnvironment) -> None:
-    """Open the plan in an editor; again, with its text as it was left, for as long as something is wrong with it."""
+    """Open the plan in an editor, and reopen it with the person's text for as long as something is wrong with it."""
     text = json.dumps(json.loads(current.source_bytes), indent=2, ensure_ascii=False) + "\n"
     with tempfile.TemporaryDirectory(prefix="vibe-edit-", dir=env.environ.get("TMPDIR")) as folder:
         path = Path(folder) / "plan.json"

@@ -39,7 +39,7 @@ class _Found(Struct, frozen=True, kw_only=True):
 
     @property
     def statuses(self) -> dict[str, StepStatus]:
-        """The state of each step; none, if it was not run."""
+        """The status of each step; empty if the plan has not run."""
         return {step_id: step.status for step_id, step in self.state.steps.items()}
 
 
@@ -98,7 +98,7 @@ def _as_document(problem: Problem) -> dict[str, Any]:
 
 
 def _find(reference: str, env: CliEnvironment) -> _Found:
-    """A plan file, or a plan that has been run, by its id."""
+    """Return the plan in a file, or a plan that has run, by its id."""
     folder = folder_of(reference, env)
     if folder is None:
         return _Found(loaded=read_plan(reference, env))
@@ -142,7 +142,7 @@ def _shown(found: _Found) -> list[str]:
 
 
 def _about(plan: Plan) -> list[str]:
-    """Return lines about the plan's inputs, its budget and its decisions."""
+    """Return lines about the plan's inputs, budget and decisions."""
     values = plan.values()
     given = [f"input {one.name} ({one.type}): {json.dumps(values.get(one.name))}" for one in plan.inputs]
     budget = plan.budget.model_dump(exclude_none=True) if plan.budget else {}
@@ -190,7 +190,7 @@ def _details(step: Step, after: str) -> list[tuple[str, str]]:
 
 
 def run_diff(args: Arguments, env: CliEnvironment) -> None:
-    """Print what differs."""
+    """Print the differences between two plans."""
     sides = [_side(reference, env) for reference in (args.one, args.other)]
     found = diff(*comparable(sides[0], sides[1], env.environ))
     env.answer(args, found.as_document(), _diff_lines(found))
@@ -218,10 +218,12 @@ def _limit_note(found: PlanDiff, step_id: str) -> str:
 
 
 def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
-    """Return the folder of the plan that was run; None if a file (or stdin) is meant. A file comes before an id.
+    """Return the folder of a plan that has run, or None if the reference is a file, a plan's name or ``-``.
+
+    A file wins over an id of the same name.
 
     Raises:
-        UsageError: it is no file and no id, or that of several plans.
+        UsageError: it is neither a file nor an id, or matches the ids of several plans.
     """
     if reference == "-" or env.path(reference).exists():
         return None
@@ -239,7 +241,7 @@ def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
 
 
 def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
-    """The plan of a FILE argument, ``-`` for stdin, else as ``path_of``.
+    """Return the plan that a FILE argument means: ``-`` for stdin, or else as ``path_of``.
 
     Raises:
         PlanInvalidError: it is no valid plan.
@@ -251,10 +253,10 @@ def read_plan(file: str | None, env: CliEnvironment) -> LoadedPlan:
 
 
 def path_of(file: str | None, env: CliEnvironment, workdir: Path | None = None, *, trust: bool = False) -> Path:
-    """Return the file that a FILE argument means: a path, or a plan's name; None: the built-in demonstration.
+    """Return the file that a FILE argument means: a path or a plan's name; None means the built-in demonstration.
 
     Raises:
-        UsageError: there is no plan of that name, or it is that of a project which is not trusted.
+        UsageError: no plan has that name, or it belongs to a project that isn't trusted.
     """
     path = env.path(file or "")
     if file is not None and ({"/", "."}.intersection(file) or (path.exists() and not path.is_dir())):

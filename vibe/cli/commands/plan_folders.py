@@ -1,4 +1,4 @@
-"""``vibe plan list|status|library``: the plans that have been run, their state, and those that can be by name."""
+"""``vibe plan list|status|library``: lists the plans that have run, their status, and plans that run by name."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GOAL_LENGTH = 200
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
-    """Print the list."""
+    """Print the plans that have run."""
     plans = plans_that_ran(env.home)
     none = ["no plan has run yet; start one with `vibe plan run FILE`"]
     env.answer(args, [_document(plan) for plan in plans], map(plan_line, plans) if plans else none)
 
 
 def run_status(args: Arguments, env: CliEnvironment) -> None:
-    """Print one plan's status."""
+    """Print a plan's status."""
     read = PlanRead.of(find_plan(env.home, args.plan))
     document = _document(read.summary)
     steps = read.state.steps.items()
@@ -44,7 +44,7 @@ def _document(plan: PlanSummary) -> dict[str, object]:
 
 
 def run_library(args: Arguments, env: CliEnvironment) -> None:
-    """Print the list."""
+    """Print the plans that can be run by name."""
     plans = [plan.as_document() for plan in named_plans(env, args.workdir, trust=args.trust).values()]
     env.answer(args, plans, (line for plan in plans for line in _lines(plan)))
 

@@ -1,4 +1,4 @@
-"""``vibe plan logs ID [STEP]``: all that a plan's commands and checks printed, and what its agents said and did."""
+"""``vibe plan logs ID [STEP]``: prints the output of a plan's commands and checks, and its agents' transcripts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRANSCRIPTS = "messages*.jsonl"
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:
-    """Print the log; with ``--follow``, go on as long as the plan runs."""
+    """Print the log; with ``--follow``, continue while the plan runs."""
     folder = find_plan(env.home, args.plan)
     logs = {step_id: _StepLog(folder, step_id, env) for step_id in _steps(folder, args.step)}
     last: _StepLog | None = None
@@ -51,7 +51,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
 
 
 def _steps(folder: PlanFolder, wanted: str | None) -> list[str]:
-    """The steps to print, in the plan's order; those that a revision removed are not among them.
+    """Return the steps to print, in plan order, without those that a revision removed.
 
     Raises:
         UsageError: there is no such step.
@@ -63,18 +63,18 @@ def _steps(folder: PlanFolder, wanted: str | None) -> list[str]:
 
 
 def _begun(folder: PlanFolder) -> list[str]:
-    """The steps that have left something on disk."""
+    """Return the steps that have left something on disk."""
     parent = folder.step_folder("-").parent
     return sorted(path.name for path in parent.iterdir()) if parent.is_dir() else []
 
 
 def _meant(step_ids: Iterable[str], wanted: str | None) -> list[str]:
-    """Those of the steps that are wanted; with a list, those for its items are."""
+    """Return the wanted ones of these steps; a list step includes the steps for its items."""
     return [step_id for step_id in step_ids if wanted in {None, step_id, pattern_named(step_id)}]
 
 
 class _StepLog:
-    """The output of one step; each call of ``fresh`` returns the new part."""
+    """The output of one step; each call of ``fresh`` yields what is new."""
 
     def __init__(self, folder: PlanFolder, step_id: str, env: CliEnvironment) -> None:
         self.step_id = step_id
@@ -84,7 +84,7 @@ class _StepLog:
         self._offset = 0
 
     def fresh(self) -> Iterator[str]:
-        """Yield new text, safe to print, each piece with a line end."""
+        """Yield new text that is safe to print, each piece ending a line."""
         for path in sorted(self._folder.glob(TRANSCRIPTS)):
             yield from self._conversation(path)
         yield from self._output(self._folder / LOG_FILE)
@@ -122,9 +122,9 @@ def _said(message: Message) -> str:
 
 
 def _safe(text: str) -> str:
-    """Remove escape sequences and invisible characters, and of lines that were rewritten all but the last.
+    """Remove escape sequences and invisible characters; of a line that was overwritten, keep only the last version.
 
-    Most lines have none and are not searched.
+    Most lines have none and are returned as they are.
     """
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return "\n".join(line if line.isprintable() else plain(line) for line in lines)

@@ -1,4 +1,4 @@
-"""``vibe plan new GOAL`` and ``vibe plan edit --ask``: have a plan or a change written by a model; nothing is run."""
+"""``vibe plan new GOAL`` and ``vibe plan edit --ask``: let a model write a plan or a change, without running it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NOTE_LENGTH = 400
 
 
 def run_new(args: Arguments, env: CliEnvironment) -> int:
-    """Write the plan to the file, or to stdout, and return the exit code of the record."""
+    """Write the plan to a file or to stdout, and return the exit code of the record."""
     target = _target(args.to, env)
     base = None if args.base is None else read_plan_file(env.path(args.base))
     sentence, piped, note = _goal(args.goal, env)
@@ -79,14 +79,14 @@ def run_new(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _refusal(event: Event) -> str:
-    """Return why a plan that the model handed in was sent back to it; blank: none was."""
+    """Return why a plan that the model handed in was sent back, or ``""`` for any other event."""
     if isinstance(event, ToolResultEvent) and event.tool == PLAN_TOOL and event.status == "error":
         return f"plan rejected: {one_line(event.content, REASON_LENGTH)}\n"
     return ""
 
 
 def _goal(words: list[str], env: CliEnvironment) -> tuple[str, bytes, str]:
-    """The goal, what standard input brings beside it, and what is to be known of that."""
+    """Return the goal, what standard input adds to it, and what the user should know about that."""
     goal = " ".join(word for word in words if word != "-").strip()
     piped, note = read_context(env, waits="-" in words) if goal else (b"", "")
     if words == ["-"]:
@@ -97,7 +97,7 @@ def _goal(words: list[str], env: CliEnvironment) -> tuple[str, bytes, str]:
 
 
 def _target(name: str | None, env: CliEnvironment) -> Path | None:
-    """Return the file of the plan; checked before anything is spent on it."""
+    """Return the file for the plan, checked before anything is spent on it; None for standard output."""
     if name is None or name == "-":
         return None
     path = env.file_to_write("-o", name)
@@ -107,7 +107,7 @@ def _target(name: str | None, env: CliEnvironment) -> Path | None:
 
 
 def _person(output: str, env: CliEnvironment) -> UserInput | None:
-    """Return the person at the terminal, who answers the planner's questions, if stdout is a terminal, too."""
+    """Return the person who answers the planner's questions, if both stdin and stdout are a terminal."""
     if output != "text" or not (env.stdout.isatty() and env.stdin.isatty()):
         return None
     from vibe.cli.terminal.person import asking
@@ -134,7 +134,7 @@ def _write_text(record: RunRecord, draft: PlanDraft, file: Path | None, env: Cli
 
 
 def _picture(loaded: LoadedPlan, target: Path) -> list[str]:
-    """The steps, and the commands they would run, which a person should read before they do."""
+    """Return the plan's steps, and the commands they would run, which a person should read first."""
     lines = [plan_text(loaded.plan)]
     commands = model_commands(loaded.plan)
     if commands:
@@ -156,10 +156,10 @@ async def _planned(
     plan: Callable[[Planning], Awaitable[Planned]],
     user_input: UserInput | None = None,
 ) -> tuple[RunRecord, Planned | None]:
-    """Have a model plan; None: nothing came of it, and the record says why. A signal ends that.
+    """Have a model plan until it is done or a signal arrives; without a result the record says why.
 
     Raises:
-        UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``planning`` and ``plan``.
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: as for ``planning`` and ``plan``.
     """
     scope = CancelScope()
     found: Planned | None = None
@@ -174,7 +174,7 @@ async def _planned(
 
 
 async def _written(base: LoadedPlan | None, request: PlanningRequest, home: Path, run: Planning) -> PlanDraft:
-    """Have a plan written for a goal, or ``base`` changed as a sentence says."""
+    """Have a plan written for a goal, or have ``base`` changed as the request says."""
     draft = run.draft(request.subject)
     outputs = outputs_of(home, run.session_id)
     draft.piped = await to_thread.run_sync(with_piped, "", request.piped, outputs, Mask(run.context.environ).printed)
@@ -192,7 +192,7 @@ async def _proposed(folder: PlanFolder, sentence: str, run: Planning) -> Propose
 
 
 def _listener(args: Arguments, env: CliEnvironment, *, watched: bool) -> EventLines:
-    """Return what says on standard error how planning goes; text ends with a sentence on errors."""
+    """Return a listener that reports planning on standard error; text output leaves errors to a final sentence."""
     trouble = (WarningEvent,) if args.output == "text" else TROUBLE
     return EventLines(env.stderr, partial(line_of, (*trouble, ToolCallEvent) if watched else trouble))
 
@@ -202,7 +202,7 @@ YES = frozenset({"y", "yes"})
 
 
 def run_ask(args: Arguments, env: CliEnvironment) -> int:
-    """Have the change proposed, show it, and carry it out after a yes."""
+    """Have the change proposed, show it, and apply it once confirmed."""
     asks = args.output == "text" and env.stdin.isatty() and env.stderr.isatty()
     if not (asks or args.yes):
         raise CommandLineError("--ask: no one can confirm the change: add --yes, or run it at a terminal")
@@ -231,7 +231,7 @@ def run_ask(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _change_lines(change: ProposedChange) -> list[str]:
-    """The change, and the commands that it brings, which a person should read."""
+    """Return the change, and the commands it adds, which a person should read."""
     lines = [f"  {one_line(line, CHANGE_LENGTH)}" for line in change.diff]
     if change.commands:
         lines += ["It would run:"]

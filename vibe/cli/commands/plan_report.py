@@ -1,4 +1,4 @@
-"""``vibe plan report`` and ``--report FILE``: the report of a plan, as a document."""
+"""``vibe plan report`` and ``--report FILE``: write the report of a plan as a document."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from vibe.system.files import put_file
 from vibe.system.redaction import redact
 
 SUMMARY_FILE = "GITHUB_STEP_SUMMARY"
-"""The variable that names the file in which a step of a GitHub workflow leaves its summary."""
+"""The environment variable that names the summary file of a GitHub workflow step."""
 
 
 class UnwrittenReportError(EnvironmentFailure):
-    """A report can't be written to its file; the plan's folder still has all its contents."""
+    """A report can't be written to its file; the plan's folder still holds all its contents."""
 
     def __init__(self, path: Path, error: OSError, plan_id: str) -> None:
         problem = error.strerror or str(error)
@@ -38,10 +38,10 @@ def run(args: Arguments, env: CliEnvironment) -> None:
 
 
 def format_of(flag: str, name: str) -> ReportFormat:
-    """Return the format of a report file, by its name.
+    """Return the format of a report file, judging by its name.
 
     Raises:
-        UsageError: its name does not say.
+        UsageError: the name doesn't tell the format.
     """
     try:
         return ReportFormat({"markdown": "md", "htm": "html"}.get(end := Path(name).suffix[1:].lower(), end))
@@ -51,7 +51,7 @@ def format_of(flag: str, name: str) -> ReportFormat:
 
 
 def write_report(folder: PlanFolder, path: Path, form: ReportFormat, env: CliEnvironment) -> None:
-    """Write the report of a plan to a file, as a whole or not at all.
+    """Write a plan's report to a file, completely or not at all.
 
     Raises:
         BrokenPlanError: the plan's folder can't be read back.
@@ -65,7 +65,7 @@ def write_report(folder: PlanFolder, path: Path, form: ReportFormat, env: CliEnv
 
 
 def report_to_github(folder: PlanFolder, env: CliEnvironment) -> None:
-    """Annotate a GitHub workflow with what failed, and add the report to the summary of its step.
+    """Annotate a GitHub workflow with what failed, and add the report to the step's summary.
 
     Raises:
         BrokenPlanError: the plan's folder can't be read back.

@@ -1,4 +1,4 @@
-"""``vibe plan review``: what the steps of a plan changed, comments on it, and files given back."""
+"""``vibe plan review``: shows what the steps of a plan changed, takes comments on it, and gives files back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLACE = re.compile(r"(.+):(\d+)(?:-(\d+))?")
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:
-    """Print what was changed, or give files back and send comments."""
+    """Print the changes, or give files back and send comments."""
     review = PlanReview(env, args.plan)
     if args.comment or args.reject:
         comments = [_comment(review, place, text, args.step) for place, text in args.comment]

@@ -47,12 +47,15 @@ NO_PLAN = (
 )
 
 TERMINATION_GRACE_SECONDS = 5.0
-"""After SIGTERM: how long running steps have to reach the end of their turn. Callers kill after about ten."""
+"""Seconds that running steps have after SIGTERM to finish their turn.
+
+Callers that send SIGTERM usually kill after about ten seconds.
+"""
 PAUSING = "pausing: agents stop at a safe point, about 5 s; an open question must be answered; Ctrl-C again stops now"
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:
-    """Run or resume, and return the exit code of the record."""
+    """Run or resume a plan, and return the exit code of the record."""
     if args.subcommand == "run":
         _check_new(args)
     options = _options(args, env)
@@ -89,7 +92,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _check_new(args: Arguments) -> None:
-    """Check that the words fit each other.
+    """Check that the arguments fit together.
 
     Raises:
         CommandLineError: they don't.
@@ -103,7 +106,7 @@ def _check_new(args: Arguments) -> None:
 
 
 def _run_to_resume(args: Arguments, options: PlanRunOptions, env: CliEnvironment) -> str | None:
-    """Return the id of the plan that ``--resume`` means; None: there is none, or a new run is wanted."""
+    """Return the id of the plan that ``--resume`` means, or None if there is none or a new run is wanted."""
     if not args.resume:
         return None
     if args.file == "-" or args.dry_run or args.only or args.reuse:
@@ -132,10 +135,10 @@ def _run(plan: LoadedPlan | str, options: PlanRunOptions, args: Arguments, env: 
 async def carried_out(
     plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience, lines: InputLines | None = None
 ) -> PlanRun:
-    """Run a plan, or go on with the one of that id; signals pause it, and commands come by ``lines``.
+    """Run a plan, or resume the plan with this id; signals pause it, and commands may arrive by ``lines``.
 
     Raises:
-        UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``open_plan`` and ``PlanSession.run``.
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: as for ``open_plan`` and ``PlanSession.run``.
     """
     session = await open_plan(plan, options, host, audience)
     async with handled_signals(host, partial(_on_signal, session)) as signals:
@@ -146,7 +149,7 @@ async def carried_out(
 
 
 def _on_signal(session: PlanSession, which: signal.Signals, count: int) -> None:
-    """Pause the plan at the first signal; stop what still runs at a further one. It can be resumed either way."""
+    """Pause the plan at the first signal and stop running steps at the next. Both leave it resumable."""
     first_interrupt = count == 1 and which is signal.SIGINT
     if first_interrupt:
         session.warn("pausing", PAUSING)
@@ -155,10 +158,10 @@ def _on_signal(session: PlanSession, which: signal.Signals, count: int) -> None:
 
 
 def _report(file: str, env: CliEnvironment) -> Callable[[str], None]:
-    """Return the function that writes the report of a plan, by its id, to ``file``.
+    """Return a function that writes the report of the plan with a given id to ``file``.
 
     Raises:
-        UsageError: the file's name does not say what it is to hold, or its folder is not there.
+        UsageError: the file's name doesn't tell the format, or its folder doesn't exist.
     """
     from vibe.cli.commands.plan_report import format_of, report_to_github, write_report
 
@@ -195,7 +198,7 @@ def _options(args: Arguments, env: CliEnvironment) -> PlanRunOptions:
 
 
 def _inputs(given: list[str]) -> dict[str, str]:
-    """``name=value`` flags."""
+    """Parse ``name=value`` flags."""
     values: dict[str, str] = {}
     for name, value in pairs("--with", given):
         if name in values:
@@ -205,10 +208,10 @@ def _inputs(given: list[str]) -> dict[str, str]:
 
 
 def _with_inputs(loaded: LoadedPlan, options: PlanRunOptions, args: Arguments, env: CliEnvironment) -> PlanRunOptions:
-    """Return the options with a value for each input that has none; a person at the terminal is asked for them.
+    """Return the options with a value for every input; a person at the terminal is asked for missing ones.
 
     Raises:
-        InputsInvalidError: nobody can be asked, or a value that was given is wrong.
+        InputsInvalidError: nobody can be asked, or a given value is wrong.
     """
     try:
         input_values(loaded.plan.inputs, options.inputs, loaded.where)
@@ -225,7 +228,7 @@ def _with_inputs(loaded: LoadedPlan, options: PlanRunOptions, args: Arguments, e
 
 
 def _decisions(given: list[str]) -> dict[str, tuple[str, ...]]:
-    """``id=option`` flags, each repeatable for decisions that take several options."""
+    """Parse ``id=option`` flags; one may be repeated for a decision that takes several options."""
     decisions: dict[str, tuple[str, ...]] = {}
     for decision_id, option in pairs("--decide", given, "ID=OPTION"):
         if not option:

@@ -1,4 +1,4 @@
-"""``vibe [PROMPT]``: answer one prompt, or talk at the terminal; loads only what that takes."""
+"""``vibe [PROMPT]``: answers one prompt, or chats at the terminal; loads only what that takes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from vibe.cli.textual_ui.chat_screen import Hold
 
 TOKEN_VARIABLE = "VIBE_BUS_TOKEN"  # noqa: S105  the name of a variable
-"""The token of a run on TCP that this home does not know."""
+"""The variable with the token of a run on TCP whose token this home doesn't have."""
 UNABLE = frozenset({"", "dumb", "unknown"})
-"""Values of TERM: no screen can be drawn."""
+"""Values of TERM for terminals that can't draw a screen."""
 
 SHOWING = frozenset({"--attach", "--debug", "--output", "--workdir"})
-"""Options that mean something where a run elsewhere is shown, or have a value without a word."""
+"""Options that make sense when showing a run elsewhere, or that have a value even when not given."""
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:
-    """Answer the prompt, or talk at the terminal, and return the exit code."""
+    """Answer the prompt or chat at the terminal, and return the exit code."""
     named = args.prompt is not None or args.prompt_file is not None or args.output_dir is not None
     at_terminal = env.stdin.isatty() and env.stdout.isatty()
     _check(args, env, is_named=named, at_terminal=at_terminal)
@@ -45,7 +45,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
 
 
 def _local(args: Arguments, env: CliEnvironment) -> Hold:
-    """Load the engine; returns what holds the conversation that the command line wants."""
+    """Load the engine, and return what holds the conversation that the command line asks for."""
     from vibe.cli.commands.one_prompt import talk_of  # noqa: PLC0415  as above
     from vibe.cli.textual_ui.local_chat import hold_chat  # noqa: PLC0415  as above
 
@@ -53,7 +53,7 @@ def _local(args: Arguments, env: CliEnvironment) -> Hold:
 
 
 def _set_up(env: CliEnvironment) -> int:
-    """Set vibe up by questions on lines; returns the exit code."""
+    """Set up vibe with questions line by line, and return the exit code."""
     from vibe.app.first_use.flow import FirstUse  # noqa: PLC0415  as above
     from vibe.cli.terminal.setup_talk import SetupTalk  # noqa: PLC0415  as above
 
@@ -61,17 +61,17 @@ def _set_up(env: CliEnvironment) -> int:
 
 
 def _attached(args: Arguments, env: CliEnvironment) -> Hold:
-    """Load the bus; returns what shows the run elsewhere."""
+    """Load the bus, and return what shows the run elsewhere."""
     from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
 
     return partial(hold_attached, env, args.attach, env.environ.get(TOKEN_VARIABLE, ""))
 
 
 def _check(args: Arguments, env: CliEnvironment, *, is_named: bool, at_terminal: bool) -> None:
-    """Check that the person or script can meet the agent so; ``is_named``: one prompt is to be answered.
+    """Check that the arguments suit the terminal or script; ``is_named`` means that one prompt is to be answered.
 
     Raises:
-        CommandLineError: they want to talk, and can't.
+        CommandLineError: a chat is wanted but not possible.
     """
     if args.setup and (is_named or args.attach or args.output != "text" or not at_terminal):
         raise CommandLineError("--setup needs a terminal: use `vibe setup` and its flags")
@@ -89,7 +89,7 @@ def _check_attach(args: Arguments, env: CliEnvironment, *, can: bool) -> None:
     """Check that a run elsewhere can be shown.
 
     Raises:
-        CommandLineError: it can't.
+        CommandLineError: it can't be shown.
     """
     if not can:
         raise CommandLineError("--attach takes no prompt")
@@ -106,6 +106,6 @@ def draws(env: CliEnvironment) -> bool:
 
 
 def _is_utf8(env: CliEnvironment) -> bool:
-    """Return whether the locale has all characters; where none is set, as in containers, terminals do."""
+    """Return whether the locale has all characters; without a locale, as in containers, terminals do."""
     locale = next(filter(None, (env.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))), "UTF-8")
     return "utf" in locale.lower()

@@ -1,4 +1,4 @@
-"""``vibe session``: saved conversations, shown, searched, exported, forked, renamed and deleted."""
+"""``vibe session``: shows, searches, exports, forks, renames and deletes saved conversations."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from vibe.system.redaction import each_text, redact
 FENCE = "````"
 _PAGE_STYLE = ".said{white-space:pre-wrap;unicode-bidi:plaintext}summary{cursor:pointer;color:var(--soft)}"
 SHOWN_ID = 12
-"""Characters of an id in the list; enough to name a session."""
+"""Characters of an id shown in lists; enough to identify a session."""
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
-    """List the sessions, the newest first."""
+    """List the sessions, newest first."""
     sessions = _chosen(args, env)
     lines = [_listed(saved) for saved in sessions]
     none = ["no sessions yet: start one with `vibe -p PROMPT`"]
@@ -50,14 +50,14 @@ def run_list(args: Arguments, env: CliEnvironment) -> None:
 
 
 def run_show(args: Arguments, env: CliEnvironment) -> None:
-    """Print a session, a line for each message."""
+    """Print a session, one line per message."""
     saved = _loader(env).find(args.session)
     messages = Transcript.peek(saved.folder.transcript).messages
     env.answer(args, _whole(saved, messages), _shown(saved, messages))
 
 
 def run_export(args: Arguments, env: CliEnvironment) -> None:
-    """Print a whole conversation."""
+    """Print a whole conversation, or write it to a file."""
     saved = _loader(env).find(args.session)
     messages = Transcript.peek(saved.folder.transcript).messages
     document = _exported(args.format, saved, messages, _mask(env))
@@ -72,7 +72,7 @@ def run_export(args: Arguments, env: CliEnvironment) -> None:
 
 
 def _exported(form: str, saved: SavedSession, messages: list[Message], masked: Callable[[str], str]) -> str:
-    """Return a whole conversation in a format, without secrets."""
+    """Return a whole conversation in the chosen format, without secrets."""
     if form == "html":
         return _page(saved, messages, masked)
     if form == "json":
@@ -81,7 +81,7 @@ def _exported(form: str, saved: SavedSession, messages: list[Message], masked: C
 
 
 def _page(saved: SavedSession, messages: list[Message], masked: Callable[[str], str]) -> str:
-    """Return a conversation as one HTML file: no script, nothing loaded, every text escaped."""
+    """Return a conversation as one HTML file without scripts or external resources; all text is escaped."""
     from planner.report.formatting import escaped, escaped_line  # noqa: PLC0415  what makes pages is for this alone
     from planner.report.graph_svg import style_sheet  # noqa: PLC0415  as above
     from planner.report.html import page  # noqa: PLC0415  as above
@@ -100,13 +100,13 @@ def _page(saved: SavedSession, messages: list[Message], masked: Callable[[str], 
 
 
 def _mask(env: CliEnvironment) -> Callable[[str], str]:
-    """Return what takes the secrets of the user's variables, and what looks like one, out of a text."""
+    """Return a function that removes the values of secret variables, and anything that looks secret, from text."""
     path = VibePaths(env.home).env_file
     return partial(redact, environ={**read_env_file(path, str(path)).values, **env.environ})
 
 
 def run_search(args: Arguments, env: CliEnvironment) -> None:
-    """Print each place where all the words are."""
+    """Print each place that contains all the words."""
     masked = _mask(env)
     found = list(search_sessions(_chosen(args, env), args.words, masked))
     lines = (f"{one.session.meta.session_id[:SHOWN_ID]}  {_when(one.session)}  {_place(one)}" for one in found)
@@ -129,14 +129,14 @@ def _found_document(found: FoundPlace) -> dict[str, Any]:
 
 
 def run_rename(args: Arguments, env: CliEnvironment) -> None:
-    """Give a session another title."""
+    """Change a session's title."""
     saved = _loader(env).find(args.session)
     title = rename_session(saved, " ".join(args.title))
     env.write_lines([f"{saved.meta.session_id[:SHOWN_ID]}  {one_line(title)}"])
 
 
 def run_fork(args: Arguments, env: CliEnvironment) -> None:
-    """Save a session, or what was said before one of its messages, as another; print the new id."""
+    """Save a session, or its part before one of its messages, as another; print the new id."""
     saved = _loader(env).find(args.session)
     count = len(Transcript.peek(saved.folder.transcript).messages) if args.message is None else args.message
     manager = RewindManager(VibePaths(env.home).sessions, env.environ, outcome="forked")
@@ -145,7 +145,7 @@ def run_fork(args: Arguments, env: CliEnvironment) -> None:
 
 
 def run_delete(args: Arguments, env: CliEnvironment) -> None:
-    """Delete sessions, all or none."""
+    """Delete all the named sessions, or none."""
     loader = _loader(env)
     chosen = {saved.meta.session_id: saved for saved in map(loader.find, args.sessions)}
     delete_sessions([*chosen.values()], loader.all())
@@ -169,13 +169,13 @@ def _listed(saved: SavedSession) -> str:
 
 
 def _chosen(args: Arguments, env: CliEnvironment) -> list[SavedSession]:
-    """All sessions, or those of the current directory."""
+    """Return all sessions, or those of the current directory."""
     here = str(env.cwd.resolve())
     return [saved for saved in _all(env).sessions if not args.here or saved.meta.workspace == here]
 
 
 def _all(env: CliEnvironment) -> SessionListing:
-    """Every session; a folder that can't be understood is told."""
+    """Return every session, with warnings about folders that can't be read."""
     listing = _loader(env).all()
     for problem in listing.problems:
         env.tell(f"warning: {one_line(problem, 1_000)}")
@@ -247,7 +247,7 @@ def _document(saved: SavedSession) -> dict[str, Any]:
 
 
 def run_rewind(args: Arguments, env: CliEnvironment) -> int:
-    """Fork a session before one of its messages; exit code 1 if a file could not be restored."""
+    """Fork a session before one of its messages; the exit code is 1 if a file could not be restored."""
     saved = _loader(env).find(args.session)
     manager = RewindManager(VibePaths(env.home).sessions, env.environ, env.own_places)
     act = partial(manager.rewind, saved, args.message, files=args.files)

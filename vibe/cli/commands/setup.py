@@ -1,4 +1,4 @@
-"""``vibe setup``: a provider, its key, a model, and a first answer; asked at a terminal, by flags elsewhere."""
+"""``vibe setup``: sets up a provider, its key and a model and tests them, by questions at a terminal or by flags."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from vibe.system.keyring import KeyringError
 
 LONGEST = 600
 MOST_KEY = 16_384
-"""Characters of standard input that are read for a key."""
+"""Characters of standard input that are read as a key."""
 STDIN = "-"
 
 
 def run(args: Arguments, env: CliEnvironment) -> int:
-    """Set it up; exit code 3 if the model does not answer."""
+    """Set up vibe; the exit code is 3 if the model does not answer."""
     flow = FirstUse(env, env.cwd)
     choice = None if args.provider is None else flow.choice(args.provider)
     if args.forget_key:
@@ -67,7 +67,7 @@ def _forget(flow: FirstUse, choice: ProviderChoice | None, args: Arguments, env:
 
 
 def _key(place: str, env: CliEnvironment) -> str:
-    """The key that a flag names; never a word of the command line itself."""
+    """Return the key from the place that a flag names. The key itself is never on the command line."""
     if place != STDIN:
         if not env.environ.get(place, "").strip():
             raise CommandLineError(f"--key-from: there is no key in a variable of that name ({len(place)} characters)")
@@ -81,10 +81,10 @@ def _key(place: str, env: CliEnvironment) -> str:
 
 
 def _selection(flow: FirstUse, choice: ProviderChoice | None, key: str, model: str | None) -> SetupSelection:
-    """The choices that the flags make.
+    """Return the choices made by the flags.
 
     Raises:
-        CommandLineError: one is left open, and there is no terminal to ask.
+        CommandLineError: a choice is missing, and there is no terminal to ask.
     """
     why = "there is no terminal to ask"
     if choice is None:

@@ -1,4 +1,4 @@
-"""``vibe skills list``: the skills an agent is offered here, and the faults of the others."""
+"""``vibe skills list``: lists the skills available to agents here, and problems with the others."""
 
 from __future__ import annotations
 

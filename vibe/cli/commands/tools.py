@@ -1,4 +1,4 @@
-"""``vibe tools``: the tools an agent has, their origin and their permission."""
+"""``vibe tools``: lists the tools of an agent, their origin and their permission."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vibe.front.slash.plan_proposal import ProposePlan
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
-    """List them; what is wrong with a file goes to stderr."""
+    """List the tools; problems with a file go to stderr."""
     engine = build_engine(env, EngineRequest(workdir=args.workdir, trust=args.trust))
     tools = with_proposing(engine, ProposePlan)
     if args.agent:

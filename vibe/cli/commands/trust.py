@@ -1,4 +1,4 @@
-"""``vibe trust``: the folders that may bring settings, instructions, skills, hooks and tools of their own."""
+"""``vibe trust``: manages the folders that may bring settings, instructions, skills, hooks and tools of their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_add(args: Arguments, env: CliEnvironment) -> None:
 
 
 def run_remove(args: Arguments, env: CliEnvironment) -> None:
-    """Trust a folder, which may be gone, no longer."""
+    """Stop trusting a folder, which may no longer exist."""
     home = user_home_of(env.environ)
     named = None if args.dir is None else env.path(args.dir).resolve()
     folder = _project(env, home) if named is None else utf8_folder(named)
@@ -30,7 +30,7 @@ def run_remove(args: Arguments, env: CliEnvironment) -> None:
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
-    """Show the list."""
+    """List the trusted and untrusted folders."""
     trusted, untrusted = TrustStore(env.home, user_home=user_home_of(env.environ)).folders()
     lines = [f"trusted    {one_line(folder, 1_000)}" for folder in trusted]
     lines += [f"untrusted  {one_line(folder, 1_000)}" for folder in untrusted]

@@ -1,4 +1,4 @@
-"""``vibe usage``: the tokens and the money that conversations and plans took."""
+"""``vibe usage``: sums up the tokens and money that conversations and plans have used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY_LENGTH = 60
 
 
 def run(args: Arguments, env: CliEnvironment) -> None:
-    """Print a line for each model, project, day or plan, and the sum."""
+    """Print a line for each model, project, day or plan, and the total."""
     found = usage_summary(env.home, args.by, time.time() - args.days * DAY_SECONDS)
     named = [(one_line(key, KEY_LENGTH) if key else f"(no {args.by})", spent) for key, spent in found.rows]
     named.append(("total", found.total))

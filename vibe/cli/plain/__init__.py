@@ -1,3 +1,3 @@
-"""The conversation by lines: for terminals that can't do more, and for screen readers."""
+"""The chat line by line, for screen readers and for terminals that can't draw a screen."""
 
 from __future__ import annotations

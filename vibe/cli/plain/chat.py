@@ -1,4 +1,4 @@
-"""PlainChat: a conversation by lines; ChatLines: what happens in it, as lines of plain text."""
+"""PlainChat: a conversation line by line; ChatLines: its events as lines of plain text."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from vibe.system.plain_text import plain
 RESULT_LENGTH = 200
 INDENT = "  "
 TOLD = (e.CompactEndEvent, e.SubAgentStartedEvent, e.SubAgentFinishedEvent)
-"""Events that are said as everywhere else."""
+"""Events that are described in the same words as everywhere else."""
 
 
 class ChatLines:
-    """An ``EventSink``. Answers are printed as they come, calls and their ends as one line each; ``write`` prints."""
+    """An ``EventSink`` that prints through ``write``: answers as they arrive, and each call and its end in a line."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
@@ -44,7 +44,7 @@ class ChatLines:
         self._column = 0
 
     def publish(self, event: e.Event) -> None:
-        """Print it, if a person should know."""
+        """Print an event that a person should know about."""
         if isinstance(event, e.AssistantDeltaEvent):
             self._stream(event)
         elif isinstance(event, e.AssistantEvent):
@@ -80,7 +80,7 @@ class ChatLines:
 
 
 def _line(event: e.Event) -> str:
-    """The event in a line; empty: it goes without saying."""
+    """Return the event in a line, or ``""`` if it needs no mention."""
     if isinstance(event, e.WarningEvent | e.ErrorEvent):
         return one_line(trouble(event), 1_000)
     if isinstance(event, e.ToolCallEvent):
@@ -106,7 +106,7 @@ def _result(event: e.ToolResultEvent) -> str:
 IDLE_PROMPT = ">"
 BUSY_PROMPT = "(working) >"
 CLIPBOARD = "\x1b]52;c;{}\x07"
-"""The sequence by which a terminal takes text, in base 64."""
+"""The escape sequence that gives a terminal text for its clipboard, in base64."""
 REASON_LENGTH = 1_000
 KEYS = (
     "!COMMAND: run it in your shell and give the agent its output; !!COMMAND: run it without that",
@@ -115,10 +115,10 @@ KEYS = (
 
 
 class PlainChat(HeldTalk):
-    """One person's conversation after another in this process, until they leave; a ``Talk`` for slash commands.
+    """One person's conversations in this process, one after the other, until they leave; a ``Talk``.
 
-    A command that is not in the table is the conversation's to understand. ``edited`` has a text changed in the
-    person's editor, as a file of a name; blocks.
+    A slash command that isn't in the table is passed on to the conversation. ``edited`` lets the person change a text
+    in their editor, as a file with a given name; it blocks.
     """
 
     def __init__(self, runtime: Runtime, opening: Opening, lines: LineInput, edited: Callable[[str, str], str]) -> None:
@@ -134,13 +134,13 @@ class PlainChat(HeldTalk):
         self._reading = CancelScope()
         self._is_leaving = False
         self._is_open = False
-        """There is a conversation."""
+        """A conversation is open."""
 
     async def run(self, limits: PromptLimits) -> None:
-        """Hold the conversation, from the prompt of its opening on if it has one; ``limits`` are those of each prompt.
+        """Hold the conversation, starting with its opening prompt if there is one; ``limits`` apply to each prompt.
 
         Raises:
-            UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened, or not be closed.
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: the conversation could not be opened or closed.
         """
         self._limits = limits
         if not self.opening.trust:
@@ -154,7 +154,7 @@ class PlainChat(HeldTalk):
         self._lines.out.flush()
 
     async def _answered(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
-        """Return the person's answers, for which lines are taken before there is a conversation."""
+        """Return the person's answers, taking lines before there is a conversation."""
         answers = None
         async with create_task_group() as group:
             group.start_soon(self._take_answers)
@@ -163,7 +163,7 @@ class PlainChat(HeldTalk):
         return answers
 
     async def _take_answers(self) -> None:
-        """Take lines as answers; the end of the input, or Ctrl-C, is none."""
+        """Take lines as answers; the end of input and Ctrl-C decline to answer."""
         while True:
             try:
                 self._desk.give((await self._lines.line()).strip())
@@ -171,19 +171,19 @@ class PlainChat(HeldTalk):
                 self._desk.give(None)
 
     def leave(self) -> None:
-        """End the conversation, from wherever this is called."""
+        """End the conversation, wherever this is called from."""
         self._is_leaving = True
         self._reading.cancel()
 
     def say(self, text: str) -> None:
-        """Print a sentence of ours."""
+        """Print text from vibe itself."""
         self._lines.out.write(f"{plain(text)}\n")
 
     async def reopen(self, opening: Opening) -> None:
-        """Close the conversation and go on with another.
+        """Close the conversation and continue with another.
 
         Raises:
-            UsageError, EnvironmentFailure, ipc.errors.IpcError: the other could not be opened: this one goes on.
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened; this conversation continues.
         """
         await super().reopen(opening)
         following = self.conversation
@@ -194,24 +194,24 @@ class PlainChat(HeldTalk):
         """Have the agent answer a prompt.
 
         Raises:
-            BusyError: it is at work.
+            BusyError: the agent is at work.
         """
         if self.conversation.is_busy:
             raise BusyError
         self.begin(self._send, prompt)
 
     def copy(self, text: str) -> None:
-        """Ask the terminal to put text on the clipboard, which works over ssh, too.
+        """Have the terminal put text on its clipboard, which also works over ssh.
 
         Raises:
-            UsageError: it is one that can't.
+            UsageError: this terminal can't do that.
         """
         if self.runtime.host.environ.get("TERM", "dumb") == "dumb":
             raise UsageError("this terminal has no clipboard (TERM is dumb): select the text with the mouse")
         self._lines.out.write(CLIPBOARD.format(b64encode(text.encode()).decode()))
 
     async def edit(self, text: str, name: str) -> str:
-        """Have the person change a text in their editor.
+        """Let the person change a text in their editor.
 
         Raises:
             EditorError: there is no editor, or it failed.
@@ -220,12 +220,12 @@ class PlainChat(HeldTalk):
 
     @property
     def prompt(self) -> str:
-        """The text before the line that is being typed."""
+        """The text shown before the line being typed."""
         is_busy = self._is_open and self.conversation.is_busy
         return self._desk.prompt or (BUSY_PROMPT if is_busy else IDLE_PROMPT)
 
     async def _take_lines(self) -> None:
-        """Have the first prompt answered, if there is one, and take lines until the person leaves."""
+        """Answer the opening prompt, if there is one, and take lines until the person leaves."""
         self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
         if self.opening.prompt:
             self.begin(self._send, self.opening.prompt)
@@ -234,7 +234,7 @@ class PlainChat(HeldTalk):
                 await self._take()
 
     async def _take(self) -> None:
-        """Take one line, or key, and do what it says."""
+        """Take one line or key and act on it."""
         try:
             line = (await self._lines.line()).strip()
         except KeyboardInterrupt:
@@ -262,7 +262,7 @@ class PlainChat(HeldTalk):
         self._tell(text)
 
     def _tell(self, text: str) -> None:
-        """Say something to the agent: as a prompt, or while it works."""
+        """Tell the agent something, as a prompt or while it works."""
         if not self.conversation.is_busy:
             self.begin(self._send, text)
         elif self.conversation.steer(text):
@@ -271,7 +271,7 @@ class PlainChat(HeldTalk):
             self.say("the agent is about to finish: send that again when it has")
 
     async def guarded(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
-        """Do something, and show the prompt that is due afterwards; what goes wrong is said."""
+        """Do some work, show an error in it, and then show the prompt that is due."""
         await super().guarded(work, *arguments)
         self._lines.refresh()
 

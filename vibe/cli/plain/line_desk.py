@@ -1,4 +1,4 @@
-"""Lines typed at a terminal, and LineDesk: the next line typed is the answer to the oldest question."""
+"""LineInput: lines typed at a terminal; LineDesk: takes the next line as the answer to the oldest question."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Done = TypeVar("Done")
 
 
 class LineInput:
-    """Reads and writes at the terminal of this process; ``open_lines`` makes one. ``prompt`` says what to show."""
+    """Reads and writes at this process's terminal; see ``open_lines``. ``prompt`` returns the prompt to show."""
 
     def __init__(self, session: PromptSession[str], out: StdoutProxy, prompt: Callable[[], str]) -> None:
         self._session = session
         self.out = cast("TextIO", out)
-        """Takes text that is safe to print; what has no end of line yet waits for it."""
+        """Takes text that is safe to print; an unfinished line waits for its end."""
         self._prompt = prompt
 
     def refresh(self) -> None:
@@ -31,7 +31,7 @@ class LineInput:
         self._session.app.invalidate()
 
     async def aside(self, work: Callable[[], Done]) -> Done:
-        """Leave the terminal to something that blocks, in a thread; what was typed is there again afterwards."""
+        """Run something that blocks and uses the terminal, in a thread; typed text is restored afterwards."""
         from prompt_toolkit.application import run_in_terminal
         from prompt_toolkit.application.current import set_app
 
@@ -39,7 +39,7 @@ class LineInput:
             return await run_in_terminal(work, in_executor=True)
 
     async def line(self) -> str:
-        """The next line.
+        """Return the next line.
 
         Raises:
             EOFError: the person closed the input (Ctrl-D).
@@ -50,7 +50,7 @@ class LineInput:
 
 @contextmanager
 def open_lines(history: Path, prompt: Callable[[], str]) -> Generator[LineInput]:
-    """Lines of the terminal of this process, those of earlier times from the file ``history``."""
+    """Open the terminal of this process for lines; the file ``history`` holds those of earlier times."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import FileHistory
     from prompt_toolkit.patch_stdout import StdoutProxy
@@ -63,13 +63,13 @@ def open_lines(history: Path, prompt: Callable[[], str]) -> Generator[LineInput]
 
 
 class LineDesk:
-    """One question after the other, and the ``Dialogue`` of each. ``changed`` is called when another prompt is due."""
+    """Asks one question after the other, each a ``Dialogue``. ``changed`` is called when another prompt is due."""
 
     def __init__(self, write: Callable[[str], object], changed: Callable[[], object]) -> None:
         self.lines = 0
         self._write = write
         self.prompt = ""
-        """The prompt of the question that waits for a line; empty: none does."""
+        """The prompt of the question that waits for a line, or ``""`` if none does."""
         self._changed = changed
         self._queue = anyio.Lock()
         self._answered = anyio.Event()
@@ -88,10 +88,10 @@ class LineDesk:
         self._write(text)
 
     async def change_line(self, number: int, text: str) -> None:
-        """Do nothing: what was printed stays."""
+        """Do nothing, because printed lines stay as they are."""
 
     def give(self, line: str | None) -> bool:
-        """Take a line as the answer (None: the input was closed); False: no question waits for one."""
+        """Take a line as the answer (None if the input was closed); return False if no question waits for one."""
         if not self.prompt:
             return False
         self.prompt, self._line = "", line
@@ -99,7 +99,7 @@ class LineDesk:
         return True
 
     async def answer(self, prompt: str) -> str | None:
-        """Return the next line that is given (None: the input was closed); cancelling withdraws the question."""
+        """Return the next line given, or None if the input was closed; cancelling withdraws the question."""
         *said, label = prompt.split("\n")
         if said:
             self._write("\n".join(said) + "\n")

@@ -1,4 +1,4 @@
-"""PlanLines: a plan's questions and its end in a conversation by lines."""
+"""PlanLines: asks about a plan, and shows its end, in a conversation line by line."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ USUAL_FILE = "plan.json"
 
 
 class PlanLines:
-    """Shows a plan at the terminal of this process and asks about it there.
+    """Shows a plan at this process's terminal and asks about it there.
 
-    ``edited`` has a text changed in the person's editor, as a file of a name; blocks.
+    ``edited`` lets the person change a text in their editor, as a file with a given name; it blocks.
     """
 
     def __init__(self, lines: LineInput, desk: LineDesk, edited: Callable[[str, str], str]) -> None:
@@ -41,11 +41,11 @@ class PlanLines:
         """The version shown last."""
 
     def talk(self) -> PlanTalk:
-        """Return the plan of a conversation at this terminal."""
+        """Return the plan state of a conversation at this terminal."""
         return PlanTalk(accept=self.accept, audience=self.audience, ended=self.end)
 
     async def accept(self, draft: PlanDraft) -> PlanVerdict:
-        """Show the last version, unless it was, and take the answer: a word on it, or a sentence that changes it."""
+        """Show the latest version, unless it was shown already, and return the person's verdict."""
         if draft.versions[-1] is not self._shown:
             self._show(draft)
         self._shown = draft.versions[-1]
@@ -59,7 +59,7 @@ class PlanLines:
                 return PlanVerdict(VerdictKind.EDIT, document)
 
     async def _changed(self, document: str) -> str:
-        """Return the document as the person's editor left it; blank: it is the same, or there is none."""
+        """Return the document as edited by the person, or ``""`` if it is unchanged or editing failed."""
         try:
             changed = await self._lines.aside(partial(self._edited, document, USUAL_FILE))
         except VibeError as error:

@@ -1,4 +1,4 @@
-"""Opens a conversation by lines at the terminal of this process, and says how it ended as an exit code."""
+"""Opens a conversation line by line at this process's terminal, and returns its end as an exit code."""
 
 from __future__ import annotations
 

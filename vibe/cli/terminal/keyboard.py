@@ -1,4 +1,4 @@
-"""The keyboard of a terminal: lines awaited without a thread or a blocked loop, and keys kept off the picture."""
+"""Reads a terminal's keyboard without a thread or a blocked event loop, and keeps typed keys off the picture."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from vibe.system.plain_text import ESCAPE
 CHUNK = 4096
 TERMINAL_DEVICE = "/dev/tty"
 SEQUENCE_SECONDS = 0.05
-"""A key such as an arrow sends escape and more at once; what comes later was typed by itself."""
+"""Seconds within which the rest of a key's escape sequence arrives; anything later was typed by itself."""
 _SEQUENCE = re.compile(rb"[\[O][0-9;?]*[A-Za-z~]")
 _ARROWS = {b"A": "up", b"B": "down"}
 _NAMES = {"\n": "enter", "\r": "enter", "k": "up", "j": "down"}
 _ONE_BY_ONE = termios.ICANON | termios.ECHO
-"""Flags without which a terminal hands over each key as it is pressed, and shows none."""
+"""Terminal flags that, when cleared, deliver each key as it is pressed and show none."""
 _LOCAL_FLAGS, _CONTROL_CHARACTERS = 3, 6
 """Positions of ECHO and of the control characters in termios's list of a terminal's attributes."""
 
 
 class KeyboardGoneError(OSError):
-    """The terminal cannot be read, or has been closed."""
+    """The terminal can't be read, or has been closed."""
 
 
 class Keyboard:
     """Reads a terminal through a descriptor of its own; a context manager.
 
-    A descriptor of its own, because reading must not block and ``O_NONBLOCK`` would otherwise be shared with
-    everything that writes to the same terminal, the user's shell included. With ``escape`` the Esc key ends a line,
-    too: ``line`` is then ESCAPE, whatever was typed before it.
+    It needs its own descriptor because reading must not block, and ``O_NONBLOCK`` would otherwise be shared with
+    everything that writes to the same terminal, including the user's shell. With ``escape``, the Esc key also ends a
+    line; ``line`` then returns ESCAPE, whatever was typed before it.
     """
 
     def __init__(self, terminal: int, *, escape: bool = False) -> None:
@@ -48,10 +48,10 @@ class Keyboard:
         self._held = b""
 
     def __enter__(self) -> Self:
-        """Open it.
+        """Open the terminal.
 
         Raises:
-            KeyboardGoneError: ``terminal`` is no terminal, or cannot be opened.
+            KeyboardGoneError: ``terminal`` is no terminal, or can't be opened.
         """
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         try:
@@ -69,7 +69,7 @@ class Keyboard:
         os.close(self._fd)
 
     def forget(self) -> None:
-        """Throw away what has been typed and not been read.
+        """Discard what was typed but not read.
 
         Raises:
             KeyboardGoneError: the terminal has been closed.
@@ -81,11 +81,11 @@ class Keyboard:
             raise KeyboardGoneError(*error.args) from error
 
     def has_input(self) -> bool:
-        """Return whether a line that ``line`` has not read was typed, or the input closed."""
+        """Return whether there is a line that ``line`` has not read, or the input was closed."""
         return bool(select.select([self._fd], [], [], 0)[0])
 
     async def line(self) -> str | None:
-        """The next line without its end; None when the person closed the input (Ctrl-D).
+        """Return the next line without its line break, or None if the person closed the input (Ctrl-D).
 
         Raises:
             KeyboardGoneError: the terminal has been closed.
@@ -108,7 +108,7 @@ class Keyboard:
         return line.decode(errors="replace")
 
     def _read(self) -> bytes | None:
-        """Return the text that can be read now; None: there is none yet.
+        """Return the bytes that can be read now, or None if there are none yet.
 
         Raises:
             KeyboardGoneError: the terminal has been closed.
@@ -121,15 +121,15 @@ class Keyboard:
             raise KeyboardGoneError(*error.args) from error
 
     def _altered(self, attributes: list[Any]) -> list[Any]:
-        """Attributes with which the Esc key ends a line, too."""
+        """Return terminal attributes under which the Esc key also ends a line."""
         attributes[_CONTROL_CHARACTERS] = list(attributes[_CONTROL_CHARACTERS])
         attributes[_CONTROL_CHARACTERS][termios.VEOL] = ESCAPE.encode()
         return attributes
 
     async def _behind_sequence(self) -> bytes | None:
-        """Return the text typed behind the sequence of another key, an arrow for one; None: it was the Esc key itself.
+        """Return the text typed after another key's sequence, such as an arrow's; None if it was Esc.
 
-        Only a terminal that does not wait for the end of a line hands over what came behind.
+        Only a terminal that doesn't wait for the end of a line delivers what follows.
         """
         with_lines = termios.tcgetattr(self._fd)
         _set(self._fd, _without(_ONE_BY_ONE, with_lines))
@@ -150,7 +150,7 @@ class Keyboard:
 
 
 class Keys(Keyboard):
-    """Reads single keys, as they are pressed; a context manager. Nothing is echoed."""
+    """Reads single keys as they are pressed, without echo; a context manager."""
 
     def __init__(self, terminal: int) -> None:
         super().__init__(terminal, escape=True)
@@ -159,7 +159,7 @@ class Keys(Keyboard):
         return _without(_ONE_BY_ONE, attributes)
 
     async def key(self) -> str | None:
-        """The next key: ``up``, ``down``, ``enter``, ``escape`` or a character; None when the input was closed.
+        """Return the next key: ``up``, ``down``, ``enter``, ``escape`` or a character; None if the input was closed.
 
         Raises:
             KeyboardGoneError: the terminal has been closed.
@@ -185,9 +185,9 @@ class Keys(Keyboard):
 
 @contextmanager
 def hushed(out: TextIO) -> Generator[None]:
-    """Keys typed at the terminal behind ``out`` are not echoed while the block runs, so they can't disturb a picture.
+    """Turn off echo at the terminal behind ``out`` while the block runs, so that keys can't disturb a picture.
 
-    Does nothing where there is no terminal or its foreground belongs to others: changing it would stop this process.
+    Does nothing if there is no terminal or others own its foreground, because changing it would stop this process.
     """
     fd = _foreground(out)
     with nullcontext() if fd is None else unseen(fd):
@@ -196,7 +196,7 @@ def hushed(out: TextIO) -> Generator[None]:
 
 @contextmanager
 def unseen(terminal: int) -> Generator[None]:
-    """Show nothing of what is typed while the block runs: for a secret.
+    """Hide what is typed while the block runs, for a secret.
 
     Raises:
         KeyboardGoneError: the terminal can't do that, or is gone.
@@ -213,14 +213,14 @@ def unseen(terminal: int) -> Generator[None]:
 
 
 def _without(flags: int, attributes: list[Any]) -> list[Any]:
-    """Attributes of a terminal without some of its local flags."""
+    """Return terminal attributes with some local flags cleared."""
     changed = list(attributes)
     changed[_LOCAL_FLAGS] &= ~flags
     return changed
 
 
 def _foreground(out: TextIO) -> int | None:
-    """The descriptor of a terminal that listens to this process; None if ``out`` is none."""
+    """Return the descriptor of the terminal whose foreground this process owns, or None if ``out`` is none."""
     with suppress(OSError):
         fd = out.fileno()
         return fd if os.tcgetpgrp(fd) == os.getpgrp() else None
@@ -228,13 +228,13 @@ def _foreground(out: TextIO) -> int | None:
 
 
 def is_in_background(fd: int) -> bool:
-    """Return whether reading or changing the terminal would stop this process, a job in its background."""
+    """Return whether reading or changing the terminal would stop this process as a background job."""
     with suppress(OSError):
         return os.tcgetpgrp(fd) != os.getpgrp()
     return False
 
 
 def _set(fd: int, attributes: list[Any]) -> None:
-    """Change a terminal; one that has gone away needs no change."""
+    """Change a terminal's attributes; one that is gone needs no change."""
     with suppress(termios.error):
         termios.tcsetattr(fd, termios.TCSANOW, attributes)

@@ -1,4 +1,4 @@
-"""LiveTree: a run shown on a terminal while it goes, in place, without touching what was there before."""
+"""LiveTree: shows a run in place on a terminal while it goes on, leaving earlier output untouched."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vibe.view.plan_view import PlanView
 from vibe.view.view import NoticeView, View, apply
 
 Picture: TypeAlias = "Callable[[View, float, int, int], Sequence[Text]]"
-"""The lines to show of a view at a time (unix seconds), at most so many cells wide and so many of them."""
+"""Returns the lines that show a view at a time (unix seconds), within a width in cells and a number of lines."""
 
 SECONDS_PER_FRAME = 0.125
 FALLBACK_SIZE = (80, 24)
@@ -45,10 +45,10 @@ NOTICE_STYLES = {"warning": "yellow", "error": "red", "note": "cyan"}
 class LiveTree:
     """Shows every event it is given; a context manager and an EventSink.
 
-    ``publish`` only puts an event on a queue. One thread of the tree's own takes it from there, keeps the state and
-    draws, at most eight times a second; so the event loop never waits for a terminal, and nothing is shared. The
-    thread lives as long as the ``with`` block. At its end the picture is taken away and the cursor is back, whatever
-    ended it; warnings and errors stay above. A terminal that went away ends the drawing, never the run.
+    ``publish`` only puts an event on a queue. A thread of the tree takes events from it, keeps the state and draws at
+    most eight times a second. So the event loop never waits for a terminal, and nothing is shared. The thread lives as
+    long as the ``with`` block. At the end of the block the picture is removed and the cursor is back, whatever ended
+    it; warnings and errors stay above. If the terminal goes away, the drawing ends but not the run.
     """
 
     def __init__(
@@ -96,21 +96,22 @@ class LiveTree:
             self._hide()
 
     def publish(self, event: Event) -> None:
-        """Take an event to be shown soon."""
+        """Queue an event to be shown soon."""
         self._inbox.append(event)
 
     @contextmanager
     def seen(self) -> Generator[View]:
-        """Yield all that was announced so far; it stands still while the block runs. May wait as ``pause`` does."""
+        """Yield the view of all events so far, which stands still while the block runs; may wait as ``pause`` does."""
         with self._drawing:
             self._take_in()
             yield self._view
 
     @contextmanager
     def pause(self) -> Generator[None]:
-        """Take the picture away and draw nothing while the block runs; the terminal is the caller's.
+        """Remove the picture and draw nothing while the block runs; the terminal is the caller's.
 
-        Entering may wait for the frame that is being drawn: some milliseconds. Events are taken in all the while.
+        Entering may wait some milliseconds for the frame that is being drawn. Events are still taken in during the
+        block.
         """
         with self._drawing:
             self._take_in()
@@ -122,7 +123,7 @@ class LiveTree:
                 self._show()
 
     def asking_step(self, request_id: str) -> str:
-        """Name of the step whose request is open; empty if none is known. May wait as ``pause`` does."""
+        """Return the name of the step whose request this is, or ``""``; may wait as ``pause`` does."""
         with self.seen() as view:
             return view.asker(request_id)
 
@@ -146,7 +147,7 @@ class LiveTree:
         self._live.update(Group(*lines), refresh=True)
 
     def _say_notices(self) -> None:
-        """Print what is to be said once above the picture, where it stays."""
+        """Print new notices once above the picture, where they stay."""
         for notice in self._view.notices_after(self._said):
             if self._console is not None:
                 self._console.print(Text(_sentence(notice), style=NOTICE_STYLES.get(notice.kind, "")))
@@ -186,12 +187,12 @@ class LiveTree:
 
 
 def plan_picture(view: View, now: float, width: int, height: int, *, chosen: str = "") -> Sequence[Text]:
-    """The plan that was taken up last, in at most ``height`` lines of at most ``width`` cells."""
+    """Return the latest plan in at most ``height`` lines of at most ``width`` cells."""
     return texts_of(card(view.plan or PlanView(key=()), now, width, height, chosen=chosen))
 
 
 def texts_of(lines: Iterable[Line]) -> Sequence[Text]:
-    """Lines in the colours of the terminal."""
+    """Return lines in the colours of the terminal."""
     texts = [Text.assemble(*((text, _look(style)) for text, style in line), no_wrap=True) for line in lines]
     for text in texts:
         text.rstrip()  # what a terminal made narrower need not wrap
@@ -204,7 +205,7 @@ def _look(style: str) -> str:
 
 @contextmanager
 def _shows_anything(out: TextIO) -> Generator[None]:
-    """Print a question mark for characters that the terminal's encoding lacks, while the block runs."""
+    """While the block runs, print a question mark for characters that the terminal's encoding lacks."""
     if not isinstance(out, TextIOWrapper):
         yield
         return

@@ -1,4 +1,4 @@
-"""TerminalPerson: the person at the terminal, asked for a yes, for answers and for decisions, one thing at a time."""
+"""TerminalPerson: asks the person at the terminal for approvals, answers and decisions, one at a time."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ TERMINAL_CLOSED = ApprovalAnswer(allow=False, reason="the terminal was closed be
 
 
 class Dialogue(Protocol):
-    """The terminal during a question. ``lines`` counts those printed so far."""
+    """The terminal during a question. ``lines`` counts the lines printed so far."""
 
     lines: int
 
     async def say(self, text: str) -> None:
-        """Print text that is safe to print, as it is.
+        """Print text that is safe to print.
 
         Raises:
             OSError: the terminal is gone.
         """
 
     async def change_line(self, number: int, text: str) -> None:
-        """Put another text into a line above, where that can be done.
+        """Replace the text of a line above, where that is possible.
 
         Raises:
             OSError: the terminal is gone.
         """
 
     async def answer(self, prompt: str) -> str | None:
-        """The line typed after a prompt; None when the person closed the input (Ctrl-D), ``ESCAPE`` for the Esc key.
+        """Return the line typed after a prompt; None if the input was closed (Ctrl-D), ``ESCAPE`` for the Esc key.
 
         Raises:
             OSError: the terminal is gone.
@@ -64,7 +64,7 @@ class Desk(Protocol):
     def conversation(self, text: str, *, escape: bool = False) -> AbstractAsyncContextManager[Dialogue]:
         """Print ``text`` (safe to print, whole lines) and listen, once no other question is open.
 
-        With ``escape`` the Esc key answers at once, where there is one.
+        With ``escape``, the Esc key answers at once, if there is one.
 
         Raises:
             OSError: the terminal is gone.
@@ -73,12 +73,11 @@ class Desk(Protocol):
 
 
 class TerminalPerson(Struct, eq=False):
-    """An ``Approver``; ``answer`` is a ``UserInput``, and ``decide`` a ``DecisionAsker``.
+    """The person as an ``Approver``; ``answer`` is a ``UserInput``, and ``decide`` a ``DecisionAsker``.
 
-    Ctrl-D, or a terminal that is gone, is a no to a call; to the rest, as Esc is, that the person would rather not.
-
-    ``_asking_step`` tells the name of the step that asks (empty: none), by the id of its request; it may wait for a
-    picture. ``_clock`` tells unix seconds.
+    Ctrl-D or a lost terminal means no to a call. To anything else they decline, as does Esc. ``_asking_step`` returns
+    the name of the step that makes a request, by the request's id, or ``""``; it may wait for a picture. ``_clock``
+    returns unix seconds.
     """
 
     _desk: Desk
@@ -86,7 +85,7 @@ class TerminalPerson(Struct, eq=False):
     _clock: Callable[[], float] = time.time
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        """The person's answer. Cancelling withdraws the question and gives the terminal back."""
+        """Return the person's answer. Cancelling withdraws the question and gives the terminal back."""
         try:
             step_id = await to_thread.run_sync(self._asking_step, request.request_id)
             async with self._desk.conversation(texts.question_text(request, step_id)) as conversation:
@@ -95,7 +94,7 @@ class TerminalPerson(Struct, eq=False):
             return TERMINAL_CLOSED
 
     async def answer(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
-        """An answer to each question; None as soon as one is declined. Cancelling withdraws them."""
+        """Return an answer to each question, or None once one is declined; cancelling withdraws them."""
         step_id = await to_thread.run_sync(self._asking_step, request_id)
         whose = f"  for step {texts.visible(step_id)}" if step_id else ""
         count = "a question" if len(questions) == 1 else f"{len(questions)} questions"
@@ -105,7 +104,7 @@ class TerminalPerson(Struct, eq=False):
         return None
 
     async def decide(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
-        """The ids of the options picked; None: the person would rather not, for now."""
+        """Return the ids of the picked options, or None if the person declines for now."""
         choosing, picked = texts.choosing_of(decision), None
         heading = (
             f"\n? {texts.visible(decision.decision_id)}: {_indented(decision.question)}\n{texts.options_text(choosing)}"
@@ -121,7 +120,7 @@ class TerminalPerson(Struct, eq=False):
 
     @asynccontextmanager
     async def _countdown(self, conversation: Dialogue, decision: PlanDecisionEvent) -> AsyncGenerator[None]:
-        """Say how much time is left, until the block ends."""
+        """Show how much time is left until the block ends."""
         if not decision.timeout_seconds:
             yield
             return
@@ -140,7 +139,7 @@ class TerminalPerson(Struct, eq=False):
 
 
 async def ask_choice(conversation: Dialogue, choosing: texts.Choosing) -> texts.Picked | None:
-    """Return the person's answer; None: they decline.
+    """Return the person's answer, or None if they decline.
 
     Raises:
         OSError: the terminal is gone.
@@ -162,13 +161,13 @@ async def ask_choice(conversation: Dialogue, choosing: texts.Choosing) -> texts.
 
 
 def asking(env: CliEnvironment, picture: LiveTree | None = None) -> tuple[PromptQueue, TerminalPerson]:
-    """Return what holds the terminal for one question after the other, and the person there."""
+    """Return the queue that holds the terminal for one question after the other, and the person there."""
     queue = PromptQueue(env, picture)
     return queue, TerminalPerson(queue, picture.asking_step) if picture else TerminalPerson(queue)
 
 
 def accept_commands(lines: Sequence[PlannedCommand], writes: Sequence[str], env: CliEnvironment) -> bool:
-    """Show the commands of a plan that a model wrote, and ask; False without a terminal, or on any answer but yes."""
+    """Show the commands of a plan that a model wrote, and ask; False without a terminal or without a yes."""
     if not (env.stdin.isatty() and env.stdout.isatty()):
         return False
     return anyio.run(partial(_accept, lines, writes, env))
@@ -187,7 +186,7 @@ async def _accept(lines: Sequence[PlannedCommand], writes: Sequence[str], env: C
 
 
 def ask_inputs(inputs: Sequence[Input], env: CliEnvironment) -> dict[str, object] | None:
-    """Return the values that the person at the terminal gives for a plan's inputs; None: they would rather not."""
+    """Return the values that the person at the terminal gives for a plan's inputs, or None if they decline."""
     return anyio.run(partial(_ask_inputs, inputs, env))
 
 
@@ -208,7 +207,7 @@ async def _ask_values(conversation: Dialogue, inputs: Sequence[Input]) -> dict[s
 
 
 async def _ask_value(conversation: Dialogue, declared: Input) -> object | None:
-    """The person's value, asked for until it is one; None: they decline."""
+    """Ask until the person gives a valid value, or return None if they decline."""
     choices = f"; one of {', '.join(map(as_text, declared.choices))}" if declared.choices else ""
     about = f" {_indented(declared.description)}" if declared.description else ""
     await conversation.say(f"  {declared.name} ({declared.type}{texts.visible(choices)}){about}\n")

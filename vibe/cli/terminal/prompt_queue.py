@@ -1,4 +1,4 @@
-"""PromptQueue: questions to the person at a terminal, one at a time, from all agents of a run."""
+"""PromptQueue: asks the person at a terminal the questions of all agents of a run, one at a time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from vibe.cli.terminal.live_tree import LiveTree
 
 PAUSING = "pausing"
-"""The code of the warning that says so."""
+"""The code of the warning that the run is pausing."""
 NOTICE_LENGTH = 400
 NEAR = 8
-"""Lines above that may be changed: on a small screen, those further up are out of sight."""
+"""Lines above that may still be changed; on a small screen, lines further up are out of sight."""
 
 
 class TerminalDialogue:
-    """The terminal during a question; see ``PromptQueue.conversation``. ``lines`` counts those printed so far."""
+    """The terminal during a question; see ``PromptQueue.conversation``. ``lines`` counts printed lines."""
 
     def __init__(self, env: CliEnvironment, keyboard: Keyboard) -> None:
         self._env = env
@@ -35,7 +35,7 @@ class TerminalDialogue:
         self.lines = 0
 
     async def say(self, text: str) -> None:
-        """Print text that is safe to print, as it is.
+        """Print text that is safe to print.
 
         Raises:
             OSError: the terminal is gone.
@@ -43,9 +43,10 @@ class TerminalDialogue:
         await to_thread.run_sync(self._say, text)
 
     async def change_line(self, number: int, text: str) -> None:
-        """Put another text into a line above, without disturbing what is being typed; one far up stays as it is.
+        """Replace the text of a line above without disturbing what is being typed.
 
-        So does every line once Enter was pressed: the cursor is then a line further down than ``lines`` says.
+        A line too far up stays as it is. So does every line once Enter was pressed, because the cursor is then one line
+        further down than ``lines`` says.
 
         Raises:
             OSError: the terminal is gone.
@@ -53,7 +54,7 @@ class TerminalDialogue:
         await to_thread.run_sync(self._change_line, number, text)
 
     async def answer(self, prompt: str) -> str | None:
-        """The line typed after a prompt; None when the person closed the input (Ctrl-D), ``ESCAPE`` for the Esc key.
+        """Return the line typed after a prompt; None if the input was closed, ``ESCAPE`` for the Esc key.
 
         Raises:
             OSError: the terminal is gone.
@@ -76,10 +77,10 @@ class TerminalDialogue:
 
 
 class PromptQueue:
-    """Holds the terminal for one question after the other; the picture (None: there is none) makes room for each.
+    """Holds the terminal for one question after the other; the picture, if any, makes room for each.
 
-    Text typed before a question appeared is thrown away: it can't be an answer to it. Ctrl-C stays with
-    the run.
+    Text typed before a question appears is discarded, because it can't be an answer to it. Ctrl-C still reaches the
+    run.
     """
 
     def __init__(self, env: CliEnvironment, picture: LiveTree | None = None) -> None:
@@ -92,7 +93,7 @@ class PromptQueue:
     async def conversation(self, text: str, *, escape: bool = False) -> AsyncGenerator[TerminalDialogue]:
         """Print ``text`` (safe to print, whole lines) and listen, once no other question is open.
 
-        With ``escape`` the Esc key answers at once. Cancelling gives the terminal back to the picture.
+        With ``escape``, the Esc key answers at once. Cancelling gives the terminal back to the picture.
 
         Raises:
             OSError: the terminal is gone.
@@ -109,9 +110,9 @@ class PromptQueue:
                     await to_thread.run_sync(held.close)
 
     def publish(self, event: Event) -> None:
-        """Print that the run pauses, if a question is open: the picture is away then.
+        """Print that the run is pausing if a question is open, because the picture is hidden then.
 
-        Without a picture, print too that the answer came from elsewhere; a picture says so itself.
+        Without a picture, also print that an answer came from elsewhere; a picture says so itself.
         """
         match event:
             case WarningEvent(code=code) if code == PAUSING and self._is_asking:

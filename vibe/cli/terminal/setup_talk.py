@@ -1,4 +1,4 @@
-"""SetupTalk: the first use as questions at a terminal, one after the other; the key is typed unseen."""
+"""SetupTalk: sets up vibe through questions at a terminal, one after the other; the key is typed unseen."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Set up vibe: provider, API key and model. Esc quits; nothing is changed before t
 """
 LEAVE = "leave"
 MOST_MODELS = 15
-"""Models that are listed; of more, a part of the name is typed."""
+"""Models that are listed; for any other, the person types part of its name."""
 LONGEST = 600
 NEXT = {
     "key": MenuItem(label="another key"),
@@ -48,13 +48,13 @@ NEXT = {
 
 
 class _LeftError(Exception):
-    """The person would rather not go on."""
+    """The person doesn't want to continue."""
 
 
 class SetupTalk:
-    """Asks for what the flags leave open. ``tests``: the model is asked a first question.
+    """Asks for what the flags leave open. With ``tests``, the model is asked a first question.
 
-    ``store`` None: asks where the key is to be kept, too.
+    If ``store`` is None, it also asks where to keep the key.
     """
 
     def __init__(self, flow: FirstUse, env: CliEnvironment, *, tests: bool, store: KeyStore | None = None) -> None:
@@ -65,7 +65,7 @@ class SetupTalk:
         self._store = store
 
     def hold(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
-        """Ask, and return the exit code."""
+        """Ask the questions and return the exit code."""
         return anyio.run(self._hold, choice, key, model)
 
     async def _hold(self, choice: ProviderChoice | None, key: str, model: str | None) -> int:
@@ -114,7 +114,7 @@ class SetupTalk:
         return choices[await _picked(dialogue, "Choose a provider", items, default=self._flow.likely)]
 
     async def _place(self, dialogue: Dialogue) -> KeyStore:
-        """Return where the key is to be kept; where no keyring works there is nothing to ask."""
+        """Return where to keep the key; without a working keyring there is nothing to ask."""
         if await to_thread.run_sync(keyring_problem, abandon_on_cancel=True) is not None:
             return KeyStore.FILE
         items = [MenuItem(label=KEYRING), MenuItem(label=self._flow.env_file)]
@@ -123,7 +123,7 @@ class SetupTalk:
         ]
 
     async def _key(self, dialogue: Dialogue, choice: ProviderChoice) -> str:
-        """Return the key that was typed; blank: the one that was found is to be used."""
+        """Return the key that was typed; blank means the key that was found."""
         await dialogue.say(f"\n? The key of {choice.name} ({choice.variable})\n")
         enter = f"Enter: the one in {choice.key_place}; " if choice.key_place else ""
         while True:
@@ -140,7 +140,7 @@ class SetupTalk:
                 await _tell(dialogue, f"{error}")
 
     async def _with_model(self, dialogue: Dialogue, selection: SetupSelection) -> SetupSelection:
-        """Return the selection with a model, and with another key where the provider refused the one it has."""
+        """Return the selection with a model, and with a new key if the provider refused the old one."""
         while True:
             await dialogue.say(f"\n  asking {selection.choice.name} for its models ...\n")
             menu = await to_thread.run_sync(
@@ -167,7 +167,7 @@ class SetupTalk:
     async def _after_failure(
         self, dialogue: Dialogue, selection: SetupSelection, fault: TrialFault
     ) -> SetupSelection | None:
-        """Return what to try next; None: it is to be kept as it is."""
+        """Return the selection to try next, or None to keep the present one as it is."""
         words = [word for word in NEXT if word != "key" or selection.choice.variable]
         likely = fault.value if fault.value in words else "again"
         items = [NEXT[word] for word in words]

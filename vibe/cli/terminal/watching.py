@@ -1,4 +1,4 @@
-"""Watching a run elsewhere: its picture, of which a person opens a step, its events, and the words at its end."""
+"""Watches a run elsewhere: its picture, the steps that a person opens in it, and the words at its end."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ CHAT_KEYS = " ↑↓: scroll · q: leave (the run continues)"
 
 
 class RunWatcher:
-    """Draws a view, and takes keys; both from threads that hold it still.
+    """Draws a view and handles keys; both are called from threads while the view stands still.
 
-    ``step_id`` is the step chosen (blank: none), ``is_open``: its transcript is shown in place of the plan. A run
-    without a plan shows the transcript of its own agent.
+    ``step_id`` is the chosen step, blank if there is none. If ``is_open``, its transcript is shown in place of the
+    plan. A run without a plan shows the transcript of its own agent.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class RunWatcher:
         self._scrolled = 0
 
     def draw(self, view: View, now: float, width: int, height: int) -> Sequence[Text]:
-        """The lines to show at ``now`` (unix seconds)."""
+        """Return the lines to show at ``now`` (unix seconds)."""
         plan = view.plan
         if plan is None or not plan.total:
             main = view.main
@@ -67,7 +67,7 @@ class RunWatcher:
         return [*lines, *texts_of([fit([(TREE_KEYS, "muted")], width)])]
 
     def press(self, key: str, view: View) -> bool:
-        """Do what a key means; False: the person leaves."""
+        """Act on a key; return False if the person leaves."""
         plan = view.plan
         if plan is None or not plan.total or self.is_open:
             return self._press_in_transcript(key)
@@ -102,7 +102,7 @@ class RunWatcher:
         self._choose(plan, ids[max(0, min(at, len(ids) - 1))])
 
     def _type(self, plan: PlanView, digit: str) -> None:
-        """Choose a step by its number; digits typed one after the other make one."""
+        """Choose a step by its number; digits typed one after the other form one number."""
         ids = list(plan.steps)
         for typed in (self._typed + digit, digit):
             if 0 < int(typed) <= len(ids):
@@ -131,12 +131,13 @@ def _about_agent(agent: AgentView | None) -> str:
 
 
 def watch(subscription: Subscription, env: CliEnvironment) -> int:
-    """Show a run until it ends, the person leaves or a signal comes; return the run's exit code, 0 or the signal's.
+    """Show a run until it ends, the person leaves or a signal arrives.
 
-    ``subscription`` is one to all of its events.
+    Return the run's exit code, 0 if the person left, or the signal's. ``subscription`` must cover all events of the
+    run.
 
     Raises:
-        ipc.errors.IpcError: nothing is known of the run, or its events can't be had.
+        ipc.errors.IpcError: nothing is known of the run, or its events are not available.
     """
     watcher = RunWatcher()
     tree = LiveTree(env.stdout, environ=env.environ, picture=watcher.draw)
@@ -151,7 +152,7 @@ def watch(subscription: Subscription, env: CliEnvironment) -> int:
 
 
 async def _follow(subscription: Subscription, tree: LiveTree, watcher: RunWatcher, env: CliEnvironment) -> int | None:
-    """Hand events and keys on; return the exit code of a signal that came, if one did.
+    """Pass on events and keys; return the exit code of a signal, or None if there was none.
 
     Raises:
         IpcError: as ``watch``.
@@ -177,7 +178,7 @@ async def _hand_on(subscription: Subscription, tree: LiveTree) -> None:
 
 
 async def _heed_keys(env: CliEnvironment, tree: LiveTree, watcher: RunWatcher, scope: CancelScope) -> None:
-    """Hand each key to the watcher, until the person leaves; a keyboard that is not there presses none."""
+    """Pass each key to the watcher until the person leaves; without a keyboard there are no keys."""
     with suppress(OSError), Keys(env.stdin.fileno()) as keys:
         while True:
             key = await keys.key()
