@@ -1,3 +1,3 @@
-"""The agent for editors: conversations over the Agent Client Protocol, by standard input and output."""
+"""The agent for editors: conversations in the Agent Client Protocol, over standard input and output."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""EditorAgent: the requests of an editor, each answered by a session or refused in a sentence."""
+"""EditorAgent: answers each request of an editor with a session, or refuses it with a sentence."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ AUTH_REQUIRED, INVALID_PARAMS, INTERNAL = -32000, -32602, -32603
 
 
 async def serve_requests(transport: LineTransport, host: Host, capabilities: Any) -> None:
-    """Serve the requests of an editor of these capabilities until it is gone."""
+    """Serve the requests of an editor with these capabilities until it is gone."""
     async with Runtime(host) as runtime, create_task_group() as tasks:
         agent = EditorAgent(runtime, tasks, capabilities)
-        with CancelScope(shield=True):  # what ends it is the end of what is received
+        with CancelScope(shield=True):  # It ends when the editor sends nothing more.
             await run_agent(agent, transport, use_unstable_protocol=True)
         tasks.cancel_scope.cancel()
 
 
 class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the protocol
-    """The agent at the end of one connection, as the protocol's library calls it; its sessions are its own."""
+    """The agent at the end of one connection, with its own sessions. The protocol's library calls its methods."""
 
     def __init__(self, runtime: Runtime, tasks: TaskGroup, capabilities: Any) -> None:
         self._runtime, self._host = runtime, runtime.host
@@ -51,7 +51,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         self._client: Client
 
     def on_connect(self, conn: Client) -> None:
-        """Take the connection."""
+        """Store the connection."""
         self._client = conn
 
     async def initialize(
@@ -61,7 +61,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         *_: Any,
         **__: Any,
     ) -> schema.InitializeResponse:
-        """Say what we can do, to an editor whose first request was another, or that asks again."""
+        """Return our capabilities to an editor whose first request was another one, or that asks again."""
         capabilities = client_capabilities or schema.ClientCapabilities()
         given = capabilities.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
         self._can = abilities_of(given)
@@ -86,7 +86,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """List the saved sessions, those that are open among them."""
+        """List the saved sessions, including open ones."""
         with _refusals():
             folder = None if cwd is None else str(await to_thread.run_sync(folder_of, cwd, "cwd"))
             saved = await self._saved()
@@ -101,13 +101,13 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             return schema.LoadSessionResponse(**_settings(session))
 
     async def resume_session(self, session_id: str, cwd: str, *_: Any, **given: Any) -> schema.ResumeSessionResponse:
-        """Resume a saved session, whose history the editor has."""
+        """Resume a saved session whose history the editor has."""
         with _refusals():
             session = await self._reopened(session_id, await _opening(cwd, **given))
             return schema.ResumeSessionResponse(**_settings(session))
 
     async def fork_session(self, session_id: str, cwd: str, *_: Any, **given: Any) -> schema.ForkSessionResponse:
-        """Open a copy of a session, which stays as it is."""
+        """Open a copy of a session. The original is left unchanged."""
         with _refusals():
             opening = await _opening(cwd, **given)
             saved = (await self._saved()).latest(session_id)
@@ -115,14 +115,14 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             return schema.ForkSessionResponse(session_id=session.channel.session_id, **_settings(session))
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
-        """Choose the agent of a session, from its next prompt on."""
+        """Choose the agent of a session, starting with its next prompt."""
         await self.set_config_option(MODE, session_id, mode_id)
         return schema.SetSessionModeResponse()
 
     async def set_config_option(
         self, config_id: str, session_id: str, value: object, **_: Any
     ) -> schema.SetSessionConfigOptionResponse:
-        """Change a setting of a session, from its next prompt on."""
+        """Change a setting of a session, starting with its next prompt."""
         with _refusals():
             conversation = self._session(session_id).conversation
             await conversation.configure(change_of(conversation, config_id, value))
@@ -140,7 +140,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             session.cancel()
 
     async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
-        """Save a session and end it."""
+        """Save and close a session."""
         with _refusals():
             session = self._session(session_id)
             del self._sessions[session_id]
@@ -148,7 +148,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             return schema.CloseSessionResponse()
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Delete a session; refuse a request that the protocol does not know."""
+        """Delete a session. Refuse requests that are not part of the protocol."""
         if method == DELETE:
             session_id = schema.DeleteSessionRequest.model_validate(params).session_id
             with _refusals():
@@ -157,7 +157,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         raise RequestError.method_not_found(f"_{method}")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Ignore what the protocol does not know."""
+        """Ignore notifications that are not part of the protocol."""
 
     async def _opened(self, opening: Opening, session_id: str = "") -> EditorSession:
         session = EditorSession(self._runtime, opening, self._client, self._can, self._tasks)
@@ -166,7 +166,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         return session
 
     async def _reopened(self, session_id: str, opening: Opening) -> EditorSession:
-        """Open a saved session under the id it is known by; one that is open is saved and closed first."""
+        """Open a saved session under the id by which the editor knows it. An open one is saved and closed first."""
         async with self._reopening:
             latest = (await self._saved()).latest(session_id)
             present = self._sessions.get(session_id)
@@ -178,7 +178,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
             return await self._opened(replace(opening, resume=latest.folder.path.name), session_id)
 
     async def _delete(self, session_id: str) -> None:
-        """End a session if it is open, and remove what was saved of it; of one that is not there, nothing."""
+        """Close a session if it is open, and delete its saved data. Do nothing if there is no such session."""
         async with self._reopening:
             await to_thread.run_sync((await self._saved()).check_deletable, session_id)
             session = self._sessions.pop(session_id, None)
@@ -202,27 +202,27 @@ async def _opening(
     mcp_servers: Sequence[GivenServer] | None = None,
     **_: Any,
 ) -> Opening:
-    """Return a conversation as the parameters of a request say that it is to be opened; reads the file system.
+    """Return how the parameters of a request say to open a conversation. Reads the file system.
 
     Raises:
-        UsageError: they can't be used.
+        UsageError: the parameters can't be used.
     """
     workdir = await to_thread.run_sync(folder_of, cwd, "cwd")
     roots = [await to_thread.run_sync(folder_of, one, "additionalDirectories") for one in additional_directories or ()]
     brought = tuple(map(server_of, mcp_servers or ()))
-    waits = bool(brought)  # the user who brings them knows them already
+    waits = bool(brought)  # The user brings these servers along, and so knows them already.
     return Opening(workdir=workdir, extra_roots=tuple(roots), servers=brought, wait_for_servers=waits)
 
 
 def _settings(session: EditorSession) -> dict[str, Any]:
-    """Return what the answers to all requests that open a session say of it."""
+    """Return the settings that every answer to a request that opens a session contains."""
     held = session.conversation
     return {"modes": modes_of(held), "config_options": options_of(held)}
 
 
 @contextmanager
 def _refusals() -> Generator[None]:
-    """Answer what can't be done with a sentence."""
+    """Turn errors into answers with a sentence."""
     try:
         yield
     except RequestError:

@@ -1,4 +1,4 @@
-"""Prompts with pictures and embedded context, folders and MCP servers that an editor gives, in our words."""
+"""Converts an editor's prompts, with images and embedded context, and its folders and MCP servers into our terms."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ from vibe.system.errors import UsageError
 
 GivenServer = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 EMBEDDED_CHARS = 400_000
+"""The most characters of an embedded resource."""
 
 
 class GivenPrompt(Struct, frozen=True, kw_only=True):
-    """A prompt of an editor: its ``text``, with what is embedded below it, and its pictures; ``typed`` is the first."""
+    """A prompt from an editor.
+
+    ``text`` contains what was typed and, below it, what is embedded; ``typed`` only the former.
+    """
 
     text: str
     typed: str
@@ -33,10 +37,10 @@ class GivenPrompt(Struct, frozen=True, kw_only=True):
 
 
 def prompt_of(blocks: Sequence[ContentBlock], root: Path) -> GivenPrompt:
-    """Return a prompt as the agent takes it.
+    """Return a prompt as the agent expects it.
 
     Raises:
-        UsageError: it is empty, or holds what no model takes.
+        UsageError: it is empty, or contains something that models don't accept.
     """
     typed: list[str] = []
     embedded: list[str] = []
@@ -62,10 +66,10 @@ def prompt_of(blocks: Sequence[ContentBlock], root: Path) -> GivenPrompt:
 
 
 def folder_of(given: str, name: str) -> Path:
-    """Return the folder that an editor names; reads the file system.
+    """Return the folder that an editor names. Reads the file system.
 
     Raises:
-        UsageError: it is not absolute, or is none.
+        UsageError: it is not absolute, or not a folder.
     """
     return named_folder(given, f"{name} {given[:200]!r}")
 
@@ -74,7 +78,7 @@ def server_of(given: GivenServer) -> McpServerConfig:
     """Return the settings of an MCP server.
 
     Raises:
-        UsageError: it is of a kind that we do not speak to.
+        UsageError: it is of a kind that vibe does not support.
     """
     match given:
         case schema.McpServerStdio():
@@ -93,10 +97,10 @@ def server_of(given: GivenServer) -> McpServerConfig:
 
 
 def _path_of(uri: str, root: Path) -> str:
-    """Return the file that an address names, and the lines of it, as from ``root``; blank: it names none."""
+    """Return the file, relative to ``root``, and the lines that an address names, or nothing if it names none."""
     try:
         parts = urlsplit(uri)
-    except ValueError:  # no address at all
+    except ValueError:  # It is not an address at all.
         return ""
     path = Path(unquote(parts.path))
     if parts.scheme != "file" or "\0" in str(path):
@@ -106,7 +110,7 @@ def _path_of(uri: str, root: Path) -> str:
 
 
 def _link(block: schema.ResourceContentBlock, root: Path) -> str:
-    """Return a link as a mention that the conversation reads, if it is a file's."""
+    """Return a link to a file as a mention that the conversation reads, and any other link as text."""
     path = _path_of(block.uri, root)
     if not path:
         return f"{block.title or block.name} ({block.uri})"

@@ -1,4 +1,4 @@
-"""EditorFiles and EditorTerminals: what tools read, write and run by way of an editor."""
+"""EditorFiles and EditorTerminals: read and write files, and run commands, through an editor."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from vibe.shell.process.runner import PROCESSES
 
 T = TypeVar("T")
 TEXT = "utf-8"
-"""The one encoding in which an editor gives and takes text; a file in another is the disk's."""
+"""The only encoding in which an editor exchanges text. Files in another encoding are left to the disk."""
 
 
 class UnsavedTextError(FileAccessError):
-    """A file with changes in the editor, which can't be written through it."""
+    """A file has unsaved changes in the editor and can't be written through it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "has changes in the editor that are not saved", "ask the user to save it, then read it")
 
 
 class EditorFiles:
-    """The ``Files`` of one session, with what is typed but not saved; what the editor has no text of is on the disk.
+    """The ``Files`` of one session, including unsaved text. Files that the editor has no text of are read from disk.
 
-    Called in worker threads, and cancelled with the caller.
+    Its methods are called in worker threads, and cancelled with their caller.
     """
 
     def __init__(self, channel: SessionChannel, can: EditorAbilities) -> None:
@@ -53,15 +53,15 @@ class EditorFiles:
         self._can = can
 
     def exists(self, path: Path) -> bool:
-        """Return whether there is anything at a path, saved or not."""
+        """Return whether anything exists at a path, saved or not."""
         return DISK.exists(path) or self._text(path) is not None
 
     @contextmanager
     def read(self, path: Path, name: str) -> Generator[BinaryIO, None, None]:
-        """Yield the text of the editor as bytes, else the file.
+        """Yield the editor's text as bytes, or else the file.
 
         Raises:
-            ToolError: missing, no file, or not readable.
+            ToolError: it is missing, not a file, or not readable.
         """
         data = self._bytes(path)
         if data is not None:
@@ -71,21 +71,21 @@ class EditorFiles:
             yield file
 
     def create(self, path: Path, name: str, data: bytes) -> None:
-        """Put a new file at a path, on the disk, and in the editor where it can be.
+        """Create a file on disk and, if possible, in the editor.
 
         Raises:
-            ToolError: something is there, or it can't be written.
+            ToolError: something exists there already, or it can't be written.
         """
         if self._bytes(path) is not None:
             raise FileAccessError(name, "exists by now", "read it first, then set overwrite")
         DISK.create(path, name, data)
         text = _as_text(data)
         if self._can.writes and text is not None:
-            with suppress(RequestError, ValidationError):  # it is on the disk, where the editor finds it
+            with suppress(RequestError, ValidationError):  # The editor can find it on disk.
                 self._asked(lambda: self._write(path, text))
 
     def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> None:
-        """Replace the text of a file, in the editor and on the disk.
+        """Replace the text of a file, in the editor and on disk.
 
         Raises:
             ToolError: it is no longer ``previous``, or it can't be written; nothing has changed.
@@ -101,13 +101,14 @@ class EditorFiles:
             saved = _saved(path) or b""
             if _lines(saved) != _lines(previous):
                 raise UnsavedTextError(name)
-            data = _lines(data).replace(b"\n", b"\r\n") if b"\r\n" in saved else data  # its line ends stay
+            # The file keeps its line ends.
+            data = _lines(data).replace(b"\n", b"\r\n") if b"\r\n" in saved else data
             DISK.replace(path, name, data, previous=saved)
             return
         self._save(path, name, text)
 
     def _replace_saved(self, path: Path, name: str, data: bytes, previous: bytes) -> None:
-        """Replace a file of which the editor told no text; one that only takes text is given it."""
+        """Replace a file of which the editor returned no text, through the editor if that can only write text."""
         if self._is_unsaved(path):
             raise UnsavedTextError(name)
         text = _as_text(data)
@@ -125,11 +126,11 @@ class EditorFiles:
             raise FileAccessError(
                 name, f"could not be written by the editor: {reason_of(error)}", "read it again"
             ) from error
-        if not DISK.exists(path):  # it has the text, but commands would not find it
+        if not DISK.exists(path):  # Only the editor has the text, so commands would not find it.
             DISK.create(path, name, text.encode(TEXT))
 
     def _is_unsaved(self, path: Path) -> bool:
-        """Return whether the editor has changes to a file in another encoding, which is the disk's to read."""
+        """Return whether the editor has unsaved changes to a file in another encoding, which is read from disk."""
         saved = None if _is_text(path) else _saved(path)
         text = None if saved is None else self._text(path)
         if saved is None or text is None:
@@ -140,7 +141,7 @@ class EditorFiles:
             return False
 
     def _bytes(self, path: Path) -> bytes | None:
-        """Return the text of a file that the editor may have open; None: the disk is to be asked."""
+        """Return the text of a file that the editor may have open, or None if it must be read from disk."""
         if not _is_text(path):
             return None
         text = self._text(path)
@@ -154,17 +155,17 @@ class EditorFiles:
             read = self._asked(lambda: self._client.read_text_file(session_id, str(path)))
         except (RequestError, ValidationError):
             return None
-        # Of what is not there some editors say that it is empty.
+        # Some editors return an empty text for a missing file.
         return read.content if read.content or DISK.exists(path) else None
 
     async def _write(self, path: Path, text: str) -> None:
         await self._client.write_text_file(self._channel.session_id, str(path), text)
 
     def _asked(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Ask the editor and wait for its answer.
+        """Call the editor and wait for its answer.
 
         Raises:
-            RequestError, ValidationError: it can't do that, or made no sense.
+            RequestError, ValidationError: it can't do that, or its answer is malformed.
             ToolError: it is gone.
         """
         try:
@@ -174,7 +175,7 @@ class EditorFiles:
 
 
 def _is_text(path: Path) -> bool:
-    """Return whether an editor may have the text of what is saved at a path; what is not there may be typed."""
+    """Return whether an editor may have text for a path: it is saved as text, or does not exist on disk."""
     try:
         with DISK.read(path, path.name) as file:
             data = file.read(LARGEST_WHOLE_BYTES + 1)
@@ -199,37 +200,43 @@ def _as_text(data: bytes) -> str | None:
 
 
 def _ascii_of(text: str) -> str:
-    """Return what two readers of a text agree on, whatever encodings they took it to be in."""
+    """Return the part of a text that two readers agree on, whatever encodings they assume."""
     return "".join(one for one in text if one.isascii() and one != "\r")
 
 
 def _lines(data: bytes) -> bytes:
-    """Return a text with the line ends that editors work with."""
+    """Return a text with the line ends that editors use."""
     return data.replace(b"\r\n", b"\n")
 
 
 OUTPUT_BYTES = 1024 * 1024
-"""The end of what is printed that an editor is asked to keep."""
+"""The number of bytes, counted from the end, that an editor is asked to keep of the output."""
 FIRST_TICK_SECONDS, TICK_SECONDS = 0.05, 0.5
-"""A command is looked after often at first, and then less often."""
+"""The first and the longest interval at which a command is checked. It is checked often at first, then less often."""
 OPENING_SECONDS = 10.0
-"""The time an editor has to open a terminal."""
+"""Seconds that an editor has to open a terminal."""
 LAST_SECONDS = 5.0
-"""The time an editor has to stop a command, and to say what it printed."""
+"""Seconds that an editor has to stop a command and return its last output."""
 MOST_APPROVED = 100
+"""The most approved commands that are remembered until they start."""
 KILLED = 137
+"""The exit code of a command without one of its own, as after SIGKILL."""
 OVERLAP = 4096
+"""The number of characters by which new output is matched to what was seen before."""
 PROGRAM, CLEAN = "env", ("-i", "/bin/sh")
-"""Starts a command with the variables it was given, and none of the editor's own: a script that only we can read sets
-them, as others see arguments, and is gone before the command begins."""
+"""The program that starts a command with the variables it was given, and none of the editor's own.
+
+A script sets them, because other users can see arguments but not the script, which only this user can read. The script
+is deleted before the command begins.
+"""
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""Of a variable that a shell can set."""
+"""The name of a variable that a shell can set."""
 
 
 class EditorTerminals:
-    """The ``Commands`` of one session: those that a person has seen and said yes to run in terminals of the editor.
+    """The ``Commands`` of one session: those that the person has seen and approved run in terminals of the editor.
 
-    Commands that were not asked about run in processes of our own.
+    Commands that nobody was asked about run in processes of our own.
     """
 
     def __init__(self, channel: SessionChannel, others: Commands = PROCESSES) -> None:
@@ -238,7 +245,7 @@ class EditorTerminals:
         self._approved = deque[tuple[str, str]](maxlen=MOST_APPROVED)
 
     def approve(self, tool_call_id: str, command: str) -> None:
-        """Note that the person said yes to the command line of a call."""
+        """Remember that the person approved the command line of a call."""
         self._approved.append((tool_call_id, command))
 
     async def start(self, order: CommandOrder) -> StartedCommand:
@@ -259,7 +266,7 @@ class EditorTerminals:
             raise CommandStartError(order.cwd, problem, "free space in the folder for temporary files") from error
         made: CreateTerminalResponse | None = None
         try:
-            # Shielded: a terminal whose id got lost could not be stopped.
+            # Shielded, because a terminal whose id is lost could not be stopped.
             with move_on_after(OPENING_SECONDS, shield=True):
                 made = await channel.client.create_terminal(
                     channel.session_id,
@@ -307,7 +314,7 @@ class EditorTerminal:
         self._pause = FIRST_TICK_SECONDS
 
     async def next_output(self) -> Sequence[OutputPiece] | None:
-        """Wait for a moment, or its end, and return what it printed meanwhile."""
+        """Wait for a moment or until the command ends, and return its output in that time."""
         if self._is_stopped:
             return None
         await sleep(min(self._pause, max(0.0, self._deadline - time.monotonic())))
@@ -320,11 +327,11 @@ class EditorTerminal:
         return (self._output.take_live(final=True),)
 
     def run_on(self) -> None:
-        """Have it run for as long as it takes."""
+        """Remove the time limit."""
         self._deadline = float("inf")
 
     async def stop(self) -> None:
-        """End it, take what it printed last, and give the terminal back; shielded, harmless twice."""
+        """End the command, take its last output, and release the terminal. Shielded, and harmless if repeated."""
         if self._is_stopped:
             return
         self._duration = time.monotonic() - self._started
@@ -338,10 +345,10 @@ class EditorTerminal:
             if in_time.cancelled_caught and not self._lost:
                 self._lost = "the editor did not say what became of its terminal"
             await self._output.finish()
-            self._launcher.unlink(missing_ok=True)  # of a command that never began
+            self._launcher.unlink(missing_ok=True)  # It is left over if the command never began.
 
     def result(self) -> CommandResult:
-        """Return the result, both streams in one."""
+        """Return the result, with both streams in one."""
         return CommandResult(
             exit_code=KILLED if self._exit_code is None else self._exit_code,
             stdout=self._output.text(),
@@ -354,7 +361,7 @@ class EditorTerminal:
         )
 
     async def _take(self) -> None:
-        """Take what it printed since the last time."""
+        """Take the output since the last time."""
         try:
             said = await self._client.terminal_output(self._session_id, self._id)
         except (RequestError, ConnectionError, ValidationError) as error:
@@ -379,7 +386,7 @@ class EditorTerminal:
             self._end(said.exit_code, said.signal)
 
     async def _release(self) -> None:
-        with suppress(RequestError, ConnectionError, ValidationError):  # it is gone already
+        with suppress(RequestError, ConnectionError, ValidationError):  # The terminal is gone already.
             await self._client.release_terminal(self._session_id, self._id)
 
     def _end(self, code: int | None, signal: str | None) -> None:
@@ -394,7 +401,7 @@ class EditorTerminal:
 
 
 def _launcher(environ: Mapping[str, str]) -> Path:
-    """Write the script that sets variables and becomes the command in its arguments."""
+    """Write the script that sets the variables and then becomes the command in its arguments."""
     exports = [f"export {name}={shlex.quote(value)}" for name, value in environ.items() if NAME.fullmatch(name)]
     descriptor, path = tempfile.mkstemp(prefix="vibe-command-", dir=environ.get("TMPDIR"))
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as script:
@@ -409,7 +416,7 @@ def _number_of(signal: str) -> int:
 
 
 def _new_of(seen: str, said: TerminalOutputResponse) -> str:
-    """Return what was printed since ``seen``; of what an editor no longer has, nothing."""
+    """Return the output since ``seen``, as far as the editor still has it."""
     if said.output.startswith(seen):
         return said.output[len(seen) :]
     end = seen[-OVERLAP:]

@@ -1,4 +1,4 @@
-"""Saved sessions as an editor lists and loads them: under one id each, however many others it was continued in."""
+"""Saved sessions as an editor lists and loads them: each under one id, however many others continue it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,23 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.plain_text import plain
 
 WENT_ON = frozenset({COMPACTED, CLEARED, REWOUND})
+"""Outcomes of a session that continues in another one."""
 PAGE = 50
+"""The number of sessions on a page."""
 CURSOR = re.compile(r"[0-9]{1,9}")
 NOT_FOUND = -32002
-"""The protocol's code for what is not there."""
+"""The protocol's error code for something that does not exist."""
 TELLING = ("command", "path", "file_path", "pattern", "url")
 """Arguments that say what a call was about."""
 MENTIONED = '\n\n<file path="'
-"""Begins the files that a prompt mentions, behind its words."""
+"""The beginning of the files that a prompt mentions, which follow its text."""
 
 
 class SavedSessions:
-    """The sessions in a folder, read once. One that was summarised, cleared or rewound is continued in another."""
+    """The sessions in a folder, read once.
+
+    A session that was summarized, cleared or rewound continues in another one.
+    """
 
     def __init__(self, sessions: Path) -> None:
         self._listing = SessionLoader(sessions).all()
@@ -46,10 +51,10 @@ class SavedSessions:
                 self._next[before.meta.session_id] = saved.meta.session_id
 
     def latest(self, session_id: str) -> SavedSession:
-        """Return the session in which one is continued, or itself.
+        """Return the last session that continues one, or the session itself.
 
         Raises:
-            RequestError: there is none.
+            RequestError: there is no such session.
         """
         if session_id not in self._by_id:
             raise RequestError(NOT_FOUND, f"there is no saved session {session_id[:80]!r}: list those there are")
@@ -58,16 +63,16 @@ class SavedSessions:
         return self._by_id[session_id]
 
     def delete(self, session_id: str) -> None:
-        """Remove a session, if there is one, with all that it continues and that continue it.
+        """Delete a session, if it exists, with all sessions that it continues and that continue it.
 
         Raises:
-            EnvironmentFailure: it is in use, or a session in use goes on from it; nothing is removed.
-            SessionFolderError: the disk refuses.
+            EnvironmentFailure: it is in use, or a session in use continues it; nothing is deleted.
+            SessionFolderError: it can't be removed from disk.
         """
         delete_sessions(self._all_of(session_id), self._listing)
 
     def check_deletable(self, session_id: str) -> None:
-        """Check that no other session that is in use goes on from it.
+        """Check that no other session in use continues this one.
 
         Raises:
             EnvironmentFailure: one does.
@@ -79,15 +84,15 @@ class SavedSessions:
                 raise EnvironmentFailure(reason)
 
     def _all_of(self, session_id: str) -> list[SavedSession]:
-        """Return a session with all that it continues and that continue it; none: there is no such session."""
+        """Return a session with all that it continues and that continue it, or nothing if there is no such session."""
         latest = self.latest(session_id) if session_id in self._by_id else None
         return [saved for known, saved in self._by_id.items() if self.latest(known) is latest]
 
     def listed(self, cwd: str | None, cursor: str | None) -> ListSessionsResponse:
-        """Return a page of the sessions of a folder (None: of all), the newest first.
+        """Return a page of a folder's sessions (of all if None), the newest first.
 
         Raises:
-            UsageError: we gave no such cursor.
+            UsageError: the cursor is not one of ours.
         """
         if cursor is not None and not CURSOR.fullmatch(cursor):
             raise UsageError(f"there is no page {cursor[:80]!r}: begin without a cursor")
@@ -106,7 +111,7 @@ class SavedSessions:
 
 
 def replayed(messages: Sequence[Message], root: Path) -> Iterator[SessionUpdate]:
-    """Yield the updates that make an editor show these messages; paths as from ``root``."""
+    """Yield the updates that make an editor show these messages. Paths are relative to ``root``."""
     updates = SessionUpdates(root)
     for number, message in enumerate(messages):
         match message:

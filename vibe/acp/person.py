@@ -1,4 +1,4 @@
-"""EditorPerson: the person at an editor, asked about calls, by questions and to choose."""
+"""EditorPerson: asks the person at an editor for approvals, answers and choices."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ from vibe.system.plain_text import plain, plain_line, shortened, some_of
 
 SCOPES = MappingProxyType({scope.value: scope for scope in ApprovalScope})
 NO = "no"
+"""The id of the option for a refusal."""
 PICK = "pick:"
-"""Begins the id of an option, so that none is called as the one for a no."""
+"""Prefix of the ids of other options, so that none equals the one for a refusal."""
 BY = "editor"
 CHOSEN, TYPED = "answer", "other"
-"""Begin the names of a form's fields."""
+"""Prefixes of the names of a form's fields."""
 MOST_COVERED = 3
+"""The most calls named in an option that approves them."""
 LABEL_LENGTH = 100
+"""The most characters of an option's label."""
 
 
 class EditorPerson:
-    """Asks by the channel of a session. ``approved`` is called with each call whose command line they said yes to.
+    """Asks the person through a session's channel.
 
-    An editor that ``has_forms`` gets questions as one; else, one by one, as choices.
+    ``approved`` is called with each call whose command line they approve. An editor that ``has_forms`` shows all
+    questions in one form. Otherwise they are put one by one, as choices.
     """
 
     def __init__(self, channel: SessionChannel, approved: Callable[[str, str], object], *, has_forms: bool) -> None:
@@ -39,7 +43,7 @@ class EditorPerson:
         self._has_forms = has_forms
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        """Return the person's answer; none is a no."""
+        """Return the person's answer. No answer counts as a no."""
         channel = self._channel
         why = request.reason or request.rule
         call = schema.ToolCallUpdate(
@@ -67,9 +71,9 @@ class EditorPerson:
         *,
         lasts: bool = False,
     ) -> Sequence[QuestionAnswer] | None:
-        """Return an answer to each question; None if the person would rather not.
+        """Return an answer to each question, or None if the person declines.
 
-        ``lasts``: it counts later, too, so no editor that says yes by itself for once answers it.
+        If ``lasts``, the answer also counts later, so an editor that approves single calls by itself must not give it.
         """
         if self._has_forms:
             return await self._filled(questions)
@@ -108,9 +112,9 @@ class EditorPerson:
         *,
         kind: schema.PermissionOptionKind = "allow_once",
     ) -> str | None:
-        """Return the key of the option that the person picks; None: they pick none.
+        """Return the key of the option that the person picks, or None if they pick none.
 
-        The protocol asks about tool calls alone, so the editor is shown one that has the answer as its result.
+        The protocol can only ask about tool calls, so the editor is shown one whose result is the answer.
         """
         question_id, title, content = f"question-{uuid4().hex}", plain_line(question), text_of(told)
         self._channel.put(start_tool_call(question_id, title, kind="other", status="pending", content=content))
@@ -129,7 +133,7 @@ class EditorPerson:
         return picked
 
     async def _put(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> tuple[str, str]:
-        """Return the id of the option that was chosen, or nothing and the reason why none was."""
+        """Return the id of the chosen option, or an empty id and the reason why none was chosen."""
         channel = self._channel
         await channel.flush()
         try:
@@ -158,7 +162,7 @@ def _fields(at: int, question: Question) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def _answer(at: int, question: Question, content: Mapping[str, Any]) -> QuestionAnswer | None:
-    """Return the answer to a question that a form holds; what is typed goes before what is chosen."""
+    """Return the answer to a question in a form's content. Typed text takes precedence over a choice."""
     typed, chosen = content.get(f"{TYPED}{at}"), content.get(f"{CHOSEN}{at}")
     if isinstance(typed, str) and typed.strip():
         return QuestionAnswer(question=question.question, answer=typed.strip(), is_other=True, by=BY)

@@ -1,4 +1,4 @@
-"""The server: answers `initialize` at once, then loads library and engine, and serves the editor until it is gone."""
+"""The server: answers `initialize` at once, then loads library and engine and serves the editor until it is gone."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from vibe.system.racing import unless
 
 
 async def serve_editor(wire: Wire, host: Host, on_gone: Callable[[], object]) -> None:
-    """Serve the editor at the other end until it is gone; its conversations are interrupted and saved then.
+    """Serve the editor at the other end until it is gone. Its conversations are then interrupted and saved.
 
-    ``on_gone`` is called as soon as the client no longer waits for what is still at work.
+    ``on_gone`` is called as soon as the client no longer waits for work that is still running.
     """
     transport = LineTransport(wire)
     async with create_task_group() as reading:
@@ -38,7 +38,7 @@ async def serve_editor(wire: Wire, host: Host, on_gone: Callable[[], object]) ->
 
 
 async def _loaded() -> ModuleType:
-    """Load library and engine, which takes long."""
+    """Load the library and the engine, which takes long."""
     return await to_thread.run_sync(import_module, "vibe.acp.agent", abandon_on_cancel=True)
 
 

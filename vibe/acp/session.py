@@ -1,4 +1,4 @@
-"""EditorSession: a conversation of an editor, its settings, the prompt answered in it, its slash commands and plans."""
+"""EditorSession: an editor's conversation, with its settings, the current prompt, slash commands and plans."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def options_of(conversation: Conversation) -> list[schema.SessionConfigOptionSel
 
 
 def change_of(conversation: Conversation, option: str, value: object) -> AgentChange:
-    """Return the change that giving a setting a value makes.
+    """Return the change of the agent that results from a new value of a setting.
 
     Raises:
         UsageError: there is no such setting, or it can't have this value.
@@ -114,18 +114,19 @@ def _select(
 
 
 LINE_LENGTH = 400
+"""The most characters of a line about a plan."""
 RUN, CHANGE = "run", "change"
 PLAN_ANSWERS = MappingProxyType({RUN: "Run it", CHANGE: "Change it: I'll describe how"})
 NOT_HERE = frozenset({"copy", "exit", "resume"})
-"""Commands for which an editor has its own ways."""
+"""Slash commands for which editors have their own ways."""
 CODES = MappingProxyType({ModelKeyError: -32000, ContextTooLongError: -32003, ModelOverloadedError: -32004})
-"""Error codes of the protocol; of all other errors it is ``FAILED``."""
+"""The protocol's error codes for some errors. All others have the code ``FAILED``."""
 FAILED = -32603
 BUSY = "the last prompt of this session is not answered yet: wait for its end, or cancel it"
 
 
 class EditorTurn(Struct):
-    """One prompt of an editor, from its coming to its answer."""
+    """One prompt of an editor, from its arrival to its answer."""
 
     scope: CancelScope = field(default_factory=CancelScope)
     is_cancelled: bool = False
@@ -134,10 +135,10 @@ class EditorTurn(Struct):
 
 
 class EditorSession(HeldTalk):
-    """A session as an editor knows it by the id of its ``channel``, which stays as it is; ``open`` makes it.
+    """A session that an editor knows by its channel's unchanging id. ``open`` opens it.
 
-    It is the ``Talk`` of its slash commands: what one begins belongs to its turn, and ends with it. ``person`` is at
-    the editor, which ``can`` do so much.
+    It is also the ``Talk`` of its slash commands: whatever a command begins belongs to the turn and ends with it.
+    ``person`` is at the editor, which supports the abilities in ``can``.
     """
 
     def __init__(
@@ -164,10 +165,10 @@ class EditorSession(HeldTalk):
         self._title = ""
         self._asks_for_trust = not opening.trust
         self._offered: list[schema.AvailableCommand] | None = None
-        self._open_plan: LoadedPlan | None = None  # the next prompt says how it is to be changed
+        self._open_plan: LoadedPlan | None = None  # The next prompt says how to change it.
 
     async def open(self, session_id: str = "") -> None:
-        """Open the conversation; a new one gives the session its id. Updates are sent from now on.
+        """Open the conversation. A new one gives the session its id. Updates are sent from now on.
 
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``Runtime.open_conversation``.
@@ -178,13 +179,13 @@ class EditorSession(HeldTalk):
         self._beside.start_soon(self._offer_all)
 
     async def _offer_all(self) -> None:
-        """Offer the commands, and once the MCP servers are there, those for their prompts."""
+        """Offer the commands and, once the MCP servers are ready, those for their prompts."""
         await self.refresh()
         await self.conversation.servers.settled()
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Tell the editor which slash commands there are, if they are others than it knows; reads files."""
+        """Send the editor the list of slash commands if it has changed. Reads files."""
         await super().refresh()
         offered = [_offered(one) for one in self.commands.values() if one.name not in NOT_HERE]
         if offered != self._offered:
@@ -195,8 +196,8 @@ class EditorSession(HeldTalk):
         """Answer a prompt.
 
         Raises:
-            UsageError: another one is, and this is no text to tell the agent at work.
-                Or it can't be answered as it is; nothing was said.
+            UsageError: another prompt is being answered, and this one is not text to steer the agent with; or it can't
+                be answered as it is, and nothing was said.
             RequestError: the work failed.
         """
         if self._turn is not None:
@@ -209,12 +210,12 @@ class EditorSession(HeldTalk):
         finally:
             self._turn = None
             turn.ended.set()
-            self.channel.put(*self.channel.updates.stopped())  # none looks as if it still ran
+            self.channel.put(*self.channel.updates.stopped())  # No call may look as if it still ran.
         await self.channel.flush()
         return _response(turn)
 
     async def _steered(self, turn: EditorTurn, blocks: Sequence[ContentBlock]) -> schema.PromptResponse:
-        """Tell a prompt to the agent at work; it ends with the turn that goes on."""
+        """Steer the agent at work with a prompt. The prompt ends with the turn under way."""
         given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
         if given.images or given.typed.startswith("/") or not self.conversation.steer(given.text):
             raise UsageError(BUSY)
@@ -223,14 +224,14 @@ class EditorSession(HeldTalk):
         return _response(turn)
 
     async def _carry_out(self, given: GivenPrompt) -> None:
-        """Carry a prompt out, to the end of all it begins; what goes wrong with a command is said.
+        """Carry out a prompt until everything it begins has ended. Errors of commands are shown.
 
-        What is no command, and does not say how to change the plan that is proposed, the agent answers.
+        A prompt that is neither a command nor a change to the proposed plan is answered by the agent.
 
         Raises:
             UsageError: it can't be answered as it is.
         """
-        if self._asks_for_trust:  # an editor can be asked nothing before it knows the session
+        if self._asks_for_trust:  # Nothing can be asked before the editor knows the session.
             self._asks_for_trust = False
             await self.guarded(self._ask_for_trust)
         called = self.commands.called(given.typed)
@@ -244,14 +245,14 @@ class EditorSession(HeldTalk):
             else:
                 try:
                     await self._answer(given.text, given.images)
-                except Exception as error:  # noqa: BLE001  raised below: the group would wrap it
+                except Exception as error:  # noqa: BLE001  raised below, because the group would wrap it
                     problem = error
-                self._open_plan = None  # the agent that proposed it is told the next prompt
+                self._open_plan = None  # The next prompt goes to the agent that proposed it.
         if problem is not None:
             raise problem
 
     async def _ask_for_trust(self) -> None:
-        """Ask whether the project's own settings and instructions may be loaded, and load them."""
+        """Ask whether the project's own settings and instructions may be loaded, and if so load them."""
         ask = partial(self.person, lasts=True)
         if await ask_for_trust(self.runtime.host, self.opening.workdir, ask, self.say):
             setup = self.conversation.setup
@@ -259,7 +260,7 @@ class EditorSession(HeldTalk):
             await self.refresh()
 
     async def _answer(self, prompt: str, images: tuple[Image, ...] = ()) -> None:
-        """Have the agent answer in the turn that goes on.
+        """Have the agent answer in the current turn.
 
         Raises:
             UsageError: it can't be answered as it is; nothing was said.
@@ -272,7 +273,7 @@ class EditorSession(HeldTalk):
         self._tell_title()
 
     def cancel(self) -> None:
-        """Cancel the prompt that is being answered, if there is one."""
+        """Cancel the prompt that is being answered, if any."""
         if self._turn is None:
             return
         self._turn.is_cancelled = True
@@ -293,7 +294,7 @@ class EditorSession(HeldTalk):
         self.channel.put(*replayed(self.conversation.messages, self.opening.workdir))
 
     def publish(self, event: Event) -> None:
-        """Tell the editor of settings and commands that have changed, here or elsewhere."""
+        """Send the editor settings and commands that have changed, here or elsewhere."""
         if isinstance(event, ToolServerEvent):
             self._beside.start_soon(self.refresh)
         if isinstance(event, ConversationConfiguredEvent):
@@ -304,21 +305,21 @@ class EditorSession(HeldTalk):
             )
 
     async def close(self) -> None:
-        """End it: what is at work is interrupted, and the conversation saved."""
+        """End the session: interrupt the work and save the conversation."""
         self.cancel()
         await self.conversation.aclose()
         self._sending.cancel()
 
     def say(self, text: str) -> None:
-        """Show lines of ours."""
+        """Show text of our own."""
         self.channel.put(said(f"{plain(text)}\n"))
 
     def _show(self, text: str) -> None:
-        """Show lines of ours in the letters they are in."""
+        """Show text of our own in a code block."""
         self.channel.put(said(f"{as_code(text)}\n"))
 
     async def reopen(self, opening: Opening) -> None:
-        """Refuse to continue another conversation: a session of an editor is one.
+        """Refuse to continue another conversation, because an editor's session is a single one.
 
         Raises:
             UsageError: always.
@@ -326,11 +327,11 @@ class EditorSession(HeldTalk):
         raise UsageError(f"that would start another session in {opening.workdir}: start or load one in the editor")
 
     async def send(self, prompt: str) -> None:
-        """Have the agent answer a prompt, in this turn."""
+        """Have the agent answer a prompt in this turn."""
         self.begin(self._answer, prompt)
 
     def copy(self, text: str) -> None:
-        """Refuse to fill a clipboard, which is the editor's.
+        """Refuse to use a clipboard, because the editor has its own.
 
         Raises:
             UsageError: always.
@@ -338,7 +339,7 @@ class EditorSession(HeldTalk):
         raise UsageError(f"the clipboard is the editor's: select the {len(text)} characters there")
 
     async def edit(self, text: str, name: str) -> str:
-        """Refuse to have a text changed in another editor.
+        """Refuse to edit a text in another editor.
 
         Raises:
             UsageError: always.
@@ -346,7 +347,7 @@ class EditorSession(HeldTalk):
         raise UsageError(f"no other editor for {name} ({len(text)} characters): save it to a file instead")
 
     def leave(self) -> None:
-        """Refuse to end a session, which is the editor's to close.
+        """Refuse to end the session, because that is up to the editor.
 
         Raises:
             UsageError: always.
@@ -357,7 +358,7 @@ class EditorSession(HeldTalk):
         propose(self, plan.plan.goal, plan, change)
 
     async def _accept(self, draft: PlanDraft) -> PlanVerdict:
-        """Show the last version, and take a yes, a no, or that it is to be changed, as the next prompt will say."""
+        """Show the last version, and ask whether to run it, drop it, or change it as the next prompt will say."""
         self._open_plan = None
         loaded = draft.loaded
         lines = [f"  would run in {one.step_id}: {one.command}" for one in model_commands(loaded.plan)]
@@ -378,7 +379,7 @@ class EditorSession(HeldTalk):
         return Audience(listeners=[self.channel], approver=person, user_input=person, decide=self._decide)
 
     async def _decide(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
-        """Return the option that the person picks; None: not now."""
+        """Return the option that the person picks, or None if they pick none for now."""
         labels = decision.labels or decision.options
         options = dict(zip(decision.options, labels, strict=False))
         told = "\n".join(decision.descriptions)
@@ -386,7 +387,7 @@ class EditorSession(HeldTalk):
         return [chosen] if chosen else None
 
     def _ended(self, run: PlanRun) -> None:
-        """Say how a run ended."""
+        """Show how a run ended."""
         self._show(plain(summary_text(run)))
 
     async def _end(self, turn: EditorTurn) -> None:
@@ -405,7 +406,7 @@ class EditorSession(HeldTalk):
 
 
 def _response(turn: EditorTurn) -> schema.PromptResponse:
-    """Return the end of a turn.
+    """Return the response that ends a turn.
 
     Raises:
         RequestError: the work failed.
@@ -435,12 +436,16 @@ def _response(turn: EditorTurn) -> schema.PromptResponse:
 
 
 def _offered(command: SlashCommand) -> schema.AvailableCommand:
-    """Return a command as an editor offers it: its name without the slash, and the arguments it takes."""
+    """Return a command in the form an editor offers it: its name without the slash, and the arguments it takes."""
     hint = schema.UnstructuredCommandInput(hint=command.usage)
     given = schema.AvailableCommandInput(hint) if command.usage else None
     return schema.AvailableCommand(name=command.name, description=command.about, input=given)
 
 
 async def _refuse(talk: object, typed: Typed) -> None:  # noqa: ARG001  as every handler is called
-    """Say that the editor has a way of its own."""
+    """Say that the editor has its own way of doing this.
+
+    Raises:
+        UsageError: always.
+    """
     raise UsageError(f"/{typed.name} is the editor's: it has sessions and a clipboard of its own")

@@ -1,6 +1,6 @@
-"""LineTransport: JSON-RPC messages as lines, in both directions; what is no message is answered here.
+"""LineTransport: JSON-RPC messages as lines in both directions. Lines that are not messages are answered here.
 
-So is `initialize`, by which the two learn of each other: the library that speaks the protocol is loaded afterwards.
+So is `initialize`, because the library for the protocol is only loaded after it.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ logger = logging.getLogger(__name__)
 
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603
 LINES_AHEAD = 16
-"""Lines read ahead; a client that sends more has to wait."""
+"""The most lines that are read ahead. A client that sends more has to wait."""
 META = ("_meta", "field_meta")
-"""Parameters that are not for us. The library would pass what is in them on as parameters of the same names."""
+"""Parameters that are not for us. The library would pass their contents on as parameters of the same names."""
 SERVERS = "mcpServers"
 PROMPT, CANCEL, DELETE = "session/prompt", "session/cancel", "session/delete"
 UNROUTED = (DELETE,)
-"""Requests of the protocol that the library hands over as if they were extensions of it only."""
+"""Requests of the protocol that the library only passes on as if they were extensions."""
 CANCEL_REQUEST, OPTIONAL = "$/cancel_request", "$/"
-"""Notifications with this beginning may be ignored where they are unknown."""
+"""The notification that cancels a request, and the prefix of notifications that may be ignored if unknown."""
 MOST_PROBLEMS = 3
+"""The most problems of a request that are named."""
 PROBLEM_LENGTH = 200
+"""The most characters of one problem."""
 
 
 class LineTransport:
-    """Messages over a wire, as the protocol's library takes its transports."""
+    """Messages over a wire, in the form the protocol's library expects of a transport."""
 
     def __init__(self, wire: Wire) -> None:
         self.gone = Event()
-        """Set when nothing more comes from the other side, or it takes nothing more."""
+        """Set when the other side sends nothing more, or accepts nothing more."""
         self._wire = wire
         self._into, self._lines = create_memory_object_stream[bytes](LINES_AHEAD)
         self._held = deque[dict[str, Any]]()
@@ -48,18 +50,21 @@ class LineTransport:
         self._prompts: dict[str | int, Any] = {}
 
     async def read(self) -> None:
-        """Read until the other side is gone; ``receive`` has nothing without it."""
+        """Read until the other side is gone. Without it, ``receive`` has nothing to return."""
         try:
             await self._wire.receive(self._into)
         finally:
             self.gone.set()
 
     def hold(self, message: dict[str, Any]) -> None:
-        """Have a message received again."""
+        """Make ``receive`` return this message again."""
         self._held.append(message)
 
     async def receive(self) -> dict[str, Any] | None:
-        """Return the next message, None at the end. What is no message is answered with what is wrong with it."""
+        """Return the next message, or None at the end.
+
+        A line that is not a message is answered with what is wrong with it.
+        """
         if self._held:
             return self._held.popleft()
         async for line in self._lines:
@@ -75,10 +80,10 @@ class LineTransport:
         return None
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message; one to a side that is gone is dropped.
+        """Send a message. If the other side is gone, the message is dropped.
 
         Raises:
-            ValueError: JSON has no form for it. Where it is an answer, an error is sent in its place.
+            ValueError: it can't be encoded as JSON. For an answer, an error is sent instead.
         """
         call_id, method = message.get("id"), message.get("method")
         try:
@@ -100,15 +105,15 @@ class LineTransport:
             self._into.close()
 
     async def close(self) -> None:
-        """Take nothing more; harmless twice."""
+        """Receive nothing more. Harmless if repeated."""
         self._into.close()
         self._lines.close()
 
     def _request(self, message: dict[str, Any]) -> dict[str, Any] | None:
-        """Return a request or a notification in a form the library takes; None: it is nothing to the library.
+        """Return a request or a notification in the form the library expects, or None if it is not for the library.
 
         Raises:
-            _Refused: its parameters are no object.
+            _Refused: its parameters are not an object.
         """
         given = message.get("params")
         if given is not None and not isinstance(given, dict):
@@ -133,10 +138,12 @@ class LineTransport:
         }
 
     def _response(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Return an answer in a form the library takes; one without a result has none to give, as after a write.
+        """Return an answer in the form the library expects.
+
+        An answer without a result, as after a write, gets a null result.
 
         Raises:
-            _Refused: it answers nothing.
+            _Refused: it does not answer any request.
         """
         call_id = message.get("id")
         is_ours = call_id in self._asked
@@ -152,7 +159,10 @@ class LineTransport:
 
 
 def _server(number: int, given: Any) -> dict[str, Any]:
-    """An MCP server in a form the library takes: it would drop an odd one without a word, where its start says why."""
+    """Return an MCP server in the form the library expects.
+
+    The library would silently drop a malformed one, whereas starting it reports what is wrong.
+    """
     table = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     name, args = str(table.get("name") or f"{SERVERS}.{number}"), table.get("args")
     kind = table.get("type") or ("http" if "url" in table else "stdio")
@@ -164,7 +174,7 @@ def _server(number: int, given: Any) -> dict[str, Any]:
 
 
 def _pairs(given: Any) -> list[dict[str, str]]:
-    """Names with values, be they a list or a table; what is no pair is left out."""
+    """Return names with values, given as a list or as a table. Anything that is not a pair is left out."""
     if isinstance(given, list):
         tables = [cast("dict[str, Any]", one) for one in cast("list[Any]", given) if isinstance(one, dict)]
         given = {str(one["name"]): one["value"] for one in tables if {"name", "value"} <= one.keys()}
@@ -173,7 +183,7 @@ def _pairs(given: Any) -> list[dict[str, str]]:
 
 
 class _Refused(Exception):
-    """A line that is no message, with the ``answer`` to it."""
+    """A line is not a message. ``answer`` is the answer to it."""
 
     def __init__(self, code: int, message: str, call_id: object = None) -> None:
         super().__init__(message)
@@ -181,7 +191,7 @@ class _Refused(Exception):
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """Return the object of a line, if it can be a message.
+    """Parse a line into an object that can be a message.
 
     Raises:
         _Refused: it can't.
@@ -194,7 +204,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
         raise _Refused(PARSE_ERROR, f"a line that is no JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise _Refused(INVALID_REQUEST, "a line must be one JSON object, a message of JSON-RPC 2.0")
-    if b"\\ud" in line.lower() or b"\xed" in line:  # half of a surrogate pair may be in it, escaped or as bytes
+    if b"\\ud" in line.lower() or b"\xed" in line:  # It may contain a lone surrogate, escaped or as bytes.
         parsed = json.loads(json.dumps(parsed, ensure_ascii=False).encode("utf-8", "replace"))
     message = cast("dict[str, Any]", parsed)
     call_id = message.get("id")
@@ -206,7 +216,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
 
 
 def _explained(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an error that says which parameters are wrong; the library says it in its data, and repeats them."""
+    """Return an error that says which parameters are wrong. The library only says so in its data, with the values."""
     match message:
         case {"error": {"code": int(code), "data": {"errors": [*problems]}}}:
             said = "; ".join(map(_problem, cast("list[Mapping[str, Any]]", problems)[:MOST_PROBLEMS]))
@@ -235,10 +245,11 @@ def _error(code: int, message: str, call_id: object) -> dict[str, Any]:
 
 PROTOCOL_VERSION = 1
 SETUP_METHOD = "setup"
-"""The one way to authenticate: a person gives the key of a provider, once."""
+"""The only way to authenticate: a person sets a provider's key, once."""
 SETUP_FLAG = "--setup"
+"""The flag by which an editor starts the setup."""
 SESSION_REQUESTS = ("additionalDirectories", "close", "delete", "fork", "list", "resume")
-"""What can be asked of a session, or for one."""
+"""Requests about sessions that are supported."""
 CAPABILITIES: Mapping[str, Any] = {
     "loadSession": True,
     "mcpCapabilities": {"http": True, "sse": False},
@@ -248,7 +259,7 @@ CAPABILITIES: Mapping[str, Any] = {
 
 
 class EditorAbilities(Struct, frozen=True, kw_only=True):
-    """The parts of the protocol that an editor serves."""
+    """The parts of the protocol that an editor supports."""
 
     reads: bool = False
     writes: bool = False
@@ -257,7 +268,7 @@ class EditorAbilities(Struct, frozen=True, kw_only=True):
 
 
 def answer_to_initialize(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the answer to a valid `initialize`; None: the message is for the library."""
+    """Return the answer to a valid `initialize`, or None if the message is for the library."""
     version = _part(message.get("params"), "protocolVersion")
     if message.get("method") != "initialize" or "id" not in message or type(version) is not int:
         return None
@@ -265,12 +276,12 @@ def answer_to_initialize(message: Mapping[str, Any]) -> Mapping[str, Any] | None
 
 
 def capabilities_in(message: Mapping[str, Any]) -> Any:
-    """Return the capabilities of the editor, as its `initialize` has them."""
+    """Return the editor's capabilities from its `initialize`."""
     return _part(message.get("params"), "clientCapabilities")
 
 
 def abilities_of(capabilities: Any) -> EditorAbilities:
-    """Return what an editor of these capabilities can do; what makes no sense, it can't."""
+    """Return what an editor with these capabilities can do. Malformed capabilities count as absent."""
     files = _part(capabilities, "fs")
     return EditorAbilities(
         reads=_part(files, "readTextFile") is True,
@@ -281,7 +292,7 @@ def abilities_of(capabilities: Any) -> EditorAbilities:
 
 
 def initialize_result(capabilities: Any) -> dict[str, Any]:
-    """Return the result of `initialize` for an editor of these capabilities."""
+    """Return the result of `initialize` for an editor with these capabilities."""
     return {
         "protocolVersion": PROTOCOL_VERSION,
         "agentCapabilities": dict(CAPABILITIES),

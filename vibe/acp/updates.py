@@ -1,4 +1,4 @@
-"""Updates of an editor about a session: events in the words of the protocol, told in order by the session's channel."""
+"""Translates events into an editor's updates of a session, which the session's channel sends in order."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from vibe.view.view import PASSING, View, apply
 logger = logging.getLogger(__name__)
 
 SessionUpdate = helpers.SessionUpdate | schema.ConfigOptionUpdate | schema.UsageUpdate
-"""Whatever an editor can be told of a session."""
+"""Any update that an editor can get about a session."""
 OUTPUT_LENGTH = 16_000
-"""Of the output of a call that still runs its end is shown."""
+"""The most characters, counted from the end, that are shown of the output of a running call."""
 TODO_STATES: Mapping[str, schema.PlanEntryStatus] = MappingProxyType({
     "in_progress": "in_progress",
     "completed": "completed",
     "cancelled": "completed",
 })
-"""States that are not named are ``pending``."""
+"""The editor's status for an item's. Others are ``pending``."""
 PRIORITIES: Mapping[str, schema.PlanEntryPriority] = MappingProxyType({"high": "high", "low": "low"})
 KINDS: Mapping[str, schema.ToolKind] = MappingProxyType({
     "read_file": "read",
@@ -46,17 +46,20 @@ KINDS: Mapping[str, schema.ToolKind] = MappingProxyType({
     "todo": "think",
     "web_fetch": "fetch",
 })
-"""Tools that are not named are of the kind ``other``."""
+"""The kinds of tools. All others are of the kind ``other``."""
 TITLE_LENGTH = 300
+"""The most characters of a call's title."""
 TEXT_LENGTH = 16_000
+"""The most characters of a text that are shown."""
 PATHS = ("file_path", "path")
+"""Arguments that name a file."""
 NEW_FILE = "write_file"
 
 
 class SessionUpdates:
-    """Takes the events of one session in, one after the other; paths are told as from ``root``.
+    """Translates the events of one session, one after the other. Paths are relative to ``root``.
 
-    Of subagents and the agents of steps only the tool calls are told, under the caller's name.
+    Of subagents and the agents of steps, only tool calls are shown, with the name of the caller.
     """
 
     def __init__(self, root: Path) -> None:
@@ -72,11 +75,11 @@ class SessionUpdates:
         self._entries: list[schema.PlanEntry] = []
 
     def of(self, event: e.Event) -> list[SessionUpdate]:
-        """Return the updates that an event makes."""
+        """Return the updates for an event."""
         return [*self._told(event), *self._plan(event)]
 
     def stopped(self) -> list[SessionUpdate]:
-        """Return an end for each call that has none of its own, as what made it was stopped."""
+        """Return an end for each call without one, after whatever made the call was stopped."""
         ended: list[SessionUpdate] = [
             helpers.update_tool_call(shown_id, status="failed") for shown_id, _ in self._calls.values()
         ]
@@ -85,16 +88,16 @@ class SessionUpdates:
         return ended
 
     def call_id(self, tool_call_id: str) -> str:
-        """Return the id under which an editor knows a call."""
+        """Return the id by which the editor knows a call."""
         return self._calls[tool_call_id][0] if tool_call_id in self._calls else tool_call_id
 
     def in_terminal(self, tool_call_id: str, terminal_id: str) -> SessionUpdate:
-        """Return the update that shows a terminal as what a call does."""
+        """Return an update that shows a terminal as the content of a call."""
         self._terminals[tool_call_id] = terminal_id
         return helpers.update_tool_call(self.call_id(tool_call_id), content=[helpers.tool_terminal_ref(terminal_id)])
 
     def _told(self, event: e.Event) -> Iterator[SessionUpdate]:
-        """Yield the updates about all but the plan; some events are only taken in, to be told with another."""
+        """Yield the updates for everything but the plan. Some events only change the state that later updates show."""
         match event:
             case e.AssistantDeltaEvent() | e.ReasoningDeltaEvent():
                 yield from self._delta(event)
@@ -172,7 +175,7 @@ class SessionUpdates:
             yield schema.UsageUpdate(session_update="usage_update", used=used, size=self._limit, cost=cost)
 
     def _plan(self, event: e.Event) -> list[SessionUpdate]:
-        """Return the plan as it is now, if that has changed; the steps are told in the order of the plan."""
+        """Return the current plan if it has changed, with its steps in the order of the plan."""
         if event.plan_id is None:
             return []
         apply(self._view, event)
@@ -185,14 +188,14 @@ class SessionUpdates:
 
 
 def said(text: str, message_id: str | None = None) -> schema.AgentMessageChunk:
-    """Return words to the person, of a message that may be told in pieces."""
+    """Return text for the person. It may be one piece of a longer message."""
     return schema.AgentMessageChunk(
         session_update="agent_message_chunk", content=helpers.text_block(text), message_id=message_id
     )
 
 
 def thought(text: str, message_id: str | None = None) -> schema.AgentThoughtChunk:
-    """Return words that an editor folds away; see ``said``."""
+    """Return text that an editor folds away. It may be one piece of a longer message."""
     return schema.AgentThoughtChunk(
         session_update="agent_thought_chunk", content=helpers.text_block(text), message_id=message_id
     )
@@ -209,7 +212,7 @@ def title_of(event: e.ToolCallEvent | e.ApprovalRequestEvent) -> str:
 
 
 def locations_of(arguments: Mapping[str, Any], root: Path) -> list[schema.ToolCallLocation]:
-    """Return the file that a call names, for the editor to follow."""
+    """Return the file that a call names, so that the editor can follow the agent."""
     path = _path_of(arguments, root)
     offset = arguments.get("offset")
     line = offset + 1 if isinstance(offset, int) and offset >= 0 else None
@@ -219,7 +222,7 @@ def locations_of(arguments: Mapping[str, Any], root: Path) -> list[schema.ToolCa
 def changes_of(
     diff: str, event: e.ToolCallEvent | e.ApprovalRequestEvent, root: Path
 ) -> list[helpers.ToolCallContentVariant]:
-    """Return the change a call makes to a file, a piece for each place; empty: it makes none, or none that is told."""
+    """Return the change that a call makes to a file, in one piece for each place, or nothing if no change is known."""
     path = _path_of(event.arguments, root)
     if path is None or kind_of(event.tool) != "edit":
         return []
@@ -231,7 +234,7 @@ def changes_of(
 
 
 def text_of(text: str, *, is_code: bool = False) -> list[helpers.ToolCallContentVariant]:
-    """Return a text as content: safe to show, and of a bounded length; ``is_code``: in the letters it came in."""
+    """Return a text as content, safe to show and limited in length. If ``is_code``, it is shown in a code block."""
     shown = plain(both_ends(text, TEXT_LENGTH)).strip("\n")
     if not shown.strip():
         return []
@@ -239,7 +242,7 @@ def text_of(text: str, *, is_code: bool = False) -> list[helpers.ToolCallContent
 
 
 def as_code(text: str) -> str:
-    """Return text as a code block of Markdown, whatever fences are in it."""
+    """Return a text as a Markdown code block, whatever fences it contains."""
     fence = "```"
     while fence in text:
         fence += "`"
@@ -247,7 +250,7 @@ def as_code(text: str) -> str:
 
 
 def _is_elsewhere(event: e.Event) -> bool:
-    """Return whether another agent than that of the conversation does it."""
+    """Return whether an event comes from another agent than the conversation's."""
     return event.subagent_id is not None or event.subagent_step_id is not None
 
 
@@ -258,7 +261,7 @@ def _todo(item: e.TodoEntry) -> schema.PlanEntry:
 
 
 def _entry(step: StepView) -> schema.PlanEntry:
-    """Return a step of a plan; what there is no state for is said in words."""
+    """Return a step of a plan. A status that the protocol lacks is written out in the text."""
     status: schema.PlanEntryStatus = "completed" if step.status in FINAL else "pending"
     items = f"  {items_text(item.status for item in step.items)}" if step.items else ""
     is_running = step.status == RUNNING or any(item.status == RUNNING for item in step.items)
@@ -274,7 +277,7 @@ def _path_of(arguments: Mapping[str, Any], root: Path) -> str | None:
 
 
 def _places(diff: str) -> Iterator[tuple[str, str]]:
-    """Yield the text before and after at each place of a unified diff; a diff that was cut ends where it was."""
+    """Yield the text before and after at each place of a unified diff. A diff may be cut off."""
     old: list[str] = []
     new: list[str] = []
     for line in [*dropwhile(lambda line: not line.startswith("@@"), diff.split("\n")), "@@"]:
@@ -288,10 +291,10 @@ def _places(diff: str) -> Iterator[tuple[str, str]]:
 
 
 class SessionChannel:
-    """The way to the editor for one session, which works in ``root``; an ``EventSink``.
+    """The channel to the editor for one session, which works in ``root``. It is an ``EventSink``.
 
-    ``updates`` makes what is told of events. It is sent once ``run`` is running. What the editor is too slow for is put
-    together: text, output, states. ``stop`` is called when the person stops the work instead of answering a question.
+    ``updates`` translates events. Updates are sent while ``run`` is running. If the editor is too slow, waiting texts,
+    outputs and states are merged. ``stop`` is called if the person stops the work instead of answering a question.
     """
 
     def __init__(self, client: Client, root: Path, stop: Callable[[], object]) -> None:
@@ -306,11 +309,11 @@ class SessionChannel:
         self._is_over = False
 
     def publish(self, event: e.Event) -> None:
-        """Tell the editor of an event."""
+        """Send the editor the updates for an event."""
         self.put(*self.updates.of(event))
 
     def put(self, *updates: SessionUpdate) -> None:
-        """Have updates sent; after the end of ``run`` they are dropped."""
+        """Queue updates for sending. After the end of ``run`` they are dropped."""
         for update in () if self._is_over else updates:
             merged = _merged(self._waiting[-1], update) if self._waiting else None
             if merged is not None:
@@ -322,11 +325,11 @@ class SessionChannel:
             self._news.set()
 
     async def flush(self) -> None:
-        """Wait until all that was put is sent."""
+        """Wait until all queued updates are sent."""
         await self._rest.wait()
 
     async def run(self) -> None:
-        """Send until this is cancelled; an update that can't be sent is logged, and the next one sent."""
+        """Send updates until cancelled. One that can't be sent is logged and skipped."""
         try:
             while True:
                 await self._news.wait()
@@ -335,7 +338,7 @@ class SessionChannel:
                     await self._send(self._waiting.popleft())
                 self._rest.set()
         except ConnectionError:
-            return  # the server learns of it, too
+            return  # The server notices this, too.
         finally:
             self._is_over = True
             self._waiting.clear()
@@ -349,13 +352,13 @@ class SessionChannel:
 
 
 def reason_of(error: Exception) -> str:
-    """Return why an editor did not do what it was asked for, on one line."""
+    """Return why an editor did not do what it was asked to do, on one line."""
     problem = "its answer does not fit the protocol" if isinstance(error, ValidationError) else str(error)
     return plain_line(problem) or "it gave no reason"
 
 
 def _merged(last: SessionUpdate, update: SessionUpdate) -> SessionUpdate | None:
-    """Return one update in place of two; None: each counts."""
+    """Return one update in place of two, or None if both are needed."""
     match last, update:
         case (schema.AgentPlanUpdate(), schema.AgentPlanUpdate()) | (schema.UsageUpdate(), schema.UsageUpdate()):
             return update

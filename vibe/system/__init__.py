@@ -1,3 +1,3 @@
-"""The ground under everything else: files, locks, processes and git, each done in one way."""
+"""The basis for everything else: files, locks, processes and git, each with one way of doing things."""
 
 from __future__ import annotations

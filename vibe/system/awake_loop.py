@@ -1,7 +1,7 @@
-"""An event loop whose clock stands still while the process is stopped, so that no limit runs out meanwhile.
+"""An event loop whose clock stops while the process is stopped, so that no time limit expires meanwhile.
 
-A process is stopped by SIGSTOP, by a debugger, or with its virtual machine. Deadlines of anyio and of ``asyncio`` are
-by the clock of the loop; what measures by it in code of ours asks ``anyio.current_time``.
+A process is stopped by SIGSTOP, by a debugger, or with its virtual machine. Deadlines of anyio and ``asyncio`` use the
+loop's clock. Our own code that measures by it calls ``anyio.current_time``.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import anyio
 
 LOOK_SECONDS = 1.0
-"""So often the loop looks whether time has passed unseen."""
+"""The longest interval at which the loop checks if time has passed without it."""
 UNSEEN_SECONDS = 1.0
-"""More than this late, and the process did not run."""
+"""A delay of more seconds than this means that the process was stopped."""
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
 
 class _LookingSelector(selectors.DefaultSelector):
-    """Waits in pieces of ``LOOK_SECONDS``; ``unseen`` are the seconds in which the process did not run."""
+    """Waits in pieces of ``LOOK_SECONDS``. ``unseen`` counts the seconds in which the process was stopped."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class _LookingSelector(selectors.DefaultSelector):
         self._looked = time.monotonic()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for files as the class above does, but for ``timeout`` seconds in which the process runs."""
+        """Wait for files as the base class does, for ``timeout`` seconds in which the process runs."""
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
         now = self.look()
@@ -46,7 +46,10 @@ class _LookingSelector(selectors.DefaultSelector):
                 return found
 
     def look(self, waited: float = 0.0) -> float:
-        """Return the time of the clock without what was not seen; since the last look it may have ``waited``."""
+        """Return the clock's time without the time that was not seen.
+
+        ``waited`` is the wait expected since the last call.
+        """
         now = time.monotonic()
         late = now - self._looked - waited
         self._looked = now
@@ -56,17 +59,17 @@ class _LookingSelector(selectors.DefaultSelector):
 
 
 class AwakeLoop(asyncio.SelectorEventLoop):
-    """The loop of a command."""
+    """The event loop of a command."""
 
     def __init__(self) -> None:
         self._looking = _LookingSelector()
         super().__init__(self._looking)
 
     def time(self) -> float:
-        """Seconds of a clock that stands still with the process."""
+        """Return the seconds of a clock that stops with the process."""
         return self._looking.look()
 
 
 def run_awake(function: Callable[[Unpack[Args]], Awaitable[T]], *arguments: *Args) -> T:
-    """Run an async function in such a loop, as ``anyio.run`` does."""
+    """Run an async function in such a loop, like ``anyio.run``."""
     return anyio.run(function, *arguments, backend_options={"loop_factory": AwakeLoop})

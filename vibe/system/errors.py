@@ -1,4 +1,4 @@
-"""Errors a user may read.
+"""Errors that a user may read.
 
     VibeError                      anything that ends a command with one sentence
     ├── UsageError                 bad arguments, bad plan, bad configuration       exit 2
@@ -6,7 +6,7 @@
     └── EnvironmentFailure         the surroundings can't serve (bus, lock, key)    exit 3
         └── MissingKeyError        a provider needs a key that is not set
 
-The command line maps the class to an exit code; whatever else is raised is a failure of the work or of ours.
+The command line maps the class to an exit code. Any other exception is a failure of the work, or a defect of ours.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _REMEDIES: Mapping[int, str] = MappingProxyType({
     errno.ENOMEM: "free some memory",
     errno.EAGAIN: "free some memory or processes",
 })
-"""The remedy for each shortage of the system; whatever else the system says is about what it was asked."""
+"""A remedy for each resource the system may run out of. Other system errors are about the request itself."""
 
 NO_TEMPORARY_FOLDER = "No usable temporary directory"
-"""The beginning of what ``tempfile`` says where no folder can be written."""
+"""The beginning of the message of ``tempfile`` if no folder can be written."""
 NO_THREAD = "can't start new thread"
-"""The message of ``threading`` where the system refuses a thread."""
+"""The message of ``threading`` if the system refuses a thread."""
 
 _ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
     errno.ENOENT: "its folder is missing, restore it",
@@ -43,17 +43,17 @@ _ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
 
 
 class VibeError(Exception):
-    """One sentence: what is wrong, where, what to do."""
+    """An error whose message is one sentence: what is wrong, where, and what to do about it."""
 
 
 class UsageError(VibeError):
-    """Wrong input of the user's; nothing was done."""
+    """The user's input is wrong. Nothing was done."""
 
 
 class ConfigError(UsageError):
-    """A setting is wrong. ``where`` is ``file:line`` or the variable or flag, ``key`` the dotted key.
+    """A setting is wrong. ``where`` is ``file:line``, a variable or a flag, and ``key`` the dotted key.
 
-    ``problems`` are all that were found, itself the first.
+    ``problems`` lists all that were found, starting with this one.
     """
 
     def __init__(self, where: str, key: str, problem: str) -> None:
@@ -66,11 +66,11 @@ class ConfigError(UsageError):
 
 
 class EnvironmentFailure(VibeError):
-    """The surroundings can't serve what was asked."""
+    """The surroundings can't serve the request."""
 
 
 class MissingKeyError(EnvironmentFailure):
-    """No API key for a provider. ``in_keyring``: the keyring was to have it."""
+    """A provider has no API key. ``in_keyring`` says that the keyring should have it."""
 
     def __init__(self, provider: str, variable: str, *, in_keyring: bool = False) -> None:
         other = "run `vibe setup`, or choose another model with --model"
@@ -85,14 +85,14 @@ class MissingKeyError(EnvironmentFailure):
 
 
 def remedy(error: OSError) -> str:
-    """Return what helps where a file can't be written."""
+    """Return advice for a file that can't be written."""
     return _REMEDIES.get(error.errno or 0) or _ABOUT_PLACES.get(error.errno or 0) or "check that it is writable"
 
 
 def shortage(error: BaseException | None) -> str | None:
-    """Return what the system has run out of and what helps, if that caused ``error``; waiting work can go on then.
+    """Return which system resource ran out and what helps, if that caused ``error``. Work that waits can then continue.
 
-    None: the error is about something else.
+    None if the error is about something else.
     """
     for cause in _causes(error):
         match cause:
@@ -110,21 +110,21 @@ def shortage(error: BaseException | None) -> str | None:
 
 
 def shortage_in(words: str) -> OSError | None:
-    """Return the shortage of the system that another program reports in its ``words``, which are in the C locale."""
+    """Return the system shortage that another program reports in ``words``, written in the C locale, or None."""
     told = (number for number in _REMEDIES if os.strerror(number) in words)
     return next((OSError(number, os.strerror(number)) for number in told), None)
 
 
 def described(error: BaseException, *, bare: bool = False) -> str:
-    """Return the type and text of an error (``bare``: its text), in characters that can be written, whoever made it."""
+    """Return an error's type and text, or if ``bare`` its text alone, in characters that can always be encoded."""
     text = "its text can't be had"
-    with suppress(Exception):  # whatever an error of others raises ends nothing
+    with suppress(Exception):  # Other people's errors may raise when they are converted to text.
         text = str(error).encode("utf-8", "replace").decode()
     return text if bare else f"{type(error).__name__}: {text}"
 
 
 def unexpected(error: BaseException, *, with_what: str = "") -> str:
-    """Return the sentence for any other error: what the system lacks, or that it is a defect to report."""
+    """Return a sentence for any other error: the resource that ran out, or that it is a defect to report."""
     lacking = shortage(error)
     if lacking is not None:
         return f"the system can't serve that now: {lacking}"
@@ -132,7 +132,10 @@ def unexpected(error: BaseException, *, with_what: str = "") -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what groups of it hold, and what each was raised from; each once, as a cause may hold its effect."""
+    """Yield an error, the members of its groups, and the causes of each.
+
+    Each is yielded once, because an error can be among its own causes.
+    """
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
@@ -150,7 +153,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The first error that task groups wrapped: it cancelled the other tasks, what they raised followed from it."""
+    """Return the first error wrapped by task groups.
+
+    It cancelled the other tasks, and their errors followed from it.
+    """
     match error:
         case BaseExceptionGroup(exceptions=[BaseException() as inner, *_]):
             return innermost(inner)
@@ -159,16 +165,16 @@ def innermost(error: BaseException) -> BaseException:
 
 
 SIMILAR = 0.6
-"""Names that are less alike (1: equal) are not suggested."""
+"""The least similarity (0 to 1) of names that are suggested."""
 
 
 def closest(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = SIMILAR) -> list[str]:
-    """Return at most so many of the known names that are like ``name``, the most similar first."""
+    """Return at most ``most`` of the known names that are similar to ``name``, the most similar first."""
     import difflib  # noqa: PLC0415  only for a misspelling
 
     return difflib.get_close_matches(name, list(known), n=most, cutoff=cutoff)
 
 
 def did_you_mean(names: Sequence[str], otherwise: str = "") -> str:
-    """Return the question for the names that may have been meant; without any, ``otherwise``."""
+    """Ask whether one of the names was meant. Without any names, return ``otherwise``."""
     return f"did you mean {' or '.join(map(repr, names))}?" if names else otherwise

@@ -1,14 +1,20 @@
-"""The lines of a command's output that say what went wrong, as test runners, compilers and interpreters write them."""
+"""Finds the lines of a command's output that say what went wrong.
+
+It knows how test runners, compilers and interpreters write them.
+"""
 
 from __future__ import annotations
 
 import re
 
 LINE_LENGTH = 300
+"""The most characters of a line."""
 PART_LINES = 30
+"""The most lines of a part."""
 PART_CHARACTERS = 4_000
+"""The most characters of a part."""
 BEFORE = 1
-"""Lines shown before the first that tells: what it is about."""
+"""The number of lines to show before the first one with an error, for context."""
 
 _TELLING = re.compile(
     r"""(?ix) ^\s*(?:not\s+ok\b|[✗✘✖\u00d7●]\s|fail(?:ed|ure)?\b|E\s{2,}\S|fatal\b|panic\b|---\s+fail) |
@@ -24,14 +30,14 @@ _HARMLESS = re.compile(
 
 
 def failing_line(output: str) -> str:
-    """The first line that names an error, else the last line (blank: there is no output)."""
+    """Return the first line that names an error, or else the last line. Empty if there is no output."""
     lines = _lines(output)
     at = _first(lines)
     return (lines[-1] if at is None else lines[at]).strip()[:LINE_LENGTH] if lines else ""
 
 
 def failing_part(output: str) -> str:
-    """The lines from there on, as many as a person reads; where none tells, the last."""
+    """Return the part of the output from the first error on, cut to a readable length, or else its last lines."""
     lines = _lines(output)
     at = _first(lines)
     chosen = lines[-PART_LINES:] if at is None else lines[max(0, at - BEFORE) :][:PART_LINES]

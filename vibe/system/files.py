@@ -1,6 +1,6 @@
-"""Files: written as a whole or not at all, read whatever they hold, and locked between processes.
+"""Files: written as a whole or not at all, read whatever they contain, and locked between processes.
 
-The kernel releases a lock when its holder ends, however that ends; child processes don't inherit it.
+The kernel releases a lock when its holder ends, however that happens. Child processes don't inherit it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from threading import Lock
 from vibe.system.errors import UsageError
 
 POLL_SECONDS = 0.01
+"""Seconds between two attempts to take a lock."""
 
 
 @contextmanager
 def opened(path: Path | str, flags: int = os.O_RDONLY, folder: int | None = None) -> Generator[int]:
-    """A descriptor while the block runs; a file that is made is its user's alone. ``path`` may be seen from ``folder``.
+    """Yield a descriptor of an open file. A new file is accessible to its user only.
+
+    ``path`` is relative to ``folder``, if that is given.
 
     Raises:
         OSError: it can't be opened.
@@ -36,9 +39,9 @@ def opened(path: Path | str, flags: int = os.O_RDONLY, folder: int | None = None
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file or folder at once; False if another has it, in this process or another.
+    """Lock an open file or folder at once. Return False if another holder, in this process or another, has it.
 
-    The lock is of what is open: it is held for as long as the descriptor, or one that ``os.dup`` makes of it.
+    The lock belongs to the open file: it is held until the descriptor and all copies made by ``os.dup`` are closed.
 
     Raises:
         OSError: the file system has no locks.
@@ -51,7 +54,9 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def wait_for_lock(descriptor: int, seconds: float, *, shared: bool = False) -> bool:
-    """The same, but wait for it; False if another has it all the time. Blocks.
+    """Lock an open file or folder, waiting up to ``seconds``. Return False if another holder has it all the time.
+
+    Blocks.
 
     Raises:
         OSError: the file system has no locks.
@@ -65,7 +70,7 @@ def wait_for_lock(descriptor: int, seconds: float, *, shared: bool = False) -> b
 
 
 class FileLock(AbstractContextManager["FileLock"]):
-    """A held lock on a file that names its holder; one that is ``brief`` takes the file along when it is released."""
+    """A held lock on a file that names its holder. A ``brief`` one deletes the file when it is released."""
 
     def __init__(self, path: Path, descriptor: int, *, brief: bool = False) -> None:
         self.descriptor = descriptor
@@ -74,10 +79,10 @@ class FileLock(AbstractContextManager["FileLock"]):
 
     @classmethod
     def acquire(cls, path: Path, seconds: float = 0, *, brief: bool = False) -> FileLock | None:
-        """Take the lock, and wait for it so long; None if another holder has it all that time. Blocks.
+        """Take the lock, waiting up to ``seconds``. Return None if another holder has it all that time. Blocks.
 
         Raises:
-            OSError: the file can't be made or locked.
+            OSError: the file can't be created or locked.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -91,10 +96,10 @@ class FileLock(AbstractContextManager["FileLock"]):
 
     @classmethod
     def on_folder(cls, path: Path, *, shared: bool) -> FileLock | None:
-        """Lock a folder itself at once, in which nothing is made; None if another holder has it.
+        """Lock a folder itself at once, without creating a file. Return None if another holder has it.
 
         Raises:
-            OSError: it can't be opened, or its file system locks no folders.
+            OSError: it can't be opened, or its file system can't lock folders.
         """
         with opened(path, os.O_DIRECTORY) as descriptor:
             return cls(path, os.dup(descriptor)) if try_lock(descriptor, shared=shared) else None
@@ -103,32 +108,32 @@ class FileLock(AbstractContextManager["FileLock"]):
         self.release()
 
     def release(self) -> None:
-        """Give it back; a second call does nothing.
+        """Release the lock. A second call does nothing.
 
-        A file that is not brief stays: two processes could hold it else.
+        A file that is not brief remains, because otherwise two processes could hold the lock.
         """
         if self.descriptor < 0:
             return
         descriptor, self.descriptor = self.descriptor, -1
-        with suppress(OSError):  # whatever the disk says: closing is what releases
+        with suppress(OSError):  # Closing releases the lock, whatever the disk says.
             if self._brief:
-                self._path.unlink(missing_ok=True)  # before it is free: who gets it then finds that it is gone
+                self._path.unlink(missing_ok=True)  # Done first, so that the next holder notices that it is gone.
             else:
                 os.ftruncate(descriptor, 0)
         os.close(descriptor)
 
 
 class FolderLocks:
-    """The locks of a process on folders, which several holders in it may share. Thread-safe."""
+    """A process's locks on folders, which several holders within it may share. Thread-safe."""
 
     def __init__(self) -> None:
         self._held: dict[Path, tuple[FileLock, int]] = {}
         self._lock = Lock()
 
     def take(self, path: Path, *, beside: bool) -> bool:
-        """Lock a folder at once, or share its lock if that may be ``beside`` others in this process.
+        """Lock a folder at once, or share its lock if allowed ``beside`` others in this process.
 
-        False: others have it.
+        Returns False if others have it.
 
         Raises:
             OSError: see ``FileLock.on_folder``.
@@ -144,7 +149,7 @@ class FolderLocks:
             return lock is not None
 
     def release(self, path: Path) -> None:
-        """Give it back; the last of its holders lets others in."""
+        """Release the lock. Others can take it after its last holder has released it."""
         with self._lock:
             lock, users = self._held[path]
             if users > 1:
@@ -155,7 +160,7 @@ class FolderLocks:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether another holder has a lock file; False: it may be gone."""
+    """Return whether another holder has a lock file. False if the file is gone."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -167,7 +172,7 @@ def is_locked(path: Path) -> bool:
 
 
 def holder_of(path: Path) -> int | None:
-    """The pid in a lock file; for people to read, since it may have ended by now."""
+    """Return the pid in a lock file, for people to read: that process may have ended by now."""
     try:
         text = path.read_bytes()[:32].strip()
     except OSError:
@@ -176,7 +181,7 @@ def holder_of(path: Path) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether there is a process of that number, of any user."""
+    """Return whether a process with that number exists, of any user."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -187,35 +192,40 @@ def is_alive(pid: int) -> bool:
 
 
 def _name_holder(descriptor: int) -> None:
-    with suppress(OSError):  # a full disk: it is held all the same
+    with suppress(OSError):  # If the disk is full, the lock is held all the same.
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Return whether the locked file is the one at ``path``: its last holder may have removed it."""
+    """Return whether the locked file is still the one at ``path``. Its last holder may have removed it."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False
 
 
 PRIVATE = 0o600
+"""The mode of a file for its user only."""
 _NOT_REPLACED = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROFS}
-"""Errors of putting a file in the place of another, which may be written all the same."""
+"""Errors for a file that another can't replace, although it may be written itself."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DESCRIPTORS = Path("/proc/self/fd")
 """The folder in which a file without a name can be reached, to give it one."""
 NAME_CHARACTERS = 50
-"""Of the name of a file, in that of its draft, which no file system finds too long: a character has up to 4 bytes."""
+"""The most characters of a file's name in the name of its draft.
+
+That is short enough for every file system, as a character has up to 4 bytes.
+"""
 FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+"""The command that makes macOS write a file to disk. None on other systems."""
 _UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") and _DESCRIPTORS.is_dir() else None
 
 
 def typed_path(base: Path, text: str) -> Path:
-    """The path that a person wrote, as from ``base``; ``~`` is a home as shells have it, if there is such a user.
+    """Return the path that a person wrote, relative to ``base``. ``~`` is a home directory, if there is such a user.
 
     Raises:
-        UsageError: no file can be called so.
+        UsageError: no file can have that name.
     """
     path = base / os.path.expanduser(text)  # noqa: PTH111  Path's own fails where there is no such user
     try:
@@ -227,41 +237,41 @@ def typed_path(base: Path, text: str) -> Path:
 
 
 def text_of(path: Path, most: int = -1) -> str:
-    """The text of a file, whatever its bytes, or ``most`` characters; nothing where none can be read."""
+    """Return a file's text, or its first ``most`` characters, whatever its bytes. Empty if it can't be read."""
     with suppress(OSError):
-        if path.is_file():  # a named pipe would be waited for
+        if path.is_file():  # Opening a named pipe would wait for a writer.
             with path.open(encoding="utf-8", errors="surrogateescape") as file:
                 return file.read(most)
     return ""
 
 
 def entries_of(folder: str | Path) -> list[os.DirEntry[str]]:
-    """The entries of a folder; none where there is no folder, or none that can be read."""
+    """Return the entries of a folder, or none if it does not exist or can't be read."""
     with suppress(OSError), os.scandir(folder) as entries:
         return list(entries)
     return []
 
 
 def replace_file(path: Path | str, data: bytes, *, sync: bool, mode: int | None = PRIVATE) -> None:
-    """Put ``data`` at ``path`` as a whole: a reader, or the next process, sees the old file or the new. Blocks.
+    """Put ``data`` at ``path`` as a whole: a reader, or the next process, sees the old file or the new one. Blocks.
 
-    For files of our own. With ``sync`` it survives a power failure, too: it is on disk before it gets its name.
-    ``mode`` holds whatever the umask is, None leaves it to the umask. A link at ``path`` is replaced.
+    For vibe's own files. With ``sync`` it also survives a power failure, because the data is on disk before it gets its
+    name. ``mode`` applies whatever the umask is; None leaves it to the umask. A link at ``path`` is replaced.
 
     Raises:
-        OSError: the disk is full or refuses, or the folder is missing; the old file stays.
+        OSError: the file can't be written, or the folder is missing; the old file stays.
     """
     with _opened_folder(path) as (folder, name), drafted(folder, name, data, sync=sync, mode=mode) as draft:
         draft.rename(name)
 
 
 def put_file(path: Path | str, data: bytes, *, sync: bool = False, mode: int | None = None) -> None:
-    """Put ``data`` into a file that is the user's: through links, and all else about it stays. Blocks.
+    """Replace the content of a user's file, following links and preserving all else about it. Blocks.
 
-    A new one has ``mode``, or what the umask leaves. What is no regular file is written to.
+    A new file gets ``mode``, or what the umask leaves. Anything that is not a regular file is written to.
 
     Raises:
-        OSError: the disk is full or refuses, or the folder is missing; the old content stays.
+        OSError: the file can't be written, or the folder is missing; the old content stays.
     """
     target = Path(os.path.realpath(path))
     if Path(path).exists() and not target.is_file():
@@ -275,11 +285,11 @@ def put_file(path: Path | str, data: bytes, *, sync: bool = False, mode: int | N
 
 
 def put_new_file(path: Path, data: bytes) -> None:
-    """Put ``data`` where nothing is, whole or not at all, with the mode that the umask leaves. Blocks.
+    """Create a file, whole or not at all, with the mode that the umask leaves. Blocks.
 
     Raises:
-        FileExistsError: something is there.
-        OSError: the disk is full or refuses, or the folder is missing; nothing is there.
+        FileExistsError: something exists there.
+        OSError: the file can't be written, or the folder is missing; nothing is left there.
     """
     with _opened_folder(path) as (folder, name), drafted(folder, name, data, sync=False) as draft:
         draft.place(name)
@@ -294,15 +304,15 @@ def overwrite(
     in_place: bool = False,
     look: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Let ``data`` be all of a regular file in an open folder; mode, owner and attributes stay. Blocks.
+    """Replace the content of a regular file in an open folder, preserving mode, owner and attributes. Blocks.
 
-    A reader sees the old content or the new. Only with ``in_place``, and where another file can't take its place (a
-    mount point, a folder that may not be written, an owner or an attribute that can't be given away), its own bytes are
-    changed, while a copy of the old ones is kept. ``look`` is given the file, open for reading, at the last moment, and
-    may raise.
+    A reader sees the old content or the new. The bytes of the file itself are changed only with ``in_place``, or if
+    another file can't replace it (a mount point, a folder that may not be written, an owner or an attribute that can't
+    be set). A copy of the old bytes is kept meanwhile. ``look`` is given the file, open for reading, at the last
+    moment, and may raise.
 
     Raises:
-        OSError: the disk is full or refuses, or there is no such file; the old content stays.
+        OSError: the file can't be written, or there is none; the old content stays.
     """
     try:
         if in_place:
@@ -321,10 +331,10 @@ def overwrite(
 
 @contextmanager
 def trial_file(path: Path, data: bytes) -> Generator[Path]:
-    """A file with ``data`` beside ``path``, to be checked before it counts; removed afterwards. Blocks.
+    """Yield a temporary file with ``data`` beside ``path``, to be checked before it is used. Blocks.
 
     Raises:
-        OSError: the disk is full or refuses, or the folder is missing.
+        OSError: it can't be written, or the folder is missing.
     """
     with _opened_folder(path) as (folder, name), drafted(folder, name, data, sync=False, mode=PRIVATE) as draft:
         draft.give_name()
@@ -335,10 +345,10 @@ def trial_file(path: Path, data: bytes) -> Generator[Path]:
 def drafted(
     folder: int, name: str, data: bytes, *, sync: bool, mode: int | None = None
 ) -> Generator[FileDraft, None, None]:
-    """A draft with all of ``data`` in it; gone afterwards unless it was given a name.
+    """Yield a draft that contains ``data``. It is gone afterwards unless it was given a name.
 
     Raises:
-        OSError: the disk is full or refuses.
+        OSError: it can't be written.
     """
     draft = FileDraft(folder, name)
     try:
@@ -365,7 +375,7 @@ def _read(folder: int, name: str, access: int = os.O_RDONLY) -> AbstractContextM
 
 
 def _make_alike(descriptor: int, model: int) -> None:
-    """Give a file the owner, the mode and the attributes of another, access lists among them.
+    """Give a file the owner, mode and attributes of another, including access lists.
 
     Raises:
         PermissionError: one of them can't be given.
@@ -376,7 +386,7 @@ def _make_alike(descriptor: int, model: int) -> None:
         os.fchown(descriptor, wanted.st_uid, wanted.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(wanted.st_mode))
     attributes, own = _attributes(model), _attributes(descriptor)
-    with suppress(OSError):  # what differs then is seen below
+    with suppress(OSError):  # Any difference that remains is noticed below.
         for attribute in own.keys() - attributes.keys():
             os.removexattr(descriptor, attribute)
         for attribute, value in attributes.items():
@@ -387,14 +397,17 @@ def _make_alike(descriptor: int, model: int) -> None:
 
 
 def _attributes(descriptor: int) -> dict[str, bytes]:
-    """The extended attributes of an open file; none where the system or the file system has no such thing."""
+    """Return the extended attributes of an open file, or none if the system or file system does not support them."""
     with suppress(OSError, AttributeError):
         return {name: os.getxattr(descriptor, name) for name in os.listxattr(descriptor)}
     return {}
 
 
 def _write_in_place(folder: int, name: str, old: int, data: bytes) -> None:
-    """Change the bytes of a file. Whatever ends this process meanwhile, the old ones are there, or beside it."""
+    """Change the bytes of a file.
+
+    If this process ends meanwhile, the old ones are in the file or in a copy beside it.
+    """
     with _read(folder, name, os.O_WRONLY) as file:
         if not os.path.samestat(os.fstat(file), os.fstat(old)):
             raise OSError(errno.EBUSY, "it was replaced meanwhile")
@@ -406,7 +419,7 @@ def _write_in_place(folder: int, name: str, old: int, data: bytes) -> None:
                 _write_from_start(file, data)
             except OSError:
                 copy.is_kept = True
-                _write_from_start(file, previous)  # most have room for that: nothing was cut off yet
+                _write_from_start(file, previous)  # There is usually room for that, since nothing was cut off yet.
                 copy.is_kept = False
                 raise
 
@@ -420,7 +433,7 @@ def _write_from_start(file: int, data: bytes) -> None:
 
 @contextmanager
 def _copied(folder: int, name: str, data: bytes) -> Generator[FileDraft]:
-    """A copy under a name of its own for as long as it may be needed: beside the file, else among temporary files."""
+    """Yield a named copy for as long as it may be needed, beside the file or else among temporary files."""
     with ExitStack() as held:
         try:
             copy = held.enter_context(drafted(folder, name, data, sync=True, mode=PRIVATE))
@@ -435,10 +448,10 @@ def _copied(folder: int, name: str, data: bytes) -> Generator[FileDraft]:
 
 
 class FileDraft:
-    """A file that is being written, in the folder of the one it will be.
+    """A file that is being written, in the folder where it will be.
 
-    Where the system can do that it has no name yet. So a process that is killed leaves nothing behind. ``folder`` and
-    ``descriptor`` are the caller's to close.
+    It has no name yet if the system supports that, so that a killed process leaves nothing behind. The caller closes
+    ``folder`` and ``descriptor``.
     """
 
     def __init__(self, folder: int, name: str) -> None:
@@ -447,23 +460,23 @@ class FileDraft:
         unnamed = _open_unnamed(folder)
         self._has_name = unnamed is None
         self.is_kept = False
-        """Its temporary name stays: what it holds is nowhere else."""
+        """True if the temporary name must stay because its content is nowhere else."""
         self.descriptor = os.open(self.name, _CREATE, 0o666, dir_fd=folder) if unnamed is None else unnamed
 
     def link(self, name: str) -> None:
-        """Give it a name that nothing has.
+        """Give it an unused name.
 
         Raises:
-            OSError: something has it (FileExistsError), or the file system knows no links.
+            OSError: the name is used (FileExistsError), or the file system has no hard links.
         """
         own = self.name if self._has_name else f"{_DESCRIPTORS}/{self.descriptor}"
         os.link(own, name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=not self._has_name)
 
     def place(self, name: str) -> None:
-        """Give it a name that nothing has; without hard links on the file system the look and the rename are two steps.
+        """Give it an unused name. On a file system without hard links, the check and the rename are two steps.
 
         Raises:
-            OSError: something has it (FileExistsError), or it can't be done.
+            OSError: the name is used (FileExistsError), or it can't be done.
         """
         try:
             self.link(name)
@@ -476,7 +489,7 @@ class FileDraft:
             self.rename(name)
 
     def give_name(self) -> None:
-        """Give it its own, temporary name if it has none.
+        """Give it its temporary name, unless it has that already.
 
         Raises:
             OSError: it can't be done.
@@ -486,7 +499,7 @@ class FileDraft:
             self._has_name = True
 
     def rename(self, name: str) -> None:
-        """Give it a name, in place of what has it.
+        """Give it a name, replacing any file of that name.
 
         Raises:
             OSError: it can't be done.
@@ -495,17 +508,17 @@ class FileDraft:
         os.rename(self.name, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
 
     def drop(self) -> None:
-        """Take the temporary name away, if it has one still."""
+        """Remove its temporary name, if it still has that."""
         if self._has_name and not self.is_kept:
             with suppress(FileNotFoundError):
                 os.unlink(self.name, dir_fd=self._folder)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write every byte, in as many writes as it takes.
+    """Write all bytes, in as many writes as needed.
 
     Raises:
-        OSError: the disk is full or refuses; some of it may be written.
+        OSError: they can't be written; some of them may have been.
     """
     done = os.write(descriptor, data)
     while done < len(data):
@@ -513,24 +526,24 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def append_all(descriptor: int, data: bytes, end: int) -> None:
-    """Append every byte to a file of ``end`` bytes, or none: after a short write it is cut back.
+    """Append all bytes to a file of ``end`` bytes, or none: after a short write it is truncated again.
 
     Raises:
-        OSError: the disk is full or refuses; the file is as it was.
+        OSError: they can't be written; the file is unchanged.
     """
     try:
         write_all(descriptor, data)
     except OSError:
-        with suppress(OSError):  # what is told is why it could not be written
-            os.ftruncate(descriptor, end)  # half a line would spoil the next one
+        with suppress(OSError):  # The error to report is the one of the write.
+            os.ftruncate(descriptor, end)  # Half a line would corrupt the next one.
         raise
 
 
 def append_rotating(path: Path, data: bytes, most: int) -> None:
-    """Append to a log that only its user may read; at ``most`` bytes it becomes ``<path>.1`` and starts over.
+    """Append to a log that only its user may read. At ``most`` bytes it is renamed to ``<path>.1`` and starts over.
 
     Raises:
-        OSError: the disk is full or refuses.
+        OSError: the log can't be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileNotFoundError):
@@ -542,7 +555,7 @@ def append_rotating(path: Path, data: bytes, most: int) -> None:
 
 
 def _synced(descriptor: int) -> None:
-    """Have a file on disk; macOS only hands it to the drive unless it is told more."""
+    """Write a file to disk. On macOS, ``fsync`` alone only hands it to the drive."""
     if FULL_SYNC is None:
         os.fsync(descriptor)
     else:
@@ -550,7 +563,7 @@ def _synced(descriptor: int) -> None:
 
 
 def sync_data(descriptor: int) -> None:
-    """Have what was written to a file on disk, without its times where the system tells them apart.
+    """Write a file's data to disk, without its times if the system distinguishes the two.
 
     Raises:
         OSError: the disk refuses.
@@ -559,7 +572,7 @@ def sync_data(descriptor: int) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Have a folder's entries on disk.
+    """Write a folder's entries to disk.
 
     Raises:
         OSError: the disk refuses.
@@ -569,7 +582,7 @@ def sync_folder(path: Path) -> None:
 
 
 def _open_unnamed(folder: int) -> int | None:
-    """A new file in a folder, under no name; None where there is no such thing."""
+    """Open a new file without a name in a folder, or return None if that is not supported."""
     with suppress(OSError):
         return None if _UNNAMED is None else os.open(".", _UNNAMED, 0o666, dir_fd=folder)
     return None

@@ -1,9 +1,9 @@
-r"""Globs of paths: the one place that says which names a glob means; what a step may write, and what a search finds.
+r"""Globs of paths: the one place that defines which names a glob matches, for what a step may write and searches find.
 
-A glob is relative to a root, with ``/``. ``*``, ``?`` and ``[...]`` stay within one name, ``**`` as a whole name spans
-any number of folders, ``{a,b}`` and ``{1..3}`` list alternatives, ``\`` takes the next character as it is. A name that
-is meant literally is found first (``app/[id]/page.tsx``), and in either unicode form. What names a folder, or ends in
-``/``, covers everything below it. ``seen_from`` takes globs written with ``~``, ``..`` or whole.
+A glob is relative to a root and uses ``/``. ``*``, ``?`` and ``[...]`` match within one name, ``**`` as a whole name
+matches any number of folders, ``{a,b}`` and ``{1..3}`` list alternatives, and ``\`` makes the next character literal. A
+name that is meant literally matches, too (``app/[id]/page.tsx``), in either Unicode form. A glob that names a folder,
+or ends in ``/``, covers everything below it. ``seen_from`` accepts globs that are absolute or contain ``~`` or ``..``.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from functools import lru_cache
 from itertools import pairwise, product
 
 MOST_GROUPS = 32
+"""The most groups of braces in a glob. One with more is taken literally."""
 MOST_ALTERNATIVES = 1_000
-"""A glob with more groups in braces, or more alternatives, is taken literally."""
+"""The most alternatives of a glob. One with more is taken literally."""
 
 _WILD = re.compile(r"[*?\[{}\\]")
 _CLASS_OR_CHARACTER = re.compile(r"\\.|\[[!^]?\]?[^\]/]*\]|.", re.DOTALL)
@@ -25,19 +26,19 @@ _RANGE = re.compile(r"(-?\d{1,6})\.\.(-?\d{1,6})")
 
 
 def is_wild(text: str) -> bool:
-    """Return whether a glob, or a name of one, says anything but itself."""
+    """Return whether a glob, or a name in one, may match anything but its own text."""
     return _WILD.search(text) is not None
 
 
 def matches_any(name: str, globs: Iterable[str]) -> bool:
-    """Return whether a path with ``/`` matches one of ``globs``."""
+    """Return whether a path that uses ``/`` matches one of ``globs``."""
     if not name.isascii():
         name = unicodedata.normalize("NFC", name)
     return any(_regex(glob).fullmatch(name) for glob in globs)
 
 
 def seen_from(root: str, glob: str) -> str:
-    """A glob relative to ``root``, however it was written; one that leads elsewhere whole."""
+    """Return a glob relative to ``root``. One that leads elsewhere is returned as an absolute glob."""
     text = os.path.expanduser(glob)  # noqa: PTH111  a glob is no path
     if not text.startswith("/") and ".." not in text.split("/"):
         return glob
@@ -48,7 +49,7 @@ def seen_from(root: str, glob: str) -> str:
 
 
 def expand_braces(glob: str) -> tuple[str, ...]:
-    """The globs without braces that a glob stands for: itself where it has none, or too many."""
+    """Return the globs without braces that a glob stands for: itself if it has none, or too many."""
     if glob.count("{") > MOST_GROUPS:
         return (glob,)
     found = _expanded(glob)
@@ -56,7 +57,7 @@ def expand_braces(glob: str) -> tuple[str, ...]:
 
 
 def _expanded(glob: str) -> tuple[str, ...]:
-    """The same; more than ``MOST_ALTERNATIVES`` where there are too many, and not all of them."""
+    """Expand the braces. If there are too many results, return more than ``MOST_ALTERNATIVES`` of them, but not all."""
     group = _first_group(glob)
     if group is None:
         return (glob,)
@@ -69,7 +70,7 @@ def _expanded(glob: str) -> tuple[str, ...]:
 
 
 def _first_group(glob: str) -> tuple[int, list[str], int] | None:
-    """The outermost braces that list something and begin first: where they begin, what they list, where they end."""
+    """Return the first outermost group of braces that lists something: its start, its alternatives and its end."""
     opened: list[list[int]] = []
     found: list[list[int]] = []
     for token in re.finditer(r"\\.|[{},]", glob, re.DOTALL):
@@ -109,10 +110,10 @@ def _regex(glob: str) -> re.Pattern[str]:
 
 
 def _pattern(glob: str) -> str:
-    """A glob without braces as a regular expression.
+    """Return a regular expression for a glob without braces.
 
-    What stands between two of a kind is looked for once, from the left (``(?>...)``): where it is found first, most is
-    left for the rest, so that going back could find nothing new, and no glob takes long.
+    The part between two wildcards of the same kind is matched once, from the left (``(?>...)``). The first match leaves
+    most for the rest, so backtracking could find nothing new, and no glob takes long.
     """
     head = "/" if glob.startswith("/") else ""
     parts = [part for part in glob.split("/") if part not in {"", "."}]
@@ -139,7 +140,7 @@ def _pattern(glob: str) -> str:
 
 
 def _name(part: str) -> str:
-    """One name of a glob as a regular expression: of the name itself, if brackets are part of it, or of a pattern."""
+    """Return a regular expression for one name of a glob, which also matches the literal name if it has brackets."""
     if "[" not in part:
         return _name_pattern(part)
     literal = re.sub(r"\\.|\[", lambda found: found[0] if len(found[0]) > 1 else r"\[", part)
@@ -164,7 +165,7 @@ def _name_pattern(part: str) -> str:
 
 
 def _class(token: str) -> str:
-    """``[a-z]`` or ``[!a-z]`` as a regular expression; the text itself where it is none, such as ``[z-a]``."""
+    """Return a regular expression for ``[a-z]`` or ``[!a-z]``, or for its literal text if invalid (``[z-a]``)."""
     negated = token[1] in "!^"
     body = token[2 if negated else 1 : -1].replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
     pattern = f"(?!/)[{'^' if negated else ''}{body}]"

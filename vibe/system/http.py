@@ -1,4 +1,4 @@
-"""HTTP clients: all that talks HTTP is made with these options, whichever of the two libraries carries it."""
+"""HTTP clients: everything that speaks HTTP uses these options, with either of the two libraries."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from urllib.request import getproxies, proxy_bypass
 from vibe.system.errors import EnvironmentFailure
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""No proxy leads to this machine."""
+"""Names of this machine, which is never reached through a proxy."""
 USUAL_PORTS = {":80": "http", ":443": "https"}
 _USUAL_PORT = re.compile(r":(80|443)$")
 
 
 def client_options(library: Any, *, is_async: bool = True, limits: Any = None) -> dict[str, Any]:
-    """Return what a client of ``library``, httpx or httpx2, is made with: trust, and ways through the user's proxies.
+    """Return the arguments for a client of ``library`` (httpx or httpx2): certificates, and the user's proxies.
 
-    A proxy that can't be used is an ``EnvironmentFailure`` of the request that has to go through it.
+    A proxy that can't be used raises ``EnvironmentFailure`` for each request that has to go through it.
     """
     transport = library.AsyncHTTPTransport if is_async else library.HTTPTransport
     options: dict[str, Any] = {"verify": system_tls()} | ({} if limits is None else {"limits": limits})
@@ -40,10 +40,10 @@ def client_options(library: Any, *, is_async: bool = True, limits: Any = None) -
 
 
 def _through(library: Any, transport: Any, scheme: str, address: str, options: dict[str, Any]) -> Any:
-    """Return a transport through a proxy; one that can't be made fails each request by a sentence."""
+    """Return a transport through a proxy. If it can't be created, each request fails with a sentence that says so."""
     url = address if "://" in address else f"http://{address}"
     try:
-        _ = urlsplit(url).port  # httpx sees that there is no such port when it connects
+        _ = urlsplit(url).port  # Raises for an impossible port, which httpx only notices when it connects.
         return transport(proxy=url.replace("socks://", "socks5://", 1), **options)
     except (ValueError, library.InvalidURL):
         wanted = "write http://, https:// or socks5://HOST:PORT, or unset it"
@@ -56,7 +56,7 @@ def _through(library: Any, transport: Any, scheme: str, address: str, options: d
 
 
 def _patterns(no_proxy: str) -> Iterator[str]:
-    """Yield what httpx calls the hosts that no proxy is used for, as people list them: names, suffixes, addresses."""
+    """Yield httpx's patterns for hosts without a proxy, which people list as names, suffixes or addresses."""
     for entry in (*LOOPBACK, *no_proxy.replace(",", " ").split()):
         name = entry.rpartition("://")[2].strip("/").lstrip("*.")
         with suppress(ValueError):
@@ -67,14 +67,14 @@ def _patterns(no_proxy: str) -> Iterator[str]:
 
 
 def _is_usable(library: Any, pattern: str) -> bool:
-    """Return whether httpx takes a pattern."""
+    """Return whether httpx accepts a pattern."""
     with suppress(library.InvalidURL):
         return bool(library.URL(pattern).host)
     return False
 
 
 def way_to(address: str) -> str:
-    """Return the words for the proxy through which an address is asked; empty: it is asked itself."""
+    """Return words for the proxy through which an address is reached, or an empty string if there is none."""
     parts, proxies = urlsplit(address), getproxies()
     names = [f"{scheme}_proxy" for scheme in (parts.scheme, "all") if proxies.get(scheme)]
     is_direct = parts.hostname in {"::1", *LOOPBACK} or proxy_bypass(parts.hostname or "")
@@ -82,7 +82,7 @@ def way_to(address: str) -> str:
 
 
 def system_tls() -> Any:
-    """A TLS context that trusts what the system trusts, company CAs included."""
+    """Return a TLS context that trusts what the system trusts, including company CAs."""
     import ssl  # noqa: PLC0415  only needed once something is asked
 
     import truststore
@@ -91,7 +91,7 @@ def system_tls() -> Any:
 
 
 def import_httpx() -> Any:
-    """The httpx module, without its command line: that one drags in click, rich and pygments (0.2 s)."""
+    """Import httpx without its command line, which would import click, rich and pygments (0.2 s)."""
     fresh = "httpx" not in sys.modules
     if fresh:
         sys.modules["httpx._main"] = cast("ModuleType", None)

@@ -1,4 +1,4 @@
-"""Rules of what searches leave out: default excludes, ``.vibeignore``, ``.ignore``, ``.gitignore`` and git's list."""
+"""Rules for what searches leave out: default names, ``.vibeignore``, ``.ignore``, ``.gitignore`` and git's own list."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 IGNORE_FILE = ".vibeignore"
-"""Patterns for the whole workspace, in the root, written like ``.gitignore``."""
+"""A file in the workspace's root with patterns for the whole workspace, written like ``.gitignore``."""
 
 PER_FOLDER = (".rgignore", ".ignore", ".gitignore", ".git/info/exclude")
-"""The files of patterns in each folder: a rule of an earlier kind counts, however far up it stands."""
+"""Files with patterns for a folder. A rule of an earlier kind takes precedence, however far up it is."""
 GIT_KINDS = (".gitignore", ".git/info/exclude")
-"""The kinds that end where another repository begins."""
+"""Kinds whose rules end where another repository begins."""
 ALWAYS = (".git", ".hg", ".svn")
-"""Names that are left out whatever the settings list in place of ``DEFAULT_IGNORES``."""
+"""Names that are left out even if the settings replace ``DEFAULT_IGNORES``."""
 
 DEFAULT_IGNORES = (
     ".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache",
@@ -35,29 +35,33 @@ DEFAULT_IGNORES = (
 
 
 class Ignores(Struct, frozen=True, kw_only=True):
-    """Rules besides those of ``.gitignore`` and its like: ``names``, and what the workspace's ``file`` lists."""
+    """Rules besides ``.gitignore`` and the like: ``names``, and the patterns in the workspace's ``file``."""
 
     names: tuple[str, ...] = DEFAULT_IGNORES
     file: str = IGNORE_FILE
 
     @property
     def globs(self) -> tuple[str, ...]:
-        """The names that are left out; one with ``/`` is a path below the root."""
+        """The globs of names to leave out. One with ``/`` is a path below the root."""
         return tuple(dict.fromkeys(name.rstrip("/") for name in (*self.names, *ALWAYS)))
 
 
 class _Rules(Struct, frozen=True, kw_only=True):
-    """Patterns relative to a folder; of two ``kind``s the lower one counts."""
+    """Patterns relative to a folder. The rules of a lower ``kind`` take precedence."""
 
     base: Path
     spec: GitIgnoreSpec
     kind: int
 
     def ignores(self, path: Path, *, is_folder: bool, inside: bool) -> bool | None:
-        """Return whether the patterns ignore a path; ``inside``: what they say of a folder above it does not count."""
+        """Return whether the patterns ignore a path, or None if they don't decide.
+
+        If ``inside``, what they say about a folder above it does not count.
+        """
         if not path.is_relative_to(self.base):
             return None
-        relative = path.relative_to(self.base).as_posix().encode(errors="replace").decode()  # some names are no text
+        # Some names can't be decoded.
+        relative = path.relative_to(self.base).as_posix().encode(errors="replace").decode()
         name = f"{relative}/" if is_folder else relative
         if not inside:
             return self.spec.check_file(name).include
@@ -67,7 +71,11 @@ class _Rules(Struct, frozen=True, kw_only=True):
 
 
 class Look(Struct, frozen=True, kw_only=True):
-    """One walk: its rules by kind, nearest first, the names it leaves out, and whether it began in an ignored place."""
+    """The state of one walk.
+
+    It holds the rules by kind, nearest first, the names and places to leave out, and whether the walk began in an
+    ignored place.
+    """
 
     rules: tuple[_Rules, ...] = ()
     names: re.Pattern[str] | None = None
@@ -75,7 +83,7 @@ class Look(Struct, frozen=True, kw_only=True):
     inside: bool = False
 
     def into(self, folder: Path) -> Look:
-        """The look at a folder, with its own rules."""
+        """Return the state inside ``folder``, with the folder's own rules added."""
         if self.names is None:
             return self
         found = [rules for kind, name in enumerate(PER_FOLDER) for rules in _read_rules(folder, folder / name, kind)]
@@ -85,7 +93,7 @@ class Look(Struct, frozen=True, kw_only=True):
         return replace(self, rules=tuple(sorted((*found, *above), key=lambda rules: rules.kind)))
 
     def leaves_out(self, path: Path, *, is_folder: bool) -> bool:
-        """Return whether a path is passed over."""
+        """Return whether a path is skipped."""
         if path in self.own or (self.names is not None and self.names.match(path.name)):
             return True
         answers = (rules.ignores(path, is_folder=is_folder, inside=self.inside) for rules in self.rules)
@@ -95,10 +103,10 @@ class Look(Struct, frozen=True, kw_only=True):
 def walk_files(
     root: Path, start: Path, *, use_ignores: bool, ignores: Ignores | None = None, own: Iterable[Path] = ()
 ) -> Iterator[Path]:
-    """Regular files at or below ``start``, sorted by name, links not followed; a file named outright always counts.
+    """Yield the regular files at or below ``start``, sorted by name, without following links.
 
-    So does a folder, whatever is said of it or of those above. Files of patterns are obeyed as git and ripgrep do it,
-    those in folders above ``root`` too. ``own`` places are left out. Blocks.
+    ``start`` itself is never ignored, whatever the rules say about it or the folders above it. Files with patterns are
+    obeyed as git and ripgrep do it, including those in folders above ``root``. ``own`` places are left out. Blocks.
     """
     if start.is_file():
         yield start
@@ -107,7 +115,9 @@ def walk_files(
 
 
 def list_entries(root: Path, folder: Path, *, use_ignores: bool, own: Iterable[Path] = ()) -> list[Path]:
-    """Return what stands in a folder, folders and links too, sorted by name, by the rules of ``walk_files``. Blocks.
+    """Return the entries of a folder, sorted by name, links and folders included, by the rules of ``walk_files``.
+
+    Blocks.
 
     Raises:
         OSError: the folder can't be read.
@@ -117,7 +127,7 @@ def list_entries(root: Path, folder: Path, *, use_ignores: bool, own: Iterable[P
 
 
 def look_at(root: Path, start: Path, ignores: Ignores | None, own: Iterable[Path], *, use_ignores: bool) -> Look:
-    """The look at the folder above ``start``."""
+    """Return the state of a walk in the folder above ``start``."""
     if not use_ignores:
         return Look(own=frozenset(own))
     known = ignores or Ignores()
@@ -131,7 +141,7 @@ def look_at(root: Path, start: Path, ignores: Ignores | None, own: Iterable[Path
 
 
 def look_at_listed(root: Path, own: Iterable[Path]) -> Look:
-    """The look at files that git lists: its own rules are done with."""
+    """Return the rules for files that git itself lists, so that git's own rules are applied already."""
     files = (".ignore", IGNORE_FILE)
     rules = tuple(rules for kind, name in enumerate(files) for rules in _read_rules(root, root / name, kind))
     return Look(rules=rules, names=_names(Ignores()), own=frozenset(own))
@@ -142,7 +152,7 @@ def _names(ignores: Ignores) -> re.Pattern[str]:
 
 
 def _entries(folder: Path, look: Look) -> Iterator[tuple[Path, bool]]:
-    """The entries the rules leave, and whether each is a folder of its own."""
+    """Yield the entries that the rules leave, and whether each is a folder rather than a link to one."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name.encode(errors="surrogateescape")):
         is_folder = entry.is_dir() and not entry.is_symlink()
         if not look.leaves_out(entry, is_folder=is_folder):

@@ -1,7 +1,7 @@
-"""The user's keyring, as the desktop or the system keeps it: a secret by service and name.
+"""The user's keyring, of the desktop or the system, which stores secrets by service and name.
 
-Whether there is one that works is known only from using it: its service may be missing, locked, or never answer. So
-each call has a time limit, after which its thread is left behind, to end with the process. All of them block.
+Only using it shows whether it works: its service may be missing, locked, or never answer. So each call has a time
+limit, after which its thread is abandoned and ends with the process. All functions block.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from vibe.system.plain_text import plain_line, shortened
 T = TypeVar("T")
 
 ANSWER_SECONDS = 20.0
-"""The longest wait for an answer; a person may have to unlock the keyring first."""
+"""The most seconds to wait for an answer. A person may have to unlock the keyring first."""
 TRIAL_SECONDS = 5.0
+"""The most seconds to wait for an answer during a trial."""
 TRIAL_SERVICE = "vibe-orchestrator trial"
 LONGEST_PROBLEM = 200
+"""The most characters of an error's message."""
 _REFUSED = ("keyring.backends.fail", "keyring.backends.null", "keyrings.alt", "keyrings.cryptfile")
-"""Backends that keep nothing, keep it readable, or ask for a password at the terminal, where something else runs."""
+"""Backends that store nothing, store it readably, or ask for a password at the terminal, which is in use."""
 
 
 class _Backend(Protocol):
-    """The part of the library's backends that is used, with types."""
+    """The typed part of the library's backends that is used."""
 
     def get_password(self, service: str, username: str) -> str | None: ...
 
@@ -37,14 +39,14 @@ class _Backend(Protocol):
 
 
 class KeyringError(EnvironmentFailure):
-    """The keyring can't serve."""
+    """The keyring can't be used."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"the keyring can't be used: {problem}")
 
 
 def keyring_problem(*, seconds: float = TRIAL_SECONDS) -> str | None:
-    """Keep, read and remove a secret, and return what is wrong with the keyring; None: it works."""
+    """Store, read and remove a secret, and return what is wrong with the keyring, or None if it works."""
     secret = secrets.token_hex(8)
     name = f"trial {secret}"
 
@@ -62,16 +64,16 @@ def keyring_problem(*, seconds: float = TRIAL_SECONDS) -> str | None:
 
 
 def read_secret(service: str, name: str, *, seconds: float = ANSWER_SECONDS) -> str | None:
-    """Return a secret; None: there is none of that name.
+    """Return a secret, or None if there is none of that name.
 
     Raises:
-        KeyringError: there is no keyring, or it gives no answer.
+        KeyringError: there is no keyring, or it does not answer.
     """
     return _asked(lambda backend: backend.get_password(service, name), seconds)
 
 
 def write_secret(service: str, name: str, secret: str, *, seconds: float = ANSWER_SECONDS) -> None:
-    """Keep a secret, in place of the one of that name.
+    """Store a secret, replacing one of the same name.
 
     Raises:
         KeyringError: as for ``read_secret``.
@@ -80,7 +82,7 @@ def write_secret(service: str, name: str, secret: str, *, seconds: float = ANSWE
 
 
 def delete_secret(service: str, name: str, *, seconds: float = ANSWER_SECONDS) -> bool:
-    """Remove a secret; False: there is none of that name.
+    """Remove a secret. Return False if there is none of that name.
 
     Raises:
         KeyringError: as for ``read_secret``.
@@ -96,7 +98,7 @@ def delete_secret(service: str, name: str, *, seconds: float = ANSWER_SECONDS) -
 
 
 def _asked(ask: Callable[[_Backend], T], seconds: float) -> T:
-    """Ask the keyring in a thread of its own."""
+    """Call the keyring in a thread of its own."""
     answer: Future[T] = Future()
 
     def work() -> None:
@@ -119,7 +121,7 @@ def _asked(ask: Callable[[_Backend], T], seconds: float) -> T:
 
 
 def _backend() -> _Backend:
-    """Return the backend that the keyring library chooses, or the best one that it asks one after the other."""
+    """Return the backend that the keyring library chooses, or the best usable one if it chains several."""
     import keyring
     from keyring.backends.chainer import ChainerBackend
 
@@ -132,5 +134,5 @@ def _backend() -> _Backend:
 
 
 def _problem(error: Exception) -> str:
-    """Return an error of a backend in a few words."""
+    """Return a backend's error in a few words."""
     return shortened(plain_line(f"{error}" or type(error).__name__), LONGEST_PROBLEM)

@@ -1,4 +1,4 @@
-"""The wire of a protocol over standard input and output: one message a line, and nothing else is ever printed there."""
+"""The wire of a protocol over standard input and output, one message per line. Nothing else is ever printed there."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from anyio import BrokenResourceError, CancelScope, ClosedResourceError, Lock, t
 from anyio.streams.memory import MemoryObjectSendStream
 
 CHUNK_BYTES = 64 * 1024
+"""The most bytes of one read."""
 AT_ONCE_BYTES = 4096
-"""A pipe that can be written to takes so much without a wait."""
+"""The number of bytes that a pipe which is ready for writing accepts without blocking."""
 LONGEST_MESSAGE = 32 * 1024 * 1024
+"""The most bytes of one message."""
 
 
 class Wire:
-    """The way to the client: lines in, lines out, by descriptors that nothing else uses."""
+    """The connection to the client: lines in and lines out, on descriptors that nothing else uses."""
 
     def __init__(self, reading: int, writing: int) -> None:
         self.reading = reading
@@ -26,7 +28,7 @@ class Wire:
         self._turn = Lock()
 
     async def send(self, line: bytes) -> None:
-        """Write a line, whole even if this is cancelled.
+        """Write a line, completely even if cancelled.
 
         Raises:
             OSError: the client is gone.
@@ -36,7 +38,10 @@ class Wire:
                 await write_whole(self.writing, line)
 
     async def receive(self, into: MemoryObjectSendStream[bytes]) -> None:
-        """Pass on the client's lines until it, or the reader, closes its end; a blank one means a line too long."""
+        """Pass on the client's lines until the client or the receiver closes.
+
+        An empty line stands for one that was too long.
+        """
         lines = LineSplitter()
         with into, suppress(ClosedResourceError, BrokenResourceError, OSError):
             while chunk := await read_ready(self.reading):
@@ -45,7 +50,7 @@ class Wire:
 
 
 class LineSplitter:
-    """Makes lines of chunks; ``longest`` in bytes."""
+    """Splits chunks into lines of at most ``longest`` bytes."""
 
     def __init__(self, longest: int = LONGEST_MESSAGE) -> None:
         self._longest = longest
@@ -53,7 +58,7 @@ class LineSplitter:
         self._is_skipping = False
 
     def feed(self, chunk: bytes) -> Iterable[bytes]:
-        """Yield the lines that are whole now; of one that is too long nothing but a blank."""
+        """Yield the lines that are complete now. A line that is too long is yielded as an empty one."""
         *lines, rest = chunk.split(b"\n")
         for line in lines:
             self._take(line)
@@ -74,10 +79,10 @@ class LineSplitter:
 
 @contextmanager
 def claimed_wire() -> Generator[Wire]:
-    """Keep standard input and output for the protocol: whatever else reads finds nothing, and whatever prints, stderr.
+    """Reserve standard input and output for the protocol: other readers find nothing, and other output goes to stderr.
 
-    It changes the process's own descriptors, so only the command that owns the process may use it. Standard output
-    is not given back: at the very end libraries print what they still hold in buffers.
+    This changes the process's own descriptors, so only the command that owns the process may use it. Standard output is
+    not restored, because at the very end libraries print what is left in their buffers.
     """
     wire, stderr = Wire(os.dup(0), os.dup(1)), os.dup(2)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -98,7 +103,7 @@ def claimed_wire() -> Generator[Wire]:
 
 
 def _pass_on(printed: int, stderr: int) -> None:
-    """Pass on what is printed as long as the client reads it; what it does not take is dropped without delay."""
+    """Pass on what is printed for as long as the client reads it. What it does not accept at once is dropped."""
     with suppress(OSError):
         while chunk := os.read(printed, AT_ONCE_BYTES):
             if select.select([], [stderr], [], 0)[1]:
@@ -106,25 +111,25 @@ def _pass_on(printed: int, stderr: int) -> None:
 
 
 async def read_ready(source: int) -> bytes:
-    """Return what is there to read; empty at the end."""
+    """Return whatever can be read, or nothing at the end."""
     try:
         await wait_readable(source)
-    except PermissionError:  # a file, which is always ready
+    except PermissionError:  # It is a file, which is always ready.
         return await to_thread.run_sync(os.read, source, CHUNK_BYTES)
     return os.read(source, CHUNK_BYTES)
 
 
 async def write_whole(target: int, data: bytes) -> None:
-    """Write all of it to a pipe; what is there of it when this is cancelled stays there.
+    """Write all bytes to a pipe. Those written before a cancellation stay written.
 
     Raises:
-        OSError: the client reads no more.
+        OSError: the client no longer reads.
     """
     view = memoryview(data)
     while view:
         try:
             await wait_writable(target)
-        except PermissionError:  # as above
+        except PermissionError:  # It is a file, as above.
             written = await to_thread.run_sync(os.write, target, view)
         else:
             written = os.write(target, view[:AT_ONCE_BYTES])

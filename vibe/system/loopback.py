@@ -1,4 +1,4 @@
-"""Serving programs on this machine: a socket that listens, and the token that a request carries."""
+"""Serves programs on this machine: the listening socket, and the token that requests carry."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from anyio import create_task_group, sleep_forever
 from vibe.system.errors import EnvironmentFailure
 
 WAITING_CONNECTIONS = 64
+"""The most connections that wait to be accepted."""
 LAST_SECONDS = 1
-"""The time that requests have to end in, once serving ends."""
+"""Seconds that requests have to finish when serving ends."""
 _LISTENS, _ADDRESS, _STATE, _INODE = "0A", 1, 3, 9
-"""In a line of the kernel's table of sockets."""
+"""The state of a listening socket, and the columns of the kernel's table of sockets."""
 
 
 def listening(host: str, port: int, flag: str) -> socket.socket:
-    """Return a socket that listens; port 0: any that is free. ``flag`` is what another port would be given to.
+    """Return a listening socket, on any free port if ``port`` is 0. ``flag`` is the option that sets another port.
 
     Raises:
-        EnvironmentFailure: it can't.
+        EnvironmentFailure: the port can't be listened on.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -38,7 +39,7 @@ def listening(host: str, port: int, flag: str) -> socket.socket:
 
 
 async def serve(application: Any, listener: socket.socket, **settings: Any) -> None:
-    """Serve an ASGI application until this is cancelled; ``settings`` are uvicorn's. Signals are the command's."""
+    """Serve an ASGI application until cancelled. ``settings`` are uvicorn's. Signals are left to the command."""
     import uvicorn  # noqa: PLC0415  only for those who listen
 
     class OwnSignals(uvicorn.Server):
@@ -58,19 +59,19 @@ async def serve(application: Any, listener: socket.socket, **settings: Any) -> N
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return the token in the headers of a request; blank: there is none."""
+    """Return the token in a request's headers, or nothing if there is none."""
     found = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, given = found.partition(b" ")
     return given.strip() if scheme.lower() == b"bearer" else b""
 
 
 def is_token(given: bytes, token: str) -> bool:
-    """Return whether that is the token, in a time that does not tell how much of it is right."""
+    """Return whether that is the token, in a time that does not reveal how much of it is right."""
     return bool(token) and hmac.compare_digest(given, token.encode())
 
 
 def _holder(port: int) -> str:
-    """Return the program that listens on a port; blank: it can't be told."""
+    """Return the program that listens on a port, or an empty string if it can't be found."""
     inodes = {inode for table in ("tcp", "tcp6") for inode in _listeners(Path("/proc/net") / table, port)}
     for folder in Path("/proc").glob("[0-9]*") if inodes else ():
         with suppress(OSError):
@@ -83,7 +84,7 @@ def _holder(port: int) -> str:
 def _listeners(table: Path, port: int) -> list[str]:
     try:
         lines = [line.split() for line in table.read_text(encoding="ascii").splitlines()[1:]]
-    except OSError:  # not on this system
+    except OSError:  # This system has no such table.
         return []
     own = [line for line in lines if line[_STATE] == _LISTENS and int(line[_ADDRESS].rpartition(":")[2], 16) == port]
     return [f"socket:[{line[_INODE]}]" for line in own]

@@ -1,4 +1,4 @@
-"""The user's home, and places of vibe's own that may lie in a folder it works in and are no part of the work there."""
+"""The user's home, and vibe's own places, which may lie in a folder it works in but are not part of the work there."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 STATE = (".env", "git", "locks", "logs", "plans", "run")
-"""Parts of a home that vibe alone keeps; work in that very folder is work on the rest."""
+"""Parts of a vibe home that only vibe maintains. Working in the home itself means working on the rest."""
 TEMPORARY = "vibe-*"
-"""The names of a run's own temporary files and folders."""
+"""The glob of a run's own temporary files and folders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPlaces:
-    """The places of this run: ``home`` is the user's vibe folder, ``results`` are the files a caller has it write.
+    """The places of this run.
 
-    No struct, since the program that puts back what a killed run left loads this module, and no package.
-    ``environ`` says where sockets and temporary files are. What another home left behind is like any file.
+    ``home`` is the user's vibe folder, and ``results`` are the files that a caller has it write. ``environ`` says where
+    sockets and temporary files are. Whatever another home left behind is treated like any file.
+
+    This is not a msgspec struct, because the program that restores what a killed run left loads this module and no
+    package.
     """
 
     home: Path | None = None
-    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # it may hold keys
+    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # It may contain keys.
     results: tuple[Path, ...] = ()
 
     def below(self, root: Path) -> tuple[Path, ...]:
-        """Those that lie in ``root``, with links resolved in both. Reads the file system.
+        """Return the places below ``root``, with links resolved in both. Reads the file system.
 
-        A root that is itself one of these places, or inside one, is worked in like any folder.
+        A root that is itself one of these places, or inside one, is treated like any folder.
         """
         top = Path(os.path.realpath(root))
         places = [*self.results]
@@ -46,18 +49,19 @@ class OwnPlaces:
 
 NO_OWN_PLACES = OwnPlaces()
 NO_HOME = Path("/nonexistent")
+"""Stands for the home of a user who has none."""
 
 
 def is_placeholder(found: os.stat_result, name: str) -> bool:
-    """Return whether it is one of the empty things that keep commands from making settings, while they run."""
+    """Return whether an entry is one of the empty ones that keep running commands from creating settings there."""
     is_marked = name.startswith(".") and bool(found.st_mode & stat.S_ISVTX)
     return is_marked and not (found.st_size and stat.S_ISREG(found.st_mode))
 
 
 def user_home_of(environ: Mapping[str, str]) -> Path:
-    """The user's home directory as ``environ`` has it, else as the system has it; ``NO_HOME`` if there is none."""
+    """Return the user's home directory by ``environ``, or else by the system, or else ``NO_HOME``."""
     chosen = environ.get("HOME")
     try:
         return Path(chosen) if chosen else Path.home()
-    except RuntimeError:  # as in a container that runs as any user
+    except RuntimeError:  # The user is unknown, as in a container that runs as any user.
         return NO_HOME

@@ -1,7 +1,7 @@
-"""Processes found by their session, a variable or their folder, and ended.
+"""Finds processes by their session, a variable or their folder, and ends them.
 
-Linux lists them in ``/proc``: where that is not there, a session is found by the group of its leader, and nothing by
-the rest.
+On Linux they are listed in ``/proc``. Elsewhere a session is found by its leader's process group, and nothing by the
+other two.
 """
 
 from __future__ import annotations
@@ -20,17 +20,23 @@ from anyio import sleep, to_thread
 
 LISTS_PROCESSES = os.path.isdir("/proc/self/task")  # noqa: PTH112  as below
 PR_SET_PDEATHSIG = 1
+"""The option of Linux's ``prctl`` that sets the signal a process gets when its parent ends."""
 ORPHANED = 1
+"""The exit code of a process whose parent is gone."""
 GRACE_SECONDS = 2.0
+"""Seconds that processes have to end after SIGTERM."""
 KILL_SECONDS = 2.0
+"""Seconds to wait for processes to be gone after SIGKILL."""
 FIRST_POLL_SECONDS = 0.002
+"""The first interval between two looks, which is doubled each time."""
 LAST_POLL_SECONDS = 0.05
+"""The longest interval between two looks."""
 ENDED = frozenset({b"Z", b"X"})
-"""The states of a process that runs no more."""
+"""States of a process that no longer runs."""
 
 
 class _Stat(NamedTuple):
-    """The line a process has in ``/proc``, as far as it is of use."""
+    """The parts of a process's line in ``/proc`` that are used."""
 
     has_ended: bool
     session: int
@@ -38,7 +44,7 @@ class _Stat(NamedTuple):
 
 
 async def end_session(leader: int) -> None:
-    """Send SIGTERM to all of the session that ``leader`` opened, and SIGKILL after 2 s to what is left.
+    """Send SIGTERM to the whole session that ``leader`` opened, and SIGKILL after 2 s to what is left.
 
     Returns when all are gone, or 2 s after SIGKILL. A process that opened a session of its own is not found.
     """
@@ -48,7 +54,7 @@ async def end_session(leader: int) -> None:
 
 
 async def kill_marked(variable: str, value: str) -> None:
-    """Kill all that were started with a variable, which every descendant inherits; returns when none is left.
+    """Kill all processes started with a variable, which every descendant inherits. Returns when none is left.
 
     A program that empties its environment on purpose is not found.
     """
@@ -61,7 +67,7 @@ async def kill_marked(variable: str, value: str) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Have the kernel, where it can, end this process with its parent, which may be gone already."""
+    """Have this process end with its parent, by the kernel if it can. End at once if the parent is gone already."""
     if sys.platform.startswith("linux"):
         import ctypes  # noqa: PLC0415  costs what a start must not
 
@@ -71,14 +77,17 @@ def die_with(parent: int) -> None:
 
 
 def kill_in_folder(folder: str) -> None:
-    """Kill what works in a folder or below it, but for this process and those of a person's own terminal; blocks."""
+    """Kill the processes that work in a folder or below it. Blocks.
+
+    This process is spared, and so are those of a person's own terminal.
+    """
     for pid in _find(partial(_works_in, folder)) - {os.getpid()}:
         if (stat := _stat(pid)) is not None and not stat.has_terminal:
             _send(pid, signal.SIGKILL)
 
 
 def kill_group(leader: int, sign: signal.Signals = signal.SIGKILL) -> None:
-    """Send SIGKILL, or another signal, to a group of processes; it may be gone, or another user's."""
+    """Send SIGKILL or another signal to a process group. It may be gone, or another user's."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, sign)
 
@@ -93,7 +102,7 @@ async def _signal_until_gone(leader: int, sign: signal.Signals, seconds: float) 
         members = await to_thread.run_sync(_members, leader)
         if not members:
             return True
-        # Once each, for a second SIGTERM makes some programs give up their clean-up; late forks get theirs here.
+        # Signal each only once: a second SIGTERM makes some programs abort their clean-up. Late forks get theirs here.
         for member in members - signalled:
             _send(member, sign)
         signalled |= members
@@ -104,13 +113,13 @@ async def _signal_until_gone(leader: int, sign: signal.Signals, seconds: float) 
 
 
 def _send(pid: int, sign: signal.Signals) -> None:
-    """Send a signal to a process that may be gone, or another user's."""
+    """Send a signal to a process, which may be gone or another user's."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, sign)
 
 
 def _members(leader: int) -> set[int]:
-    """Return the living processes of a session. Without ``/proc`` the leader stands for its whole group."""
+    """Return the living processes of a session. Without ``/proc``, the leader stands for its whole group."""
     if LISTS_PROCESSES:
         return _find(partial(_is_member, leader))
     with suppress(ProcessLookupError, PermissionError):
@@ -120,7 +129,7 @@ def _members(leader: int) -> set[int]:
 
 
 def _find(belongs: Callable[[int], bool]) -> set[int]:
-    """Return the processes that belong; none where the system does not list them."""
+    """Return the processes for which ``belongs`` is true, or none if the system does not list processes."""
     if not LISTS_PROCESSES:
         return set()
     return {pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if belongs(pid)}  # noqa: PTH208  hundreds
@@ -146,11 +155,11 @@ def _works_in(folder: str, pid: int) -> bool:
 
 
 def _stat(pid: int) -> _Stat | None:
-    """Return the line of a process; None: it is gone."""
+    """Return a process's line, or None if it is gone."""
     try:
         line = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # pid (name) state parent group session terminal ...: the name may hold parentheses, so look behind the last one.
+    # The line is "pid (name) state parent group session terminal ...". The name may contain parentheses, too.
     state, _, _, session, terminal = line.rpartition(b")")[2].split()[:5]
     return _Stat(state in ENDED, int(session), terminal != b"0")

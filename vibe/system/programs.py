@@ -1,7 +1,7 @@
-"""The programs that vibe itself starts, looked up here alone, and outside of what a model's commands may write.
+"""Looks up the programs that vibe itself starts, and only outside of what a model's commands may write.
 
-Such commands are confined to the workspace, and what vibe starts is not. So what stands in ``PATH`` below a workspace,
-as the programs of an activated environment do, is for commands alone: who could put a ``git`` there would run outside.
+Those commands are confined to the workspace, but what vibe starts is not. So folders in ``PATH`` below a workspace,
+such as those of an activated environment, are for commands only: otherwise a ``git`` put there would run unconfined.
 """
 
 from __future__ import annotations
@@ -15,28 +15,30 @@ from contextlib import suppress
 from pathlib import Path
 
 SEARCHED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH", "GIT_EXEC_PATH")
-"""Variables with folders that programs and their parts are looked up in."""
+"""Variables with folders in which programs and their parts are looked up."""
 OF_COMMANDS = "_VIBE_COMMANDS_"
-"""Begins the names of variables that keep what ``SEARCHED`` ones held, for commands."""
+"""Prefix of variables that save the original values of the ``SEARCHED`` ones, for commands."""
 STARTED = ("git", "git-lfs", "ssh", "gpg", "rg", "bwrap", "uv", "bash", "sh")
-"""Programs that vibe or its git start by name: one of these that leads to a workspace spoils its folder."""
+"""Programs that vibe or its git start by name. If one of these links into a workspace, its folder is not used."""
 SHELLS = ("/opt/homebrew/bin/bash", "/run/current-system/sw/bin/bash", "/usr/bin/bash", "/bin/bash")
 NOWHERE = os.devnull
-"""In place of folders where none is left: an empty ``PATH`` would mean the current one."""
+"""Replaces the folders of ``PATH`` if none is left, because an empty ``PATH`` means the current folder."""
 MOST_LINKS = 40
+"""The most links that are followed on the way to a path."""
 
 _TIES = re.compile(
     r"GIT_(ALTERNATE_OBJECT_DIRECTORIES|CONFIG|CONFIG_PARAMETERS|OBJECT_DIRECTORY|DIR|WORK_TREE|IMPLICIT_WORK_TREE|"
     r"GRAFT_FILE|INDEX_FILE|NO_REPLACE_OBJECTS|REPLACE_REF_BASE|PREFIX|SHALLOW_FILE|COMMON_DIR|NAMESPACE|"
     r"QUARANTINE_PATH|INTERNAL_.*|REFLOG_ACTION|(?:LITERAL|GLOB|NOGLOB|ICASE)_PATHSPECS|PUSH_OPTION_.*)"
 )
-"""All that ``git rev-parse --local-env-vars`` lists but settings that a user numbers, and what else is of one call."""
+"""The list of ``git rev-parse --local-env-vars`` except numbered settings, and other variables of one call of git."""
 
 
 def guarded(environ: Mapping[str, str], folders: Iterable[Path]) -> dict[str, str]:
-    """``environ`` for vibe itself, which looks nothing up in or by way of ``folders``, whose files commands may write.
+    """Return ``environ`` for vibe itself, so that no program is looked up in or through ``folders``.
 
-    Relative entries go, too. ``command_environ`` is the way back. Reads the file system; doing it again adds folders.
+    Commands may write the files in these folders. Relative entries are removed, too. ``command_environ`` undoes the
+    change. Calling it again adds more folders. Reads the file system.
     """
     places = {mark for folder in folders for mark in (os.path.normpath(folder), _identity(folder)) if mark}
     changed: dict[str, str] = {}
@@ -50,30 +52,30 @@ def guarded(environ: Mapping[str, str], folders: Iterable[Path]) -> dict[str, st
 
 
 def command_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a command of the user's or a model's: the user's own, without ties to a git that started us."""
+    """Return the variables for a user's or a model's command: the user's own, without ties to a git that started us."""
     own = {name.removeprefix(OF_COMMANDS): value for name, value in environ.items() if name.startswith(OF_COMMANDS)}
     return {name: value for name, value in {**environ, **own}.items() if not is_internal(name)}
 
 
 def is_internal(name: str) -> bool:
-    """Return whether a variable is for no command: it is vibe's own, or ties git to a repository and a call of git."""
+    """Return whether to keep a variable from commands: it is vibe's own, or ties git to a repository and a call."""
     return name.startswith(OF_COMMANDS) or bool(_TIES.fullmatch(name))
 
 
 def find_program(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return the path of a program for vibe itself to start, ``environ`` being its own (see ``guarded``); or None."""
+    """Return the path of a program for vibe itself to start, or None. ``environ`` is vibe's own (see ``guarded``)."""
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
     return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, folders)))
 
 
 def shunned(name: str, environ: Mapping[str, str]) -> str:
-    """Return what to add where a program is missing: that there is one which vibe does not start. Mostly nothing."""
+    """Return a note for a missing program if one exists that vibe refuses to start, or else an empty string."""
     found = find_program(name, command_environ(environ)) if name else None
     return f" ({found} is not used, for commands may change what is there)" if found else ""
 
 
 def find_ripgrep(environ: Mapping[str, str]) -> str | None:
-    """The ``rg`` installed beside this Python, else the one that vibe may start."""
+    """Return the ``rg`` installed beside this Python, or else the one that vibe may start."""
     import sysconfig  # noqa: PLC0415  costs what --help must not
 
     beside = Path(sysconfig.get_path("scripts")) / "rg"
@@ -81,7 +83,7 @@ def find_ripgrep(environ: Mapping[str, str]) -> str | None:
 
 
 def find_shell() -> str:
-    """Return the shell that runs lines: the system's bash, else whatever ``/bin/sh`` is."""
+    """Return the shell that runs lines: the system's bash, or else ``/bin/sh``."""
     return next((shell for shell in SHELLS if os.access(shell, os.X_OK)), "/bin/sh")
 
 
@@ -95,7 +97,7 @@ def open_browser(address: str, environ: Mapping[str, str]) -> None:
 
 
 def _is_apart(entry: str, places: set[str | tuple[int, int]]) -> bool:
-    """Return whether a folder lies outside, on every part of the way that leads there."""
+    """Return whether a folder is outside of ``places``, along every part of the way that leads to it."""
     if not entry.startswith("/"):
         return False
     links = (link for link in (f"{entry}/{name}" for name in STARTED) if _target(link))
@@ -103,7 +105,7 @@ def _is_apart(entry: str, places: set[str | tuple[int, int]]) -> bool:
 
 
 def _way(path: str) -> Iterator[str]:
-    """Every folder and link passed on the way to where an absolute path leads."""
+    """Yield every folder and link on the way to where an absolute path leads."""
     at, links = "/", 0
     rest = [*reversed(path.split("/"))]
     while rest:
@@ -125,7 +127,7 @@ def _target(path: str) -> str:
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
-    """Return what tells a file from all others, however it is called."""
+    """Return what distinguishes a file from all others, whatever its name."""
     with suppress(OSError, ValueError):
         found = os.stat(path)  # noqa: PTH116  as above
         return found.st_dev, found.st_ino

@@ -1,4 +1,4 @@
-"""Work that is given up once something else happens, and work that comes to its end even if its caller is cancelled."""
+"""Runs work that is abandoned once something else happens, and work that finishes even if its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 async def unless(happens: Callable[[], Awaitable[object]], work: Callable[[], Awaitable[T]]) -> list[T]:
-    """Do some work and return what it comes to, in a list; empty: ``happens`` returned before, and it was cancelled.
+    """Do some work and return a list of its result, or an empty list if ``happens`` returned first and cancelled it.
 
-    What the work raises is raised as it is, not as one of a group.
+    An error of the work is raised as it is, not as a member of a group.
     """
     results: list[T] = []
     try:
@@ -30,12 +30,12 @@ async def unless(happens: Callable[[], Awaitable[object]], work: Callable[[], Aw
             group.cancel_scope.cancel()
     except ExceptionGroup as group_of_one:
         error = innermost(group_of_one)
-        raise error from error.__cause__  # which tells what the system had run out of
+        raise error from error.__cause__  # The cause says which resource the system ran out of.
     return results
 
 
 async def shielded(act: Callable[[], Awaitable[T]]) -> T:
-    """Await something short; a cancellation counts from its end on."""
+    """Await something short. A cancellation takes effect when it is done."""
     with CancelScope(shield=True):
         return await act()
-    raise AssertionError("the scope has no deadline")  # for the type checker
+    raise AssertionError("the scope has no deadline")  # Only for the type checker.

@@ -1,4 +1,4 @@
-"""Taking secrets out of what is shown or kept about a call."""
+"""Removes secrets from what is shown or stored about a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 MASK = "[redacted]"
 SHORTEST = 8
-"""Shorter values of variables are words that would tear holes in harmless text."""
+"""The least characters of a variable's value that is removed. Shorter ones are common words in harmless text."""
 
 _SECRET_VARIABLE = re.compile(r"(?i)(key|token|secret|passw(or)?d|credential|auth)")
 _ASSIGNMENT = re.compile(
@@ -19,7 +19,7 @@ _OPTION = re.compile(r"(?i)(--?(?:password|passwd|token|api-key|secret)[= ])(\S+
 _BEARER = re.compile(r"(?i)\b((?:bearer|basic)\s+)([\w.~+/=-]{8,})")
 _IN_URL = re.compile(r"(://[^\s/:@]*:)([^\s/@]+)(?=@)")
 _TOKEN_IN_URL = re.compile(r"(https?://)([\w.~-]{16,})(?=@)")
-"""A token alone, as the user of an address."""
+"""A token by itself as the user name of an address."""
 _KNOWN_KEYS = tuple(
     (signs, tuple(hints.split()), re.compile(shape))
     for signs, hints, shape in (
@@ -50,25 +50,24 @@ _KNOWN_KEYS = tuple(
         ),
     )
 )
-"""Shapes of keys, each with signs and words one of which is in whatever has the shape: looking for these is much
-faster.
+"""Shapes of keys, each with characters and words of which any such key contains one, because these are faster to find.
 
-What repeats has a limit wherever more must follow it, so that no text takes longer than its length asks for.
+Repetitions that are followed by something have a limit, so that the time is proportional to the length of the text.
 """
 _SIGNS = "".join(sorted({sign for signs, _, _ in _KNOWN_KEYS for sign in signs}))
 LONGEST = 20 * 1024
-"""The longest secret that is looked for; only a longer one may be cut in two by ``safe_cut``."""
+"""The longest secret that is searched for. Only a longer one may be split by ``safe_cut``."""
 _CUTS = 32
 _STEP = LONGEST // 16
 _WORDS = re.compile(r"(?:sk|pk|rk|glpat|gldt|glrt|xox[abeoprs]|xapp|tskey)[-_]")
 _DIGIT = re.compile(r"\d")
 _HARMLESS = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?(?::.*)?|[a-z]+|[\d.,:]+|(?i:true|false|none|null)")
-"""Values that are no secrets, whatever their variable is called: places, plain words, numbers."""
+"""Values that are not secrets, whatever the name of their variable: paths, plain words, numbers."""
 _AUTHOR = re.compile(r"(?i)author(?!iz)")
 
 
 def redact(text: str, environ: Mapping[str, str]) -> str:
-    """``text`` without the values of secret variables and without what looks like a key, a token or a password."""
+    """Return ``text`` without the values of secret variables and whatever looks like a key, a token or a password."""
     for value in _values(environ):
         text = text.replace(value, MASK)
     text = _shapeless(text)
@@ -79,7 +78,7 @@ def redact(text: str, environ: Mapping[str, str]) -> str:
 
 
 class Mask:
-    """Takes secrets out of what tools print, and leaves all that only might be one as it is."""
+    """Removes secrets from what tools print, but keeps anything that merely could be one."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         values = _values(environ)
@@ -88,20 +87,23 @@ class Mask:
         self._values = re.compile("|".join(map(re.escape, exact)))
 
     def known(self, text: str) -> str:
-        """Return ``text`` without the values of secret variables: for texts that must not change, such as files."""
+        """Return ``text`` without the values of secret variables.
+
+        Use it for texts that must not change, such as files.
+        """
         return self._values.sub(MASK, text) if any(value in text for value in self._exact) else text
 
     def printed(self, text: str) -> str:
-        """The same, and without what has the shape of a well-known token."""
+        """Return ``text`` without known secrets and whatever has the shape of a well-known token."""
         return _keyless(_shapeless(self.known(text)))
 
     def inside(self, value: Any) -> Any:
-        """JSON with every text in it as ``printed``."""
+        """Return JSON data with ``printed`` applied to every text in it."""
         return each_text(value, self.printed)
 
 
 def each_text(value: Any, change: Callable[[str], str]) -> Any:
-    """JSON with every text in it, but no name of a field, changed."""
+    """Return JSON data with every text in it changed, except for field names."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -112,9 +114,9 @@ def each_text(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def safe_cut(text: str, masked: Callable[[str], str]) -> int:
-    """Return where ``text``, of which more is to come, may be cut so that ``masked`` finds the same in the parts.
+    """Return where to cut ``text``, which will go on, so that ``masked`` finds the same secrets in both parts.
 
-    What is behind the cut is long enough to hold the rest of any secret that begins before it.
+    The part after the cut is long enough to contain the rest of any secret that begins before it.
     """
     last = len(text) - LONGEST
     for upper in range(last, max(last - _CUTS * _STEP, 0), -_STEP):
@@ -130,7 +132,7 @@ def safe_cut(text: str, masked: Callable[[str], str]) -> int:
 
 
 def _may_hold(text: str, words: tuple[str, ...]) -> bool:
-    """Return whether one of the words can be in it, in capitals or not."""
+    """Return whether the text may contain one of the words, ignoring case."""
     if not text.isascii():
         return True
     lower = text.lower()
@@ -138,7 +140,7 @@ def _may_hold(text: str, words: tuple[str, ...]) -> bool:
 
 
 def _shapeless(text: str) -> str:
-    """``text`` without what has its place in an address or a header."""
+    """Return ``text`` without secrets that are recognized by their place in an address or a header."""
     if "://" in text:
         text = _TOKEN_IN_URL.sub(rf"\g<1>{MASK}", _IN_URL.sub(rf"\g<1>{MASK}", text))
     return _BEARER.sub(rf"\g<1>{MASK}", text) if _may_hold(text, ("bearer", "basic")) else text
@@ -155,7 +157,7 @@ def _keyless(text: str) -> str:
 
 
 def _mask_of(found: re.Match[str]) -> str:
-    """Words joined by dashes may begin like a key, but have no digit in them."""
+    """Return the mask, or the text itself if it is words joined by dashes: it may begin like a key but has no digit."""
     is_words = _WORDS.match(found[0]) and not _DIGIT.search(found[0])
     return found[0] if is_words else MASK
 

@@ -1,3 +1,3 @@
-"""Running git without the programs that a repository, or a user who can write to it, chose."""
+"""Runs git without any program chosen by a repository, or by a user who can write to it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs git: the user's program and settings, no hooks, and nothing that could ask or be led elsewhere."""
+"""Runs git with the user's program and settings, without hooks, and so that it can neither ask nor be led elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 from vibe.system.programs import OF_COMMANDS, guarded
 
 GIT_SECONDS = 120.0
-"""The time one git command may take; a checkout of a large repository takes seconds."""
+"""The most seconds of one git command. Checking out a large repository takes seconds."""
 
 OPTIONS = (
     "core.fsmonitor=false", "core.untrackedCache=false", "core.hooksPath=/dev/null", "core.safecrlf=false", "gc.auto=0",
@@ -24,19 +24,19 @@ OPTIONS = (
     "submodule.recurse=false", "diff.ignoreSubmodules=all", "status.submoduleSummary=false", "protocol.ext.allow=never",
     "protocol.file.allow=never", "fetch.recurseSubmodules=false",
 )  # fmt: skip
-"""Settings that hold whatever a repository says."""
+"""Settings that override whatever a repository configures."""
 
 PROTOCOLS = "https:http:ssh:git"
-"""Ways to fetch the objects that a partial clone lacks."""
+"""Protocols by which to fetch the objects that a partial clone lacks."""
 
 _KEPT = re.compile(
     r"GIT_(CONFIG_(?!PARAMETERS$).*|(AUTHOR|COMMITTER)_(NAME|EMAIL)|EXEC_PATH|CEILING_DIRECTORIES|SSL_.*)"
 )
-"""Of the variables that steer git, those that say who the user is and where the configuration lies."""
+"""The variables that are kept of those that control git: who the user is, and where the configuration lies."""
 
 
 class GitOutput(Struct, frozen=True, kw_only=True):
-    """Output of a git command, and how it ended."""
+    """The output of a git command, and its exit code."""
 
     code: int
     out: bytes
@@ -44,26 +44,26 @@ class GitOutput(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Standard output without its last line break."""
+        """Standard output without its trailing line breaks."""
         return os.fsdecode(self.out).rstrip("\n")
 
     @property
     def items(self) -> list[str]:
-        """The parts of a ``-z`` output."""
+        """The items of a ``-z`` output."""
         return [os.fsdecode(part) for part in self.out.split(b"\0") if part]
 
     @property
     def problem(self) -> str:
-        """The error in one line."""
+        """The error on one line."""
         said = [line for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]
         wrong = next((line for line in said if line.startswith(("fatal:", "error:"))), said[0] if said else "")
         return wrong.partition(": ")[2] if wrong.startswith(("fatal:", "error:")) else wrong or f"exit code {self.code}"
 
 
 class GitCall(Struct, frozen=True, kw_only=True):
-    """Words for git and where they are said; ``environ`` is complete (see ``git_environ``).
+    """Arguments for git, and the folder to run it in. ``environ`` is complete (see ``git_environ``).
 
-    ``locks`` are descriptors that the command keeps open, so that a lock outlives us for as long as it.
+    ``locks`` are descriptors that the command keeps open, so that a lock lasts as long as the command, even without us.
     """
 
     words: tuple[str, ...]
@@ -74,11 +74,11 @@ class GitCall(Struct, frozen=True, kw_only=True):
     locks: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
-        return f"GitCall(words={self.words!r}, folder={self.folder!r})"  # the environment may hold keys
+        return f"GitCall(words={self.words!r}, folder={self.folder!r})"  # The environment may contain keys.
 
 
 def run_git(call: GitCall) -> GitOutput:
-    """Run one git command; the only place that starts git. Blocks.
+    """Run one git command. Nothing else starts git. Blocks.
 
     Raises:
         OSError: it can't be started.
@@ -86,14 +86,14 @@ def run_git(call: GitCall) -> GitOutput:
     """
     options = [word for option in OPTIONS for word in ("-c", option)]
     with _Git(
-        ["git", "--no-pager", *options, *call.words],  # the user's git, where its PATH has it
+        ["git", "--no-pager", *options, *call.words],  # The first git on the PATH of its environment.
         cwd=call.folder,
         env=dict(call.environ),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=call.locks,
-        start_new_session=True,  # Ctrl-C is for us: what is being merged is merged
+        start_new_session=True,  # Ctrl-C must not reach git, so that a merge under way is finished.
     ) as git:
         try:
             out, err = git.communicate(call.stdin, timeout=call.seconds)
@@ -104,7 +104,7 @@ def run_git(call: GitCall) -> GitOutput:
 
 
 class _Git(subprocess.Popen[bytes]):
-    """A process whose end is seen at once: the library looks for it now and again, and sleeps for longer each time."""
+    """A process whose end is noticed at once. The standard library polls for it, at ever longer intervals."""
 
     def wait(self, timeout: float | None = None) -> int:
         if timeout is not None and self.returncode is None and sys.platform.startswith("linux"):
@@ -119,9 +119,9 @@ class _Git(subprocess.Popen[bytes]):
 
 
 def git_environ(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The user's surroundings without what would lead git elsewhere or let it ask; no program is started in ``folder``.
+    """Return the user's environment, changed so that git can neither be led elsewhere nor ask.
 
-    Reads the file system.
+    No program in ``folder`` is started. Reads the file system.
     """
     own = guarded(environ, [folder])
     kept = {
@@ -134,5 +134,5 @@ def git_environ(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def without_fetching(environ: Mapping[str, str]) -> dict[str, str]:
-    """The same for git that must not fetch what a partial clone lacks."""
+    """Return the environment for git that must not fetch what a partial clone lacks."""
     return {**environ, "GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}

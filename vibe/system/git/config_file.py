@@ -1,4 +1,4 @@
-"""Reads a git configuration file as git reads it, so that nothing in it is seen by git alone."""
+"""Reads a git configuration file exactly as git does, so that git sees no setting in it that is missed here."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"'}
 
 
 class GitConfigError(ValueError):
-    """A file that is not understood; git may refuse it, too."""
+    """A file can't be parsed. Git may refuse it, too."""
 
 
 class GitSetting(NamedTuple):
-    """``section`` and ``key`` in lower case; a key alone has the value ``true``."""
+    """A setting, with ``section`` and ``key`` in lower case. A key without a value has the value ``true``."""
 
     section: str
     subsection: str
@@ -30,10 +30,10 @@ class GitSetting(NamedTuple):
 
 
 def read_settings(text: str) -> Iterator[GitSetting]:
-    """Every setting, and every section's header as a setting without a key, in the order they stand.
+    """Yield every setting in order, and for every section header a setting without a key.
 
     Raises:
-        GitConfigError: it does not follow the rules of the format.
+        GitConfigError: the text does not follow the rules of the format.
     """
     text = text.replace("\r\n", "\n")
     section = subsection = ""
@@ -62,7 +62,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _value(text: str, at: int) -> tuple[str, int]:
-    """The value after a key, and where it ends."""
+    """Return the value after a key, and the position of its end."""
     while at < len(text) and text[at] in " \t":
         at += 1
     if at >= len(text) or text[at] == "\n":
@@ -92,7 +92,7 @@ def _value(text: str, at: int) -> tuple[str, int]:
 
 
 def _escaped(char: str) -> str:
-    """Return what a backslash makes of the next character; nothing of a line break."""
+    """Return the character that a backslash and ``char`` stand for. An escaped line break stands for nothing."""
     if char in {"", "\n"}:
         return ""
     if char not in ESCAPES:
@@ -101,12 +101,13 @@ def _escaped(char: str) -> str:
 
 
 NAMES = frozenset({"config", "config.worktree", ".gitconfig", "gitconfig", ".gitmodules"})
-"""Files of git's settings, but for those that others include."""
+"""Names of files with git's settings, apart from those that others include."""
 
 MOST_BYTES = 256 * 1024
+"""The most characters of a file that are read."""
 
 LONGEST_NAME = 15
-"""In an address, a name without a password that is longer is taken for a token."""
+"""The most characters of a user name in an address. A longer one without a password is taken for a token."""
 
 _HINT = re.compile(r"://[^/\s]*@|extraheader|pass|token|secret|api_?key|authorization|bearer", re.IGNORECASE)
 
@@ -118,10 +119,10 @@ _VALUE = re.compile(r"authorization:|bearer\s|(?:password|passwd|token|secret|ap
 
 
 def without_credentials(text: str) -> str | None:
-    """Settings without the credentials in them, in which git finds all else; None: there are none in the text.
+    """Return the settings without any credentials, complete otherwise, or None if the text contains no credentials.
 
     Raises:
-        GitConfigError: it does not follow the rules of the format.
+        GitConfigError: the text does not follow the rules of the format.
     """
     if not _HINT.search(text.replace("\\\n", "")):
         return None
@@ -139,7 +140,7 @@ def without_credentials(text: str) -> str | None:
 
 
 def has_credentials(path: str | Path) -> bool:
-    """Return whether a file is called as git's settings are, or a folder as its repositories, and holds credentials.
+    """Return whether a file named like git's settings, or a folder named like a repository's, contains credentials.
 
     Reads the file.
     """
@@ -150,9 +151,11 @@ def has_credentials(path: str | Path) -> bool:
 
 
 def cleaned(path: Path) -> str | None:
-    """The settings in a file without credentials; None: it holds none, or no settings of git's. Reads it.
+    """Return a file's settings without credentials, or None if it has no credentials or no git settings.
 
-    One that has the name of git's settings but can't be understood is not shown at all.
+    Reads the file.
+
+    A file that has the name of git's settings but can't be parsed is not shown at all.
     """
     try:
         return without_credentials(text_of(path, MOST_BYTES))
@@ -161,7 +164,7 @@ def cleaned(path: Path) -> str | None:
 
 
 def _nameless(text: str) -> str:
-    """A text without who calls in its addresses, where that is more than a short name."""
+    """Return a text without the user names in its addresses, except for short names without passwords."""
     return _PERSON.sub(lambda found: found[1] if _is_credential(found[2]) else found[0], text)
 
 
@@ -171,6 +174,6 @@ def _is_credential(person: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """A value, or a subsection, as git reads it from a file of settings."""
+    """Return a value or a subsection, quoted for a file of settings."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{escaped}"'

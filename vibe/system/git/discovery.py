@@ -1,4 +1,7 @@
-"""Finds the repository of a folder as git would, without starting git; what git might see otherwise is refused."""
+"""Finds a folder's repository as git would, without starting git.
+
+Layouts that git might read differently are refused.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from msgspec import Struct
 from vibe.system.files import opened, text_of
 
 MOST_BYTES = 4096
-"""Of the small files that say where things are."""
+"""The most bytes of the small files that say where things are."""
 
 BARE = "looks like a repository without a working tree"
 
@@ -23,7 +26,7 @@ _HEAD = re.compile(r"(?:ref: refs/[^\0\n\r\t ]+|[0-9a-f]{40}|[0-9a-f]{64})\n?")
 
 
 class OddRepositoryError(ValueError):
-    """A repository is laid out as git itself lays out none."""
+    """A repository has a layout that git itself never makes."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{str(path)!r} {problem}")
@@ -32,20 +35,23 @@ class OddRepositoryError(ValueError):
 
 
 class Located(Struct, frozen=True, kw_only=True):
-    """A working tree at ``top``, its git folder, and the folder shared with its other worktrees, mostly the same."""
+    """A working tree at ``top``, its git folder, and the folder it shares with other worktrees, usually the same."""
 
     top: Path
     git_dir: Path
     common_dir: Path
 
     def surroundings(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Variables for git that only reads what starts no program: it does not look for the repository itself."""
+        """Return variables for git commands that only read and start no programs.
+
+        Git does not search for the repository.
+        """
         where = {"GIT_DIR": self.git_dir, "GIT_COMMON_DIR": self.common_dir, "GIT_WORK_TREE": self.top}
         return {**environ, **{name: str(path) for name, path in where.items()}}
 
 
 def locate(folder: Path) -> Located | None:
-    """The repository that a folder belongs to; None if there is none. Reads the file system.
+    """Return the repository that a folder belongs to, or None. Reads the file system.
 
     Raises:
         OddRepositoryError: git might find another one, or fail.
@@ -62,10 +68,10 @@ def locate(folder: Path) -> Located | None:
 
 
 def located_at(top: Path) -> Located | None:
-    """The repository whose working tree is ``top``; None if that has no ``.git``.
+    """Return the repository whose working tree is ``top``, or None if that has no ``.git``.
 
     Raises:
-        OddRepositoryError, OSError: as ``locate``.
+        OddRepositoryError, OSError: as for ``locate``.
     """
     entry = top / ".git"
     mode = _mode(entry)
@@ -88,10 +94,10 @@ def located_at(top: Path) -> Located | None:
 
 
 def small_text(path: Path) -> str:
-    """Return what a small file holds.
+    """Return the content of a small file.
 
     Raises:
-        OddRepositoryError: it is no plain file, or too large.
+        OddRepositoryError: it is not a regular file, or too large.
         OSError: it can't be read.
     """
     with opened(path, os.O_NONBLOCK) as descriptor:
@@ -102,7 +108,7 @@ def small_text(path: Path) -> str:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """The folder shared among worktrees: where git puts those of linked ones, and nowhere else."""
+    """Return the folder that worktrees share. For a linked one, only the place where git puts it is accepted."""
     link = git_dir / "commondir"
     if not os.path.lexists(link):
         return git_dir
@@ -124,7 +130,7 @@ def _check(git_dir: Path, common_dir: Path) -> None:
 
 
 def _looks_bare(place: Path) -> bool:
-    """Return whether git may take a folder itself for a repository's."""
+    """Return whether git may take the folder itself for a repository."""
     return os.path.lexists(place / "HEAD") and any(
         os.path.lexists(place / name) for name in ("objects", "refs", "commondir")
     )
@@ -138,9 +144,9 @@ def _mode(path: Path) -> int | None:
 
 
 def git_head(folder: Path) -> tuple[str | None, str | None]:
-    """The commit and the branch a folder is at, without starting git; None for what there is not.
+    """Return the commit and the branch that a folder is at, without starting git.
 
-    There may be no repository, no commit yet, or no branch.
+    Either is None if there is no repository, no commit yet, or no branch.
     """
     try:
         located = locate(folder)

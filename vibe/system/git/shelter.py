@@ -1,4 +1,4 @@
-"""Shelters git from a repository's configuration: it reads a copy without what could start a program."""
+"""Shelters git from a repository's configuration: it reads a copy without anything that could start a program."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from vibe.system.git.config_file import quoted
 from vibe.system.git.discovery import Located
 
 SHARED = ("HEAD", "info", "lfs", "logs", "objects", "packed-refs", "refs", "reftable", "shallow", "worktrees")
-"""Entries of git in the folder that worktrees share, but for settings, hooks and the repositories of submodules."""
+"""Git's entries in the folder that worktrees share, apart from settings, hooks and the repositories of submodules."""
 
 LFS_VALUE = re.compile(r"git-lfs [\w %-]+|true")
-"""Values to which git-lfs sets its filter."""
+"""Values that git-lfs sets for its filter."""
 
 _HARMLESS = re.compile(
     r"core\.(filemode|symlinks|ignorecase|precomposeunicode|protecthfs|protectntfs|autocrlf|eol|checkroundtripencoding|"
@@ -40,7 +40,10 @@ _LFS = re.compile(r"filter\.lfs\..*")
 
 
 class RepositorySetting(Struct, frozen=True, kw_only=True):
-    """A setting of a repository's own: ``is_plain`` if it stands in the configuration that worktrees share itself."""
+    """A repository's own setting.
+
+    ``is_plain`` says that it is in the configuration that worktrees share, not in an include.
+    """
 
     name: str
     value: str
@@ -48,10 +51,10 @@ class RepositorySetting(Struct, frozen=True, kw_only=True):
 
 
 class Shelter(Struct, frozen=True, kw_only=True):
-    """Environment of git for a repository: ``environ`` without ``GIT_DIR`` and the like, and its settings folder.
+    """The environment of git for a repository: ``environ`` without ``GIT_DIR`` and the like, and its settings folder.
 
-    ``located`` has that folder in place of the one that the worktrees share.
-    ``left_out``: settings that would have git run programs when it checks out and merges, and do not count here.
+    ``located`` has that folder in place of the one that worktrees share. ``left_out`` are settings that would make git
+    run programs during checkouts and merges, and that have no effect here.
     """
 
     located: Located
@@ -59,18 +62,18 @@ class Shelter(Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
     def here(self) -> dict[str, str]:
-        """Complete surroundings for the worktree that was found."""
+        """Return the complete environment for the worktree that was found."""
         return self.located.surroundings(self.environ)
 
 
 def take_shelter(located: Located, environ: Mapping[str, str], keep: Path, *, programs: bool) -> Shelter:
-    """A folder below ``keep`` that stands for what the worktrees of a repository share, with settings of our own.
+    """Return a shelter in a folder below ``keep``, which replaces what worktrees share and has settings of our own.
 
-    With ``programs``, those filters and merge drivers stay that the shared configuration itself names at this moment.
-    ``keep`` must be where no command of a step can write. Blocks.
+    With ``programs``, filters and merge drivers remain if the shared configuration itself names them at this moment. No
+    command of a step may be able to write in ``keep``. Blocks.
 
     Raises:
-        OSError: git can't be started, or the disk refuses.
+        OSError: git can't be started, or the folder can't be written.
         subprocess.TimeoutExpired: git takes too long.
         ValueError: git can't read the settings.
     """
@@ -90,7 +93,7 @@ def take_shelter(located: Located, environ: Mapping[str, str], keep: Path, *, pr
 
 
 def read_repository_settings(located: Located, environ: Mapping[str, str]) -> tuple[RepositorySetting, ...]:
-    """All settings that a repository itself makes, included ones with them. Asking for them starts no program. Blocks.
+    """Return all settings of a repository itself, including included ones. Starts no program but git. Blocks.
 
     Raises:
         OSError, subprocess.TimeoutExpired: git can't be started, or takes too long.
@@ -133,7 +136,7 @@ def _config_text(settings: Sequence[RepositorySetting]) -> str:
 
 
 def _make(folder: Path, common_dir: Path, text: str) -> None:
-    """Make the folder as a whole, or not at all."""
+    """Create the folder as a whole, or not at all."""
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     draft.mkdir(mode=0o700)

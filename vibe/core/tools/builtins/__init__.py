@@ -1,3 +1,3 @@
-"""The tools every agent starts with; one module each."""
+"""The built-in tools, one module each."""
 
 from __future__ import annotations

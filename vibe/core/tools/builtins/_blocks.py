@@ -1,4 +1,4 @@
-"""SEARCH/REPLACE blocks: read from text, applied to text, and the place that looks most like a text that is missing."""
+"""SEARCH/REPLACE blocks: parses them, applies them to text, and finds the place most similar to a missing text."""
 
 from __future__ import annotations
 
@@ -17,16 +17,23 @@ from msgspec import Struct
 from vibe.core.tools.errors import ToolError
 
 BUDGET_SECONDS = 0.5
+"""The most seconds spent looking for a similar place."""
 CANDIDATES = 12
+"""The most places that are compared in full."""
 COMPARED_CHARACTERS = 2_000
+"""The most characters that are compared."""
 COMPARED_LINES = 120
+"""The most lines that are shown as different."""
 LEAST_SIMILAR = 0.9
+"""The least similarity (0 to 1) of a place that is shown."""
 LOOKED_AT = 1_000_000
-"""Characters: in a longer text nothing is looked for that only looks the same."""
+"""The most characters of a text in which a place is searched for that only looks the same."""
 DIFF_CHARACTERS = 4_000
+"""The most characters of the diff that are shown."""
 
 
 SHOWN_DIFFERENCES = 5
+"""The most differences between similar characters that are named."""
 LOOKS = {
     **dict.fromkeys("\u2018\u2019\u201a\u201b\u02bc\u2032\u00b4`", "'"),
     **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
@@ -34,18 +41,18 @@ LOOKS = {
     **dict(zip("\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0455\u0458", "aeopcyxisj", strict=True)),
     **dict(zip("\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425", "ABEKMHOPCTX", strict=True)),
 }
-"""Characters that look like an ASCII one; ``_look`` knows spaces, invisible and full-width ones besides."""
+"""Characters that look like an ASCII one. ``_look`` also handles spaces, and invisible and full-width characters."""
 
 
 class ClosePlace(Struct, frozen=True, kw_only=True):
-    """Lines of a text that look like what was searched for; ``start`` counts from 0."""
+    """Lines of a text that look like the text searched for. ``start`` counts from 0."""
 
     start: int
     lines: list[str]
     wanted: list[str]
 
     def described(self) -> str:
-        """A diff from what was searched for, on new lines; characters that look alike are named."""
+        """Return a diff against the text searched for, followed by the names of characters that only look alike."""
         wanted = self.wanted[:COMPARED_LINES]
         only_spaces = "".join("".join(self.wanted).split()) == "".join("".join(self.lines).split())
         diff = unified_diff(wanted, self.lines, "SEARCH", f"file, from line {self.start + 1}", lineterm="", n=2)
@@ -64,7 +71,7 @@ class ClosePlace(Struct, frozen=True, kw_only=True):
 
 
 def closest_place(text: str, search: str, least_similar: float = LEAST_SIMILAR) -> ClosePlace | None:
-    """The lines of ``text`` that look most like ``search``; None where nothing looks like it."""
+    """Return the lines of ``text`` that look most like ``search``, or None if nothing looks like it."""
     lines, wanted = text.split("\n"), search.split("\n")
     looks = _look(text) if search.strip() and len(text) <= LOOKED_AT else ""
     at = looks.find(_look(search)) if looks else -1
@@ -77,7 +84,7 @@ def closest_place(text: str, search: str, least_similar: float = LEAST_SIMILAR) 
 
 
 def find_equal(text: str, search: str) -> list[tuple[int, int]]:
-    """Where text stands that Unicode calls equal to ``search``, composed or decomposed: from and to."""
+    """Return the start and end of each place that Unicode considers equal to ``search``, composed or decomposed."""
     if text.isascii():
         return []
     flat, wanted = (unicodedata.normalize("NFD", one) for one in (text, search))
@@ -92,7 +99,7 @@ def find_equal(text: str, search: str) -> list[tuple[int, int]]:
 
 
 def _position(text: str, flat: str, at: int) -> int | None:
-    """A place in a decomposed text in the text itself; None if it lies within a character."""
+    """Return where a position in the decomposed text is in the text itself, or None if it is inside a character."""
     line = flat.count("\n", 0, at)
     left = at - (flat.rfind("\n", 0, at) + 1)
     position = 0
@@ -102,17 +109,18 @@ def _position(text: str, flat: str, at: int) -> int | None:
         left -= len(unicodedata.normalize("NFD", text[position]))
         position += 1
     following = text[position : position + 1]
-    inside = following and (unicodedata.combining(following) or "\u1160" <= following <= "\u11ff")  # of a syllable
+    # The range holds the vowels and final consonants of Hangul syllables.
+    inside = following and (unicodedata.combining(following) or "\u1160" <= following <= "\u11ff")
     return None if left or inside else position
 
 
 def _look(text: str) -> str:
-    """A text with one character for all that look like it, and without those that can't be seen."""
+    """Return a text with one character in place of all that look like it, and without invisible ones."""
     return text if text.isascii() else "".join(map(_look_of, unicodedata.normalize("NFKC", text)))
 
 
 def _part_like(line: str, wanted: str) -> str:
-    """The part of a line that looks like ``wanted``; all of it where none does."""
+    """Return the part of a line that looks like ``wanted``, or the whole line if none does."""
     look = _look(wanted)
     starts = (start for start in range(len(line)) if _look(line[start:]).startswith(look))
     start = next(starts, -1)
@@ -134,7 +142,7 @@ def _named(text: str) -> str:
 
 
 def _closest(lines: list[str], wanted: list[str], deadline: float) -> tuple[int, float]:
-    """The first line of the window that looks most like ``wanted``, and how much (0 to 1)."""
+    """Return the first line of the window that looks most like ``wanted``, and its similarity (0 to 1)."""
     target = "\n".join(wanted)[:COMPARED_CHARACTERS]
     matcher = SequenceMatcher(autojunk=False)
     matcher.set_seq2(target)
@@ -149,7 +157,7 @@ def _closest(lines: list[str], wanted: list[str], deadline: float) -> tuple[int,
 
 
 def _candidates(lines: list[str], wanted: list[str], deadline: float) -> list[int]:
-    """Windows that share most lines with ``wanted``; where none does, those around the line most like its first."""
+    """Return the windows that share most lines with ``wanted``, or else those around lines most like its first one."""
     scores = _shared_lines(lines, wanted)
     best = heapq.nlargest(CANDIDATES, range(len(scores)), key=lambda start: (scores[start], -start))
     shared = [start for start in best if scores[start]]
@@ -157,7 +165,7 @@ def _candidates(lines: list[str], wanted: list[str], deadline: float) -> list[in
 
 
 def _shared_lines(lines: list[str], wanted: list[str]) -> list[int]:
-    """For every window as long as ``wanted``: how many of its lines it has, white space aside."""
+    """Return how many lines of ``wanted`` each window of its length contains, ignoring surrounding white space."""
     left = Counter(key for line in wanted if (key := line.strip()))
     stripped = [line.strip() for line in lines]
     score = 0
@@ -197,14 +205,17 @@ SEPARATOR = re.compile(r"(={5,})[ \t]*")
 END = re.compile(r"(>{5,}) ?REPLACE[ \t]*")
 FENCE = re.compile(r"[ \t]*(?:```|~~~)[\w.+-]*[ \t]*")
 SHOWN_PLACES = 5
+"""The most places of a repeated text that are named."""
 
 SHAPE = "<<<<<<< SEARCH, the old lines, =======, the new lines, >>>>>>> REPLACE"
 
 
 class Block(Struct, frozen=True, kw_only=True):
-    """Old text and new, without the last newline; ``replace`` None deletes. ``number`` counts from 1.
+    """Old and new text, without the last newline. If ``replace`` is None, the old text is deleted.
 
-    ``everywhere``: wherever the old text is, however often.
+    ``number`` counts from 1.
+
+    With ``everywhere``, every occurrence of the old text is replaced.
     """
 
     number: int
@@ -213,26 +224,26 @@ class Block(Struct, frozen=True, kw_only=True):
     everywhere: bool = False
 
     def written(self) -> str:
-        """The block as a model would write it."""
+        """Return the block as a model would write it."""
         new = "" if self.replace is None else f"{self.replace}\n"
         return f"<<<<<<< SEARCH\n{self.search}\n=======\n{new}>>>>>>> REPLACE\n"
 
 
 def _malformed(problem: str) -> ToolError:
-    """Return the error of content that is no sequence of blocks."""
+    """Return the error for content that is not a sequence of blocks."""
     return ToolError(f"the content holds no well-formed SEARCH/REPLACE blocks: {problem}; write {SHAPE}")
 
 
 def _misfit(name: str, number: int, problem: str) -> ToolError:
-    """Return the error of a block that does not fit the file; nothing was changed."""
+    """Return the error for a block that does not fit the file, which is left unchanged."""
     return ToolError(f"block {number} does not fit {name!r}, so nothing was changed: {problem}")
 
 
 def parse_blocks(content: str) -> tuple[Block, ...]:
-    """The blocks of a call; between them only empty lines and code fences may stand.
+    """Parse the blocks of a call. Only empty lines and code fences are allowed between them.
 
     Raises:
-        ToolError: says which line is the matter.
+        ToolError: they are malformed; the message says where.
     """
     lines = content.replace("\r\n", "\n").split("\n")
     blocks: list[Block] = []
@@ -261,7 +272,7 @@ def _end(lines: list[str], start: int, width: int) -> int:
 
 
 def _block(body: list[str], number: int, width: int) -> Block:
-    """Split at the separator; where several lines look like one, the one as long as the block's markers is it."""
+    """Split a block at its separator: of several candidates, the one as long as the block's markers."""
     found = [(index, len(match[1])) for index, line in enumerate(body) if (match := SEPARATOR.fullmatch(line))]
     if len(found) > 1:
         found = [(index, length) for index, length in found if length == width] or found
@@ -278,12 +289,12 @@ def _block(body: list[str], number: int, width: int) -> Block:
 
 
 def apply_blocks(text: str, blocks: tuple[Block, ...], name: str, least_similar: float = LEAST_SIMILAR) -> str:
-    """``text`` after all blocks, each seeing what the earlier ones made of it.
+    """Return ``text`` after applying all blocks, each to the result of those before it.
 
-    Where old text is missing, a place is shown that is at least ``least_similar`` to it (0 to 1).
+    If an old text is missing, the error shows the closest place that is at least ``least_similar`` to it (0 to 1).
 
     Raises:
-        ToolError: a block's old text is missing or there more than once.
+        ToolError: a block's old text is missing, or occurs more than once.
     """
     for block in blocks:
         text = _apply(text, block, name, least_similar)
@@ -331,7 +342,7 @@ def _find_exactly(text: str, search: str) -> list[tuple[int, int]]:
 def _replaced(text: str, start: int, end: int, replacement: str | None) -> str:
     if replacement is not None:
         return text[:start] + replacement + text[end:]
-    # Whole lines that are deleted take their line end with them.
+    # Deleting whole lines also deletes their line end.
     if start == 0 or text[start - 1] == "\n":
         ending = next((newline for newline in ("\r\n", "\n") if text.startswith(newline, end)), "")
         end += len(ending)

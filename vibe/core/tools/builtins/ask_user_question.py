@@ -1,4 +1,4 @@
-"""ask_user_question: one to four questions to the person at the terminal."""
+"""ask_user_question: puts one to four questions to the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AskUserQuestionArgs(ToolArgs):
 
 
 class AskUserQuestionResult(BaseModel):
-    """An answer to each question; none if the person would rather not."""
+    """An answer to each question, or none if the person declines."""
 
     answers: list[QuestionAnswer]
     cancelled: bool = False
@@ -44,12 +44,12 @@ class AskUserQuestion(BaseTool[AskUserQuestionArgs, AskUserQuestionResult, Unask
         return AskUserQuestionResult(answers=list(answers or ()), cancelled=answers is None)
 
     def summarize(self, args: AskUserQuestionArgs) -> str:
-        """The first question, and how many more."""
+        """Return the first question, and the number of others."""
         more = f" (and {len(args.questions) - 1} more)" if len(args.questions) > 1 else ""
         return f"ask_user_question {' '.join(args.questions[0].question.split())[:160]}{more}"
 
     def format_result(self, result: AskUserQuestionResult) -> str:
-        """Question and answer, a line each."""
+        """Return each question and its answer, a line each."""
         if result.cancelled:
             return "The user did not answer: go on without, or end and say what you need to know."
         return "\n".join(

@@ -1,4 +1,4 @@
-"""background: what a command started by bash with ``background`` says, and its end."""
+"""background: reads or ends a command that bash has left running in the background."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Background(BaseTool[BackgroundArgs, BackgroundReport, UnaskedConfig, BaseT
         return await ctx.background.report(args.handle, wait_seconds=args.wait)
 
     def summarize(self, args: BackgroundArgs) -> str:
-        """``background bg1``, ``background stop bg1``."""
+        """Return the call: ``background bg1`` or ``background stop bg1``."""
         return f"background {'stop ' if args.stop else ''}{args.handle}"
 
     def display(self, result: BackgroundReport) -> CommandDisplay:
-        """The command and how it stands."""
+        """Return the command and its state."""
         return CommandDisplay(
             command=result.command,
             exit_code=None if result.lost else result.exit_code,
@@ -54,7 +54,7 @@ class Background(BaseTool[BackgroundArgs, BackgroundReport, UnaskedConfig, BaseT
         )
 
     def format_result(self, result: BackgroundReport) -> str:
-        """The new output and how the command stands; the time makes no two answers alike."""
+        """Return the new output and the command's state. The time makes every answer different."""
         ended = f"lost, {result.lost}," if result.lost else f"ended with exit code {result.exit_code}"
         state = STILL_RUNNING if result.exit_code is None else f"{ended} after"
         parts = [

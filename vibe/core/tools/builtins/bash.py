@@ -1,4 +1,4 @@
-"""bash: one shell line, without a terminal, bounded in time and output."""
+"""bash: runs one shell line without a terminal, within limits of time and output."""
 
 from __future__ import annotations
 
@@ -51,14 +51,16 @@ from vibe.system.programs import find_shell
 from vibe.system.redaction import Mask
 
 MOST_FOLDERS = 64
+"""The most folders in which a line's ``cd`` commands may end up that are considered."""
 MOST_ENTRIES = 20_000
-"""The most entries of the workspace that are looked at for files to hide."""
+"""The most entries of the workspace that are searched for files to hide."""
 
 
 def named_unread(line: str, workspace: Workspace, start: tuple[str, ...] = ()) -> str:
-    """The first word of a line that begins in ``start`` and names such a file, wherever a ``cd`` in it may lead.
+    """Return the first word of a line that names a file ``read_file`` may not read, or an empty string.
 
-    Or nothing. Reads the file system.
+    The line begins in the folder ``start``. A ``cd`` in it is assumed to lead to any place it may. Reads the file
+    system.
     """
     if not workspace.bounds.unread:
         return ""
@@ -88,7 +90,10 @@ def _is_unread(part: str, folder: Path, workspace: Workspace, *, pattern: bool) 
 
 
 def unread_files(workspace: Workspace) -> tuple[Path, ...]:
-    """Those that are there now, below the workspace's folders, to be hidden from commands. Reads the file system."""
+    """Return the existing files that ``read_file`` may not read, below the workspace's folders.
+
+    Reads the file system.
+    """
     if not workspace.bounds.unread:
         return ()
     roots = (workspace.root, *workspace.extra_roots)
@@ -102,9 +107,10 @@ def _below(root: Path) -> Iterator[Path]:
 
 
 SUMMARY_LENGTH = 200
+"""The most characters of a line in its summary."""
 PROMPTS = Path(__file__).with_name("prompts")
 AFRESH = "Each call starts afresh in the workspace root: no terminal, no input, nothing stays running after it"
-"""What the prompt says of a shell that is not stateful."""
+"""The sentence in the prompt about a shell that is not stateful."""
 FRESH_NOTE = "a fresh shell, begun in the workspace root: nothing is kept from before"
 NO_BASH = "There is no bash here: /bin/sh runs the lines, so write them for that."
 READ_ONLY_NOTE = "[ran without approval in a read-only sandbox, without network or secrets]"
@@ -112,11 +118,11 @@ SEEN_BY_READERS = frozenset({
     "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LOGNAME", "PATH", "SHELL", "TERM", "TZ",
     "USER", "VIRTUAL_ENV", *NOT_INTERACTIVE,
 })  # fmt: skip
-"""All that a line in a read-only sandbox gets to see of the variables: a value may be a secret whatever its name."""
+"""The only variables that a line in a read-only sandbox may see, since any other's value may be a secret."""
 
 
 class BashArgs(ToolArgs):
-    """The line, and how many seconds it may take."""
+    """The shell line, and how it is run."""
 
     command: Annotated[str, Field(min_length=1)]
     timeout: Annotated[int | None, Field(ge=1, description="seconds")] = None
@@ -125,15 +131,15 @@ class BashArgs(ToolArgs):
 
 
 class UnsandboxedBashArgs(BashArgs):
-    """The same where nothing is confined: there is nothing to leave."""
+    """The arguments where nothing is confined, so that there is no sandbox to leave."""
 
     unconfined: ClassVar[bool] = False  # pyright: ignore[reportIncompatibleVariableOverride]  a word no more
 
 
 class BashResult(BaseModel):
-    """Result of a line; a ``returncode`` other than 0 is a result like any other.
+    """The result of a line, even if its ``returncode`` is not 0.
 
-    ``note`` tells where the sandbox may have refused something. ``handle``: it runs on in the background by that name.
+    ``note`` says if the sandbox may have refused something. ``handle`` is set if the line runs on in the background.
     """
 
     command: str
@@ -147,9 +153,9 @@ class BashResult(BaseModel):
 
 
 class BashState(BaseToolState):
-    """State of a stateful shell. ``begun``: it has run a line.
+    """The state of a stateful shell.
 
-    ``lost`` says why it is no longer in the folder it was in.
+    ``begun`` says that it has run a line. ``lost`` says why it is no longer in its former folder.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -162,12 +168,12 @@ class BashState(BaseToolState):
 class BashConfig(BaseToolConfig):
     """Limits, and the argv prefixes that run without asking (``allowlist``) or never (``denylist``).
 
-    ``read_only_sandbox``: which lines run without asking where they can't write, reach the network or see secrets:
-    those of programs that read (``readers``), all that need no yes each time (``all``), or none (``off``).
-    ``reads_only``: lines that are not known to read and nothing else are denied.
+    ``read_only_sandbox`` chooses the lines that run without asking where they can't write, reach the network or see
+    secrets: those of programs that read (``readers``), all that need no approval each time (``all``), or none
+    (``off``). With ``reads_only``, lines that are not known to only read are denied.
 
-    Programs of ``denylist_standalone`` never run without arguments of their own, unless something is piped in.
-    ``stateful``: folder and exported variables are kept from one call to the next.
+    Programs in ``denylist_standalone`` never run without arguments, unless something is piped into them. With
+    ``stateful``, the folder and exported variables are kept from one call to the next.
     """
 
     allowlist: list[str] = Field(default_factory=lambda: list(DEFAULT_ALLOWED))
@@ -182,7 +188,10 @@ class BashConfig(BaseToolConfig):
 
 
 class _Line(Struct, frozen=True, kw_only=True):
-    """A line that runs. It ``tells`` its folder and variables as it ends, to be compared with those it was given."""
+    """A running line.
+
+    If it ``tells``, it reports its folder and variables at its end, to be compared with those it was given.
+    """
 
     shell: ConfinedCommand
     running: StartedCommand
@@ -198,7 +207,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
     @classmethod
     def prompt_with(cls, config: BaseToolConfig) -> str | None:
-        """Return what the model is told of a stateful shell, or of one that begins each line afresh."""
+        """Return the prompt, adapted to a stateful shell or to one that starts each line afresh."""
         prompt = super().get_tool_prompt()
         if prompt is not None and not _has_bash():
             prompt = f"{NO_BASH} {prompt}"
@@ -247,10 +256,11 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         yield result
 
     def _ended(self, args: BashArgs, ctx: InvokeContext, line: _Line, aside: str) -> BashResult:
-        """Return the result of a line that has ended; ``aside`` is what became of its sandbox.
+        """Return the result of a line that has ended. ``aside`` says what became of its sandbox.
 
         Raises:
             ToolError: it took too long, or its terminal is gone.
+            ReadOnlyRefusedError: it needs more than a read-only sandbox allows.
         """
         finished = line.running.result()
         left = f"[{finished.left_running}; use `background` for what is to run on]" if finished.left_running else ""
@@ -282,7 +292,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
     async def _printed_by(
         self, running: StartedCommand, call_id: str, wish: Event
     ) -> AsyncGenerator[ToolStreamLine, None]:
-        """Yield what it prints, until it ends, or a wish comes to have it in the background."""
+        """Yield the output until the line ends, or until the user wishes to have it in the background."""
         while not wish.is_set() and (pieces := await running.next_output()) is not None:
             for piece in filter(lambda piece: piece.text, pieces):
                 yield ToolStreamLine(
@@ -294,16 +304,16 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
                 )
 
     def _seconds(self, args: BashArgs) -> int:
-        """The time a line has that is waited for."""
+        """Return the timeout of a line in the foreground, in seconds."""
         return min(args.timeout or self.config.default_timeout, self.config.max_timeout)
 
     async def _started(self, args: BashArgs, ctx: InvokeContext) -> _Line:
-        """The line under way, with its shell, its folder and its variables.
+        """Start the line.
 
         Raises:
             CommandStartError: the workspace is gone.
             ToolError: the folder of a stateful shell is gone.
-            ReadOnlyRefusedError: it can't be kept to reading.
+            ReadOnlyRefusedError: it can't be restricted to reading.
         """
         kept, workspace = self._kept(None), ctx.workspace
         problem = await to_thread.run_sync(folder_problem, kept.folder, workspace) if kept.folder else ""
@@ -325,7 +335,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             secrets=await to_thread.run_sync(unread_files, workspace) if workspace.bounds.unread else (),
         )
         base = _passed(ctx, ctx.environ)
-        # What a confined line may have set is not heeded outside the sandbox.
+        # Outside the sandbox, variables that a confined line may have set are ignored.
         wanted = base if args.unconfined else kept.given(base)
         if ctx.read_only:
             seen = SEEN_BY_READERS.union(kept.variables)
@@ -354,7 +364,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return _Line(shell=shell, running=running, around=around, tells=tells)
 
     def _keep(self, note: str, told: bytes, line: _Line, workspace: Workspace) -> str:
-        """Keep what the shell told; the note with what the model must know of that."""
+        """Keep the state that the shell reported. Return the note, with what the model must know about that state."""
         state = self.state
         fresh = "" if state.begun else FRESH_NOTE
         state.shell, notes = next_state(state.shell, told, line.around, workspace)
@@ -363,7 +373,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return "\n".join(filter(None, (note, f"[{said}]" if said else "")))
 
     async def _in_background(self, args: BashArgs, ctx: InvokeContext) -> BashResult:
-        """Start it and leave it to the agent's background commands; ``timeout`` counts only if it is given."""
+        """Start the line and hand it to the agent's background commands. It has a timeout only if one is given."""
         if ctx.background is None:
             raise ToolError("no command can run in the background here: run it without `background`")
         ctx.background.check_room()
@@ -371,7 +381,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
 
     @staticmethod
     def _adopted(args: BashArgs, ctx: InvokeContext, line: _Line, said: str = "") -> BashResult:
-        """Leave a line that runs to the background commands; ``said`` is what it printed so far."""
+        """Hand a running line to the background commands. ``said`` is what it has printed so far."""
         aside, call_id = line.shell.put_aside, ctx.tool_call_id
         known = ctx.background
         handle = "" if known is None else known.adopt(line.running, args.command, aside, tool_call_id=call_id)
@@ -380,10 +390,10 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return BashResult(command=args.command, stdout=said, stderr="", returncode=0, note=note, handle=handle)
 
     def assess(self, args: BashArgs, workspace: Workspace) -> Assessment:
-        """Judge every command of the line where it would run now, with every path followed to where it leads.
+        """Judge every command of the line where it would run now, and every path by where it leads.
 
-        A lasting yes covers each command; nothing where only running tells what it does. Acting as another user, and
-        leaving the sandbox, take a person's yes each time.
+        A lasting approval covers each command, or nothing if only running them tells what they do. Acting as another
+        user and leaving the sandbox require a person's approval each time.
         """
         kept = self._kept(workspace)
         unread = named_unread(args.command, workspace, kept.place)
@@ -405,10 +415,10 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         )
 
     def _classified(self, args: BashArgs, workspace: Workspace, kept: ShellState) -> BashVerdict:
-        """Return the verdict on the line with what is kept.
+        """Return the verdict on the line, taking account of the kept state.
 
-        A shell that only reads may do what the built-in rules know to read: nothing the user has added, and nothing in
-        a sandbox instead.
+        A shell that only reads may run what the built-in rules know to read. It uses neither what the user has added
+        nor a sandbox.
         """
         config, allowed, confined = self.config, self.config.allowlist, self.config.read_only_sandbox
         if config.reads_only:
@@ -430,7 +440,10 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return BashVerdict(permission=None, reason=reason, each_time=verdict.each_time)
 
     def _kept(self, workspace: Workspace | None) -> ShellState:
-        """Return what the next line runs with. With ``workspace`` a folder that is gone is left for the root."""
+        """Return the state that the next line runs with.
+
+        Given a ``workspace``, a folder that is gone is replaced by its root.
+        """
         kept = self.state.shell if _is_stateful(self.config) else ShellState()
         if workspace is not None and kept.folder and (problem := folder_problem(kept.folder, workspace)):
             kept = self.state.shell = replace(kept, folder="")
@@ -438,20 +451,20 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         return kept
 
     def summarize(self, args: BashArgs) -> str:
-        """The line, on one line."""
+        """Return the line, on one line."""
         line = " ".join(args.command.split())
         kept = self._kept(None).described(variables=not args.unconfined)
         shown = shortened(line, SUMMARY_LENGTH)
         return f"bash ({kept}) {shown}" if kept else f"bash {shown}"
 
     def outlook(self, args: BashArgs, workspace: Workspace, *, sandboxed: bool) -> CallOutlook:
-        """The line, where it would run and whether confined."""
+        """Return the line, where it would run, and whether it would be confined."""
         cwd = str(workspace.root / self._kept(None).folder)
         confined = sandboxed and not args.unconfined
         return CallOutlook(display=CommandDisplay(command=args.command), cwd=cwd, confined=confined)
 
     def display(self, result: BashResult) -> CommandDisplay:
-        """The line and how it ended; where it runs on, its handle."""
+        """Return the line and how it ended, or its handle if it still runs."""
         return CommandDisplay(
             command=result.command,
             exit_code=None if result.handle else result.returncode,
@@ -461,7 +474,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         )
 
     def format_result(self, result: BashResult) -> str:
-        """Return what it printed, then the exit code unless it is 0."""
+        """Return the output, then the exit code unless it is 0."""
         parts = [_printed(result)]
         if result.returncode:
             parts.append(f"[exit code {result.returncode}]")
@@ -475,7 +488,7 @@ def _covered(args: BashArgs, kept: ShellState) -> tuple[str, ...]:
 
 
 def _passed(ctx: InvokeContext, environ: Mapping[str, str]) -> dict[str, str]:
-    """Of some variables those that a line is given."""
+    """Return those of the variables that a line gets."""
     passed = child_environ(environ)
     return passed if ctx.confinement is None else dict(ctx.confinement.without_keys(passed))
 
@@ -494,5 +507,5 @@ def _has_bash() -> bool:
 
 
 def _is_stateful(config: BashConfig) -> bool:
-    """Return whether folder and variables are kept, which takes bash."""
+    """Return whether folder and variables are kept, which requires bash."""
     return config.stateful and _has_bash()

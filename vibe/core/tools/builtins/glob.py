@@ -1,4 +1,4 @@
-"""glob: the files below a folder whose path matches a pattern."""
+"""glob: finds the files below a folder whose path matches a pattern."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from vibe.system.globs import is_wild, matches_any
 from vibe.system.ignore import walk_files
 
 LONGEST_WALK_SECONDS = 20.0
+"""The most seconds of one search."""
 UNKNOWN_SIGNS = ("!(", "@(", "+(", "?(", "*(", "!")
-"""Signs that other programs know in globs."""
+"""Glob syntax that other programs support."""
 
 
 class GlobArgs(ToolArgs):
@@ -32,7 +33,7 @@ class GlobArgs(ToolArgs):
 
 
 class GlobResult(BaseModel):
-    """Paths relative to the workspace, sorted."""
+    """Sorted paths, relative to the workspace."""
 
     paths: list[str]
     was_truncated: bool = False
@@ -40,7 +41,7 @@ class GlobResult(BaseModel):
 
 
 class GlobConfig(UnaskedConfig):
-    """``max_results``: the longest answer."""
+    """``max_results`` is the most paths in a result."""
 
     max_results: Annotated[int, Field(ge=1)] = 200
 
@@ -64,27 +65,27 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
         return GlobResult(paths=paths[:most], was_truncated=len(paths) > most or not finished, why_none=why)
 
     def assess(self, args: GlobArgs, workspace: Workspace) -> Assessment:
-        """Name where it looks."""
+        """Name the folder that is searched."""
         return Assessment(paths=(PathAccess(path=_split_glob(workspace, args.path, args.pattern)[0]),))
 
     def summarize(self, args: GlobArgs) -> str:
-        """Pattern and place: ``glob **/*.py in src``."""
+        """Return the pattern and the place: ``glob **/*.py in src``."""
         return f"glob {args.pattern} in {args.path}"
 
     def display(self, result: GlobResult) -> FilesDisplay:
-        """The paths."""
+        """Return the paths."""
         return FilesDisplay(paths=tuple(result.paths), total=None if result.was_truncated else len(result.paths))
 
     def format_result(self, result: GlobResult) -> str:
-        """A path a line, and whether there are more."""
+        """Return one path per line, and a note if there are more."""
         more = f"[first {len(result.paths)} files; narrow the pattern or the path]" if result.was_truncated else ""
         return shown_lines(result.paths, more=more, none=f"no files match{result.why_none}")
 
 
 def _split_glob(workspace: Workspace, path: str, glob: str) -> tuple[str, str]:
-    """The folder that a glob below ``path`` names outright, and what it says of the files in there.
+    """Split a glob below ``path`` into the folder it names outright and a pattern for the files in there.
 
-    A name that exists is meant literally, whatever characters it holds. Reads the file system.
+    A name that exists is taken literally, whatever characters it contains. Reads the file system.
     """
     text = os.path.expanduser(glob)  # noqa: PTH111  a glob is no path
     if "/" not in text.rstrip("/").removeprefix("./"):
@@ -101,7 +102,7 @@ def _split_glob(workspace: Workspace, path: str, glob: str) -> tuple[str, str]:
 
 
 def _find(workspace: Workspace, args: GlobArgs, most: int) -> tuple[list[str], bool]:
-    """Up to one more than ``most`` paths, and whether the walk came to its end."""
+    """Return up to one more than ``most`` paths, and whether the walk was finished."""
     deadline = time.monotonic() + LONGEST_WALK_SECONDS
     folder, pattern = _split_glob(workspace, args.path, args.pattern)
     start = workspace.readable(folder)
@@ -117,14 +118,14 @@ def _find(workspace: Workspace, args: GlobArgs, most: int) -> tuple[list[str], b
 
 
 def _is_meant(file: Path, pattern: str) -> bool:
-    """Return whether a path below the start is meant, as it is or as listings show it."""
+    """Return whether the pattern matches a path below the start, as it is or as listings show it."""
     name = file.as_posix()
     shown = printable(name)
     return matches_any(name, [pattern]) or (shown != name and matches_any(shown, [pattern]))
 
 
 def _why_none(workspace: Workspace, args: GlobArgs) -> str:
-    """Why nothing matches, as the end of a sentence; empty if it is not known."""
+    """Explain at the end of a sentence why nothing matches. Empty if the reason is not known."""
     folder, _ = _split_glob(workspace, args.path, args.pattern)
     if not workspace.readable(folder).is_dir():
         return f": there is no folder {folder!r}"

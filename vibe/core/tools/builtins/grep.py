@@ -1,4 +1,4 @@
-"""grep: a regular expression in the files of a folder, by ripgrep or, where that is missing, by ourselves."""
+"""grep: searches the files of a folder for a regular expression, with ripgrep or, if that is missing, in Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GrepArgs(ToolArgs):
 
 
 class GrepResult(BaseModel):
-    """``path:line:text``, one match a line, sorted; ``files`` are the paths."""
+    """Sorted matches, one ``path:line:text`` per line. ``files`` are their paths."""
 
     matches: str
     match_count: int
@@ -37,10 +37,10 @@ class GrepResult(BaseModel):
 
 
 class GrepConfig(UnaskedConfig):
-    """Limits. ``use_ripgrep`` false takes the search written in Python.
+    """Limits. If ``use_ripgrep`` is false, the search in Python is used.
 
-    ``exclude_patterns`` are names that are passed over, whatever the ignore files say; ``codeignore_file`` is the name
-    of the workspace's own file of patterns.
+    ``exclude_patterns`` are names that are skipped, whatever the ignore files say. ``codeignore_file`` is the name of
+    the workspace's own ignore file.
     """
 
     max_output_bytes: Annotated[int, Field(ge=1_000)] = 64_000
@@ -94,16 +94,16 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
         return _bounded(Found(matches=tuple(shown), more=found.more), query)
 
     def summarize(self, args: GrepArgs) -> str:
-        """Pattern and place: ``grep 'def run' in src``."""
+        """Return the pattern and the place: ``grep 'def run' in src``."""
         return f"grep {args.pattern!r} in {args.path}"
 
     def display(self, result: GrepResult) -> FilesDisplay:
-        """The files that hold a match."""
+        """Return the files that contain a match."""
         return FilesDisplay(paths=tuple(result.files), total=None if result.was_truncated else len(result.files))
 
     def format_result(self, result: GrepResult) -> str:
-        """The matches, and whether there are more."""
-        if not result.matches:  # said whether or not there are any: what is in them is not to be guessed by asking
+        """Return the matches, and a note if there are more."""
+        if not result.matches:  # Always the same text, so that searching reveals nothing about secret files.
             return "no matches; no binary file is searched, and one that may hold secrets only where `path` names it"
         if not result.was_truncated:
             return result.matches
@@ -111,7 +111,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
 
 
 def _readable(matches: Sequence[Match], workspace: Workspace, *, secrets: bool) -> list[Match]:
-    """Those in files that may be read unasked, or were asked about (``secrets``)."""
+    """Return the matches in files that may be read without asking, or if ``secrets``, also in those with secrets."""
     files = {match.path: workspace.root / match.path for match in matches}
     closed = {
         name

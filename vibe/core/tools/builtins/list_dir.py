@@ -1,4 +1,4 @@
-"""list_dir: what stands in a folder."""
+"""list_dir: lists the contents of a folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ListDirArgs(ToolArgs):
 
 
 class ListDirResult(BaseModel):
-    """Names, sorted: folders end with ``/``, links with ``@``; files come with their size in bytes."""
+    """Sorted names. Folders end with ``/`` and links with ``@``; files have their size in bytes."""
 
     entries: list[str]
     total: int
@@ -33,7 +33,7 @@ class ListDirResult(BaseModel):
 
 
 class ListDirConfig(UnaskedConfig):
-    """``max_entries``: the longest answer."""
+    """``max_entries`` is the most entries in a result."""
 
     max_entries: Annotated[int, Field(ge=1)] = 200
 
@@ -56,7 +56,7 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
         return ListDirResult(entries=lines[:most], total=len(lines), was_truncated=len(lines) > most)
 
     def format_result(self, result: ListDirResult) -> str:
-        """An entry a line, and whether there are more."""
+        """Return one entry per line, and a note if there are more."""
         more = f"[first {len(result.entries)} of {result.total} entries]" if result.was_truncated else ""
         return shown_lines(result.entries, more=more, none="the folder is empty, or all in it is ignored")
 
@@ -72,11 +72,11 @@ def _lines(workspace: Workspace, args: ListDirArgs) -> list[str]:
 
 
 def _line(entry: Path) -> str:
-    """What is said of an entry; nothing of what only stands there while commands run."""
+    """Return the line for an entry, or an empty string for a placeholder that only exists while commands run."""
     name = printable(entry.name)
     try:
         found = entry.lstat()
-    except OSError:  # gone since
+    except OSError:  # The entry is gone by now.
         return name
     if is_placeholder(found, entry.name):
         return ""

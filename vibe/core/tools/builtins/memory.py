@@ -54,13 +54,13 @@ class Memory(BaseTool[MemoryArgs, TextResult, BaseToolConfig, BaseToolState]):
             raise ToolError(f"memory: {error}") from error
 
     def assess(self, args: MemoryArgs, workspace: Workspace) -> Assessment:
-        """Let it look, which changes nothing."""
+        """Allow listing, which changes nothing. Judge other actions as usual."""
         if args.action is MemoryAction.LIST:
             return Assessment(listed=ToolPermission.ALWAYS)
         return super().assess(args, workspace)
 
     def summarize(self, args: MemoryArgs) -> str:
-        """Action and what it is about: ``memory add (project): tests run with tox``."""
+        """Return the action and its subject: ``memory add (project): tests run with tox``."""
         about = args.text or args.id
         return f"memory {args.action} ({args.scope})" + (f": {' '.join(about.split())[:100]}" if about else "")
 

@@ -1,4 +1,4 @@
-"""read_file: a window of lines of a text file, whatever the size of the file."""
+"""read_file: reads a window of lines of a text file of any size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe.core.tools.files.text_files import FileAccessError, decode, sniff
 from vibe.system.plain_text import whole_characters
 
 WHOLE_BYTES = 10 * 1024 * 1024
-"""Files up to this size are read whole: their lines are counted, and the agent counts as having seen them."""
+"""The most bytes of a file that is read whole, so that its lines are counted and the agent counts as having seen it."""
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -31,10 +31,10 @@ class ReadFileArgs(ToolArgs):
 
 
 class ReadFileResult(BaseModel):
-    """The lines; of an image ``media_type`` and ``image_base64``.
+    """The lines, or ``media_type`` and ``image_base64`` of an image.
 
-    ``next_offset`` is None at the end of the file, ``total_lines`` where they were not counted. ``next_column`` is
-    where to go on in a line that was cut.
+    ``next_offset`` is None at the end of the file, and ``total_lines`` if the lines were not counted. ``next_column``
+    is where to continue in a line that was cut.
     """
 
     path: str
@@ -53,9 +53,9 @@ class ReadFileResult(BaseModel):
 
 
 class ReadFileConfig(UnaskedConfig):
-    """``max_read_bytes``: the most one call returns.
+    """``max_read_bytes`` is the most one call returns.
 
-    ``max_state_history``: how many of the files read last are remembered.
+    ``max_state_history`` is how many recently read files are remembered.
     """
 
     max_read_bytes: Annotated[int, Field(ge=1_000)] = 64_000
@@ -63,7 +63,7 @@ class ReadFileConfig(UnaskedConfig):
 
 
 class ReadFileState(BaseToolState):
-    """The files read last, the newest at the end."""
+    """The recently read files, the newest last."""
 
     recently_read_files: list[str] = Field(default_factory=list)
 
@@ -83,24 +83,24 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
         return result
 
     def images(self, result: ReadFileResult) -> tuple[Image, ...]:
-        """The picture, if the file is one."""
+        """Return the image, if the file is one."""
         return (Image(result.media_type, result.image_base64),) if result.media_type else ()
 
     def display(self, result: ReadFileResult) -> ImageDisplay | None:
-        """The picture's name and size; text speaks for itself."""
+        """Return an image's name and size, or None for text."""
         if not result.media_type:
             return None
         size = len(result.image_base64) * 3 // 4 - result.image_base64[-2:].count("=")
         return ImageDisplay(path=result.path, media_type=result.media_type, size_bytes=size)
 
     def summarize(self, args: ReadFileArgs) -> str:
-        """Name and lines: ``read_file src/a.py:11-20``."""
+        """Return the path and the lines: ``read_file src/a.py:11-20``."""
         if not args.offset and not args.column and args.limit is None:
             return f"read_file {args.path}"
         return f"read_file {args.path}:{args.offset + 1}-{args.offset + args.limit if args.limit else ''}"
 
     def format_result(self, result: ReadFileResult) -> str:
-        """The lines, then in brackets what else there is to know."""
+        """Return the lines, then in brackets whatever else the model should know."""
         if result.media_type:
             return f"[{result.path}: an image, {result.media_type}]"
         last = result.offset + result.lines_read
@@ -157,7 +157,7 @@ def _read_part(file: BinaryIO, size: int, name: str, args: ReadFileArgs, max_byt
 
 
 def _window(file: BinaryIO, name: str, args: ReadFileArgs, max_bytes: int, codec: str = "utf-8") -> ReadFileResult:
-    """The lines that are asked for, out of a file in this encoding."""
+    """Return the requested lines of a file in this encoding."""
     skipped = _skip_lines(file, args.offset)
     goes_on = _pass_bytes(file, args.column)
     data = file.read(max_bytes + 1)
@@ -191,7 +191,7 @@ def _window(file: BinaryIO, name: str, args: ReadFileArgs, max_bytes: int, codec
 
 
 def _pass_bytes(file: BinaryIO, count: int) -> bool:
-    """Go on by so many bytes of a line; False: it has fewer."""
+    """Skip ``count`` bytes of a line. Return False if it has fewer."""
     while count and (chunk := file.read(min(count, CHUNK_BYTES))):
         if b"\n" in chunk:
             return False
@@ -200,7 +200,7 @@ def _pass_bytes(file: BinaryIO, count: int) -> bool:
 
 
 def _skip_lines(file: BinaryIO, count: int) -> int:
-    """Go to the start of line ``count``, or to the end; the number of lines passed."""
+    """Skip to the start of line ``count``, or to the end. Return the number of skipped lines."""
     skipped = 0
     last = b"\n"
     while skipped < count and (chunk := file.read(CHUNK_BYTES)):

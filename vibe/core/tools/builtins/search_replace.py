@@ -1,4 +1,4 @@
-"""search_replace: exact edits of a text file, all of them or none."""
+"""search_replace: makes exact edits to a text file, all of them or none."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SearchReplaceArgs(ToolArgs):
 
 
 class SearchReplaceResult(EditResult):
-    """What was changed; ``content`` is the blocks as given, ``change`` what they came to."""
+    """The outcome of an edit. ``content`` holds the blocks as given, ``change`` their effect."""
 
     file: str
     blocks_applied: int
@@ -62,15 +62,15 @@ class SearchReplaceResult(EditResult):
     backup: str | None = None
 
     def written(self) -> tuple[WrittenFile, ...]:
-        """The file, and its backup."""
+        """Return the file and, if there is one, its backup."""
         backup = (WrittenFile(path=self.backup, created=True),) if self.backup else ()
         return (WrittenFile(path=self.file, added=self.change.added, removed=self.change.removed), *backup)
 
 
 class SearchReplaceConfig(BaseToolConfig):
-    """``max_content_size``: the longest blocks, in bytes. ``create_backup``: keep the old version as ``.bak``.
+    """``max_content_size`` is the most bytes of blocks. With ``create_backup``, the old version is kept as ``.bak``.
 
-    ``fuzzy_threshold``: how like old text that is missing a place must be, from 0 to 1, to be shown as the closest.
+    If an old text is missing, the closest place is shown if its similarity (0 to 1) is at least ``fuzzy_threshold``.
     """
 
     max_content_size: Annotated[int, Field(ge=1)] = 100_000
@@ -88,22 +88,22 @@ class SearchReplace(EditTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
         return await to_thread.run_sync(self._edit, args, ctx)
 
     def assess(self, args: SearchReplaceArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
-        """Name the file, written, and the backup beside it, if there will be one."""
+        """Name the file that is written, and the backup beside it if one will be made."""
         names = (args.file_path, f"{args.file_path}.bak") if self.config.create_backup else (args.file_path,)
         return Assessment(paths=tuple(PathAccess(path=name, write=True) for name in names))
 
     def summarize(self, args: SearchReplaceArgs) -> str:
-        """The file: ``search_replace src/a.py``."""
+        """Return the call with its file: ``search_replace src/a.py``."""
         return f"search_replace {args.file_path}"
 
     def format_result(self, result: SearchReplaceResult) -> str:
-        """One line, and a line for each warning."""
+        """Return one line, and a line for each warning."""
         blocks = "1 block" if result.blocks_applied == 1 else f"{result.blocks_applied} blocks"
         lines = "1 line" if result.lines_changed == 1 else f"{result.lines_changed} lines"
         return result.told(f"edited {result.file}: {blocks}, {lines} changed")
 
     def planned(self, args: SearchReplaceArgs, workspace: Workspace) -> FileEdit:
-        """The file's text after all blocks; fails as the edit would."""
+        """Return the edit that all blocks make. Fails as the call would."""
         path, most = workspace.writable(args.file_path), self.config.max_content_size
         name = workspace.relative(path)
         size = len(args.content.encode(errors="replace"))
@@ -150,7 +150,7 @@ def _warnings(path: Path, before: str, after: str) -> list[str]:
 
 
 def _format_problem(suffix: str, text: str) -> str:
-    """Return what keeps a text from being read as what its name says it is, JSON or YAML; or nothing."""
+    """Return why a text is not valid JSON or YAML, as its file's name says it is, or an empty string."""
     try:
         if suffix == ".json":
             json.loads(text)

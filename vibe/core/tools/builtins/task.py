@@ -1,4 +1,4 @@
-"""task: work handed to a subagent, which has a conversation of its own and reports back."""
+"""task: gives work to a subagent, which has a conversation of its own and reports back."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from vibe.core.tools.workspace import Workspace
 from vibe.system.plain_text import shortened
 
 SUMMARY_LENGTH = 160
+"""The most characters of a call's summary."""
 
 
 class TaskArgs(ToolArgs):
@@ -55,17 +56,17 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
         return TaskResult(report=await ctx.subagents.spawn(order))
 
     def assess(self, args: TaskArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
-        """Compare the subagent's name with the lists; a lasting yes covers other work for it."""
+        """Compare the subagent's name with the lists. A lasting approval covers other work for the same subagent."""
         by_lists = listed([args.agent], self.config.allowlist, self.config.denylist)
         return Assessment(listed=by_lists, reason=f"it starts the subagent {args.agent}", covers=(args.agent,))
 
     def summarize(self, args: TaskArgs) -> str:
-        """Return who does what: ``task explore: find the callers of run``."""
+        """Return the subagent and its work: ``task explore: find the callers of run``."""
         line = f"task {args.agent}: {' '.join(args.task.split())}"
         return shortened(line, SUMMARY_LENGTH)
 
     def format_result(self, result: TaskResult) -> str:
-        """The report, and what is to be known about it."""
+        """Return the report, followed by the outcome in brackets."""
         report = result.report
         turns = f"{report.turns} turn{'' if report.turns == 1 else 's'}"
         if report.outcome is Outcome.COMPLETED:
@@ -75,9 +76,9 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
         return f"{said}[{report.agent} did not complete ({turns}): {problem}]"
 
     def files_changed(self, result: TaskResult) -> tuple[str, ...]:
-        """Return what the subagent changed."""
+        """Return the files that the subagent changed."""
         return result.report.files_changed
 
     def denials(self, result: TaskResult) -> tuple[Denial, ...]:
-        """Return what the subagent was not allowed."""
+        """Return the calls that the subagent was denied."""
         return result.report.denied

@@ -1,4 +1,4 @@
-"""todo: the agent's own list of what is left to do."""
+"""todo: the agent's own list of things to do."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TodoResult(BaseModel):
 
 
 class TodoConfig(UnaskedConfig):
-    """``max_todos``: the longest list."""
+    """``max_todos`` is the most items of the list."""
 
     max_todos: Annotated[int, Field(ge=1)] = 100
 
@@ -91,11 +91,11 @@ class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):
         return TodoResult(message=message, todos=list(self.state.todos), total_count=len(self.state.todos))
 
     def summarize(self, args: TodoArgs) -> str:
-        """Action and size: ``todo write (3 items)``."""
+        """Return the action and the number of items: ``todo write (3 items)``."""
         return f"todo {args.action}" + (f" ({len(args.todos)} items)" if args.todos is not None else "")
 
     def display(self, result: TodoResult) -> TodoDisplay:
-        """The whole list."""
+        """Return the whole list."""
         return TodoDisplay(
             items=tuple(
                 TodoEntry(id=item.id, content=item.content, status=item.status.value, priority=item.priority.value)
@@ -104,7 +104,7 @@ class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):
         )
 
     def format_result(self, result: TodoResult) -> str:
-        """One line an item: ``[x] 1 (high): content``."""
+        """Return one line per item: ``[x] 1 (high): content``."""
         if not result.todos:
             return "the list is empty"
         lines = (f"[{MARKS[item.status]}] {item.id} ({item.priority}): {item.content}" for item in result.todos)

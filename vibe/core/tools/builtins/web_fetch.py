@@ -1,4 +1,4 @@
-"""web_fetch: one public page over http(s), as text."""
+"""web_fetch: fetches one public page over http(s), as text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NAME = re.compile(r"(?=.{1,253}$)(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*",
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa", ".onion")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
-"""The third quarter of an IPv6 address that has an IPv4 address as its last (RFC 5214)."""
+"""The third quarter of an IPv6 address whose last quarter is an IPv4 address (RFC 5214)."""
 _METADATA = {
     # Azure: "What is IP address 168.63.129.16" in the documentation of its virtual networks.
     "168.63.129.16": "Azure",
@@ -54,17 +54,14 @@ _METADATA = {
     "169.254.0.23": "Tencent Cloud",
     "fd00:a9fe:a9fe::1": "Linode",
 }
-"""Addresses at which clouds tell their machines secrets, some of which look public."""
+"""Addresses at which clouds give their machines secrets. Some of them look public."""
 _NOT_GLOBAL = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20")))
-"""Special-purpose networks of the registries (RFC 6890) that the library of some Python versions takes for public."""
+"""Special-purpose networks of the registries (RFC 6890) that some Python versions consider public."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class WebUrl(Struct, frozen=True, kw_only=True):
-    """A checked URL. ``host`` is in lower case and ASCII, without brackets.
-
-    ``target`` is what the server is asked for.
-    """
+    """A checked URL. ``host`` is lower-case ASCII without brackets, and ``target`` is what the server is asked for."""
 
     scheme: str
     host: str
@@ -77,19 +74,19 @@ class WebUrl(Struct, frozen=True, kw_only=True):
         return f"{self.scheme}://{host}{port}{self.target}"
 
     def join(self, location: str) -> WebUrl:
-        """Return where a redirect from here leads.
+        """Return the URL that a redirect from here leads to.
 
         Raises:
-            ToolError: to something that is not fetched.
+            ToolError: it is not one that may be fetched.
         """
         return parse_url(urljoin(str(self), location.strip()))
 
 
 def parse_url(text: str) -> WebUrl:
-    """Take a URL apart.
+    """Parse and check a URL.
 
     Raises:
-        ToolError: it is not http(s), holds a name or password, or names its host in an unusual way.
+        ToolError: it is not http(s), contains a name or password, or names its host in an unusual way.
     """
     if _UNSAFE.search(text):
         raise _refused(text, "holds white space or characters no URL has; encode them")
@@ -116,7 +113,7 @@ def _refused(url: str, problem: str) -> ToolError:
 
 
 def refusal(address: str) -> str | None:
-    """Return why an IP address is not connected to, as a phrase; None if it is public."""
+    """Return why an IP address must not be connected to, as a phrase, or None if it is public."""
     try:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -159,7 +156,11 @@ def _host(url: str, name: str) -> str:
 
 
 def _literal(url: str, name: str) -> str:
-    """An IP address in its one usual form; 127.1, 0x7f000001 and the like are tricks."""
+    """Return an IP address in its usual form.
+
+    Raises:
+        ToolError: it is written in an unusual form such as 127.1 or 0x7f000001, which are tricks.
+    """
     if "%" in name:
         raise _refused(url, "names an address of this network; only public pages are fetched")
     try:
@@ -174,7 +175,10 @@ def _target(path: str, query: str) -> str:
 
 
 def _embedded(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that an IPv6 address stands for (mapped, 6to4, NAT64, ISATAP, Teredo's client), else itself."""
+    """Return the IPv4 address that an IPv6 address stands for, or else the address itself.
+
+    It may be mapped, 6to4, NAT64, ISATAP, or that of a Teredo client.
+    """
     if isinstance(ip, IPv4Address):
         return ip
     if ip in _NAT64 or (int(ip) >> 32) & 0xFFFF_FFFF in _ISATAP or (int(ip) >> 32 == 0 and int(ip) > 1):
@@ -184,38 +188,40 @@ def _embedded(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 MAX_REDIRECTS = 5
+"""The most redirects that are followed."""
 CONNECT_SECONDS = 10.0
+"""The timeout for connecting to one address, in seconds."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 USER_AGENT = "vibe"
 ACCEPT = "text/html, text/markdown, text/plain, application/json;q=0.9, text/*;q=0.8, */*;q=0.1"
 
 
 class NetworkAccess(Protocol):
-    """Names to addresses, and addresses to connections."""
+    """Resolves names to addresses, and connects to addresses."""
 
     async def resolve(self, host: str) -> Sequence[str]:
-        """Every IP address of a host.
+        """Return all IP addresses of a host.
 
         Raises:
-            OSError: there is none.
+            OSError: it has none.
         """
         ...
 
     async def connect(self, address: str, port: int) -> Any:
-        """A connection, as ``httpcore.AsyncNetworkStream``.
+        """Open a connection, an ``httpcore.AsyncNetworkStream``.
 
         Raises:
-            OSError, httpcore.NetworkError, httpcore.TimeoutException: it can't be fetched.
+            OSError, httpcore.NetworkError, httpcore.TimeoutException: the address can't be reached.
         """
         ...
 
     def tls(self) -> ssl.SSLContext:
-        """Trusted certificates."""
+        """Return a context with the trusted certificates."""
         ...
 
 
 class SystemNetwork:
-    """The machine's own: its resolver, its sockets, its certificates."""
+    """The machine's own resolver, sockets and certificates."""
 
     async def resolve(self, host: str) -> Sequence[str]:
         """Ask the system's resolver."""
@@ -230,14 +236,14 @@ class SystemNetwork:
         return await backend.connect_tcp(address, port, timeout=CONNECT_SECONDS)
 
     def tls(self) -> ssl.SSLContext:
-        """The system's certificates."""
+        """Return a context with the system's certificates."""
         import truststore
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class Response(Struct, frozen=True, kw_only=True):
-    """A server's answer. ``elsewhere`` is the other site it redirects to, if it does; then there is no body."""
+    """A server's answer. If it redirects to another site, ``elsewhere`` is that site and there is no body."""
 
     url: WebUrl
     status: int
@@ -248,10 +254,10 @@ class Response(Struct, frozen=True, kw_only=True):
 
 
 async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Response:
-    """Get a page, with at most ``max_bytes`` of it; redirects are followed within one host only.
+    """Fetch at most ``max_bytes`` of a page. Redirects are followed within one host only.
 
     Raises:
-        ToolError: an address on the way is not public, or there is no answer, or none in HTTP.
+        ToolError: an address on the way is not public, or there is no answer in HTTP.
     """
     import httpcore
 
@@ -290,7 +296,7 @@ async def _get(pool: Any, url: WebUrl, max_bytes: int) -> Response:
 
 
 async def _body(answer: Any, url: WebUrl, headers: Mapping[str, str], max_bytes: int) -> tuple[bytes, bool]:
-    """The body unpacked, as far as it is wanted; reading stops there."""
+    """Return the decompressed body, and whether it was cut. Reading stops at ``max_bytes``."""
     unpack = _unpacker(headers.get("content-encoding", ""), url)
     body = b""
     async for chunk in answer.aiter_stream():
@@ -313,11 +319,11 @@ def _unpacker(encoding: str, url: WebUrl) -> Any:
 
 
 def _checked_backend(network: NetworkAccess) -> Any:
-    """Return what opens httpcore's connections."""
+    """Return the network backend for httpcore's connections."""
     import httpcore
 
     class CheckedBackend(httpcore.AsyncNetworkBackend):
-        """Looks a host up, refuses it if any of its addresses is not public, and connects to one it has checked."""
+        """Resolves a host, refuses it if any of its addresses is not public, and connects to one it has checked."""
 
         async def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> Any:
             addresses = await _public_addresses(host, network)
@@ -332,7 +338,12 @@ def _checked_backend(network: NetworkAccess) -> Any:
 
 
 async def _public_addresses(host: str, network: NetworkAccess) -> Sequence[str]:
-    """The addresses of a host, all of them public."""
+    """Return the addresses of a host.
+
+    Raises:
+        ToolError: one of them is not public.
+        OSError: it has none.
+    """
     addresses = [host] if refusal(host) != "is not an IP address" else await network.resolve(host)
     if not addresses:
         raise OSError(f"{host} has no address")
@@ -350,18 +361,19 @@ TEXT_TYPES = re.compile(
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _META_BYTES = 2_048
+"""The number of bytes at the start of a page that are searched for its charset."""
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 _DROPPED = ("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "form", "nav")
 
 
 def media_type(content_type: str) -> str:
-    """The type without its parameters, in lower case."""
+    """Return the media type without its parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def decode(content_type: str, body: bytes) -> str:
-    """The body as text: by its byte order mark, else what the header says, else what the page says, else UTF-8."""
+    """Decode the body by its byte order mark, else by the charset of the header, else of the page, else as UTF-8."""
     for mark, encoding in _BOMS:
         if body.startswith(mark):
             return body.decode(encoding, errors="replace")
@@ -372,7 +384,10 @@ def decode(content_type: str, body: bytes) -> str:
 
 
 def to_markdown(html: str, url: str) -> str:
-    """A page as Markdown, without what is not read; links are absolute. Blocks: run it in a thread."""
+    """Return a page as Markdown with absolute links, without the parts that nobody reads.
+
+    Blocks: run it in a thread.
+    """
     from bs4 import BeautifulSoup
     from markdownify import MarkdownConverter
 
@@ -385,7 +400,7 @@ def to_markdown(html: str, url: str) -> str:
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     try:
         text = str(MarkdownConverter(heading_style="ATX", strip=["img", "title"]).convert_soup(soup.body or soup))
-    except RecursionError:  # nested on purpose
+    except RecursionError:  # The page is nested too deeply, perhaps on purpose.
         text = soup.get_text("\n")
     text = _BLANK_LINES.sub("\n\n", text).strip()
     return f"# {title}\n\n{text}" if title and f"# {title}" not in text[: len(title) + 200] else text
@@ -398,12 +413,12 @@ def _absolute(link: Any, url: str) -> None:
     elif target:
         try:
             link["href"] = urljoin(url, target)
-        except ValueError:  # such as http://[
+        except ValueError:  # For example http://[
             del link["href"]
 
 
 def _known_encoding(name: str) -> str:
-    """A text codec of that name, else UTF-8."""
+    """Return the text codec of that name, or UTF-8 if there is none."""
     try:
         found = codecs.lookup(name or "utf-8")
     except (LookupError, ValueError):
@@ -412,6 +427,7 @@ def _known_encoding(name: str) -> str:
 
 
 SUMMARY_LENGTH = 200
+"""The most characters of a URL in a call's summary."""
 
 
 class WebFetchArgs(ToolArgs):
@@ -422,7 +438,7 @@ class WebFetchArgs(ToolArgs):
 
 
 class WebFetchResult(BaseModel):
-    """The page as text; ``redirected_to`` is set where the server sends to another site, which is not followed."""
+    """The page as text. ``redirected_to`` is set if the server redirects to another site, which is not followed."""
 
     url: str
     status: int
@@ -435,7 +451,7 @@ class WebFetchResult(BaseModel):
 class WebFetchConfig(BaseToolConfig):
     """Limits. ``allowlist`` and ``denylist`` are globs over host names.
 
-    A denied domain takes its subdomains with it.
+    Denying a domain also denies its subdomains.
     """
 
     max_bytes: Annotated[int, Field(ge=1_000, le=5_000_000)] = 120_000
@@ -470,18 +486,18 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
         return await _as_result(response)
 
     def assess(self, args: WebFetchArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
-        """Compare the host with the lists; a lasting yes covers the other pages of the domain."""
+        """Compare the host with the lists. A lasting approval covers the other pages of the host."""
         host = parse_url(args.url).host
         denied = [glob for name in map(str.lower, self.config.denylist) for glob in (name, f"*.{name}")]
         by_lists = listed([host], list(map(str.lower, self.config.allowlist)), denied)
         return Assessment(listed=by_lists, reason=f"it reaches {host}", covers=(host,))
 
     def summarize(self, args: WebFetchArgs) -> str:
-        """``web_fetch https://example.com/page``."""
+        """Return the call with its URL: ``web_fetch https://example.com/page``."""
         return f"web_fetch {shortened(args.url, SUMMARY_LENGTH)}"
 
     def format_result(self, result: WebFetchResult) -> str:
-        """The text, and what is to be known about it."""
+        """Return the text, or where it redirects, and a note if it was cut."""
         if result.redirected_to:
             return f"{result.url} redirects to another site: {result.redirected_to}\nFetch that address if you want it."
         note = f"\n[only the first {self.config.max_bytes} bytes of the page]" if result.was_truncated else ""

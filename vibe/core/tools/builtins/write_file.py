@@ -1,4 +1,4 @@
-"""write_file: a new file, or the whole of one this agent has read."""
+"""write_file: creates a file, or replaces the whole of one that this agent has read."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class WriteFileArgs(ToolArgs):
 
 
 class WriteFileResult(EditResult):
-    """What was written.
+    """The outcome of a write.
 
-    ``kept`` names what is not usual about the bytes of a file that existed and stayed: encoding, line ends.
+    ``kept`` names what is unusual about a file that existed and was preserved: encoding, line ends.
     """
 
     path: str
@@ -40,13 +40,13 @@ class WriteFileResult(EditResult):
     kept: str = ""
 
     def written(self) -> tuple[WrittenFile, ...]:
-        """The file."""
+        """Return the file."""
         created = not self.file_existed
         return (WrittenFile(path=self.path, added=self.change.added, removed=self.change.removed, created=created),)
 
 
 class WriteFileConfig(BaseToolConfig):
-    """``max_write_bytes``: the most one call writes. ``create_parent_dirs``: make missing folders."""
+    """``max_write_bytes`` is the most one call writes. With ``create_parent_dirs``, missing folders are created."""
 
     max_write_bytes: Annotated[int, Field(ge=1)] = 64_000
     create_parent_dirs: bool = True
@@ -63,13 +63,13 @@ class WriteFile(EditTool[WriteFileArgs, WriteFileResult, WriteFileConfig]):
         return await to_thread.run_sync(_write, args, ctx, self.config)
 
     def summarize(self, args: WriteFileArgs) -> str:
-        """Name and size: ``write_file src/a.py (120 bytes, overwrite)``."""
+        """Return the path and the size: ``write_file src/a.py (120 bytes, overwrite)``."""
         size = len(args.content.encode(errors="replace"))
         how = ", append" if args.append else ", overwrite" if args.overwrite else ""
         return f"write_file {args.path} ({size} bytes{how})"
 
     def format_result(self, result: WriteFileResult) -> str:
-        """One line, and a line for each warning; the model knows the content."""
+        """Return one line, and a line for each warning. The model knows the content."""
         if result.appended:
             return result.told(f"added {result.bytes_written} bytes to {result.path}")
         kept = f"; kept as it was: {result.kept}" if result.kept else ""
@@ -77,19 +77,19 @@ class WriteFile(EditTool[WriteFileArgs, WriteFileResult, WriteFileConfig]):
         return result.told(f"{done} {result.path} ({result.bytes_written} bytes{kept})")
 
     def planned(self, args: WriteFileArgs, workspace: Workspace) -> FileEdit:
-        """The whole text of the file as it would be."""
+        """Return the edit that gives the file its new text."""
         return _edit(*_opened(args, workspace), args)
 
 
 def _opened(args: WriteFileArgs, workspace: Workspace) -> tuple[Path, str, bytes | None]:
-    """The file's path, its name, and its bytes if it exists."""
+    """Return the file's path and name, and its bytes if it exists."""
     path = workspace.writable(args.path)
     name = workspace.relative(path)
     return path, name, read_whole(workspace.files, path, name) if workspace.files.exists(path) else None
 
 
 def _edit(path: Path, name: str, old: bytes | None, args: WriteFileArgs) -> FileEdit:
-    """The edit of a file, in its own encoding and with its own line ends."""
+    """Return the edit of a file in its own encoding and with its own line ends."""
     decoded = _NEW if old is None else decode(old, name)
     content = decoded.fitted(args.content)
     text = decoded.text + content if args.append else content
@@ -128,7 +128,11 @@ def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> 
 
 
 def _require_seen(path: Path, name: str, old: bytes, args: WriteFileArgs, ctx: InvokeContext) -> None:
-    """See that what is replaced is what this agent has seen."""
+    """Check that this agent has seen the current version of the file it replaces.
+
+    Raises:
+        FileAccessError: ``overwrite`` is not set, or the agent has not seen it.
+    """
     if not args.overwrite:
         raise FileAccessError(name, "exists", "edit it with search_replace, or read it and set overwrite to true")
     if not ctx.reads.is_current(path, old):

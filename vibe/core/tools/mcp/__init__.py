@@ -1,3 +1,3 @@
-"""Tools of MCP servers: one live session a server, shared by every agent of the process."""
+"""The tools of MCP servers: each server has one live session, shared by every agent of the process."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""From an entry of ``mcp_servers`` to what is run or called; the client library, and its way to servers on the network.
+"""Turns an entry of ``mcp_servers`` into what is run or called, and connects the client library to network servers.
 
-An entry comes to argv, variables and headers. The library is loaded off the event loop; its transport is streamable
+An entry becomes argv, variables and headers. The library is loaded off the event loop; its transport is streamable
 HTTP.
 """
 
@@ -34,21 +34,26 @@ if TYPE_CHECKING:
 
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "VIBE_DEPTH", "VIBE_WRITERS")
-"""The variables a server gets without being named in its ``env``; by the last, ours knows how deep it is."""
+"""Variables that every server gets, without being named in its ``env``.
+
+``VIBE_DEPTH`` and ``VIBE_WRITERS`` tell a server that is vibe itself how deeply it is nested.
+"""
 
 REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*|/)(?::-([^}]*))?\}")
+"""A reference to a variable: ``${NAME}``, ``${env:NAME}`` or ``${NAME:-default}``."""
 ONLY_EDITORS = frozenset({
     "columnNumber", "defaultBuildTask", "execPath", "file", "fileBasename", "fileBasenameNoExtension", "fileDirname",
     "fileDirnameBasename", "fileExtname", "fileWorkspaceFolder", "lineNumber", "relativeFile", "relativeFileDirname",
     "selectedText",
 })  # fmt: skip
-"""Variables that mean something in an editor only."""
+"""Variables that have a meaning in editors only."""
 ADDRESSES = ("http://", "https://")
 TOKEN = "{token}"  # noqa: S105  a place holder
+"""The placeholder for the key in ``api_key_format``."""
 
 
 class ServerSettingError(EnvironmentFailure):
-    """A server that can't be started: its command is missing, or a variable it needs is not set."""
+    """A server can't be started: its command is missing, or a variable it needs is not set."""
 
     def __init__(self, server: str, problem: str) -> None:
         super().__init__(f"mcp_servers[{server}] {problem}")
@@ -56,7 +61,7 @@ class ServerSettingError(EnvironmentFailure):
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """A server's process: ``argv`` with the program's path first, and all the variables it gets."""
+    """A server's process: ``argv``, starting with the program's path, and all the variables it gets."""
 
     argv: tuple[str, ...]
     environ: Mapping[str, str]
@@ -69,11 +74,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     url: str
     headers: Mapping[str, str]
     has_key: bool = False
-    """The settings say how the server knows us, so that no sign-in is used."""
+    """True if the settings contain credentials, so that no sign-in is used."""
 
 
 def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) -> Launch:
-    """Return how a stdio server is started; looks the program up.
+    """Return how to start a stdio server. Looks the program up on disk.
 
     Raises:
         ServerSettingError: there is no such program, or a variable is not set.
@@ -93,10 +98,10 @@ def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) ->
 
 
 def endpoint_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) -> Endpoint:
-    """Return how a server on the network is called.
+    """Return how to call a server on the network.
 
     Raises:
-        ServerSettingError: a variable it names is not set, or makes no address.
+        ServerSettingError: a variable it names is not set, or does not yield an address.
     """
     known = _known(environ, cwd)
     headers = {
@@ -120,7 +125,7 @@ def endpoint_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) 
 
 
 def _known(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
-    """The variables, with those of editors that mean something here."""
+    """Return the variables, with those of editors that are meaningful here."""
     folders = dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), str(cwd))
     parts = {"workspaceFolderBasename": cwd.name, "userHome": environ.get("HOME", ""), "pathSeparator": os.sep}
     return {**environ, **folders, **parts, "/": os.sep}
@@ -143,7 +148,7 @@ def _program(name: str, search_path: str | None, cwd: Path) -> str | None:
 
 
 def _expanded(server: str, key: str, text: str, environ: Mapping[str, str]) -> str:
-    """``text`` with the variables it names in place of ``${NAME}``, ``${env:NAME}`` and ``${NAME:-otherwise}``."""
+    """Substitute the variables that ``text`` names: ``${NAME}``, ``${env:NAME}`` and ``${NAME:-default}``."""
 
     def value(match: re.Match[str]) -> str:
         name, otherwise = match.groups()
@@ -160,9 +165,9 @@ CONNECT_SECONDS = 10.0
 NOT_FOUND = 404
 SESSION = "mcp-session-id"
 OTHER_KINDS = ("text/event-stream", "text/html")
-"""Types of answers that are no JSON, as all others are, whatever they say."""
+"""Content types of answers that are not JSON. All other answers count as JSON, whatever type they declare."""
 READ_SECONDS = 3_900.0
-"""Between two pieces of an answer, in which a person may be asked; how long a call may take is the caller's to say."""
+"""The most seconds between two pieces of an answer, in which a person may be asked. Callers limit the call itself."""
 
 
 class Exchange(Struct):
@@ -173,9 +178,9 @@ class Exchange(Struct):
 
 @asynccontextmanager
 async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: SignInStore) -> AsyncGenerator[Any]:
-    """The transport a session talks to ``endpoint`` through; ``exchange`` is kept up to date.
+    """Yield the transport through which a session talks to ``endpoint``, and keep ``exchange`` up to date.
 
-    The user's sign-in goes along unless the settings say how the server knows us.
+    Requests carry the user's sign-in, unless the settings contain credentials.
     """
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -183,13 +188,13 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
     from vibe.core.tools.mcp.token_auth import TokenAuth  # noqa: PLC0415  it loads httpx2
 
     async def note(response: httpx2.Response) -> None:
-        # 405 is how a server says that it has no stream of its own: nothing is wrong.
+        # A server answers GET with 405 if it has no stream of its own. Nothing is wrong then.
         if response.request.method != "POST":
             return
         exchange.refused = response.status_code if response.status_code >= 400 else None
         kind = response.headers.get("content-type", "")
         if response.status_code == NOT_FOUND and SESSION in response.request.headers:
-            response.headers["content-type"] = ""  # its status says all, whatever error is in it
+            response.headers["content-type"] = ""  # The status says it all, whatever error the body holds.
         elif not exchange.refused and not kind.lower().startswith(OTHER_KINDS):
             response.headers["content-type"] = "application/json"
             given: Any = response.stream
@@ -207,7 +212,10 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
 
 
 def shown_url(url: str) -> str:
-    """``url`` without what may be secret: user, password, query; of what is no address, nothing."""
+    """Return ``url`` without user, password and query, which may be secret.
+
+    A text that can't be parsed is replaced entirely.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -216,11 +224,16 @@ def shown_url(url: str) -> str:
 
 
 NOISY_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
+"""Loggers that would write to standard error when logging is not set up."""
 HANDLER_CHECKPOINTS = 5
+"""The number of times to yield to the event loop, which gives the library's tasks time to handle an announcement."""
 
 
 def load_library() -> None:
-    """Import it, and keep its log off stderr unless logging is set up; takes long, so not on an event loop."""
+    """Import the client library, and keep its log off standard error unless logging is set up.
+
+    Importing takes long, so it must not run on an event loop.
+    """
     importlib.import_module("mcp.client.streamable_http")
     for name in NOISY_LOGGERS:
         noisy = logging.getLogger(name)
@@ -229,13 +242,13 @@ def load_library() -> None:
 
 
 def protocol_error() -> type[MCPError]:
-    """Return what it raises for a request that was refused, cut off or not answered in time."""
+    """Return the exception that the library raises for a request that was refused, cut off or not answered in time."""
     from mcp import MCPError
 
     return MCPError
 
 
 async def let_handlers_run() -> None:
-    """Let what a server announced before an answer be heard: it hands announcements to tasks of their own."""
+    """Let handlers see what a server announced before an answer. The library runs each of them in a task of its own."""
     for _ in range(HANDLER_CHECKPOINTS):
         await checkpoint()

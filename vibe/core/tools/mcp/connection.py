@@ -1,4 +1,4 @@
-"""One server's live session: started once, shared by all agents, brought back once when it is lost."""
+"""One MCP server's live session: started once, shared by all agents, and restarted once if it is lost."""
 
 from __future__ import annotations
 
@@ -66,23 +66,28 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Send: TypeAlias = Callable[["Client"], Awaitable[T]]
 RESTARTS = 1
-"""The most times in a row, with no answered call between, that a lost session is restarted.
+"""The most times in a row, with no answered call in between, that a lost session is restarted.
 
-A failed restart is tried again as often."""
+A restart that fails is also retried at most this often.
+"""
 BACKOFF_SECONDS = 0.5
+"""Seconds to wait before a restart."""
 RELIST_SECONDS = 2.0
-"""The longest the answer to a call waits for the new list of tools that its server announced before."""
+"""The most seconds that the answer to a call waits for a new list of tools that its server has announced."""
 EXTRAS_SECONDS = 3.0
-"""The longest a start waits for a list of prompts or of resources, without which its tools can be called."""
+"""The most seconds that a start waits for a list of prompts or resources. The server's tools work without it."""
 CHANGED = frozenset({"notifications/tools/list_changed", "notifications/resources/list_changed"})
+"""Notifications that the server's tools or resources have changed."""
 UNAUTHORIZED = 401
 
 CLOSED = "Connection closed"
+"""The client library's message for a closed connection."""
 MODERN_ONLY_CODES = frozenset({-32022, -32601})
-"""Codes with which a server refuses ``initialize`` that only speaks revisions of the protocol without it."""
+"""Error codes by which a server refuses ``initialize`` if it only speaks protocol revisions without it."""
 SESSION_GONE = "Session terminated"
+"""The client library's message for a session that the server no longer knows."""
 STATUS_MESSAGES = frozenset({"Server returned an error response", "Not Found", SESSION_GONE})
-"""Texts of the client library that stand for a refused request's HTTP status."""
+"""Messages of the client library that stand for the HTTP status of a refused request."""
 
 _STATUS = {
     401: "refused the credentials (HTTP 401): check api_key_env and headers",
@@ -90,15 +95,18 @@ _STATUS = {
     404: "has no MCP endpoint at {where} (HTTP 404): check url",
     405: "does not speak streamable HTTP at {where} (HTTP 405): check url",
 }
+"""Descriptions of HTTP statuses, each with advice."""
 LONGEST = 300
+"""The most characters of an error's message."""
 
 logger = logging.getLogger(__name__)
 
 
 class ServerCallError(ToolError):
-    """A call that no result came of.
+    """A call got no result.
 
-    ``lost``: the session is gone, and with it whatever the call was doing; not ``taken``: it was refused before.
+    ``lost`` says that the session is gone, and with it whatever the call was doing. ``taken`` is false if the server
+    refused the call before it started.
     """
 
     def __init__(self, server: str, problem: str, *, lost: bool = False, taken: bool = True) -> None:
@@ -119,10 +127,11 @@ class ServerStatus(StrEnum):
 
 
 class ServerState(Struct, kw_only=True):
-    """The state of one server. ``tools`` are the names its tools are offered under, ``problem`` says why it failed.
+    """The state of one server.
 
-    ``unusable`` are tools it lists that can't be offered, each with the reason; ``origin`` says where it is configured,
-    if that was asked.
+    ``tools`` are the names under which its tools are offered, and ``problem`` says why it failed. ``unusable`` are
+    listed tools that can't be offered, each with the reason. ``origin`` says where it is configured, if that was asked
+    for.
     """
 
     name: str
@@ -137,9 +146,10 @@ class ServerState(Struct, kw_only=True):
 
 
 class ServerPlace(Struct, frozen=True, kw_only=True):
-    """The setting a server is started in: the user's variables and sign-ins, workspace, log folder, our version.
+    """The surroundings in which a server is started.
 
-    ``is_attended``: agents have a person to put a server's questions to.
+    They are the user's variables and sign-ins, the workspace, the log folder and vibe's version. ``is_attended`` says
+    that a person is there to answer the server's questions.
     """
 
     environ: Mapping[str, str]
@@ -151,7 +161,7 @@ class ServerPlace(Struct, frozen=True, kw_only=True):
 
 
 class ServerConnection:
-    """A server and the one session with it. ``run`` must be under way for anything to happen."""
+    """A server and the one session with it. Nothing happens unless ``run`` is running."""
 
     def __init__(self, config: McpServerConfig, place: ServerPlace) -> None:
         self.config, self.name = config, config.name
@@ -184,9 +194,9 @@ class ServerConnection:
     # --- the session's life ---
 
     async def run(self) -> None:
-        """Keep the session until ``close``.
+        """Maintain the session until ``close``.
 
-        What goes wrong ends in ``status`` and ``problem``, never in an exception.
+        Failures are reported in ``status`` and ``problem``, never as an exception.
         """
         try:
             if self.config.in_use:
@@ -195,8 +205,8 @@ class ServerConnection:
             self.finished.set()
 
     async def _keep_up(self) -> None:
-        # The handshake that every revision until 2026 knows comes first: a server that ignores the newer question would
-        # cost its ten seconds, and on the newer protocol a cancelled call and a changed list are not announced.
+        # The handshake of all revisions before 2026 is tried first. A server that ignores the newer request would cost
+        # ten seconds, and the newer protocol announces neither cancelled calls nor changed lists.
         mode = "legacy"
         worked, failed_restarts = False, 0
         while not self._closing:
@@ -211,7 +221,7 @@ class ServerConnection:
             except ServerSettingError as error:
                 problem = error.problem
             except Exception as error:
-                # A door: whatever a server or the library comes up with, the run goes on without it.
+                # A door: whatever a server or the library raises, the run continues without this server.
                 cause = innermost(error)
                 if mode == "legacy" and code_of(cause) in MODERN_ONLY_CODES:
                     mode = "auto"
@@ -234,7 +244,7 @@ class ServerConnection:
             await sleep(BACKOFF_SECONDS)
 
     def close(self) -> None:
-        """Let ``run`` end the session in good order; one that is still being started is broken off."""
+        """Let ``run`` end the session in an orderly way. A session that is still starting is aborted."""
         self._closing = True
         if self._client is None:
             self._patience.cancel()
@@ -247,10 +257,10 @@ class ServerConnection:
 
     @asynccontextmanager
     async def _session(self, mode: str) -> AsyncGenerator[None]:
-        """A session that has listed its tools.
+        """Open a session and list its tools.
 
         Raises:
-            TimeoutError: it took longer than it may.
+            TimeoutError: it took longer than the configuration allows.
         """
         self._news, self._lost, self._stale, self._relisted = Event(), False, False, None
         started = False
@@ -262,7 +272,7 @@ class ServerConnection:
 
                 patience.deadline = current_time() + self.config.startup_timeout_sec
                 info = Implementation(name="vibe", version=self._place.version)
-                # No limit of the library's on what is asked before the first call: the start as a whole has one.
+                # The library sets no limit on requests before the first call, since the start as a whole has one.
                 usable = sieved(transport, self._refused.append)
                 hears: Any = {"message_handler": self._hear, "list_roots_callback": self._roots}
                 if self._place.is_attended:
@@ -280,7 +290,10 @@ class ServerConnection:
 
     @asynccontextmanager
     async def _transport(self) -> AsyncGenerator[Any]:
-        """The way to the server, with the client library loaded: while its process starts, for that takes as long."""
+        """Open the transport to the server, and load the client library while its process starts.
+
+        Both take about as long.
+        """
         config, place = self.config, self._place
         if config.transport is not McpTransport.STDIO:
             await to_thread.run_sync(load_library)
@@ -297,7 +310,10 @@ class ServerConnection:
             yield transport
 
     async def _serve(self, *, is_new: bool) -> None:
-        """Follow what the server announces until the session is lost or closed; started anew, it has the same tools."""
+        """Follow the server's announcements until the session is lost or closed.
+
+        A session that was restarted has the same tools, so only a new one announces them.
+        """
         if is_new:
             await self._tell_change()
         while not self._closing and not self._lost:
@@ -320,7 +336,7 @@ class ServerConnection:
             await self.on_change()
 
     async def _offers(self, client: Client) -> tuple[tuple[RemoteTool, ...], int]:
-        """Return the tools to offer, and how many resources there are, which are read by one more tool."""
+        """Return the tools to offer, and the number of resources, which one more tool reads."""
         self._refused.clear()
         tools = await list_tools(client, self._allows, self.config.max_tools, self._refused)
         self.state.unusable = tuple(self._refused)
@@ -334,7 +350,7 @@ class ServerConnection:
                 return await ask(client)
         except (ValueError, protocol_error()) as error:
             logger.debug("MCP server %s lists no %s", self.name, what, exc_info=error)
-        return none  # its tools are there all the same
+        return none  # The server's tools can be used all the same.
 
     async def _hear(self, message: IncomingMessage) -> None:
         if getattr(message, "method", "") in CHANGED:
@@ -343,7 +359,10 @@ class ServerConnection:
             self._news.set()
 
     async def _elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:  # noqa: ARG002  the library's interface
-        """Answer a question. It does not say for which call: the latest whose agent has a person puts it."""
+        """Answer a server's question.
+
+        It does not say which call it belongs to, so the latest one with a person asks it.
+        """
         asking = next((call for call in reversed(self._calls) if call.ask is not None), CallUnderWay(0.0))
         return await asking.elicit(self.name, params)
 
@@ -358,12 +377,12 @@ class ServerConnection:
     async def call(
         self, tool: RemoteTool, arguments: dict[str, Any], on_progress: ProgressFnT | None, ask: UserInput | None = None
     ) -> CallToolResult:
-        """Call a tool; one whose server says that it can be repeated is called again if the session is lost.
+        """Call a tool. If the session is lost, a tool that its server calls repeatable is called again.
 
-        What the server asks meanwhile is put by ``ask`` (None: declined).
+        ``ask`` puts the server's questions to the user meanwhile. If it is None, they are declined.
 
         Raises:
-            ServerCallError: there is no session, or no answer; names the server.
+            ServerCallError: there is no session, or no answer; the message names the server.
         """
         name, again = tool.name, tool.repeatable
         result = await self._request(
@@ -372,25 +391,25 @@ class ServerConnection:
         self._unanswered_losses = 0
         await let_handlers_run()
         if self._relisted is not None:
-            # The call has changed what there is to call: have it there for the turn that follows.
+            # The call has changed the list of tools: have the new one ready for the next turn.
             with move_on_after(RELIST_SECONDS):
                 await self._relisted.wait()
         return result
 
     async def prompt_text(self, prompt: str, arguments: Mapping[str, str]) -> str:
-        """Return the text of a prompt, made for these arguments.
+        """Return the text of a prompt with these arguments.
 
         Raises:
-            ServerCallError: there is no session, or no answer; names the server.
+            ServerCallError: there is no session, or no answer; the message names the server.
         """
         return text_of_prompt(await self._request(prompt, lambda client: client.get_prompt(prompt, dict(arguments))))
 
     async def list_resources(self) -> tuple[str, ...]:
-        """Return a line for each resource of the server; raises as ``prompt_text``."""
+        """Return a line for each resource of the server. Raises as ``prompt_text`` does."""
         return await self._request("resources/list", list_resources)
 
     async def read_resource(self, uri: str, ask: UserInput | None = None) -> ReadResourceResult:
-        """Return a resource; ``ask`` as for ``call``, and raises as ``prompt_text``."""
+        """Return a resource. ``ask`` is as in ``call``. Raises as ``prompt_text`` does."""
         return await self._request(uri, lambda client: client.read_resource(uri), ask)
 
     async def _request(self, what: str, send: Send[T], ask: UserInput | None = None, *, again: bool = True) -> T:
@@ -431,7 +450,7 @@ class ServerConnection:
         raise ServerCallError(self.name, f"did not answer {what} within {limit:g} s (tool_timeout_sec)")
 
     def _refused_call(self, client: Client, tool: str, error: MCPError) -> ServerCallError:
-        # An HTTP server that was restarted knows our session no more, and says so with 404.
+        # A restarted HTTP server no longer knows our session, and says so with 404.
         unknown = str(error) == SESSION_GONE
         if unknown or str(error) == CLOSED or self._exchange.refused == NOT_FOUND:
             return self._lost_call(client, tool, taken=not unknown)
@@ -444,7 +463,7 @@ class ServerConnection:
         return ServerCallError(self.name, problem, lost=True, taken=taken)
 
     def _lose(self, client: Client | None) -> None:
-        """Have the session brought back, unless that has begun."""
+        """Start to restore the session, unless that has begun already."""
         if client is not None and self._client is client and not self._closing:
             self._client = None
             self._begin_again()
@@ -496,15 +515,15 @@ def _file_name(name: str) -> str:
 
 
 def code_of(error: BaseException) -> int | None:
-    """The JSON-RPC code of a protocol error; None for any other."""
+    """Return the JSON-RPC code of a protocol error, or None for any other error."""
     code = getattr(error, "code", None)
     return code if isinstance(code, int) else None
 
 
 def phrase(error: BaseException, where: str, status: int | None = None) -> str:
-    """Return why a session or a call failed.
+    """Describe why a session or a call failed.
 
-    ``where`` is the server's address or command, ``status`` a refused request's.
+    ``where`` is the server's address or command, and ``status`` the HTTP status of a refused request.
     """
     if status is not None and status >= 400:
         return _STATUS.get(status, f"answered HTTP {status} at {{where}}: see the server's own log").format(where=where)

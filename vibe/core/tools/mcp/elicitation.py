@@ -1,4 +1,4 @@
-"""Elicitation: what a server asks during a call, a form mostly, is put to the person, and their answers are checked."""
+"""Elicitation: puts a server's questions during a call, mostly forms, to the person, and checks the answers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,15 @@ Value: TypeAlias = "str | int | float | bool | list[str]"
 Values: TypeAlias = "dict[str, Value | None]"
 
 MOST_FIELDS = 20
+"""The most fields of a form."""
 MOST_VALUES = 50
+"""The most values of a field to choose from."""
 MOST_OPTIONS = 4
-"""More values than a question offers are listed in its text, and typed."""
+"""The most options of a question. If a field has more values, the text lists them and the person types one."""
 MESSAGE_LENGTH = 2_000
+"""The most characters of a server's message that are shown."""
 LABEL_LENGTH = 100
+"""The most characters of a label."""
 NAME_LENGTH = 64
 
 YES, NO = "Yes", "No"
@@ -37,11 +41,11 @@ BLANK, DECLINE, NOT_NOW = "Leave it blank", "Decline to answer", "Not now"
 
 
 class UnusableFormError(ValueError):
-    """A form that can't be put as questions; the text says why."""
+    """A form can't be put as questions. The text says why."""
 
 
 class DeclinedError(Exception):
-    """The person would rather not answer; ``later``: not now."""
+    """The person declines to answer, or if ``later`` only does so for now."""
 
     def __init__(self, *, later: bool = False) -> None:
         super().__init__()
@@ -49,7 +53,10 @@ class DeclinedError(Exception):
 
 
 class FormField(Struct, frozen=True, kw_only=True):
-    """One value that a form asks for. ``values`` are those to choose from, labels by value (empty: any)."""
+    """One value that a form asks for.
+
+    ``values`` maps the values to choose from to their labels. If it is empty, any value is allowed.
+    """
 
     name: str
     schema: Mapping[str, Any]
@@ -63,7 +70,7 @@ class FormField(Struct, frozen=True, kw_only=True):
         return 2 <= len(self.values) <= (MOST_OPTIONS if self.is_required else MOST_OPTIONS - 1)
 
     def question(self, header: str, before: str = "") -> Question:
-        """Return the question for it, with text ``before`` its own."""
+        """Return the question for this field, with ``before`` in front of the field's own text."""
         text = "\n".join(filter(None, (before, self._text())))
         if self.has_options:
             default = self._default()
@@ -83,11 +90,11 @@ class FormField(Struct, frozen=True, kw_only=True):
         )
 
     def value(self, answer: QuestionAnswer) -> Value | None:
-        """Return the value that an answer gives; None: it is left blank. Blocks.
+        """Return the value that an answer gives, or None if it is left blank. Blocks.
 
         Raises:
-            ValueError: the form does not take it; the text says why.
-            DeclinedError: the person would rather not give one.
+            ValueError: the form does not accept the answer; the text says why.
+            DeclinedError: the person declines to give one.
         """
         said = answer.answer.strip()
         if said == BLANK and not self.is_required:
@@ -101,7 +108,7 @@ class FormField(Struct, frozen=True, kw_only=True):
         return self._checked(self._named(said) if self.values else said)
 
     def _named(self, said: str) -> str:
-        """Return the value that is meant by its label, or by itself."""
+        """Return the value that is named by its label or by itself."""
         for value, label in self.values.items():
             if said.casefold() in {label.casefold(), value.casefold()}:
                 return value
@@ -190,7 +197,7 @@ def _field(name: str, schema: Any, *, is_required: bool) -> FormField:
 
 
 def _values(schema: Mapping[str, Any], titled: str) -> Mapping[str, str]:
-    """Return the values there are to choose from, labels by value."""
+    """Return the labels of the values to choose from, by value."""
     listed: Any = schema.get("enum")
     if isinstance(listed, list):
         names: Any = schema.get("enumNames")
@@ -257,16 +264,19 @@ def _line(text: object) -> str:
 
 
 ROUNDS = 3
-"""So often a form is put to the person whose answers do not fit it."""
+"""The most times a form is put to a person whose answers do not fit it."""
 ACCEPT, OPENED, REFUSE = "Accept", "I have opened it", "Decline"
 INVALID_PARAMS = -32602
+"""The JSON-RPC code for a form that can't be used."""
 SCHEMES = frozenset({"http", "https"})
+"""Schemes of addresses that a server may ask the person to open."""
 
 
 class CallUnderWay:
-    """A request to a server that has no answer yet: ``ask`` asks the user its questions (None: they are declined).
+    """A request to a server that has no answer yet.
 
-    ``patience`` ends it once the server has taken ``seconds``, without the time for which a person was waited for.
+    ``ask`` puts the server's questions to the user; if it is None, they are declined. ``patience`` ends the request
+    once the server has taken ``seconds``, not counting the time spent waiting for a person.
     """
 
     def __init__(self, seconds: float, ask: UserInput | None = None) -> None:
@@ -281,7 +291,7 @@ class CallUnderWay:
             scope.cancel()
 
     async def elicit(self, server: str, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        """Return the answer to a question of the server; it is cancelled with the call."""
+        """Return the answer to a server's question. It is cancelled with the call."""
         from mcp.types import ElicitResult, ErrorData
 
         if self.ask is None:
@@ -306,11 +316,11 @@ class CallUnderWay:
 
 
 async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) -> Values | None:
-    """Put a question of the server; None: it wants no values, and is accepted.
+    """Put a server's question to the person. Return None if they accept and it asks for no values.
 
     Raises:
-        UnusableFormError: it can't be put.
-        DeclinedError: the person would rather not answer.
+        UnusableFormError: it can't be put to a person.
+        DeclinedError: the person declines to answer.
     """
     heading = f"MCP server {plain_line(server)!r} asks: {plain(shortened(params.message, MESSAGE_LENGTH))}"
     if params.mode != "url":
@@ -323,11 +333,11 @@ async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) ->
 
 
 async def _filled_in(server: str, heading: str, params: ElicitRequestFormParams, ask: UserInput) -> Values:
-    """Put the fields of a form to the person, and again those whose answers do not fit, after what is wrong with them.
+    """Put the fields of a form to the person, and those with unfit answers again, after what is wrong with them.
 
     Raises:
-        UnusableFormError: it can't be put.
-        DeclinedError: the person would rather not answer.
+        UnusableFormError: it can't be put to a person.
+        DeclinedError: the person declines to answer.
     """
     fields = await to_thread.run_sync(fields_of, params.requested_schema)
     if not fields:

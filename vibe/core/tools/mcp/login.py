@@ -1,4 +1,4 @@
-"""Signing in to a server on the network: OAuth in the user's browser, whose answer comes back to this machine."""
+"""Signs the user in to a server on the network, by OAuth in their browser, which sends the answer to this machine."""
 
 from __future__ import annotations
 
@@ -35,35 +35,46 @@ if TYPE_CHECKING:
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
 HOST = "127.0.0.1"
+"""The address on which the browser's answer is awaited."""
 PATH = "/callback"
+"""The path of the redirect that carries the answer."""
 LARGEST_REQUEST = 16 * 1024
+"""The most bytes of a browser's request."""
 EXCHANGE_SECONDS = 10.0
+"""The most seconds of one exchange with a browser."""
 ARRIVED = "The answer has arrived: go back to the terminal, which says whether you are signed in."
 TWICE = "This sign-in has been answered already. Nothing was changed."
 FOREIGN = "This answer belongs to another sign-in. Nothing was changed."
 NOTHING = "There is nothing here but the end of a sign-in."
 PATIENCE_SECONDS = 300.0
+"""Seconds to wait for the user to sign in."""
 REQUEST_SECONDS = 30.0
+"""The timeout of requests to the server, in seconds."""
 LONGEST = 300
+"""The most characters of an error's message."""
 REVISION = "2025-06-18"
+"""The revision of the protocol that requests name."""
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
     "params": {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "vibe", "version": "0"}},
 }
+"""The request to which the server answers that a sign-in is needed."""
 REFUSALS = frozenset({401, 403})
+"""HTTP statuses by which a server refuses a token."""
 FLOW_LOGGER = "mcp.client.auth.oauth2"
 
 
 class SignInError(Exception):
-    """A reason for which a sign-in comes to nothing."""
+    """A sign-in failed. The text says why."""
 
 
 class SignInWay(Struct, frozen=True, kw_only=True):
-    """The way to sign in. Without ``client_id`` the server is asked for one; port 0 is any that is free.
+    """The settings of a sign-in.
 
-    ``show`` is given the address to open in a browser, and ``notice`` sentences.
+    Without ``client_id``, the server is asked to register a client. Port 0 stands for any free port. ``show`` receives
+    the address to open in a browser, and ``notice`` sentences for the user.
     """
 
     show: Callable[[str], Awaitable[None]]
@@ -77,14 +88,15 @@ async def signed_in(server: str, endpoint: Endpoint, way: SignInWay) -> SignIn:
     """Have the user sign in to a server.
 
     Raises:
-        EnvironmentFailure: it did not come to that; says why. What was there before is there still.
+        EnvironmentFailure: the sign-in failed; the message says why. An earlier sign-in remains.
     """
     parts, failed = urlsplit(endpoint.url), f"not signed in to MCP server {server!r}"
     if parts.scheme != "https" and parts.hostname not in LOCAL_HOSTS:
         problem = f"{shown_url(endpoint.url)} is not https, and a token would be read on its way"
         raise EnvironmentFailure(f"{failed}: {problem}")
     await to_thread.run_sync(load_library)
-    logging.getLogger(FLOW_LOGGER).setLevel(logging.CRITICAL)  # its errors, raised too, can hold what is secret
+    # The errors it logs are raised as well, and may hold secrets.
+    logging.getLogger(FLOW_LOGGER).setLevel(logging.CRITICAL)
     loopback = Loopback(way.notice)
     try:
         async with loopback.listening(way.port):
@@ -95,7 +107,7 @@ async def signed_in(server: str, endpoint: Endpoint, way: SignInWay) -> SignIn:
 
 
 class _Flow(Struct, frozen=True):
-    """The client library's sign-in, which keeps nothing and asks the user by way of the browser."""
+    """The client library's sign-in, set up to store nothing and to ask the user through the browser."""
 
     endpoint: Endpoint
     way: SignInWay
@@ -114,14 +126,14 @@ class _Flow(Struct, frozen=True):
         return OAuthClientProvider(self.endpoint.url, about_us, self, self._show, self._answer)
 
     async def get_tokens(self) -> OAuthToken | None:
-        """None: the user signs in again."""
+        """Return None, so that the user signs in again."""
         return None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep nothing here: who asked for the sign-in keeps it as a whole."""
+        """Store nothing, because the caller stores the sign-in as a whole."""
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Return the client as the user knows it; None: the server is asked to register one."""
+        """Return the client whose id the user gave, or None to have the server register one."""
         from mcp.shared.auth import OAuthClientInformationFull
         from pydantic import AnyUrl  # noqa: PLC0415  as above
 
@@ -131,7 +143,7 @@ class _Flow(Struct, frozen=True):
         return OAuthClientInformationFull(client_id=self.way.client_id, redirect_uris=[redirect])
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keep nothing here, as above."""
+        """Store nothing, for the same reason."""
 
     async def _show(self, address: str) -> None:
         self.loopback.state = parse_qs(urlsplit(address).query)["state"][-1]
@@ -167,7 +179,7 @@ async def _through_the_flow(flow: _Flow) -> SignIn:
 
 
 async def _leave(client: httpx2.AsyncClient, url: str, headers: dict[str, str]) -> None:
-    """End the session that the question began; whatever becomes of that, the user is signed in."""
+    """End the session that the first request began. If that fails, the user is signed in all the same."""
     import httpx2
 
     try:
@@ -177,7 +189,7 @@ async def _leave(client: httpx2.AsyncClient, url: str, headers: dict[str, str]) 
 
 
 def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:
-    """The sign-in that came of it; None: the server did not ask."""
+    """Return the resulting sign-in, or None if the server did not ask for one."""
     context = provider.context
     tokens, client, about = context.current_tokens, context.client_info, context.oauth_metadata
     if tokens is None or client is None:
@@ -197,7 +209,7 @@ def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:
 
 
 def _why(error: BaseException, url: str, way: SignInWay) -> str:
-    """Return why a flow broke off."""
+    """Return why a flow failed."""
     if isinstance(error, SignInError):
         return str(error)
     if isinstance(error, TimeoutError):
@@ -217,7 +229,7 @@ def _why(error: BaseException, url: str, way: SignInWay) -> str:
 
 
 class Loopback:
-    """Waits for the one answer that carries ``state``; every other is turned away, and ``notice`` told so."""
+    """Waits for the one answer that carries ``state``. It rejects all others, and tells ``notice``."""
 
     def __init__(self, notice: Callable[[str], None]) -> None:
         self.redirect_uri = ""
@@ -228,7 +240,7 @@ class Loopback:
 
     @asynccontextmanager
     async def listening(self, port: int) -> AsyncGenerator[Loopback]:
-        """Listen while the block runs; port 0: any that is free.
+        """Listen while the block runs, on any free port if ``port`` is 0.
 
         Raises:
             OSError: the port is taken.
@@ -244,7 +256,7 @@ class Loopback:
                     group.cancel_scope.cancel()
 
     async def answer(self) -> Mapping[str, str]:
-        """Wait for the fields of the answer."""
+        """Wait for the answer and return its fields."""
         await self._answered.wait()
         return self._answer
 
@@ -254,7 +266,7 @@ class Loopback:
                 async with stream:
                     await self._exchange(stream)
             except (BrokenResourceError, EndOfStream, ValueError):
-                pass  # the client is gone, or speaks something else; an answer that came is kept
+                pass  # The client is gone or does not speak HTTP. An answer that arrived is kept.
         if self._answer:
             self._answered.set()
 
@@ -271,7 +283,7 @@ class Loopback:
         await stream.send("\r\n".join((*lines, "", f"{text}\n")).encode())
 
     def _met(self, path: str, fields: Mapping[str, str]) -> tuple[str, str]:
-        """Return the status and the text for a request; the first answer that fits is kept."""
+        """Return the status and the text for a request. The first answer that fits is kept."""
         if path != PATH or not ({"code", "error"} & fields.keys()):
             return "404 Not Found", NOTHING
         given = fields.get("state", "")
@@ -285,7 +297,7 @@ class Loopback:
 
 
 async def _target_of(stream: SocketStream) -> str:
-    """Return the target of a GET request; empty for any other."""
+    """Return the target of a GET request, or an empty string for any other request."""
     request = b""
     while b"\r\n\r\n" not in request and len(request) < LARGEST_REQUEST:
         request += await stream.receive()

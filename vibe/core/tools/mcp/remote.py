@@ -1,4 +1,4 @@
-"""Tools and resources of a server, made fit for a model, and prompts that a person asks it for, within bounds."""
+"""Prepares a server's tools and resources for a model, and its prompts for people, within limits."""
 
 from __future__ import annotations
 
@@ -23,18 +23,22 @@ if TYPE_CHECKING:
 
 
 NAME_LENGTH = 64
+"""The most characters of a tool's name."""
 DESCRIPTION_LENGTH = 2_000
+"""The most characters of a tool's description."""
 SCHEMA_BYTES = 8_000
-"""A longer argument schema loses its descriptions; one that is still too long is refused."""
+"""The most bytes of an argument schema with descriptions. A longer one loses them."""
 LONGEST_SCHEMA = 32_000
+"""The most bytes of an argument schema without descriptions. A tool with a longer one is refused."""
 
 _PROSE = frozenset({"description", "title", "examples", "$comment", "default"})
+"""Keywords of a schema that only describe."""
 
 
 class RemoteTool(Struct, frozen=True, kw_only=True):
     """A tool as its server lists it. ``schema`` is the argument schema as JSON.
 
-    ``read_only`` and ``repeatable`` are the server's word: good for scheduling, never for permission.
+    ``read_only`` and ``repeatable`` are the server's claims: good enough for scheduling, but never for permission.
     """
 
     name: str
@@ -43,14 +47,14 @@ class RemoteTool(Struct, frozen=True, kw_only=True):
     read_only: bool = False
     repeatable: bool = False
     reads_resources: bool = False
-    """It is ours, in place of the protocol's requests for resources."""
+    """The tool is our own, and stands for the protocol's requests for resources."""
 
 
 def remote_tool(name: str, description: str | None, schema: Mapping[str, Any], hints: Mapping[str, Any]) -> RemoteTool:
-    """A listed tool within our bounds.
+    """Return a listed tool, cut to our limits.
 
     Raises:
-        ValueError: it can't be offered, since its name is empty, or its schema too long.
+        ValueError: it can't be offered, because its name is empty or its schema too long.
     """
     if not name.strip():
         raise ValueError("a tool without a name")
@@ -65,7 +69,10 @@ def remote_tool(name: str, description: str | None, schema: Mapping[str, Any], h
 
 
 def proxy_names(tools: Iterable[tuple[str, str]], taken: Iterable[str] = ()) -> dict[tuple[str, str], str]:
-    """A name for each (server, tool): ``server_tool`` in the letters every provider takes, none twice, none taken."""
+    """Return a unique name for each (server, tool) that is not ``taken``.
+
+    It is ``server_tool``, in letters that every provider accepts.
+    """
     used = set(taken)
     names: dict[tuple[str, str], str] = {}
     for server, tool in tools:
@@ -104,14 +111,14 @@ def _json(value: Any) -> str:
 
 
 MOST_PAGES = 100
-"""A list that never ends is cut here."""
+"""The most pages of a list that are read, in case it never ends."""
 
 
 Page = TypeVar("Page", bound="PaginatedResult")
 
 
 async def pages(ask: Callable[[str | None], Awaitable[Page]]) -> AsyncGenerator[Page]:
-    """The parts of a list that ``ask`` returns by their cursors, the first by None."""
+    """Yield the pages of a list. ``ask`` fetches one by its cursor, the first by None."""
     cursor: str | None = None
     for _ in range(MOST_PAGES):
         page = await ask(cursor)
@@ -122,7 +129,7 @@ async def pages(ask: Callable[[str | None], Awaitable[Page]]) -> AsyncGenerator[
 
 
 def allowed_by(config: McpServerConfig) -> Callable[[str], bool]:
-    """Return what says of a server's tool that it is not disabled, under its own name or the one it is offered under.
+    """Return a predicate for tools that are not disabled, under their own name or the one they are offered under.
 
     Raises:
         ConfigError: a pattern of ``disabled_tools`` is not valid.
@@ -134,9 +141,9 @@ def allowed_by(config: McpServerConfig) -> Callable[[str], bool]:
 async def list_tools(
     client: Client, allows: Callable[[str], bool], most: int, refused: list[str]
 ) -> tuple[RemoteTool, ...]:
-    """The tools of a server that are offered, those it ``allows`` and of these the first by name, at ``most`` so many.
+    """Return the server's tools that ``allows`` accepts, sorted by name and cut to the first ``most``.
 
-    ``refused`` gets a sentence for each that can't be used.
+    ``refused`` gets a sentence for each tool that can't be used.
     """
     from mcp.types import PaginatedRequestParams
 
@@ -158,15 +165,19 @@ async def list_tools(
 
 
 READ_RESOURCE = "read_resource"
+"""The name of the tool that reads resources."""
 MOST_RESOURCES = 1_000
+"""The most resources of a server that are listed."""
 URI_LENGTH = 2_000
+"""The most characters of a resource's uri. Longer ones are left out."""
 ABOUT_LENGTH = 200
+"""The most characters of a resource's description."""
 
 
 async def list_resources(client: Client) -> tuple[str, ...]:
-    """Return the resources of a server, then its templates, in its own order, as lines for a model to choose from.
+    """Return a server's resources, then its resource templates, in its own order, as lines for a model to choose from.
 
-    They begin with the uri, which of a template has names in braces to fill in.
+    Each begins with the uri. The uri of a template has names in braces to fill in.
     """
     if client.server_capabilities.resources is None:
         return ()
@@ -187,7 +198,7 @@ def _add(found: dict[str, str], uri: str, *about: str | None) -> None:
 
 
 def resource_tool(server: str) -> RemoteTool:
-    """Return what is offered where a server has resources, as if it were a tool of its own."""
+    """Return the tool that reads a server's resources, in the form of a tool of the server."""
     return RemoteTool(
         name=READ_RESOURCE,
         description=(
@@ -202,13 +213,16 @@ def resource_tool(server: str) -> RemoteTool:
 
 
 MOST_PROMPTS = 200
+"""The most prompts of a server that are offered."""
 PROMPT_ABOUT_LENGTH = 400
+"""The most characters of a prompt's description."""
 SHOWN_LENGTH = 120
 LONGEST_TEXT = 64_000
+"""The most characters of a prompt's text."""
 
 
 class RemotePrompt(Struct, frozen=True, kw_only=True):
-    """A prompt as its server lists it; ``required`` are those of its ``arguments`` that must be given."""
+    """A prompt as its server lists it. ``required`` are those of its ``arguments`` that must be given."""
 
     name: str
     about: str
@@ -217,7 +231,7 @@ class RemotePrompt(Struct, frozen=True, kw_only=True):
 
 
 async def list_prompts(client: Client) -> tuple[RemotePrompt, ...]:
-    """Return the prompts of a server whose names can be typed, by name."""
+    """Return the prompts of a server whose names can be typed, sorted by name."""
     if client.server_capabilities.prompts is None:
         return ()
     found: dict[str, RemotePrompt] = {}
@@ -235,20 +249,20 @@ async def list_prompts(client: Client) -> tuple[RemotePrompt, ...]:
 
 
 def text_of_prompt(result: GetPromptResult) -> str:
-    """Return the text of a prompt; of what is no text, the kind."""
+    """Return the text of a prompt, with the kind of whatever is not text."""
     return shortened("\n\n".join(_texts(result.messages)), LONGEST_TEXT)
 
 
 def given_arguments(prompt: RemotePrompt, text: str) -> Mapping[str, str]:
-    """Return the arguments in a text: words in the order declared, or NAME=VALUE; the last takes all that is left.
+    """Parse the arguments of a prompt: words in the declared order, or NAME=VALUE. The last one takes all that is left.
 
     Raises:
-        UsageError: one is missing, or there are more than it takes.
+        UsageError: one is missing, or there are more than the prompt takes.
     """
     try:
         words = shlex.split(text)
     except ValueError:
-        words = text.split()  # an apostrophe is no quote
+        words = text.split()  # The text probably holds an apostrophe, not a quote.
     given: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -271,7 +285,7 @@ def given_arguments(prompt: RemotePrompt, text: str) -> Mapping[str, str]:
 
 
 def usage_of(prompt: RemotePrompt) -> str:
-    """Return the arguments it takes, as they are typed."""
+    """Return a prompt's arguments as a person types them."""
     return " ".join(name.upper() if name in prompt.required else f"[{name.upper()}]" for name in prompt.arguments)
 
 

@@ -1,4 +1,4 @@
-"""McpServers: every configured server, started side by side, closed side by side, and the tools they offer."""
+"""McpServers: starts and closes all configured servers concurrently, and offers their tools."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
 
 
 class MCPToolResult(BaseModel):
-    """The answer to a call. ``text`` is what the model reads."""
+    """The answer to a call. The model reads ``text``."""
 
     ok: bool
     text: str
     pictures: tuple[tuple[str, str], ...] = Field(default=(), exclude=True)
-    """Media type and base64 of what a model that sees images is shown."""
+    """The media type and base64 data of each image for a model that accepts images."""
 
 
 MOST_PICTURES = 10
-"""The most pictures of one answer that are shown."""
+"""The most images of one answer that are shown."""
 
 
 class ResultReader:
-    """Reads the answers to one call; data in them is saved below ``folder`` (None: it is not kept).
+    """Reads the answers to one call.
 
-    ``sees_images``: its pictures are shown, too.
+    Binary data is saved below ``folder``, or dropped if that is None. If ``sees_images``, images are shown, too.
     """
 
     def __init__(self, call_id: str, folder: Path | None, *, sees_images: bool = False) -> None:
@@ -62,7 +62,7 @@ class ResultReader:
         self._pictures: list[tuple[str, str]] = []
 
     async def read(self, answer: CallToolResult) -> MCPToolResult:
-        """The whole answer, in the order the server gave it."""
+        """Return the whole answer, in the order the server gave it."""
         parts = [await self._part(block) for block in answer.content]
         structured = answer.structured_content
         if structured is not None and not _is_told(structured, parts):
@@ -70,7 +70,7 @@ class ResultReader:
         return self._result(parts, ok=not answer.is_error)
 
     async def read_resource(self, answer: ReadResourceResult) -> MCPToolResult:
-        """The contents of a resource; of one that is not text, where they are kept."""
+        """Return the contents of a resource. For one that is not text, say where it is saved."""
         several = len(answer.contents) > 1
         return self._result([await self._resource(contents, named=several) for contents in answer.contents])
 
@@ -118,7 +118,7 @@ class ResultReader:
 
 
 def _is_told(structured: Any, texts: list[str]) -> bool:
-    """Return True if the texts say the structured answer: it, its only value, or each entry of that."""
+    """Return whether the texts contain the structured answer: all of it, its only value, or each entry of that."""
     values = list(table_of(structured).values())
     only: Any = values[0] if len(values) == 1 else structured
     entries = _entries(only)
@@ -130,7 +130,7 @@ def _is_told(structured: Any, texts: list[str]) -> bool:
 
 
 def _entries(value: Any) -> list[Any]:
-    """The entries of a list and of those in it; of all else, it alone."""
+    """Return the entries of a list and of the lists inside it. Anything else is returned as the only entry."""
     if not isinstance(value, list):
         return [value]
     return [inner for entry in cast("list[Any]", value) for inner in _entries(entry)]
@@ -144,17 +144,19 @@ def _says(text: str, value: Any) -> bool:
 
 
 MOST_PROGRESS = 1_000
+"""The most progress notes of one call that are shown."""
 PROGRESS_LENGTH = 200
+"""The most characters of a progress note."""
 BETWEEN_SECONDS = 0.25
-"""What comes sooner after a note that was shown is dropped, but for the last of all."""
+"""Seconds between two progress notes. Those that come sooner are dropped, except for the last one of all."""
 
 
 class McpArguments(RootModel[dict[str, Any]]):
-    """Arguments as the model gave them: their server checks them, it knows its own schema best."""
+    """The arguments as the model gave them. The server validates them, because it knows its own schema best."""
 
 
 def progress_to(show: Callable[[str], None]) -> ProgressFnT:
-    """Return what is told the progress of a call, and shows as much of it as can be read."""
+    """Return a function that receives the progress of a call, and shows as much of it as can be read."""
     shown, shown_at = 0, -math.inf
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -169,9 +171,9 @@ def progress_to(show: Callable[[str], None]) -> ProgressFnT:
 
 
 class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolState]):
-    """The base of all proxies; ``proxy_class`` makes a class of it for each remote tool."""
+    """The base of all proxies. ``proxy_class`` derives a class for each remote tool."""
 
-    uses_network = True  # a server's doings can't be known here, so agents that may only look do without
+    uses_network = True  # A server may do anything, so agents that may only look don't get its tools.
 
     proxy_name: ClassVar[str]
     remote: ClassVar[RemoteTool]
@@ -180,7 +182,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
     async def execute(
         self, args: McpArguments, ctx: InvokeContext, show: Callable[[ToolStreamLine], None]
     ) -> MCPToolResult:
-        """Call the remote tool; ``show`` gets its progress. Raises as ``run``."""
+        """Call the remote tool, and pass its progress to ``show``. Raises as ``run`` does."""
         name, call_id = self.proxy_name, ctx.tool_call_id
         on_progress = progress_to(lambda note: show(ToolStreamLine(tool_name=name, message=note, tool_call_id=call_id)))
         return await self.run(args, ctx, on_progress)
@@ -188,7 +190,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
     async def run(
         self, args: McpArguments, ctx: InvokeContext, on_progress: ProgressFnT | None = None
     ) -> MCPToolResult:
-        """Call the remote tool, or read a resource or the list of them.
+        """Call the remote tool, or read or list resources.
 
         Raises:
             ToolError: the server says that it failed, or there is no answer, or no such resource.
@@ -208,49 +210,49 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
         return result
 
     def images(self, result: MCPToolResult) -> tuple[Image, ...]:
-        """The pictures of the answer."""
+        """Return the images of the answer."""
         return tuple(Image(*picture) for picture in result.pictures)
 
     # --- what it is ---
 
     @classmethod
     def get_name(cls) -> str:
-        """``server_tool``."""
+        """Return ``server_tool``."""
         return cls.proxy_name
 
     @classmethod
     def get_description(cls) -> str:
-        """The server's words."""
+        """Return the server's own description."""
         return cls.remote.description or f"{cls.remote.name} of the MCP server {cls.server.name}"
 
     @classmethod
     def get_parameters(cls) -> dict[str, Any]:
-        """The server's schema."""
+        """Return the server's own schema."""
         return json.loads(cls.remote.schema)
 
     @classmethod
     def get_tool_prompt(cls) -> str | None:
-        """The hint the configuration gives for the server."""
+        """Return the usage hint that the configuration has for the server."""
         return cls.server.config.prompt or None
 
     # --- what a call of it means ---
 
     def assess(self, args: McpArguments, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
-        """Compare the arguments that are text with the lists, as for any tool."""
+        """Compare the text arguments with the lists, as for any tool."""
         texts = (value for value in args.root.values() if isinstance(value, str))
         return Assessment(listed=listed(texts, self.config.allowlist, self.config.denylist))
 
     def summarize(self, args: McpArguments) -> str:
-        """The call with its arguments, on one line."""
+        """Return the call with its arguments, on one line."""
         return self.named(json.dumps(args.root, ensure_ascii=False, default=str))
 
     def format_result(self, result: MCPToolResult) -> str:
-        """The answer's text."""
+        """Return the answer's text."""
         return result.text or "(no content)"
 
 
 def proxy_class(name: str, remote: RemoteTool, server: ServerConnection) -> ToolClass:
-    """The tool called ``name`` that stands for ``remote``."""
+    """Return a tool class called ``name`` that stands for ``remote``."""
     members = {
         "__doc__": remote.description,
         "__module__": __name__,
@@ -263,12 +265,13 @@ def proxy_class(name: str, remote: RemoteTool, server: ServerConnection) -> Tool
 
 
 NOTE_LENGTH = 4_000
+"""The most characters of a server's own instructions in the system prompt."""
 CLOSE_SECONDS = 6.0
-"""The time all servers together may take to end; one that still runs then is killed with its session."""
+"""The most seconds in which all servers together may end. One that still runs afterwards is killed with its session."""
 
 
 class McpServers:
-    """The servers of one process; disabled ones are not started. ``taken`` are tool names that no server may use."""
+    """The servers of one process. Disabled ones are not started. No server may use the tool names in ``taken``."""
 
     def __init__(self, configs: Iterable[McpServerConfig], place: ServerPlace, taken: Iterable[str] = ()) -> None:
         self._connections = tuple(ServerConnection(config, place) for config in configs)
@@ -277,9 +280,9 @@ class McpServers:
 
     @asynccontextmanager
     async def running(self, on_change: Callable[[], Awaitable[None]] | None = None) -> AsyncGenerator[McpServers]:
-        """Start them all, without waiting; they are gone when the block ends.
+        """Start all servers without waiting for them, and end them with the block.
 
-        ``on_change`` is awaited when a server is ready for the first time, and when its tools have become others.
+        ``on_change`` is awaited when a server is ready for the first time, and when its tools have changed.
         """
         try:
             async with create_task_group() as group:
@@ -292,14 +295,14 @@ class McpServers:
                     await self._close()
                     group.cancel_scope.cancel()
         except BaseExceptionGroup as errors:
-            # What the block itself raised: connections raise nothing.
+            # Connections never raise, so this is what the block itself raised.
             raise errors.exceptions[0] from None
 
     async def wait_ready(self, *, strict: bool = True) -> None:
-        """Wait until each server is ready or has failed: as long as the slowest may take to start.
+        """Wait until each server is ready or has failed, at most as long as the slowest may take to start.
 
         Raises:
-            EnvironmentFailure: one that has failed is required, and ``strict`` is set.
+            EnvironmentFailure: a required server has failed, and ``strict`` is set.
         """
         for connection in self._connections:
             await connection.wait_ready()
@@ -308,7 +311,7 @@ class McpServers:
                 raise EnvironmentFailure(f"MCP server {connection.name!r} is required: {connection.state.problem}")
 
     def states(self) -> tuple[ServerState, ...]:
-        """Return how each stands, in the order they are configured."""
+        """Return the state of each server, in the order of the configuration."""
         names = self._names()
         return tuple(
             replace(connection.state, tools=tuple(names[connection.name, tool.name] for tool in connection.tools))
@@ -316,7 +319,7 @@ class McpServers:
         )
 
     def prompts(self) -> tuple[tuple[str, RemotePrompt], ...]:
-        """Return the prompts of the servers that are there, each with its server's name."""
+        """Return the prompts of the servers that are ready, each with its server's name."""
         return tuple(
             (connection.name, prompt)
             for connection in self._connections
@@ -325,7 +328,7 @@ class McpServers:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """Return the words of the servers that are there on how they are to be used, for a system prompt."""
+        """Return the usage instructions of the servers that are ready, for a system prompt."""
         return tuple(
             f"# The MCP server {connection.name}\n\nIt says of itself:\n{shortened(plain(said), NOTE_LENGTH)}"
             for connection in self._connections
@@ -333,16 +336,16 @@ class McpServers:
         )
 
     async def prompt_text(self, server: str, prompt: str, arguments: Mapping[str, str]) -> str:
-        """Return the text that one of the servers has for a prompt.
+        """Return the text of one of a server's prompts.
 
         Raises:
-            ServerCallError: there is none.
+            ServerCallError: there is no session, or no answer.
         """
         connection = next(one for one in self._connections if one.name == server)
         return await connection.prompt_text(prompt, arguments)
 
     def tool_classes(self) -> tuple[ToolClass, ...]:
-        """The tools of the servers that have listed some; the same class as long as a tool stays the same."""
+        """Return the tools of the servers that have listed some. The class stays the same as long as its tool does."""
         names = self._names()
         classes: dict[tuple[str, RemoteTool, str], ToolClass] = {}
         for connection in self._connections:

@@ -1,4 +1,4 @@
-"""Mends or takes out of a server's answers the odd parts for which the client library would refuse the whole."""
+"""Repairs or removes the odd parts of a server's answers for which the client library would reject the whole answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def sieved(transport: Any, refuse: Callable[[str], None]) -> AsyncGenerator[tuple[Any, Any]]:
-    """A transport whose messages pass the sieve; ``refuse`` gets a sentence for each entry of a list it drops."""
+    """Yield a transport whose messages are repaired. ``refuse`` gets a sentence for each list entry that is dropped."""
     asked: dict[str, str] = {}
 
     def sent(item: Any) -> Any:
@@ -41,7 +41,7 @@ async def sieved(transport: Any, refuse: Callable[[str], None]) -> AsyncGenerato
 
 
 class _SievedStream:
-    """A stream of the client's, to read from or to write to."""
+    """One of a client's two streams, with each item passed through a function."""
 
     def __init__(self, inner: Any, passed: Callable[[Any], Any]) -> None:
         self._inner = inner
@@ -72,32 +72,33 @@ PARTS = {
     "resources/templates/list": "resourceTemplates",
     "tools/call": "content", "resources/read": "contents", "prompts/get": "messages",
 }  # fmt: skip
-"""The list in the answer to each request that is looked at; blank: it has none."""
+"""The name of the list in the result of each request that is repaired. Empty if it has none."""
 BESIDE = frozenset({"_meta", "isError", "structuredContent", "content"})
-"""What else the answer to a call has."""
+"""Other keys in the result of a tool call."""
 VERSION = "2025-11-25"
-"""The revision whose shapes are asked for; earlier ones ask for no less."""
+"""The protocol revision whose shapes are required. Earlier revisions require no less."""
 DEFAULTS: dict[str, Any] = {
     "resources.name": "", "resourceTemplates.name": "",
     "capabilities": {"tools": {}}, "serverInfo": {}, "serverInfo.name": "", "serverInfo.version": "",
     "protocolVersion": VERSION,
 }  # fmt: skip
-"""What stands for something missing."""
+"""Values that replace missing ones."""
 ABSENT = {"uri": "", "name": "", "mimeType": "application/octet-stream"}
-"""What stands for something missing in a part of an answer."""
+"""Values that replace missing ones in a part of a result."""
 NEEDED = frozenset({"type", "text", "data", "blob", "resource", *ABSENT})
-"""Keys of a part of an answer that make it readable."""
+"""Keys that make a part of a result readable."""
 SHOWN = 2_000
+"""The most characters shown of a part that can't be read, or of an error."""
 INTERNAL_ERROR = -32603
-"""Of JSON-RPC, for an error without a number."""
+"""The JSON-RPC code for an error without a code of its own."""
 MOST_ODD = 100
-"""The most odd things in one entry that are mended."""
+"""The most repairs to one entry."""
 
 
 def _mend(method: str, result: dict[str, Any], refuse: Callable[[str], None]) -> None:
-    """Make of a result, in place, what the library takes, as far as that can be."""
+    """Repair a result in place, as far as possible, so that the library accepts it."""
     if result.get("resultType", "complete") != "complete":
-        return  # a question in place of the answer
+        return  # It is a question in place of an answer.
     if not isinstance(data := result.get("structuredContent"), dict | None):
         result["structuredContent"] = {"result": data}
     if not (key := PARTS[method]):
@@ -116,7 +117,7 @@ def _mend(method: str, result: dict[str, Any], refuse: Callable[[str], None]) ->
 
 
 def _entries(key: str, result: dict[str, Any]) -> list[Any]:
-    """The list that a result is about, wherever it is; what is no list is its only entry."""
+    """Return the list that a result is about, wherever it is. A value that is not a list becomes its only entry."""
     said = result.get(key, result.get("result"))
     if said is None and key == "content":
         said = {name: value for name, value in result.items() if name not in BESIDE} or None
@@ -124,7 +125,7 @@ def _entries(key: str, result: dict[str, Any]) -> list[Any]:
 
 
 def _usable(method: str, key: str, entry: Any, refuse: Callable[[str], None]) -> Any:
-    """An entry of a list without what is odd and not needed; None, and a sentence, if it can't be used."""
+    """Return a list entry without its odd and unneeded parts, or refuse it and return None if it can't be used."""
     table = table_of(entry)
     name = f"{table.get('name', entry)!r:.80}"
     if table and key == "tools":
@@ -138,9 +139,11 @@ def _usable(method: str, key: str, entry: Any, refuse: Callable[[str], None]) ->
 
 
 def _problem(method: str, key: str, part: Any) -> str:
-    """Take out of ``part``, in place, what the library refuses; return why it can't be used, blank if it can.
+    """Repair or remove in place whatever the library rejects in ``part``.
 
-    ``key`` names the list it is in; blank: it is a whole result.
+    Return why it can't be used, or an empty string.
+
+    ``key`` names the list that the part is in. It is empty for a whole result.
     """
     first = ""
     for _ in range(MOST_ODD):
@@ -155,7 +158,7 @@ def _problem(method: str, key: str, part: Any) -> str:
 
 
 def _mended(part: Any, way: tuple[int | str, ...], kind: str, key: str) -> bool:
-    """Mend what a way into a part leads to, or take it out; False if that is the part itself."""
+    """Repair or remove what ``way`` leads to in a part. Return False if that is the part itself."""
     if not way:
         return False
     *holders, last = way
@@ -164,20 +167,20 @@ def _mended(part: Any, way: tuple[int | str, ...], kind: str, key: str) -> bool:
         holder: Any = reduce(getitem, holders, part)
         value = None if kind == "missing" else holder[last]
     except (LookupError, TypeError):
-        return _mended(part, way[:-1], kind, key)  # a step that names one of several types
+        return _mended(part, way[:-1], kind, key)  # The last step only names one of several types.
     if kind == "missing" and name not in DEFAULTS:
         return _mended(part, way[:-1], "", key)
     if kind == "missing":
         holder[last] = deepcopy(DEFAULTS[name])
     elif kind in {"dict_type", "model_type"} and value in ([], True):
-        holder[last] = {}  # as languages write an empty table that know one kind of them
+        holder[last] = {}  # Some languages write an empty table like an empty list.
     else:
         del holder[last]
     return True
 
 
 def _errors(method: str, result: Any) -> list[ErrorDetails]:
-    """The objections of the library to a result."""
+    """Return the library's objections to a result."""
     from mcp_types.methods import validate_server_result  # noqa: PLC0415  only where there are servers
 
     try:
@@ -188,7 +191,7 @@ def _errors(method: str, result: Any) -> list[ErrorDetails]:
 
 
 def _readable(method: str, key: str, part: Any) -> Any:
-    """A part of an answer without what is odd and not needed; its JSON as text where the library refuses that too."""
+    """Return a part of a result without what is odd and not needed, or its JSON as text if that is rejected, too."""
     if not (errors := _errors(method, {key: [part]})):
         return part
     odd = {step for error in errors for step in error["loc"]} - NEEDED
@@ -200,7 +203,7 @@ def _readable(method: str, key: str, part: Any) -> Any:
 
 
 def _messages(entries: list[Any]) -> Iterator[dict[str, Any]]:
-    """The messages of a prompt, one for each part of each."""
+    """Yield the messages of a prompt, one for each part of each message."""
     for entry in entries:
         table = table_of(entry) or {"content": entry}
         role = "assistant" if table.get("role") == "assistant" else "user"
@@ -209,7 +212,7 @@ def _messages(entries: list[Any]) -> Iterator[dict[str, Any]]:
 
 
 def answer_to(line: bytes) -> JSONRPCError | JSONRPCResponse | None:
-    """Return what a line is meant as that answers a request, in no form of the protocol; None: as no answer."""
+    """Return the answer that a malformed line is meant to be, or None if it is not meant as an answer."""
     from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
 
     try:
@@ -228,7 +231,7 @@ def answer_to(line: bytes) -> JSONRPCError | JSONRPCResponse | None:
 
 
 def in_form(data: bytes) -> bytes:
-    """The answer in ``data`` in a form of the protocol; what is in one, or no answer, stays as it is."""
+    """Return the answer in ``data`` in a form the protocol allows. Anything else is returned unchanged."""
     from mcp.types import jsonrpc_message_adapter
 
     try:

@@ -1,6 +1,6 @@
-"""The sign-ins to MCP servers by address: their tokens in the keyring, or in a file that only the user can read.
+"""Stores the sign-ins to MCP servers by address, with their tokens in the keyring or in a file only the user can read.
 
-The file lists them all; of one whose tokens are in the keyring it holds the rest.
+The file lists all of them. If the tokens are in the keyring, it holds the rest of the sign-in.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from vibe.system.files import FileLock, replace_file
 from vibe.system.keyring import KeyringError, delete_secret, read_secret, write_secret
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
-"""Only with these may a token travel without TLS."""
+"""The only hosts to which a token may be sent without TLS."""
 LOCK_SECONDS = 30.0
-"""The longest another process is waited for, which may be renewing a token at this moment."""
+"""The most seconds to wait for another process, which may be renewing a token."""
 SERVICE = "vibe-orchestrator mcp"
-"""The name that tokens have in the keyring, each under its server's address."""
+"""The service name of tokens in the keyring, where each is stored under its server's address."""
 SECRETS = ("access_token", "refresh_token", "client_secret")
+"""Fields that are stored in the keyring."""
 KEPT_IN, KEYRING, VERSION = "kept_in", "keyring", "version"
 
 Entry: TypeAlias = dict[str, Any]
 
 
 class SignIn(BaseModel):
-    """A sign-in to one server: its tokens, and all that it takes to have them renewed. Prints without secrets."""
+    """A sign-in to one server: its tokens, and all that is needed to renew them. Its repr shows no secrets."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
     token_endpoint: str
     revocation_endpoint: str | None = None
-    """The server's place to revoke tokens at; None: it names none."""
+    """The server's endpoint for revoking tokens. None if it names none."""
     client_id: str
     client_secret: str | None = Field(default=None, repr=False)
     client_auth: str | None = None
@@ -45,20 +46,20 @@ class SignIn(BaseModel):
     access_token: str = Field(repr=False)
     refresh_token: str | None = Field(default=None, repr=False)
     expires_at: float | None = None
-    """Seconds since the epoch; None: its server did not say."""
+    """Seconds since the epoch. None if the server did not say."""
     scope: str | None = None
 
 
 class SignInStore:
-    """The sign-ins of a user, each under its server's address, so that no other server gets its tokens. Blocks."""
+    """A user's sign-ins, stored by server address so that no other server gets the tokens. Methods block."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._read_before: dict[str, tuple[str, SignIn]] = {}
-        """What the keyring gave, with the version it had: it is not asked twice for the same."""
+        """The sign-ins read from the keyring, with their versions, so that it is not asked twice for the same one."""
 
     def find(self, url: str) -> SignIn | None:
-        """Return the sign-in to the server at an address.
+        """Return the sign-in to the server at an address, or None.
 
         Raises:
             EnvironmentFailure: the file can't be read, or is damaged.
@@ -68,20 +69,20 @@ class SignInStore:
         return None if entry is None else self._whole(url, entry)
 
     def put(self, url: str, sign_in: SignIn, *, in_keyring: bool = False) -> None:
-        """Keep a sign-in, in place of the one so far.
+        """Store a sign-in, replacing an earlier one.
 
         Raises:
-            EnvironmentFailure: as for ``find``, or the disk refuses; nothing is changed then.
+            EnvironmentFailure: as for ``find``, or the file can't be written; nothing is changed then.
         """
         with self._held() as entries:
             before = entries.get(url)
             self._write({**entries, url: _entry(url, sign_in, in_keyring=in_keyring)})
             if before is not None and _is_in_keyring(before) and not in_keyring:
-                with suppress(KeyringError):  # it is of no use any more
+                with suppress(KeyringError):  # The old token is of no use any more.
                     delete_secret(SERVICE, url)
 
     def drop(self, url: str) -> SignIn | None:
-        """Forget a sign-in, and return it; None if there is none.
+        """Remove a sign-in and return it, or return None if there is none.
 
         Raises:
             EnvironmentFailure: as for ``put``.
@@ -97,9 +98,9 @@ class SignInStore:
         return dropped
 
     def renewed(self, url: str, used: str, ask: Callable[[SignIn], SignIn | None]) -> SignIn | None:
-        """Return a sign-in whose token is another than ``used``, by ``ask`` unless it is there by now.
+        """Return a sign-in whose token differs from ``used``: one that is stored by now, or one from ``ask``.
 
-        A token that renews others often works once: so one process at a time asks.
+        A refresh token often works only once, so one process at a time asks.
 
         Raises:
             EnvironmentFailure: as for ``put``.
@@ -115,7 +116,7 @@ class SignInStore:
             return renewed
 
     def _whole(self, url: str, entry: Entry) -> SignIn | None:
-        """Return the sign-in of an entry; None: the keyring has its tokens no more."""
+        """Return the sign-in of an entry, or None if the keyring no longer has its tokens."""
         if not _is_in_keyring(entry):
             return SignIn.model_validate(entry)
         version, (known, sign_in) = str(entry[VERSION]), self._read_before.get(url, ("", None))
@@ -133,7 +134,7 @@ class SignInStore:
 
     @contextmanager
     def _held(self) -> Generator[dict[str, Entry]]:
-        """Hold the file's lock."""
+        """Hold the file's lock, and yield its entries."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lock = FileLock.acquire(self.path.with_name(f".{self.path.name}.lock"), LOCK_SECONDS)
@@ -179,7 +180,7 @@ def _is_in_keyring(entry: Entry) -> bool:
 
 
 def _entry(url: str, sign_in: SignIn, *, in_keyring: bool) -> Entry:
-    """Return what the file has of a sign-in, once its tokens are in the keyring if they are to be."""
+    """Return what the file holds of a sign-in, after storing its tokens in the keyring if asked to."""
     entry = sign_in.model_dump(exclude_none=True)
     if not in_keyring:
         return entry

@@ -1,4 +1,4 @@
-"""A server as a child process: one line of JSON a message, in a session of its own that ends when we do."""
+"""Runs a server as a child process, with one line of JSON per message, in a process session that ends with ours."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ if TYPE_CHECKING:
 
 
 FILE_BYTES = 1_000_000
-"""The length at which a file becomes ``<name>.1``, and the one before is dropped."""
+"""The length at which a log file is renamed to ``<name>.1``, replacing the one before."""
 LINE_LENGTH = 300
+"""The most bytes of output that are searched for its last line."""
 WINDOW_SECONDS = 10.0
+"""The length of the window over which a log's bytes are limited."""
 WINDOW_BYTES = 1_000_000
-"""The most that is written within a window; a server that prints more loses it."""
+"""The most bytes that are logged in one window. A server that prints more loses the excess."""
 
 
 class ServerLog:
-    """The log of one server; ``last_line`` is the last that said anything.
+    """The log of one server. ``last_line`` is the last line that was not blank.
 
-    A file that can't be written is done without: it must not cost the run.
+    If the file can't be written, the run continues without it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +59,7 @@ class ServerLog:
         self._dropped = 0
 
     async def write(self, data: bytes) -> None:
-        """Append ``data``, or count it as dropped where too much comes at once."""
+        """Append ``data``, or count it as dropped if too much arrives at once."""
         self.last_line = _last_line(data) or self.last_line
         now = time.monotonic()
         if now - self._window >= WINDOW_SECONDS:
@@ -84,18 +86,21 @@ def _last_line(data: bytes) -> str:
 
 
 RUBBISH_SHOWN = 400
+"""The most bytes of a line that is not a message which are logged."""
 MESSAGES_WAITING = 16
-"""So many go to a server that does not read; a call of it is cancelled without waiting for it."""
+"""The most messages waiting for a server that does not read. Cancelling a call does not wait for them."""
 
 EXIT_CODE_SECONDS = 0.5
+"""Seconds to wait for the exit code after a server has closed its output."""
 FLUSH_SECONDS = 0.5
-"""The time messages already on their way may take to leave when a session ends."""
+"""Seconds that pending messages may take to be sent when a session ends."""
 GOODBYE_SECONDS = 1.0
-"""The time a server has to end by itself once its standard input is closed."""
+"""Seconds that a server has to end by itself after its standard input is closed."""
 LAST_EXIT_SECONDS = 2.0
+"""Seconds to wait for the exit code after the server's process session was killed."""
 
-# The guard is a grandchild in the server's session. It reads a pipe whose other end only we hold: when we die, however
-# we die, it reads the end of the file and kills the session. A server that ignores the end of its input goes too.
+# The guard is a grandchild in the server's session. It reads a pipe whose other end only we hold. However we die, it
+# then reads the end of the file and kills the session, including a server that ignores the end of its input.
 _GUARDED = (
     'exec 3</dev/fd/"$1"; shift; '
     '( { read -r _; pkill -KILL -s "$$"; kill -KILL 0; } <&3 >/dev/null 2>&1 & ); exec "$@" 3<&-'
@@ -103,9 +108,10 @@ _GUARDED = (
 
 
 class ServerProcess:
-    """A running server. ``flaw`` says what was wrong with what it printed.
+    """A running server.
 
-    ``rubbish`` counts lines that are no message. ``on_end`` is called when nothing more will come from it.
+    ``flaw`` says what was wrong with its output, and ``rubbish`` counts the lines that were not messages. ``on_end`` is
+    called when it will send nothing more.
     """
 
     def __init__(self, process: Process, pipes: tuple[int, int, int, int], log: ServerLog) -> None:
@@ -120,11 +126,11 @@ class ServerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal, or None while it runs."""
         return self._process.returncode
 
     async def receive(self, into: MemoryObjectSendStream[Inbound]) -> None:
-        """Pass on its messages until it closes its output; go on reading when the receiver is closed."""
+        """Pass on its messages until it closes its output. Keep reading after the receiver is closed."""
         pending = bytearray()
         async with into:
             await to_thread.run_sync(load_library)
@@ -139,7 +145,7 @@ class ServerProcess:
                     self.flaw = f"it sent a message of more than {LONGEST_MESSAGE} bytes"
                     break
             else:
-                # Who ends closes its output first: a moment later there is an exit code to tell.
+                # A process that ends closes its output first, and has an exit code a moment later.
                 with move_on_after(EXIT_CODE_SECONDS):
                     await self._process.wait()
         if self.on_end is not None:
@@ -153,7 +159,7 @@ class ServerProcess:
 
         if not line.strip():
             return
-        line = line.decode("utf-8", "replace").encode()  # a byte that is no text costs a letter, not the answer
+        line = line.decode("utf-8", "replace").encode()  # An invalid byte costs a letter, not the whole message.
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
@@ -166,25 +172,25 @@ class ServerProcess:
             await into.send(SessionMessage(message))
 
     async def send(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Write what the session sends until it closes; then the server's input closes too."""
+        """Write the session's messages until it closes. Then close the server's input, too."""
         try:
             with self._sending, messages:
                 async for item in messages:
                     text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await write_whole(self._stdin, text.encode() + b"\n")
         except OSError:
-            return  # it has ended, which `receive` finds out too
+            return  # The server has ended, which `receive` notices, too.
         finally:
             os.close(self._stdin)
             self._sent.set()
 
     async def log_stderr(self) -> None:
-        """Keep what it prints for people."""
+        """Log the server's standard error."""
         while chunk := await read_ready(self._stderr):
             await self._log.write(chunk)
 
     async def say_goodbye(self) -> None:
-        """Close its input, which asks it to end, and make it end if it does not; needs ``receive`` still reading."""
+        """Close its input, which asks it to end, and kill it if it does not. ``receive`` must still be reading."""
         with CancelScope(shield=True):
             with move_on_after(FLUSH_SECONDS):
                 await self._sent.wait()
@@ -196,7 +202,7 @@ class ServerProcess:
                 await self._process.wait()
 
     async def release(self) -> None:
-        """Give back what is left of it."""
+        """Close the remaining pipes."""
         for descriptor in (self._lifeline, self._stdout, self._stderr):
             os.close(descriptor)
         if self._process.returncode is not None:
@@ -206,10 +212,10 @@ class ServerProcess:
 
 @asynccontextmanager
 async def server_process(launch: Launch, log: ServerLog) -> AsyncGenerator[tuple[ServerProcess, Any]]:
-    """Start a server; yields it and the transport its session talks through. It is gone when the block ends.
+    """Start a server, and yield it with the transport that its session uses. It is gone when the block ends.
 
     Raises:
-        OSError: the system refuses the process.
+        OSError: the system can't start the process.
     """
     process = await _start(launch, log)
     to_session, inbox = create_memory_object_stream["Inbound"](0)

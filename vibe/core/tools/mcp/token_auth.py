@@ -1,4 +1,4 @@
-"""The token of a sign-in on the requests to its server: renewed when it is about to end or is refused, or revoked."""
+"""Adds a sign-in's token to the requests to its server, renews it when it expires or is refused, and revokes it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from vibe.system.http import client_options
 from vibe.system.plain_text import plain_line, shortened
 
 SPARE_SECONDS = 30.0
-"""A token that ends sooner is renewed before it is used."""
+"""A token that expires within this many seconds is renewed before it is used."""
 UNAUTHORIZED = 401
 BAD_REQUEST = 400
 REQUEST_SECONDS = 8.0
+"""The timeout of requests for tokens, in seconds."""
 PROBLEM_LENGTH = 200
+"""The most characters of an error's message."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +37,7 @@ class TokenAuth(httpx2.Auth):
         self._store = store
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Add the token; with a new one a refused request is made once more."""
+        """Add the token. If the request is refused, repeat it once with a renewed token."""
         if not self._is_ours(request.url):
             yield request
             return
@@ -58,14 +60,14 @@ class TokenAuth(httpx2.Auth):
         return (url.scheme, url.host, url.port) == (ours.scheme, ours.host, ours.port)
 
     async def _renewed(self, used: str) -> SignIn | None:
-        """Return a sign-in whose token is another than ``used``; None if there is none to be had."""
-        # On cancellation the thread goes on, so that the new tokens are kept: the old ones are spent.
+        """Return a sign-in whose token differs from ``used``, or None if there is none."""
+        # On cancellation the thread goes on, so that the new tokens are stored: the old ones no longer work.
         renewal = (self._store.renewed, self._key, used, renewed_tokens)
         return await to_thread.run_sync(_obtained, *renewal, abandon_on_cancel=True)
 
 
 def _obtained(ask: Callable[..., SignIn | None], *given: object) -> SignIn | None:
-    """Return the sign-in that the store gives; None, and a warning, if it can't be used."""
+    """Return the sign-in from the store. If it can't be used, log a warning and return None."""
     try:
         return ask(*given)
     except VibeError as error:
@@ -91,7 +93,7 @@ class RenewedTokens(BaseModel):
 
 
 def renewed_tokens(sign_in: SignIn) -> SignIn | None:
-    """Have the tokens renewed; None if that is refused, or can't be done now."""
+    """Renew the tokens. Return None if that is refused, or not possible now."""
     if sign_in.refresh_token is None:
         return None
     form = {
@@ -122,7 +124,10 @@ def renewed_tokens(sign_in: SignIn) -> SignIn | None:
 
 
 def revocation_problem(sign_in: SignIn) -> str | None:
-    """Have the server revoke the tokens (RFC 7009), and return why it did not; empty: it did, None: it never does."""
+    """Have the server revoke the tokens (RFC 7009), and return why it did not.
+
+    The result is empty if it did, and None if it has no endpoint for that.
+    """
     endpoint = sign_in.revocation_endpoint
     if endpoint is None:
         return None
@@ -137,7 +142,7 @@ def revocation_problem(sign_in: SignIn) -> str | None:
             form = {"token": token, "token_type_hint": kind}
             answer = _posted(endpoint, sign_in, form)
             if answer.status_code == BAD_REQUEST and not sign_in.client_secret:
-                # Some servers want the secret of a client that has none; RFC 6749 lets it be empty.
+                # Some servers require a secret even of a client that has none. RFC 6749 allows it to be empty.
                 answer = _posted(endpoint, sign_in, {**form, "client_secret": ""})
             if answer.is_error:
                 return f"its server answered HTTP {answer.status_code}"
@@ -148,7 +153,7 @@ def revocation_problem(sign_in: SignIn) -> str | None:
 
 
 def _posted(endpoint: str, sign_in: SignIn, form: Mapping[str, str]) -> httpx2.Response:
-    """Return the answer to a form that says which client sends it."""
+    """Post a form that identifies the client, and return the answer."""
     auth: httpx2.Auth = httpx2.Auth()
     said = {**form, "client_id": sign_in.client_id}
     if sign_in.client_secret and sign_in.client_auth == "client_secret_basic":
