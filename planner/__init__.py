@@ -1,3 +1,3 @@
-"""Plans: their format, how they stand, how they are run and reported."""
+"""Plans: their file format, their state, and how they are run and reported."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""State of a plan: commands are decided into facts, facts are folded into the state; pure, without a clock."""
+"""The state of a plan: ``decide`` turns commands into facts, ``evolve`` folds them into the state. No clock, no I/O."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Commands of people to a plan, running or at rest, and to one step of it: pause, cancel, change, decide, do again.
+"""Decides people's commands to a plan, running or at rest, and to one step of it: pause, cancel, revise, decide, retry.
 
-What can't be carried out raises, and nothing changes. A step that runs is stopped first: ``plan.act`` is recorded at
-once, and the step moves when its attempt has ended. One that a person is asked about is answered, as its decision would
-be.
+A command that can't be carried out raises, and nothing changes. A running step is stopped first: ``plan.act`` is
+recorded at once, and the step changes status when its attempt has ended. If a decision about the step is open, a
+command to the step answers that decision.
 """
 
 from __future__ import annotations
@@ -46,31 +46,32 @@ from vibe.system.errors import UsageError, VibeError
 T = TypeVar("T")
 
 FIXED_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.CANCELLED, StepStatus.IN_PROGRESS})
-"""Steps that no revision may change."""
+"""Statuses of steps that no revision may change."""
 _SET_BUDGET = "set_budget"
 OPEN_STATUSES = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
+"""Statuses of a plan that has not ended."""
 _REVISABLE = OPEN_STATUSES | {PlanStatus.FAILED}
 _STAYS_CANCELLED = "a cancelled plan can't be changed; run the plan file again"
 
 
 class TooLateError(UsageError):
-    """The run is over: a command that only a run can carry out came too late."""
+    """A command that only a run can carry out arrived after the run was over."""
 
 
 class StepsWentOnError(VibeError):
-    """Steps that a revision is about have begun, or ended, since it was looked at."""
+    """Steps that a revision changes or removes have begun, or ended, since the revision was checked."""
 
 
 TOO_LATE = "the run is over: nothing was changed"
 
 
 def fixed_steps(state: State) -> frozenset[str]:
-    """The steps a revision must leave as they are; one whose list was read is among them."""
+    """Return the steps that a revision must leave as they are, including those whose list was read."""
     return frozenset(s for s, step in state.steps.items() if step.status in FIXED_STATUSES or s in state.unfolded)
 
 
 def pause_plan(state: State, command: Pause, at: float) -> Decided:
-    """Start nothing more."""
+    """Start no more steps and, after the grace period if the command names one, interrupt those that run."""
     if is_over(state):
         return Decided()
     grace = command.grace_seconds
@@ -80,7 +81,7 @@ def pause_plan(state: State, command: Pause, at: float) -> Decided:
 
 
 def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
-    """Cancel what runs and give up what is open."""
+    """Cancel the running steps and give up the open ones."""
     if is_over(state):
         return Decided()
     if not state.is_run:
@@ -102,7 +103,7 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
 
 
 def budget_spent(state: State, command: c.BudgetSpent, at: float) -> Decided:
-    """Interrupt what runs: the plan fails for want of time."""
+    """Interrupt the running steps and let the plan fail, because its time is used up."""
     if is_over(state) or state.is_given_up:
         return Decided()
     stopping = plan_stopping(state, PlanStatus.FAILED, command.reason, at)
@@ -110,7 +111,12 @@ def budget_spent(state: State, command: c.BudgetSpent, at: float) -> Decided:
 
 
 def revise_plan(state: State, command: Revise, at: float) -> Decided:
-    """Change the plan as these operations say, if it can be."""
+    """Check a revision and change the plan accordingly.
+
+    Raises:
+        PlanEndedError: the plan is at rest and ended in a way that leaves nothing to change.
+        RevisionInvalidError: the operations don't fit the plan.
+    """
     if not state.is_run and state.standing not in _REVISABLE:
         raise PlanEndedError(state.standing.value, "nothing left to change; run the edited plan file")
     operations = read_operations(list(command.operations))
@@ -120,7 +126,12 @@ def revise_plan(state: State, command: Revise, at: float) -> Decided:
 
 
 def plan_revised(state: State, command: c.Revised, at: float) -> Decided:
-    """Go on with a plan that was found sound."""
+    """Continue with a revised plan that was checked beforehand.
+
+    Raises:
+        TooLateError: the run is over.
+        StepsWentOnError: a step that the revision changes or removes may no longer be changed.
+    """
     if is_over(state):
         raise TooLateError(TOO_LATE)
     schedule, asked = schedule_of(state), command.asked
@@ -147,7 +158,7 @@ def plan_revised(state: State, command: c.Revised, at: float) -> Decided:
 
 
 def _said_again(state: State, fact: e.PlanRevisedEvent, at: float) -> Iterator[e.Fact]:
-    """Yield the events by which a revision changes failed steps."""
+    """Yield the status changes of failed steps: changed ones are open again, the one it answered fails."""
     changed = changed_by(fact)
     for step_id, step in state.steps.items():
         if step_id in removed_by(fact):
@@ -160,7 +171,7 @@ def _said_again(state: State, fact: e.PlanRevisedEvent, at: float) -> Iterator[e
 
 
 def _lists_again(state: State, loaded: LoadedPlan, changed: AbstractSet[str]) -> tuple[str, ...]:
-    """Steps to do again since failed ones for items were changed: their lists, and those that came after these."""
+    """Return what is done again because failed items were changed: their lists, and the steps that ran after these."""
     failed = {s for s in changed & state.steps.keys() if state.steps[s].status is StepStatus.FAILED}
     mended = [step.id for step in loaded.plan.steps if isinstance(step, Child) and step.id in failed]
     stale, busy = _stale(loaded, state, mended)
@@ -168,7 +179,7 @@ def _lists_again(state: State, loaded: LoadedPlan, changed: AbstractSet[str]) ->
 
 
 def _given_more(state: State, command: c.Revised, at: float) -> Iterator[e.Fact]:
-    """With another budget, what failed for want of one is done again, with whatever depends on it."""
+    """If the revision sets a budget, reset the steps that failed because theirs was used up, and their dependants."""
     if not any(operation.get("op") == _SET_BUDGET for operation in command.asked.operations):
         return
     known = command.loaded.dag.dependencies
@@ -179,7 +190,7 @@ def _given_more(state: State, command: c.Revised, at: float) -> Iterator[e.Fact]
 
 
 def revision_refused(state: State, command: c.RevisionRefused, at: float) -> Decided:
-    """Let a step fail for which no better plan found."""
+    """Fail a step for which no better plan was found."""
     step = state.steps.get(command.step_id)
     if is_over(state) or step is None or step.left is not Left.REVISING or step.is_over:
         return Decided()
@@ -188,14 +199,20 @@ def revision_refused(state: State, command: c.RevisionRefused, at: float) -> Dec
 
 
 def reviser_refused(state: State, command: c.ReviserRefused, at: float) -> Decided:
-    """Pause the plan: the provider refuses all calls."""
+    """Pause the plan, because the provider refuses the reviser's calls."""
     if is_over(state) or state.stopping is not None:
         return Decided()
     return Decided((plan_stopping(state, PlanStatus.PAUSED, "provider", at, command.outcome.value),))
 
 
 def do_again(state: State, command: c.Retry, at: float) -> Decided:
-    """Have steps done again, with whatever depends on them; the plan can be resumed."""
+    """Reset steps of a plan at rest, and all that depend on them, so that they run again when it is resumed.
+
+    Raises:
+        UsageError: the plan is running.
+        PlanEndedError: the plan was cancelled.
+        UnknownStepError: the plan has no such step.
+    """
     if state.is_run:
         raise UsageError("pause the plan before retrying its steps")
     if state.standing is PlanStatus.CANCELLED:
@@ -216,13 +233,13 @@ def _known(steps: Mapping[str, T], step_id: str) -> T:
 
 
 def with_dependants(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[str, ...]:
-    """These steps and all that depend on them, however remotely; in topological order.
+    """Return these steps and all that depend on them, directly or not, in topological order.
 
-    Steps excluded by ``--only`` are left out unless they are named. Of a list, those for its items that did not
-    complete go with it; and with one of these, those that were given up for it.
+    Steps that ``--only`` excluded are left out unless they are named. A step with a list brings along its items that
+    did not complete; an item brings along the items that were skipped because too few could complete.
 
     Raises:
-        UsageError: a list was read that one of them hands in.
+        UsageError: one of the steps hands in a list whose items were already made into steps.
     """
     chosen = {*step_ids, *_lost_items(state, step_ids)}
     steps = {step.id: step for step in loaded.plan.steps}
@@ -241,14 +258,14 @@ def with_dependants(loaded: LoadedPlan, state: State, step_ids: Collection[str])
 
 
 def _lost_items(state: State, step_ids: Iterable[str]) -> set[str]:
-    """The steps for the items of these lists that ended and did not complete."""
+    """Return the items of these lists that ended without completing."""
     return {each.id for step_id in step_ids for each in state.items_of(step_id) if is_lost(each)}
 
 
 def plan_asks(state: State, at: float) -> list[e.Fact]:
-    """Steps that need the plan's own decisions, and those decisions, each put once."""
+    """Return facts that mark steps as waiting for the plan's own decisions, and that open each such decision once."""
     schedule, facts = schedule_of(state), list[e.Fact]()
-    put = {name for name, asked in state.open.items() if asked.by != TIMEOUT}  # with its time over it is put again
+    put = {name for name, asked in state.open.items() if asked.by != TIMEOUT}  # one whose time ran out is opened again
     known = {decision.id: decision for decision in schedule.plan.decisions}
     for step_id in schedule.to_ask:
         if state.steps[step_id].status is not StepStatus.NEEDS_DECISION:
@@ -261,7 +278,12 @@ def plan_asks(state: State, at: float) -> list[e.Fact]:
 
 
 def take_decision(state: State, command: Decide, at: float) -> Decided:
-    """Take a decision, one of the plan's or one about an attempt, if it is open and offers what is chosen."""
+    """Take an open decision: one of the plan's own or one about an attempt.
+
+    Raises:
+        TooLateError, PlanEndedError: nothing can be decided any more.
+        DecisionInvalidError: there is no such open decision, or it does not offer these options.
+    """
     if is_over(state):
         raise TooLateError(TOO_LATE)
     if state.standing not in OPEN_STATUSES:
@@ -291,7 +313,7 @@ def _open_decision(state: State, decision_id: str) -> e.PlanDecisionEvent:
 
 
 def choice_followed(state: State, step: StepState, chosen: str, at: float) -> tuple[e.Fact, ...]:
-    """Return what a choice about an attempt makes of its step, beside what the decision itself does."""
+    """Return how a choice about an attempt moves its step, in addition to the effect of the decision's own fact."""
     if chosen == StepChoice.SKIP:
         why = (WAIVED_REASON, step.detail or step.reason or "")
         return (step_moved(state, step.outline.id, StepStatus.SKIPPED, at, why),)
@@ -302,7 +324,7 @@ def choice_followed(state: State, step: StepState, chosen: str, at: float) -> tu
 
 
 def decision_timed_out(state: State, command: c.DecisionTimedOut, at: float) -> Decided:
-    """Take the default of a decision whose time is over, or pause the plan that waits for it."""
+    """Take the default of a decision whose time ran out; without one, pause the plan if a step needs the decision."""
     decision = state.open.get(command.decision_id)
     if decision is None or is_over(state):
         return Decided()
@@ -315,7 +337,7 @@ def decision_timed_out(state: State, command: c.DecisionTimedOut, at: float) -> 
 
 
 def needed_decisions(state: State) -> set[str]:
-    """The open decisions that a step still needs: those that did may have been skipped or revised away."""
+    """Return the open decisions that a step still needs; others may have been skipped or revised away."""
     steps = schedule_of(state).steps
     waiting = [steps[s] for s, step in state.steps.items() if step.status is StepStatus.NEEDS_DECISION]
     own = {name for step in waiting for name in (step.decision, *(step.when or ())) if name is not None}
@@ -335,14 +357,20 @@ _CHOICES = {
 
 
 class StepActError(UsageError):
-    """A step can't be cancelled, skipped or done again as it stands; the sentence says why and what can be done."""
+    """A step can't be cancelled, skipped or retried in its present status; the message says why, and what helps."""
 
     def __init__(self, step_id: str, action: StepAction, problem: str) -> None:
         super().__init__(f"can't {action.value} step {step_id!r}: {problem}")
 
 
 def act_on_step(state: State, command: Act, at: float) -> Decided:
-    """Cancel a step, skip it or have it done again, if that makes sense as it stands."""
+    """Cancel, skip or retry one step.
+
+    Raises:
+        TooLateError, PlanEndedError: the run is over, or the plan was cancelled.
+        UnknownStepError: the plan has no such step.
+        StepActError: the step's status rules it out.
+    """
     if is_over(state):
         raise TooLateError(TOO_LATE)
     if state.standing is PlanStatus.CANCELLED:
@@ -359,10 +387,10 @@ def act_on_step(state: State, command: Act, at: float) -> Decided:
 
 
 def _words(state: State, command: Act, at: float) -> tuple[e.PlanToldEvent, ...]:
-    """Return what goes to the agent of a step that is done again.
+    """Return the message to the agent of a step that is retried, as facts; none if the command has no message.
 
     Raises:
-        StepActError: there is something, and no agent.
+        StepActError: there is a message, but the step has no agent.
     """
     if not command.message and not command.comments:
         return ()
@@ -373,7 +401,7 @@ def _words(state: State, command: Act, at: float) -> tuple[e.PlanToldEvent, ...]
 
 
 def tell_step(state: State, command: c.Tell, at: float) -> Decided:
-    """Record what a person says to a step's agent; it is kept until that agent has read it and the step completes."""
+    """Record a person's message to a step's agent; it is kept until the agent has read it and the step completes."""
     asked = command.asked
     if is_over(state):
         raise TooLateError(TOO_LATE)
@@ -381,12 +409,12 @@ def tell_step(state: State, command: c.Tell, at: float) -> Decided:
     if not command.heard and (problem := _why_not_told(state, step)):
         raise UsageError(f"can't tell step {asked.step_id!r} anything: {problem}")
     if step.status is StepStatus.COMPLETED:
-        return Decided()  # by what it heard, too
+        return Decided()  # the agent took the message into account before it completed
     return Decided((stamped(state, e.PlanToldEvent(step_id=asked.step_id, text=asked.text, by=asked.by), at),))
 
 
 def _why_not_told(state: State, step: StepState) -> str:
-    """Return why nothing can be kept for a step's agent; blank: it can be."""
+    """Return why no message can be kept for a step's agent, or blank if one can."""
     if state.standing is PlanStatus.CANCELLED:
         return "the plan is cancelled"
     if _has_no_agent(state, step.id):
@@ -407,6 +435,7 @@ def _has_no_agent(state: State, step_id: str) -> bool:
 
 
 def _stopped(state: State, step: StepState, command: Act, at: float) -> Decided:
+    """Cancel or skip a step, together with the open items of its list; attempts that run are cancelled first."""
     status = _STOPPED[command.action]
     if step.status is status:
         return Decided()
@@ -430,7 +459,7 @@ def _stopped(state: State, step: StepState, command: Act, at: float) -> Decided:
 
 
 def _ended(step: StepState, status: StepStatus) -> str:
-    """Return why a step can't become that any more; blank: it can."""
+    """Return why a step can no longer get this status, or blank if it can."""
     is_done = step.status is StepStatus.IN_PROGRESS and step.is_over and step.said.outcome is Outcome.COMPLETED
     if step.status is StepStatus.COMPLETED or is_done:
         return "it is completed"
@@ -440,6 +469,7 @@ def _ended(step: StepState, status: StepStatus) -> str:
 
 
 def _stop(state: State, step: StepState, status: StepStatus, by: str, at: float) -> Decided:
+    """Record that a running step is to get this status, and cancel its attempt unless that is already under way."""
     if step.stopping is not None and step.stopping.status == status:
         return Decided()
     step_id = step.outline.id
@@ -455,6 +485,7 @@ def _stop(state: State, step: StepState, status: StepStatus, by: str, at: float)
 
 
 def _again(state: State, step: StepState, command: Act, at: float) -> Decided:
+    """Retry a step, and with it the dependants that have already run; one that waits for its retry starts at once."""
     if not state.is_run:
         return do_again(state, c.Retry((command.step_id,)), at)
     if step.left is Left.RETRYING and not step.is_over and step.stopping is None:
@@ -472,7 +503,7 @@ def _again(state: State, step: StepState, command: Act, at: float) -> Decided:
 
 
 def _stale(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[list[str], list[str]]:
-    """Steps that have run, or were skipped, and are done again if these are; and those of them that are at work."""
+    """Return the steps to redo if these are: dependants that ran or were skipped, and those of them still at work."""
     after = [s for s in with_dependants(loaded, state, step_ids) if s not in step_ids and s in state.steps]
     begun = [step_id for step_id in after if _has_run(state.steps[step_id])]
     busy = [step_id for step_id in begun if not state.steps[step_id].status.is_final]
@@ -481,7 +512,7 @@ def _stale(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple
 
 
 def _why_not_again(step: StepState) -> str:
-    """Return why a step of a running plan is not done again; blank: it can be."""
+    """Return why a step of a running plan can't be retried, or blank if it can."""
     match step.status:
         case StepStatus.IN_PROGRESS:
             return "it is running"
@@ -515,7 +546,7 @@ def _reset(state: State, step_ids: Iterable[str], at: float) -> list[e.Fact]:
 
 
 def _scheduled_again(state: State, facts: list[e.Fact], effects: Sequence[Effect] = ()) -> Decided:
-    """The schedule made again: its queue does not let go of steps, nor does it know of any that are open once more."""
+    """Return these facts with a new schedule: the old queue can't drop steps, or take in those that are open again."""
     schedule = schedule_of(state)
     return Decided(facts, effects, partial(schedule.again, loaded=schedule.loaded))
 

@@ -1,4 +1,4 @@
-"""Commands to a plan, and the effects they ask for."""
+"""The commands to a plan, the effects they ask for, and ``Decided``, which holds what follows from a command."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ from planner.state.state import State
 from subagents.step_result import StepResult
 from vibe.core.messages import Outcome
 
-# --- commands: those from outside are in ipc.commands ---------------------------------------------------------------
+# --- commands (those that other processes send are in ipc.commands) -------------------------------------------------
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """A process takes the plan up, for the first time or again. Schedule as in ``planner.state.schedule``."""
+    """A process begins or resumes the plan. ``width``, ``fail_fast`` and ``attended`` are described at ``Schedule``."""
 
     loaded: LoadedPlan
     width: int
     fail_fast: bool = False
     attended: bool = False
     decisions: Mapping[str, tuple[str, ...]] = {}
-    """Taken by flags."""
+    """The decisions taken by flags."""
     note: str = ""
     reused_from: str | None = None
     expected: PlanExpectation | None = None
-    """Of a plan that is new."""
+    """What a new plan is expected to take."""
     pid: int = 0
     version: str = ""
     workspace: str = ""
 
 
 class SortSteps(Struct, frozen=True):
-    """Say of some of those steps that must wait for others that they do."""
+    """Mark some of the steps that wait for dependencies as blocked."""
 
 
 class AttemptEnded(Struct, frozen=True, kw_only=True):
-    """An attempt is over, its processes included. ``raw`` is its result as JSON.
+    """An attempt is over, and its processes have ended. ``raw`` is its result as JSON.
 
-    ``cut``: it was cancelled in the middle. ``left``: the tokens and the USD of the plan's account that are free.
+    ``cut`` says that it was cancelled in the middle of a turn. ``left`` holds the tokens and the USD that are still
+    free in the plan's account.
     """
 
     step_id: str
@@ -55,7 +56,7 @@ class AttemptEnded(Struct, frozen=True, kw_only=True):
 
 
 class AttemptSaved(Struct, frozen=True):
-    """The result of an attempt, or what KeepItems asked for, is on disk."""
+    """The result of an attempt, or the results that KeepItems asked to keep, are on disk."""
 
     step_id: str
 
@@ -67,15 +68,15 @@ class RetryDue(Struct, frozen=True):
 
 
 class DecisionTimedOut(Struct, frozen=True):
-    """The time that WaitForAnswer named is over."""
+    """The time that WaitForAnswer allowed is over."""
 
     decision_id: str
 
 
 class Unfold(Struct, frozen=True, kw_only=True):
-    """The list was read that ReadItems asked for, and is on disk; it may be none. ``taken``: results, by key.
+    """The list that ReadItems asked for was read and is on disk; ``items`` may turn out not to be a list.
 
-    They are those of steps that an earlier plan, ``reused_from``, made for the same items.
+    ``taken`` holds, by item key, the results that the earlier plan ``reused_from`` reached for the same items.
     """
 
     step_id: str
@@ -85,13 +86,13 @@ class Unfold(Struct, frozen=True, kw_only=True):
 
 
 class BudgetSpent(Struct, frozen=True):
-    """The plan's time is used up: it fails, and what runs is interrupted."""
+    """The plan's time is used up: its running steps are interrupted and it fails."""
 
     reason: str
 
 
 class Revised(Struct, frozen=True, kw_only=True):
-    """A revision was found sound: ``loaded`` is the plan after it. ``step_id``: whose failure led to it."""
+    """A revision passed its checks: ``loaded`` is the plan after it, ``step_id`` the step whose failure led to it."""
 
     asked: Revise
     loaded: LoadedPlan
@@ -99,27 +100,27 @@ class Revised(Struct, frozen=True, kw_only=True):
 
 
 class RevisionRefused(Struct, frozen=True):
-    """AskReviser led to no better plan: the step has failed. ``detail`` says why."""
+    """AskReviser brought no better plan, so the step fails. ``detail`` says why."""
 
     step_id: str
     detail: str = ""
 
 
 class ReviserRefused(Struct, frozen=True):
-    """The provider refused the reviser: the key, quota or credit is the matter."""
+    """The provider refused the reviser's calls, because of the key, the quota or the credit."""
 
     outcome: Outcome
 
 
 class Retry(Struct, frozen=True):
-    """Have these steps done again, with whatever depends on them. ``asked`` has words for the agent of one."""
+    """Redo these steps and all that depend on them. ``asked`` may hold a message for the agent of one of them."""
 
     step_ids: Sequence[str]
     asked: Act | None = None
 
 
 class Tell(Struct, frozen=True):
-    """Record what a person says to a step's agent; ``heard``: it reads that in the attempt that runs."""
+    """Record a person's message to a step's agent; ``heard`` says that the running attempt will read it."""
 
     asked: Steer
     heard: bool = False
@@ -149,28 +150,28 @@ Command: TypeAlias = (
 
 
 class StartAttempt(Struct, frozen=True):
-    """Run this attempt; AttemptEnded must follow."""
+    """Run this attempt, then hand in AttemptEnded."""
 
     step_id: str
     attempt: int
 
 
 class CancelAttempt(Struct, frozen=True):
-    """Cancel the running attempt; AttemptEnded must still follow."""
+    """Cancel the running attempt, then hand in AttemptEnded as usual."""
 
     step_id: str
     detail: str = "the plan was cancelled"
 
 
 class InterruptAll(Struct, frozen=True):
-    """End the attempts that run in so many seconds, for now; AttemptEnded must still follow."""
+    """Interrupt all running attempts after so many seconds, then hand in AttemptEnded for each as usual."""
 
     reason: str
     seconds: float = 0.0
 
 
 class WaitForRetry(Struct, frozen=True):
-    """Hand in RetryDue after so many seconds; ``attempt`` is the one that will then run."""
+    """Hand in RetryDue after so many seconds; ``attempt`` is the number of the attempt that then runs."""
 
     step_id: str
     attempt: int
@@ -178,32 +179,32 @@ class WaitForRetry(Struct, frozen=True):
 
 
 class WaitForAnswer(Struct, frozen=True):
-    """Hand in DecisionTimedOut after so many seconds; it means nothing once the decision was taken."""
+    """Hand in DecisionTimedOut after so many seconds; it is ignored if the decision was taken by then."""
 
     decision_id: str
     seconds: float
 
 
 class ReadItems(Struct, frozen=True):
-    """Read the list of a step and hand in Unfold; asked again until that is done."""
+    """Read the list of a step and hand in Unfold; the effect is repeated until that is done."""
 
     step_id: str
 
 
 class KeepItems(Struct, frozen=True):
-    """The steps for a list's items have ended: keep what they came to and hand in AttemptSaved; asked as ReadItems."""
+    """Keep the results of a list's items, which have all ended, and hand in AttemptSaved; repeated like ReadItems."""
 
     step_id: str
 
 
 class AskReviser(Struct, frozen=True):
-    """An attempt failed and a better plan is wanted: hand in Revised, RevisionRefused or ReviserRefused."""
+    """Ask for a better plan after a failed attempt, then hand in Revised, RevisionRefused or ReviserRefused."""
 
     step_id: str
 
 
 class StopReviser(Struct, frozen=True):
-    """A better plan is no longer wanted: the step was cancelled or skipped."""
+    """Stop looking for a better plan, because the step was cancelled or skipped."""
 
     step_id: str
 
@@ -222,9 +223,9 @@ Effect: TypeAlias = (
 
 
 class Decided(Struct, frozen=True):
-    """Outcome of a command: facts to record, and effects to carry out once they are.
+    """The outcome of a command: facts to record, and effects to carry out once they are recorded.
 
-    ``schedule``: makes the state's schedule of the state as the facts leave it.
+    ``schedule``, if given, makes a new schedule from the state after these facts.
     """
 
     facts: Sequence[Fact] = ()

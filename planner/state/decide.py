@@ -1,4 +1,4 @@
-"""``decide``: what a command comes to as a plan stands, as facts to record and effects to carry out. Pure."""
+"""``decide`` turns a command and a plan's state into facts to record and effects to run. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from subagents.step_result import StepResult
 from vibe.core.messages import Outcome, total_of
 
 SORTED_AT_ONCE = 256
-"""How many blocked steps are told of at once: some milliseconds' worth."""
+"""The most steps that one SortSteps command marks as blocked: a few milliseconds of work."""
 
 
 def proceed(state: State, at: float) -> Decided:
-    """The next thing that follows from how the plan stands; no facts: nothing does, for now."""
+    """Return what follows next from the state itself, such as starting a step; without facts, nothing does for now."""
     schedule, stopping = schedule_of(state), state.stopping
     if stopping is not None and state.is_given_up:
         given_up = steps_given_up(state, stopping.reason, at)
@@ -75,7 +75,7 @@ def proceed(state: State, at: float) -> Decided:
 
 
 def _dropped(state: State, at: float) -> Decided:
-    """Skip the steps for items that have not begun, of lists of which too few can complete."""
+    """Skip the items that have not begun, in lists where too few items can still complete."""
     schedule = schedule_of(state)
     why = ITEMS_REASON, "too few of the items can still complete"
     facts = [step_moved(state, step_id, StepStatus.SKIPPED, at, why) for step_id in schedule.to_drop]
@@ -83,7 +83,7 @@ def _dropped(state: State, at: float) -> Decided:
 
 
 def unfold(state: State, command: c.Unfold, at: float) -> Decided:
-    """Have a step for each item of a list, or let the step fail whose list it is."""
+    """Make a step for each item of a list, or fail the step with the list if its items are invalid."""
     schedule, step_id = schedule_of(state), command.step_id
     if is_over(state) or step_id not in schedule.due or step_id in state.unfolded:
         return NOTHING
@@ -106,7 +106,7 @@ def unfold(state: State, command: c.Unfold, at: float) -> Decided:
 
 
 def list_saved(state: State, step_id: str, at: float) -> Decided:
-    """Let a step end whose items have: that is on disk."""
+    """End a step with a list whose items have all ended, now that their results are on disk."""
     schedule = schedule_of(state)
     if is_over(state) or step_id not in schedule.due:
         return NOTHING
@@ -128,7 +128,7 @@ def _deadlines(facts: Iterable[e.Fact]) -> list[Effect]:
 
 
 def sort_steps(state: State, command: c.SortSteps, at: float) -> Decided:
-    """Tell of some of the steps that must wait for others that they do."""
+    """Mark up to SORTED_AT_ONCE of the steps that wait for dependencies as blocked."""
     del command
     if is_over(state):
         return NOTHING
@@ -137,9 +137,9 @@ def sort_steps(state: State, command: c.SortSteps, at: float) -> Decided:
 
 
 def _ended(state: State, at: float) -> Decided:
-    """Return how the plan ends if nothing runs.
+    """Return the fact that ends the run, once the remaining steps are marked as blocked.
 
-    No facts while something does, or a retry or an answer is still to come.
+    There is none while a step runs, or while a retry, a revision, a list or an answer is still to come.
     """
     if state.running:
         return NOTHING
@@ -157,6 +157,7 @@ def _ended(state: State, at: float) -> Decided:
 
 
 def _end(state: State) -> tuple[PlanStatus, str | None] | None:
+    """Return the status and reason with which the run ends now, or None if it must go on waiting."""
     schedule, stopping = schedule_of(state), state.stopping
     asks = state.counts[StepStatus.NEEDS_DECISION] > 0
     comes = bool(schedule.due) or any(step.left in (Left.RETRYING, Left.REVISING) for step in state.steps.values())
@@ -174,12 +175,13 @@ def _end(state: State) -> tuple[PlanStatus, str | None] | None:
 
 
 def _is_timed(state: State) -> bool:
-    """Return whether a clock will take one of the decisions that steps wait for."""
+    """Return whether a decision that steps wait for will be taken by its timeout."""
     waiting = [state.open[name] for name in needed_decisions(state)]
     return any(decision.timeout_seconds and decision.by != TIMEOUT for decision in waiting)
 
 
 def _census(state: State) -> tuple[PlanStatus, str | None]:
+    """Return the status and reason of a run in which nothing more will happen, judged by all of its steps."""
     open_steps = state.open_steps()
     if any(not schedule_of(state).readiness.is_waiting(step_id) for step_id in open_steps):
         return PlanStatus.FAILED, "stalled"
@@ -190,7 +192,11 @@ def _census(state: State) -> tuple[PlanStatus, str | None]:
 
 
 def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
-    """Record what an attempt came to; nothing follows before that is on disk."""
+    """Record the result of an attempt. The step moves on with AttemptSaved, once the result is on disk.
+
+    Raises:
+        IllegalTransitionError: the step is not running.
+    """
     step_id, result = command.step_id, command.result
     if step_id not in state.running:
         status = state.steps[step_id].status if step_id in state.steps else "unknown"
@@ -201,7 +207,7 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
     if left is Left.RETRYING and climbs(step, attempt, result) and not has_room(step, command.left):
         left = left_after(step.rung(attempt), attempt + step.retries, result, cut=command.cut)
     if standing.stopping is not None and result.outcome is not Outcome.COMPLETED:
-        left = Left.CUT if command.cut else Left.STOPPED  # a user cancelled or skipped it: nothing follows
+        left = Left.CUT if command.cut else Left.STOPPED  # a user cancelled or skipped it, so there is no retry
     ended = e.PlanAttemptEvent(
         ts=at,
         plan_id=state.plan_id,
@@ -216,7 +222,11 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
 
 
 def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
-    """Move the step on whose attempt has ended: its result is on disk."""
+    """Move a step on after an attempt whose result is now on disk.
+
+    Raises:
+        IllegalTransitionError: no attempt at the step has just ended.
+    """
     if command.step_id in state.unfolded:
         return list_saved(state, command.step_id, at)
     step = state.steps[command.step_id]
@@ -239,6 +249,7 @@ def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
 def _follow_attempt(
     state: State, step: StepState, result: StepResult, at: float
 ) -> tuple[Sequence[e.Fact], Sequence[Effect]]:
+    """Return what the end of an attempt leads to: a stop, a retry, a question, a revision, or a pause of the step."""
     if step.stopping is not None and result.outcome is not Outcome.COMPLETED:
         return (step_stopped(state, step, StepStatus(step.stopping.status), step.stopping.by, at),), ()
     if step.left is None:
@@ -270,7 +281,7 @@ def _finished(state: State, step: StepState, result: StepResult, at: float) -> e
 
 
 def retry_due(state: State, command: c.RetryDue, at: float) -> Decided:
-    """Let a step wait no longer for its next attempt."""
+    """End a step's wait for its next attempt."""
     step = state.steps.get(command.step_id)
     if step is None or step.left is not Left.RETRYING or is_over(state):
         return Decided()
@@ -279,21 +290,24 @@ def retry_due(state: State, command: c.RetryDue, at: float) -> Decided:
 
 
 def decide(state: State, command: Command, at: float) -> Decided:
-    """Return what ``command`` comes to at the time ``at`` (unix seconds); the state is left as it is.
+    """Return the facts and effects of ``command`` at the time ``at`` (unix seconds), leaving the state unchanged.
 
-    It has a schedule, except for Start, which makes one.
+    The state must have a schedule, unless the command is Start, which makes one.
 
     Raises:
-        UsageError, StepsWentOnError: it can't be carried out, as things stand.
+        UsageError, StepsWentOnError: the command can't be carried out in this state.
     """
     return _DECIDE[type(command)](state, command, at)
 
 
 def carry_out(state: State, command: Command, at: float, record: Callable[[e.Fact], None]) -> Sequence[Effect]:
-    """Decide, hand each fact to ``record``, evolve the state by it, and go on with all that follows by itself.
+    """Decide a command, then keep deciding what follows from it by itself until nothing more does.
 
-    Returns the effects, to be carried out in their order; after AttemptEnded nothing follows before AttemptSaved.
-    Raises as ``decide``; nothing has changed then.
+    Each fact is passed to ``record`` and folded into the state before the next decision. Returns the effects, to be
+    carried out in order. Nothing follows AttemptEnded by itself: that waits for AttemptSaved.
+
+    Raises:
+        UsageError, StepsWentOnError: as for ``decide``; nothing has changed.
     """
     decided = decide(state, command, at)
     effects = [*decided.effects]
@@ -318,6 +332,7 @@ def carry_out(state: State, command: Command, at: float, record: Callable[[e.Fac
 
 
 def _start(state: State, command: c.Start, at: float) -> Decided:
+    """Begin or resume the plan, and take the decisions that were given by flags."""
     plan = command.loaded.plan.resolved()
     outlines = tuple(outline_of(step, state.steps.get(step.id)) for step in plan.steps)
     told: dict[str, Any] = {
@@ -355,10 +370,13 @@ def _start(state: State, command: c.Start, at: float) -> Decided:
 
 
 def _left_over(state: State, at: float) -> Decided:
-    """Ask, or have asked, about attempts that the last process left; an answer may have been given since."""
+    """Deal with the attempts that the last process left open.
+
+    Each is stopped, sent to the reviser, asked about or, if the answer was given in the meantime, handled by it.
+    """
     facts: list[e.Fact] = []
     effects: list[Effect] = []
-    if state.stopping is not None:  # given up by a process that did not live to give up the rest
+    if state.stopping is not None:  # the last process died while it was cancelling the plan; ``proceed`` finishes that
         return Decided()
     schedule = schedule_of(state)
     for step_id, step in state.steps.items():
@@ -377,9 +395,9 @@ def _left_over(state: State, at: float) -> Decided:
 
 
 def look(state: State, loaded: LoadedPlan, flags: dict[str, tuple[str, ...]] | None = None) -> State:
-    """Have the state of a plan that is not running say what its steps wait for, as the next process would.
+    """Evolve the state of a plan that is not running to show what its steps wait for, as the next process would.
 
-    Records nothing. ``flags`` are the decisions given when the plan was run.
+    Returns the same state and records nothing. ``flags`` are the decisions given when the plan was run.
     """
     at = state.updated
     evolve(state, e.PlanEditedEvent(ts=at))
@@ -400,7 +418,7 @@ def look(state: State, loaded: LoadedPlan, flags: dict[str, tuple[str, ...]] | N
 
 
 def _is_asking(fact: e.Fact) -> bool:
-    """Return whether a fact is about a step that waits for an answer, not about what an answer comes to."""
+    """Return whether a fact asks for an answer; facts that follow from an answer don't."""
     asks = isinstance(fact, e.PlanStepUpdateEvent) and fact.status == StepStatus.NEEDS_DECISION
     return asks or (isinstance(fact, e.PlanDecisionEvent) and not fact.selections)
 

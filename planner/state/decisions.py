@@ -1,7 +1,7 @@
-"""Decisions: a plan's own, and those a run puts about steps that failed or were cut off.
+"""Decisions: a plan's own, and those that a run opens about steps that failed or were cut off.
 
-The ids of the latter are ``failed:<step>:<attempt>`` and ``interrupted:<step>:<attempt>``; no id of a plan holds a
-colon.
+The ids of the latter are ``failed:<step>:<attempt>`` and ``interrupted:<step>:<attempt>``; no id in a
+plan holds a colon.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from planner.plan.model import Decision, Step
 
 TIMEOUT = "timeout"
-"""Whose word a decision is once its time is over."""
+"""Who took a decision whose time ran out, in its ``by`` field."""
 FAILED_KIND = "failed"
 INTERRUPTED_KIND = "interrupted"
 
 
 class StepChoice(StrEnum):
-    """Choices for a step that failed or was cut off."""
+    """What can be chosen for a step that failed or was cut off."""
 
     RETRY = "retry"
     AGAIN = "again"
@@ -32,18 +32,18 @@ class StepChoice(StrEnum):
 
 
 def about_id(kind: str, step_id: str, attempt: int) -> str:
-    """The decision about an attempt that ended so."""
+    """Return the id of the decision about an attempt that failed or was cut off, as ``kind`` says."""
     return f"{kind}:{step_id}:{attempt}"
 
 
 def choices_of(kind: str) -> tuple[StepChoice, ...]:
-    """Return what can be chosen about an attempt that ended so."""
+    """Return the choices about an attempt that failed or was cut off, as ``kind`` says."""
     first = StepChoice.AGAIN if kind == INTERRUPTED_KIND else StepChoice.RETRY
     return first, StepChoice.SKIP, StepChoice.STOP
 
 
 def plan_decision(decision: Decision) -> PlanDecisionEvent:
-    """One of the plan's own decisions, open."""
+    """Return the fact that opens one of the plan's own decisions."""
     default = decision.default or ()
     return PlanDecisionEvent(
         decision_id=decision.id,
@@ -58,9 +58,9 @@ def plan_decision(decision: Decision) -> PlanDecisionEvent:
 
 
 def step_decision(step: Step, attempt: int, kind: str, ended: str = "", *, is_item: bool = False) -> PlanDecisionEvent:
-    """The open decision about an attempt at ``step``, which may do an item of a list; ``ended`` says how it ended.
+    """Return the fact that opens a decision about an attempt at ``step``; it has no default and no timeout.
 
-    It has no default and waits for ever.
+    ``ended`` says how the attempt ended, ``is_item`` that the step does one item of a list.
     """
     if kind == FAILED_KIND:
         question = f"Step {step.id} ({step.title}) failed, attempt {attempt}: {ended or 'no reason given'}. What now?"
@@ -86,7 +86,7 @@ def check_selections(decision: PlanDecisionEvent, selections: tuple[str, ...]) -
     """Check that an answer is one the decision offers.
 
     Raises:
-        DecisionInvalidError: an option it does not have, several where one is wanted, or none.
+        DecisionInvalidError: an option is unknown, several were chosen where one is wanted, or none was.
     """
     name, options = decision.decision_id, decision.options
     for selection in selections:
@@ -104,7 +104,7 @@ def check_answer(decisions: Mapping[str, Decision], decision_id: str, selections
     """Check an answer to one of the plan's own decisions.
 
     Raises:
-        DecisionInvalidError: there is no such decision, or it does not offer this.
+        DecisionInvalidError: the plan has no such decision, or it does not offer this answer.
     """
     if decision_id not in decisions:
         problem = f"the plan has no such decision; its decisions: {listed(decisions)}"

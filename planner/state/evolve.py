@@ -1,4 +1,4 @@
-"""``evolve``, the only place where the state of a plan changes: by facts, live or read back from a log."""
+"""``evolve`` folds a fact into a plan's state: the only place where it changes, live or read back from a journal."""
 
 from __future__ import annotations
 
@@ -45,23 +45,24 @@ _EnumT = TypeVar("_EnumT", bound=StrEnum)
 
 
 class FactInvalidError(VibeError):
-    """A fact holds what this version does not know; nothing of it was taken in but its time."""
+    """A fact holds a value that this version does not know; only the fact's time was applied to the state."""
 
     def __init__(self, fact: e.Fact, problem: str) -> None:
         super().__init__(f"a fact {fact.__struct_config__.tag!r} can't be applied: {problem}")
 
 
 _BEGUN = frozenset(Left) - {Left.RETRYING}
+"""How an attempt was left whose number is used up: after a retry was chosen, the number is already the next one's."""
 
 
 def evolve(state: State, fact: e.Fact) -> State:
-    """Take one fact in; returns the same state.
+    """Apply one fact to the state, in place, and return the same state.
 
     Raises:
-        FactInvalidError: it holds a status or a result that this version does not know.
+        FactInvalidError: the fact holds a status or a result that this version does not know.
     """
     kind, at = type(fact), fact.ts
-    if at > state.updated and state.is_run and kind not in _TAKES_UP:  # a clock that is set back gives no time back
+    if at > state.updated and state.is_run and kind not in _TAKES_UP:  # the count stays if the clock is set back
         state.active_seconds += at - state.updated
     state.updated = at
     _EVOLVE[kind](state, fact)
@@ -83,7 +84,7 @@ def _result(fact: e.PlanAttemptEvent | e.PlanReusedEvent) -> StepResult:
 
 
 def fold(facts: Iterable[e.Fact], plan_id: str = "") -> State:
-    """The state that facts, first to last, come to."""
+    """Return the state after these facts, first to last."""
     state = State(plan_id=plan_id)
     for fact in facts:
         evolve(state, fact)
@@ -91,6 +92,7 @@ def fold(facts: Iterable[e.Fact], plan_id: str = "") -> State:
 
 
 def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> None:
+    """A process starts or resumes the plan, with these steps."""
     unknown = next((outline.status for outline in fact.steps if outline.status not in _STATUS), None)
     if unknown is not None:
         raise FactInvalidError(fact, f"{unknown!r} is not a step status")
@@ -116,13 +118,14 @@ def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> Non
 
 
 def _edited(state: State, fact: e.PlanEditedEvent) -> None:
+    """A command changes the plan while no process runs it."""
     del fact
     state.is_run = False
     _let_go(state)
 
 
 def _let_go(state: State) -> None:
-    """Cut off what a process that is gone left running; what waited is looked at again."""
+    """Cut off the attempts that a dead process left running, and reset what waited, so that it is judged anew."""
     for step_id, (_, began) in state.running.items():
         step = state.steps[step_id]
         if not step.is_over:
@@ -150,6 +153,7 @@ def _let_go(state: State) -> None:
 
 
 def _note_failure(state: State, step: StepState) -> None:
+    """Note why a step failed, if that keeps the plan from completing."""
     if step.spoils:
         reason = "cancelled" if step.status is StepStatus.CANCELLED else step.reason or "failed"
         state.failures[step.outline.id] = reason
@@ -157,6 +161,7 @@ def _note_failure(state: State, step: StepState) -> None:
 
 
 def _step_of(state: State, step_id: str, title: str = "") -> StepState:
+    """Return a step, made on the spot if no earlier fact named it."""
     step = state.steps.get(step_id)
     if step is None:
         step = state.steps[step_id] = StepState(outline=e.StepOutline(id=step_id, title=title or step_id, mode=""))
@@ -165,6 +170,7 @@ def _step_of(state: State, step_id: str, title: str = "") -> StepState:
 
 
 def _set_status(state: State, step: StepState, status: StepStatus) -> None:
+    """Set a step's status, keeping the counts and the failures in line with it."""
     state.counts[step.status] -= 1
     state.counts[status] += 1
     if state.failures and state.failures.pop(step.outline.id, None) is not None and not state.failures:
@@ -173,6 +179,7 @@ def _set_status(state: State, step: StepState, status: StepStatus) -> None:
 
 
 def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
+    """A step changes status."""
     step_id, status = fact.step_id, _STATUS.get(fact.status)
     if status is None:
         raise FactInvalidError(fact, f"{fact.status!r} is not a step status")
@@ -189,7 +196,7 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
         step.left, step.begun = None, fact.attempt
         state.running[step_id] = (fact.ts, state.active_seconds)
         if state.decisions:
-            # A yes to running it again is used up: cut off once more, it asks once more.
+            # The permission to continue an interrupted attempt holds once: if it is cut off again, it is asked again.
             state.decisions.pop(about_id(INTERRUPTED_KIND, step_id, fact.attempt), None)
     elif status in FINAL:
         _settle(state, step, fact)
@@ -198,7 +205,7 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
 
 
 def _settle(state: State, step: StepState, fact: e.PlanStepUpdateEvent) -> None:
-    """A step is final: it needs no answer any more."""
+    """Close a step that is final: its open decision goes, and its failure or its list's result is noted."""
     if step.asked is not None:
         state.open.pop(step.asked, None)
     step.left = step.asked = step.stopping = None
@@ -213,15 +220,16 @@ def _settle(state: State, step: StepState, fact: e.PlanStepUpdateEvent) -> None:
 
 
 def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
+    """An attempt ends; its step moves on with a later fact."""
     result, left = _result(fact), _known(fact, Left, fact.left) if fact.left else None
     step = _step_of(state, fact.step_id)
-    if step.status is not IN_PROGRESS:  # a log that was cut by hand
+    if step.status is not IN_PROGRESS:  # somebody cut the journal by hand
         _set_status(state, step, StepStatus.IN_PROGRESS)
         state.running[fact.step_id] = (fact.ts, state.active_seconds)
     if not step.is_over:
         _close_span(state, step, _ENDED[result.outcome])
     known, seconds = step.attempts, result.duration_s
-    if known and known[-1].number == fact.attempt:  # it was interrupted before
+    if known and known[-1].number == fact.attempt:  # a further part of an interrupted attempt
         known, seconds = known[:-1], seconds + known[-1].seconds
     step.attempts = (*known, AttemptState(fact.attempt, result, seconds, fact.ts))
     step.attempt, step.begun = fact.attempt, max(step.begun, fact.attempt)
@@ -277,7 +285,7 @@ def _reset(state: State, fact: e.PlanResetEvent) -> None:
 
 
 def _begin_again(state: State, step: StepState, *, is_begun: bool) -> None:
-    """Forget an attempt's start and result."""
+    """Reopen a step: forget the result of its last attempt, and move to the next number if that one was begun."""
     for kind in (FAILED_KIND, INTERRUPTED_KIND):
         state.decisions.pop(about_id(kind, step.outline.id, step.attempt), None)
     if step.status in FINAL or step.asked is not None:
@@ -288,9 +296,9 @@ def _begin_again(state: State, step: StepState, *, is_begun: bool) -> None:
 
 
 def _unfolded(state: State, fact: e.PlanUnfoldedEvent) -> None:
-    """Have a step for each item, after the one whose list it is."""
+    """Insert a step for each item of a list, after the step with the list."""
     state.unfolded[fact.step_id] = Unfolding(fact, len(state.revisions))
-    state.schedule = None  # of another plan
+    state.schedule = None  # it was made for the plan without these steps
     pattern = _step_of(state, fact.step_id).outline
     order = msgspec.structs.replace(pattern.order or e.WorkOrder(), pattern=fact.step_id)
     anew: dict[str, Any] = {"status": StepStatus.PENDING.value, "reason": None, "attempt": 1, "order": order}
@@ -313,7 +321,7 @@ def _decision(state: State, fact: e.PlanDecisionEvent) -> None:
         state.open[fact.decision_id] = fact
         if step is not None:
             step.asked = fact.decision_id
-            state.decisions.pop(fact.decision_id, None)  # an attempt can be cut off, and asked about, more than once
+            state.decisions.pop(fact.decision_id, None)  # an attempt can be asked about twice
         return
     state.open.pop(fact.decision_id, None)
     state.decisions[fact.decision_id] = fact
@@ -328,8 +336,9 @@ def _decision(state: State, fact: e.PlanDecisionEvent) -> None:
 
 
 def _revised(state: State, fact: e.PlanRevisedEvent) -> None:
+    """Steps are added, changed or removed; changed steps that had failed or stopped begin again."""
     state.revisions.append(fact)
-    state.schedule = None  # of another plan
+    state.schedule = None  # it was made for the plan before the revision
     before = state.steps.keys() - removed_by(fact)
     for step_id in sorted(removed_by(fact) & state.steps.keys()):
         step = state.steps.pop(step_id)
@@ -346,7 +355,7 @@ def _revised(state: State, fact: e.PlanRevisedEvent) -> None:
         if step.status is StepStatus.FAILED or step.left in _BEGUN:
             _begin_again(state, step, is_begun=True)
     answered = state.steps.get(fact.step_id or "")
-    if answered is not None and answered.left is Left.REVISING:  # as it is, it has failed
+    if answered is not None and answered.left is Left.REVISING:  # unchanged by the revision, it has failed
         answered.left = None
         _set_status(state, answered, StepStatus.FAILED)
         _note_failure(state, answered)
@@ -410,7 +419,7 @@ def _left_workspace(state: State, fact: e.PlanLeftEvent) -> None:
 
 
 _TAKES_UP: Final = frozenset({e.PlanStartedEvent, e.PlanResumedEvent, e.PlanEditedEvent})
-"""Facts that begin an active time; the time before them does not count."""
+"""Facts at which a process or a command takes the plan up; the time before them does not count as active."""
 _EVOLVE: Final[dict[type, Callable[[State, Any], None]]] = {
     e.PlanStartedEvent: _take_up,
     e.PlanResumedEvent: _take_up,

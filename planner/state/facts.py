@@ -1,4 +1,4 @@
-"""The facts that commands come to, as they are recorded."""
+"""Builds the facts that commands lead to, and holds the rules for what follows a failed attempt."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ from vibe.core.messages import Outcome
 FactT = TypeVar("FactT", bound=e.BaseEvent)
 
 FIRST_RETRY_SECONDS = 1.0
+"""The wait before the first retry; it doubles with each further one."""
 LONGEST_RETRY_SECONDS = 60.0
 
 SMALLEST_PRICE = 1e-9
+"""USD that must be free for an attempt at a step without a ``max_price`` of its own."""
 
 INTERRUPTED_REASON = "interrupted"
 _END_REASON = {Outcome.FAILED: "failed", Outcome.BLOCKED: "blocked", Outcome.LIMIT: "budget"}
 
 
 def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Left | None:
-    """Return how an attempt is left that came to ``result``; None: the step ends with it.
+    """Return how an attempt with this result is left, or None if the step ends with it.
 
-    A step with side effects is never begun again by itself, whatever its ``retries`` say.
+    ``cut`` says that it was cancelled in the middle of a turn. Whatever its ``retries`` say, a step with side effects
+    is never retried by itself.
     """
     if result.outcome is Outcome.COMPLETED:
         return None
@@ -47,31 +50,31 @@ def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Le
 
 
 def climbs(step: Step, attempt: int, result: StepResult) -> bool:
-    """Return whether the next model of a list makes the next attempt after one that came to ``result``."""
+    """Return whether, after an attempt with this result, the next model of the step's list makes another one."""
     if attempt >= len(step.models) or result.provider_refused or result.reason == LOST_REASON:
         return False
     return result.outcome in {Outcome.FAILED, Outcome.BLOCKED} or is_exhausted(result)
 
 
 def has_room(step: Step, left: tuple[float, float]) -> bool:
-    """Return whether so many tokens and USD are what one more attempt at a step may take."""
+    """Return whether ``left``, in tokens and USD, covers all that one more attempt at a step may use."""
     tokens, price = left
     return tokens >= (step.max_tokens or 1) and price >= (step.max_price or SMALLEST_PRICE)
 
 
 def halts(result: StepResult) -> bool:
-    """Return whether no other step would fare better now, so that the plan pauses."""
+    """Return whether the plan pauses, because any other step would now fail in the same way."""
     is_unserved = result.outcome is Outcome.INTERRUPTED and result.reason == ENVIRONMENT_REASON
     return (result.provider_refused and result.outcome is not Outcome.COMPLETED) or is_unserved
 
 
 def reason_of(result: StepResult) -> str | None:
-    """The stable word for an attempt's end; None for a good one."""
+    """Return the stable word for why an attempt ended, or None if it completed."""
     return result.reason or _END_REASON.get(result.outcome)
 
 
 def retry_delay(failed_attempt: int) -> float:
-    """Seconds until the attempt after this one; none if that is another model's, whose turn has come."""
+    """Return the seconds to wait after this failed attempt; 0 if it is below 1, as the next model takes over."""
     if failed_attempt < 1:
         return 0.0
     return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(failed_attempt - 1, 10))
@@ -85,7 +88,11 @@ def is_over(state: State) -> bool:
 def step_moved(
     state: State, step_id: str, status: StepStatus, at: float, why: tuple[str | None, str] = (None, "")
 ) -> e.PlanStepUpdateEvent:
-    """A step changes status."""
+    """Return the fact that a step changes status.
+
+    Raises:
+        IllegalTransitionError: the step can't get from its status to that one.
+    """
     step = state.steps[step_id]
     if status not in STEP_TRANSITIONS[step.status]:
         raise IllegalTransitionError(f"step {step_id!r}", step.status, status)
@@ -101,7 +108,7 @@ def step_event(  # noqa: PLR0917, PLR0913  what an event of a step tells
     why: tuple[str | None, str],
     attempt: int | None = None,
 ) -> e.PlanStepUpdateEvent:
-    """A step changes status, from the one given and at the attempt given."""
+    """Return the fact that a step changes status, from ``previous`` and with ``attempt`` as its number."""
     step_id = step.outline.id
     began = state.running.get(step_id) if previous is IN_PROGRESS else None
     return e.PlanStepUpdateEvent(
@@ -120,7 +127,7 @@ def step_event(  # noqa: PLR0917, PLR0913  what an event of a step tells
 
 
 def step_stopped(state: State, step: StepState, status: StepStatus, by: str, at: float) -> e.PlanStepUpdateEvent:
-    """A step is cancelled or skipped on request; its dependants see a failure, or run without it."""
+    """Return the fact that a step is cancelled or skipped on request; dependants see a failure or run without it."""
     step_id, told = step.outline.id, step.detail or step.reason or ""
     if status is StepStatus.SKIPPED:
         return step_moved(state, step_id, status, at, (WAIVED_REASON, told or f"by {by}"))
@@ -129,12 +136,12 @@ def step_stopped(state: State, step: StepState, status: StepStatus, by: str, at:
 
 
 def tolerates(step: Step) -> bool:
-    """Return whether the plan goes on as if a step had completed that failed; for an item's its list answers."""
+    """Return whether the plan tolerates a failure of this step. A failed item counts only towards its list's result."""
     return step.on_failure == "continue" or isinstance(step, Child)
 
 
 def question_about(state: State, step: StepState) -> e.PlanDecisionEvent:
-    """The decision about the last attempt at a step."""
+    """Return the decision to open about the last attempt at a step."""
     kind = FAILED_KIND if step.left is Left.ASKING else INTERRUPTED_KIND
     ended = step.detail or step.reason or (reason_of(step.result) if step.result else None) or ""
     ordered = schedule_of(state).steps[step.outline.id]
@@ -148,7 +155,7 @@ def step_asked(
     at: float,
     why: tuple[str | None, str] | None = None,
 ) -> tuple[e.Fact, ...]:
-    """A step waits for an answer about its last attempt."""
+    """Return the facts that a step waits for an answer about its last attempt, and the decision that asks for it."""
     if why is None:
         reason = step.reason if step.left is Left.ASKING else INTERRUPTED_REASON
         why = reason, step.detail if step.left is Left.ASKING else ""
@@ -159,16 +166,16 @@ def step_asked(
 def plan_stopping(
     state: State, status: PlanStatus, reason: str, at: float, outcome: str | None = None
 ) -> e.PlanStoppingEvent:
-    """Nothing more is started."""
+    """Return the fact that the plan starts no more steps and, once none runs, gets this status."""
     return e.PlanStoppingEvent(ts=at, plan_id=state.plan_id, status=status.value, reason=reason, outcome=outcome)
 
 
 def stamped(state: State, fact: FactT, at: float, **fields: Any) -> FactT:
-    """A fact of this plan at this time."""
+    """Return the fact with this plan's id, this time and these fields."""
     return structs.replace(fact, ts=at, plan_id=state.plan_id, **fields)
 
 
 def steps_given_up(state: State, reason: str, at: float) -> list[e.PlanStepUpdateEvent]:
-    """Every open step that does not run is given up."""
+    """Return facts that cancel every open step that is not running."""
     waiting = [step_id for step_id in state.open_steps() if step_id not in state.running]
     return [step_moved(state, step_id, StepStatus.CANCELLED, at, (reason, "")) for step_id in waiting]

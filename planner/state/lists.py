@@ -1,4 +1,4 @@
-"""Lists: how the steps made for the items of one stand, what they come to, and when too few can complete."""
+"""Lists of steps made for items: their progress, their joint result, and whether enough can still complete."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from subagents.step_result import StepResult
 T = TypeVar("T")
 
 PAGE = 50
-"""Of so many steps for items a page consists."""
+"""How many steps for items a page shows."""
 SHOWN_ITEMS = 5
-"""Of so many items that did not complete it is said what they came to."""
+"""The most items that did not complete whose reasons a list's summary gives."""
 
 _TAKEN_OUT = StepState(outline=StepOutline(id="", title="", mode=""), status=StepStatus.SKIPPED)
 
 
 class ItemCount(Struct):
-    """The count of a list's items: all, those that must complete, and those that did not."""
+    """How many items a list has, how many must complete, and how many were lost: ended without completing."""
 
     total: int
     enough: int
@@ -34,14 +34,14 @@ class ItemCount(Struct):
 
     @property
     def is_hopeless(self) -> bool:
-        """True if too few can complete."""
+        """True if too few items can still complete."""
         return self.total - self.lost < self.enough
 
 
 def count_items(
     state: State, steps: Mapping[str, Step], pattern_id: str, again: Container[str] = frozenset()
 ) -> ItemCount:
-    """The count of a list's items as they stand, or will once those ``again`` are open; ones taken out are lost."""
+    """Count a list's items, with those in ``again`` taken as open. Items that a revision removed count as lost."""
     made = state.unfolded[pattern_id].fact.children
     enough = list_of(steps[pattern_id]).enough
     count = ItemCount(total=len(made), enough=len(made) if enough == "all" else enough)
@@ -51,7 +51,7 @@ def count_items(
 
 
 def items_again(state: State, steps: Mapping[str, Step], pattern_id: str, again: Collection[str]) -> set[str]:
-    """The items that were given up as too few could complete, if enough can once those ``again`` are open."""
+    """Return the items that were skipped because too few could complete, if enough can once ``again`` are open."""
     made = state.items_of(pattern_id)
     if all(each.id not in again for each in made):
         return set()
@@ -60,7 +60,7 @@ def items_again(state: State, steps: Mapping[str, Step], pattern_id: str, again:
 
 
 def is_lost(step: StepState) -> bool:
-    """Return whether a step has ended and did not complete."""
+    """Return whether a step ended without completing."""
     return step.status in FINAL and step.status is not StepStatus.COMPLETED
 
 
@@ -70,13 +70,13 @@ def has_begun(step: StepState) -> bool:
 
 
 def list_ended(state: State, steps: Mapping[str, Step], pattern_id: str) -> StepResult:
-    """The result of a list whose items have all ended; without the output."""
+    """Return the result of a list whose items have all ended, without its output."""
     count = count_items(state, steps, pattern_id)
     children = state.unfolded[pattern_id].fact.children
     made = {child.key: state.steps[child.id] for child in children if child.id in state.steps}
     said = f"{count.total - count.lost} of {count.total} completed"
     lost = [(key, step) for key, step in made.items() if is_lost(step)]
-    title = steps[pattern_id].title  # of every item, if it names none
+    title = steps[pattern_id].title  # an item has this title if the plan gives items none of their own
     why = [
         f"{key if step.outline.title == title else step.outline.title}: {step.detail or step.reason or step.status}"
         for key, step in lost[:SHOWN_ITEMS]
@@ -89,19 +89,19 @@ def list_ended(state: State, steps: Mapping[str, Step], pattern_id: str) -> Step
 
 
 def in_pages(steps: Sequence[T], status_of: Callable[[T], str]) -> list[list[T]]:
-    """Steps for items in pages, as a person reads them: those that failed, those at work, then the rest."""
+    """Return steps for items in pages, ordered for a person: failed ones, then those at work, then the rest."""
     first = {StepStatus.FAILED.value: 0, StepStatus.NEEDS_DECISION.value: 1, StepStatus.IN_PROGRESS.value: 1}
     ordered = sorted(steps, key=lambda step: first.get(status_of(step), 2))
     return [ordered[start : start + PAGE] for start in range(0, len(ordered), PAGE)]
 
 
 def output_of(state: State, steps: Mapping[str, Step], step_id: str) -> Any:
-    """The output of a step; of one that was done for each item, the list of what these came to."""
+    """Return the output of a step; for a step done for each item, the list of the items' results."""
     return list(_each(state, steps, step_id)) if step_id in state.unfolded else state.steps[step_id].said.output
 
 
 def with_list(state: State, steps: Mapping[str, Step], step_id: str) -> StepState:
-    """A step as it stands; one that was done for each item, and has ended, with the list in its result."""
+    """Return a step's state; for a step done for each item that has ended, with the items' results as its output."""
     step = state.steps[step_id]
     if step_id not in state.unfolded or step.result is None:
         return step

@@ -1,4 +1,4 @@
-"""The outcome of a run of a plan: a census of its steps, never a flag."""
+"""The outcome of a run of a plan, always derived from the states of its steps."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BAD_END = {StepStatus.FAILED: "failed", StepStatus.CANCELLED: "was cancelled"}
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
-    """Result of a run. ``usage`` and ``cost_usd`` (None: unknown) sum over every attempt of the plan's life.
+    """The result of a run, with its steps in the plan's order.
 
-    ``duration_s`` is this run's; ``steps`` are in the plan's order.
+    ``usage`` and ``cost_usd`` (None if unknown) add up all attempts in the plan's life; ``duration_s`` is this run's.
     """
 
     plan_id: str
@@ -34,7 +34,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
 
 def warnings_of(steps: Iterable[StepState], dropped: Sequence[str]) -> tuple[str, ...]:
-    """Return notes on a run for people: failures that were tolerated, and what a torn journal lost."""
+    """Return notes on a run for people: what a torn journal lost (``dropped``), and failures that were tolerated."""
     failures = [
         f"step {step.id!r} {_BAD_END[step.status]} ({step.detail or step.reason or 'no reason given'}); "
         'continued because on_failure is "continue"'
@@ -45,10 +45,10 @@ def warnings_of(steps: Iterable[StepState], dropped: Sequence[str]) -> tuple[str
 
 
 def outcome_of(state: State, status: PlanStatus, reason: str | None) -> Outcome:
-    """The outcome of a run that ends so, by what its steps came to.
+    """Return the outcome of a run that ends with this status and reason.
 
-    A failure that counts beats a limit; a call left unapproved beats both. If a provider refused, FAILED is
-    about the key, and no waiting helps against that.
+    In a failed plan, a call left unapproved outweighs a failure, and a failure outweighs a limit. In a pause after a
+    provider's refusal, FAILED outweighs LIMIT: it is about the key, and waiting does not help.
     """
     match status:
         case PlanStatus.COMPLETED:

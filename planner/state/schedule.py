@@ -1,7 +1,7 @@
-"""Schedule: which steps of a plan can run, which must be asked about and which can't any more; follows its state.
+"""The scheduler: which steps of a plan can run, which wait for a decision, and which can no longer run.
 
-Every step is looked at when one of its dependencies ends or one of its decisions falls, never otherwise: O(V + E) in
-all, plus a heap operation for each start.
+It follows the plan's state. A step is judged only when one of its dependencies ends or one of its decisions is taken:
+O(V + E) in all, plus a heap operation for each start.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from planner.state.lists import ItemCount, count_items, has_begun, is_lost
 from planner.state.state import FINAL, IN_PROGRESS, PENDING, TOLD, Left, State, StepState, at_rest, count_steps
 
 COMPLETED = "completed"
-"""What an edge wants of its dependency if it says nothing else."""
+"""The end of its dependency that an edge requires by default."""
 
 
 _NONE: Final = frozenset[str]()
 
 
 class StepReadiness(Enum):
-    """Readiness of a step that has not run yet."""
+    """What should happen to a step that has not run yet."""
 
     WAIT = "wait"
     ASK = "ask"
@@ -42,10 +42,16 @@ class StepReadiness(Enum):
 
 
 class _Edge(Enum):
+    """What a dependency's end means for the step that depends on it."""
+
     HOLDS = "holds"
+    """The edge is fulfilled."""
     SKIPPED = "skipped"
+    """The dependency was skipped; if all were, so is the step."""
     STRANDS = "strands"
+    """The dependency failed, and the step waits until that is mended."""
     NEVER = "never"
+    """The edge wanted a failure and there was none, so the step is skipped."""
 
 
 RUN: Final = StepReadiness.RUN
@@ -53,27 +59,30 @@ _HOLDS, _SKIPPED, _STRANDS, _NEVER = _Edge  # an enum's member takes ten times a
 
 
 class _Gate(Struct):
-    """``waiting``: dependencies that are not final; ``live``: those that ended and were not skipped.
-
-    ``never`` says why the step can't run any more, as long as it might it is blank.
-    """
+    """What one step still waits for."""
 
     waiting: int
+    """How many dependencies are not final."""
     depends: bool
+    """True if the step is skipped once all its dependencies were."""
     live: int = 0
+    """How many dependencies ended and were not skipped."""
     stranded: bool = False
+    """True if a dependency failed that should have completed."""
     never: str = ""
+    """Why the step can't run any more; blank while it might."""
     undecided: frozenset[str] = _NONE
+    """The decisions that it needs and that were not taken yet."""
 
 
 class Readiness:
-    """Keeps count for every step; each edge is looked at once, when the step it comes from ends."""
+    """Counts what every step still waits for. Each edge is visited once, when the step it comes from ends."""
 
     def __init__(self, plan: Plan, decisions: Mapping[str, tuple[str, ...]], unfolded: Container[str] = ()) -> None:
         self._continues = frozenset(step.id for step in plan.steps if step.on_failure == "continue")
         self._dependants: dict[str, list[str]] = {step.id: [] for step in plan.steps}
         self._on: dict[tuple[str, str], str] = {}
-        """What edges, by step and dependant, want that do not just want success: a large plan has few of them."""
+        """The required end, by step and dependant, of edges that don't require success; even large plans have few."""
         self._gates: dict[str, _Gate] = {}
         self._asked_by: dict[str, list[Step]] = {}
         self._decisions = {decision.id: decision for decision in plan.decisions}
@@ -92,7 +101,7 @@ class Readiness:
             self.decide(decision_id, selections)
 
     def verdict(self, step_id: str) -> StepReadiness:
-        """Return what is to become of the step, as things stand."""
+        """Return what should happen to the step now."""
         gate = self._gates[step_id]
         if gate.never:
             return StepReadiness.SKIP
@@ -103,20 +112,20 @@ class Readiness:
         return StepReadiness.ASK if gate.undecided else RUN
 
     def why_skipped(self, step_id: str) -> str:
-        """Return why the verdict on a step is to skip it, for people."""
+        """Return why a step is to be skipped, in words for people."""
         return self._gates[step_id].never or "everything it depends on was skipped"
 
     def is_waiting(self, step_id: str) -> bool:
-        """Return whether a step waits for others, or for good: a dependency ended in a way that keeps it so."""
+        """Return whether a step waits for dependencies, or is stranded because one of them failed."""
         gate = self._gates[step_id]
         return gate.stranded or gate.waiting > 0
 
     def undecided(self, step_id: str) -> list[str]:
-        """The decisions the step still needs, in one order."""
+        """Return the decisions that the step still needs, sorted."""
         return sorted(self._gates[step_id].undecided)
 
     def settle(self, step_id: str, status: StepStatus, *, waived: bool = False) -> list[str]:
-        """A step became final; returns the steps whose verdict may have changed."""
+        """Count a step that became final, and return the steps whose verdict may have changed."""
         dependants = self._dependants[step_id]
         if not dependants:
             return []
@@ -140,10 +149,10 @@ class Readiness:
         return changed
 
     def decide(self, decision_id: str, selections: Iterable[str]) -> list[str]:
-        """A decision fell; returns the steps whose verdict may have changed. A second answer changes nothing.
+        """Apply a decision and return the steps whose verdict may have changed. A second answer changes nothing.
 
         Raises:
-            DecisionInvalidError: there is no such decision, or it does not offer this.
+            DecisionInvalidError: the plan has no such decision, or it does not offer this answer.
         """
         chosen = tuple(selections)
         check_answer(self._decisions, decision_id, chosen)
@@ -168,6 +177,10 @@ def _decisions_of(step: Step) -> frozenset[str]:
 
 
 def _edge(status: StepStatus, on: str, *, continues: bool) -> _Edge:
+    """Return what an edge that requires the end ``on`` gets from a dependency with this final status.
+
+    ``continues`` says that the plan tolerates the dependency's failure.
+    """
     if status is StepStatus.SKIPPED:
         return _SKIPPED
     if on == "finished":
@@ -183,11 +196,12 @@ _HELD = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})
 
 
 class Schedule:
-    """The steps of a plan between waiting and running.
+    """Tracks which steps of a plan can start, must be asked about, or must be skipped.
 
-    ``width`` (>= 1) bounds the running steps. With ``fail_fast`` nothing is started after the first failure of this run
-    that counts. With ``attended`` a plan that only waits for decisions stays ACTIVE; otherwise it pauses, reason
-    ``decision``. Made of a state, it holds what that says; ``moved`` and its like keep it so.
+    ``width`` (>= 1) bounds the running steps. With ``fail_fast`` nothing starts after the first failure of this run
+    that keeps the plan from completing. With ``attended`` a plan that only waits for decisions stays ACTIVE; otherwise
+    it pauses with the reason ``decision``. It is built from a state; ``moved``, ``decided`` and ``look`` keep it in
+    line with that state.
     """
 
     def __init__(
@@ -217,16 +231,19 @@ class Schedule:
             widths,
         )
         self.ready: set[str] = set()
+        """Steps that could start now, as far as their dependencies and decisions go."""
         self.fresh: dict[str, None] = {}
-        """Steps that came to wait for their turn, whose status does not say so yet."""
+        """Ready steps that must still be marked as pending."""
         self.to_skip: dict[str, None] = {}
+        """Steps that can't run any more."""
         self.to_ask: dict[str, None] = {}
+        """Steps that wait only for decisions, and must still be marked so or have a decision opened."""
         self.to_drop: dict[str, None] = {}
-        """Steps for items that are not to begin any more: too few of their lists can complete."""
+        """Items that should not begin any more, because too few items of their list can complete."""
         self.due: dict[str, None] = {}
-        """Steps with lists that are to be read, or whose items have all ended."""
+        """Steps with a list that is to be read, or whose items have all ended."""
         self.unsorted: dict[str, None] = {}
-        """Steps that wait for others, whose status does not say so yet."""
+        """Steps that wait for dependencies and must still be marked as blocked."""
         know_steps(state, plan)
         self._items = {each: count_items(state, self.steps, each) for each in state.unfolded if each in self.steps}
         for step_id in state.running:
@@ -246,7 +263,7 @@ class Schedule:
         )
 
     def again(self, state: State, loaded: LoadedPlan) -> Schedule:
-        """The schedule of the same run for another plan."""
+        """Return a schedule with the same options for a changed plan."""
         return Schedule(state, loaded, width=self.width, fail_fast=self.fail_fast, attended=self.attended)
 
     def is_held(self, step_id: str, step: StepState) -> bool:
@@ -260,7 +277,7 @@ class Schedule:
     # --- what follows from facts --------------------------------------------------------------------------------
 
     def moved(self, state: State, step_id: str, previous: StepStatus) -> None:
-        """A step changed status."""
+        """Follow a step that changed status."""
         step = state.steps[step_id]
         status = step.status
         if self.fresh:
@@ -301,14 +318,14 @@ class Schedule:
             self.to_drop |= dict.fromkeys(each.id for each in state.items_of(pattern_id) if not has_begun(each))
 
     def decided(self, state: State, taken: PlanDecisionEvent) -> None:
-        """A decision was taken."""
+        """Follow a decision that was taken."""
         if not taken.kind:
             self.look(state, self.readiness.decide(taken.decision_id, taken.selections))
         elif taken.step_id is not None and taken.step_id in self.steps:
             self.look(state, (taken.step_id,))
 
     def look(self, state: State, step_ids: Iterable[str]) -> None:
-        """See what is to become of steps now."""
+        """Judge these steps, and queue those that can run, must be skipped or must be asked about."""
         for step_id in step_ids:
             if self._is_settled(state, step_id):
                 continue
@@ -347,14 +364,14 @@ class Schedule:
 
 
 def schedule_of(state: State) -> Schedule:
-    """The schedule that follows a state."""
+    """Return the schedule that follows a state."""
     if not isinstance(state.schedule, Schedule):
         raise TypeError("the plan's state has no schedule: this is a bug in vibe, please report it")
     return state.schedule
 
 
 def outline_of(step: Step, was: StepState | None = None) -> StepOutline:
-    """A step as a plan announces it, and how it stands."""
+    """Return the outline of a step for a plan's events, with the status it has at rest."""
     status, attempt = at_rest(was) if was else (StepStatus.PENDING, 1)
     return StepOutline(
         id=step.id,
@@ -370,7 +387,7 @@ def outline_of(step: Step, was: StepState | None = None) -> StepOutline:
 
 
 def _order_of(step: Step) -> WorkOrder:
-    """A step's task and bounds as events tell them: those fields that say something."""
+    """Return a step's task and limits for events; only fields that are set and not empty."""
     said: dict[str, Any] = {name: value for name in _SAID & step.model_fields_set if (value := getattr(step, name))}
     if step.models:
         said |= {"model": step.models[0], "models": step.models if len(step.models) > 1 else ()}
@@ -381,7 +398,7 @@ def _order_of(step: Step) -> WorkOrder:
 
 
 def know_steps(state: State, plan: Plan) -> None:
-    """Have a state hold the steps of the plan, in its order, those too that no fact names, and no others."""
+    """Make the state hold exactly the plan's steps, in the plan's order, including those that no fact names."""
     if len(state.steps) == len(plan.steps) and all(step.id in state.steps for step in plan.steps):
         return
     known = state.steps
@@ -391,7 +408,7 @@ def know_steps(state: State, plan: Plan) -> None:
 
 _UNPARKED: Glob = ()
 MOST_PARKED = 64
-"""Of so many steps it is remembered that they wait for others' files."""
+"""How many of the latest parked steps the queue remembers, to report that they wait for others' files."""
 
 
 class _Group(Struct):
@@ -402,14 +419,14 @@ class _Group(Struct):
 class ReadyQueue:
     """Hands out the best step that may start now. ``ordered`` ranks all steps, best first.
 
-    Groups of steps by claim lie in buckets by the glob that keeps them waiting. ``_open`` is a heap of the buckets that
-    no step holds, by the rank of their best group; ``_listed`` says which of its entries counts. Entries of both kinds
-    of heap may be out of date; they are dropped when they come up. A group whose claim meets something being written is
-    parked under the glob it met, and looked at again only when no step writes there any more; so a thousand steps after
-    one directory cost no more than a thousand steps.
+    Steps with the same claim form a group. Groups lie in buckets, keyed by the glob that keeps them waiting. ``_open``
+    is a heap of the buckets whose glob no running step holds, by the rank of their best group; ``_listed`` says which
+    of its entries are current. Stale entries in either kind of heap are dropped when they reach the top. A group whose
+    claim overlaps something being written is parked under that glob, and examined again only when no step writes there
+    any more. So a thousand steps that want the same directory cost no more than any thousand steps.
 
-    ``lists`` tells of steps for items whose they are, ``widths`` how many of a list may run: a list is like a glob in
-    their claims, which is held once so many of them run.
+    ``lists`` maps the steps for items to their list's step, and ``widths`` says how many items of a list may run at
+    once. A list acts like a glob in its items' claims: it is held while that many of them run.
     """
 
     def __init__(
@@ -423,18 +440,18 @@ class ReadyQueue:
         self._widths: dict[Glob, int] = {_gate(each): width for each, width in (widths or {}).items()}
         self._counts: dict[Glob, int] = {}
         self.ranks: Mapping[str, int] = {step_id: rank for rank, step_id in enumerate(self._ids)}
-        """Each step's place in the order, 0 first."""
+        """Each step's rank; 0 is the best."""
         self._claims = {**claims, **{one: (*claims[one], _gate(each)) for one, each in (lists or {}).items()}}
         self._groups: defaultdict[Claim, _Group] = defaultdict(_Group)
         self._buckets: dict[Glob, list[tuple[int, Claim]]] = {}
         self._open: list[tuple[int, Glob]] = []
         self._parked: deque[int] = deque(maxlen=MOST_PARKED)
-        """The latest of the steps that were parked since that was last asked."""
+        """The ranks of the steps that were parked last, since ``parked`` was last called."""
         self._listed: dict[Glob, int] = {}
         self._held: dict[Glob, None] = {}
 
     def push(self, step_id: str) -> None:
-        """Let a step wait for its start."""
+        """Queue a step that may start."""
         rank, claim = self.ranks[step_id], self._claims[step_id]
         group = self._groups[claim]
         heappush(group.ranks, rank)
@@ -442,7 +459,7 @@ class ReadyQueue:
             self._enter(rank, claim, group.place)
 
     def best(self) -> str | None:
-        """The best step that conflicts with no running one; it stays queued. None: all do."""
+        """Return the best step that conflicts with no running one, or None if all do. It stays queued."""
         while self._open:
             rank, place = self._open[0]
             if self._listed.get(place) != rank:
@@ -468,7 +485,7 @@ class ReadyQueue:
         return None
 
     def take(self, step_id: str) -> None:
-        """Start the step that ``best`` named; it holds its claim until ``release``."""
+        """Remove the step that ``best`` returned; it holds its claim until ``release``."""
         claim = self._claims[step_id]
         group = self._groups[claim]
         heappop(group.ranks)
@@ -480,14 +497,14 @@ class ReadyQueue:
             del self._groups[claim]
 
     def hold(self, step_id: str) -> None:
-        """A step runs that this queue or another handed out."""
+        """Hold the claim of a running step, which this queue or an earlier one handed out."""
         for glob in self._claims[step_id]:
             self._counts[glob] = count = self._counts.get(glob, 0) + 1
             if count >= self._widths.get(glob, 1):
                 self._held[glob] = None
 
     def release(self, step_id: str) -> None:
-        """A step that was started runs no longer."""
+        """Free the claim of a step that no longer runs."""
         for glob in self._claims[step_id]:
             self._counts[glob] = count = self._counts[glob] - 1
             if glob in self._held and count < self._widths.get(glob, 1):
@@ -497,7 +514,7 @@ class ReadyQueue:
                     self._list(glob, bucket[0][0])
 
     def parked(self) -> list[str]:
-        """The steps that were found to meet a running one since this was last asked; not all, where they are many."""
+        """Return up to MOST_PARKED steps that were found to conflict with a running one since the last call."""
         if not self._parked:
             return []
         found = list(dict.fromkeys(self._ids[rank] for rank in self._parked))
@@ -505,25 +522,28 @@ class ReadyQueue:
         return found
 
     def met_by(self, step_id: str, running: Iterable[str]) -> tuple[str, ...]:
-        """Return which of the running steps write where this one would."""
+        """Return the running steps whose claims overlap this step's claim."""
         claim = self._files(self._claims[step_id])
         return tuple(other for other in running if claims_overlap(claim, self._files(self._claims[other])))
 
     def _files(self, claim: Claim) -> Claim:
+        """Return the claim without the globs that stand for lists."""
         return tuple(glob for glob in claim if glob not in self._widths) if self._widths else claim
 
     def _enter(self, rank: int, claim: Claim, place: Glob) -> None:
+        """Put a group into the bucket of a glob, and list that bucket if no running step holds the glob."""
         heappush(self._buckets.setdefault(place, []), (rank, claim))
         if place not in self._held:
             self._list(place, rank)
 
     def _list(self, place: Glob, rank: int) -> None:
+        """Enter a bucket into the heap of open ones, unless it is listed with as good a rank already."""
         if rank < self._listed.get(place, rank + 1):
             self._listed[place] = rank
             heappush(self._open, (rank, place))
 
     def _fresh_bucket(self, place: Glob) -> list[tuple[int, Claim]]:
-        """The bucket, its best entry up to date."""
+        """Return a bucket whose best entry is current, with stale ones removed; it may be empty."""
         bucket = self._buckets.get(place, [])
         while bucket:
             rank, claim = bucket[0]
@@ -534,6 +554,7 @@ class ReadyQueue:
         return bucket
 
     def _obstacle(self, claim: Claim) -> Glob | None:
+        """Return a glob held by a running step that overlaps this claim, or None."""
         for glob in claim:
             if glob in self._held:
                 return glob
@@ -545,5 +566,5 @@ class ReadyQueue:
 
 
 def _gate(pattern_id: str) -> Glob:
-    """The place in the queue of the steps for a list's items, where no file is."""
+    """Return the glob that stands for a list in its items' claims; no file can match it."""
     return "\0", pattern_id

@@ -1,4 +1,4 @@
-"""The state of a plan: how it and each of its steps stands by all that is recorded."""
+"""The state of a plan and of each of its steps, as its recorded facts add up to it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ AttemptKey: TypeAlias = tuple[str, int]
 
 
 WAIVED_REASON = "waived"
-"""Reason of a SKIPPED step that failed or was cut off and that the user gave up: its dependants run."""
+"""Reason of a SKIPPED step that the user gave up after it failed or was cut off; its dependants still run."""
 REUSED_REASON = "reused"
+"""Reason of a COMPLETED step whose result comes from an earlier plan."""
 ONLY_REASON = "only"
-"""Why a step is SKIPPED that a run was not to be about."""
+"""Reason of a SKIPPED step that ``--only`` excluded from the run."""
 CUT = "cut"
+"""How a span ended whose process died."""
 OWN_LIMITS = frozenset({"budget", "turns"})
-"""Reasons of attempts that ended for want of tokens or turns."""
+"""Reasons of attempts that used up their own tokens or turns."""
 END_STATUS = {
     Outcome.COMPLETED: StepStatus.COMPLETED,
     Outcome.FAILED: StepStatus.FAILED,
@@ -40,32 +42,32 @@ IN_PROGRESS: Final = StepStatus.IN_PROGRESS
 PENDING: Final = StepStatus.PENDING
 ACTIVE: Final = PlanStatus.ACTIVE
 WORDS: Final = {status: status.value for status in StepStatus}
-"""Names for what is asked several times a step: Python 3.11 takes ten times as long to find an enum's member."""
+"""The value of each status. Like the constants above, it saves enum look-ups, which are slow in Python 3.11."""
 
 
 class Left(StrEnum):
-    """Way an attempt was left after which its step is not final."""
+    """How an attempt was left that did not make its step final."""
 
     STOPPED = "stopped"
-    """At a turn's end: it goes on from there."""
+    """It stopped at the end of a turn and goes on from there."""
     CUT = "cut"
-    """In the middle of something: it goes on, unless its step acts outside the workspace."""
+    """It was cut off in the middle of a turn; it goes on by itself unless its step acts outside the workspace."""
     ASKING = "asking"
     """It failed, and a decision about the step is open."""
     REVISING = "revising"
-    """It failed, and a better plan is looked for."""
+    """It failed, and a planner is looking for a better plan."""
     RETRYING = "retrying"
-    """It failed, and after a wait another attempt follows."""
+    """It failed, and another attempt follows after a wait."""
 
 
 TOLD = frozenset({Left.ASKING, Left.REVISING})
-"""The last attempt failed, and counts until a decision about the step is taken."""
+"""The last attempt failed, and its failure stands until the decision or the revision about the step comes."""
 
 
 class Span(Struct, frozen=True, gc=False):
-    """A time in which an attempt ran, in seconds of the plan's own clock.
+    """A stretch of time in which an attempt ran, in seconds of the plan's own clock.
 
-    ``ended``: an outcome, a status or ``cut``.
+    ``ended`` is an outcome, a status or ``cut``.
     """
 
     start: float
@@ -75,7 +77,7 @@ class Span(Struct, frozen=True, gc=False):
 
 
 class AttemptState(Struct, frozen=True, gc=False):
-    """An attempt that has ended. ``seconds`` sums all its parts, if it was interrupted; ``ended_at``: unix seconds."""
+    """An attempt that has ended. ``seconds`` adds up its parts if it was interrupted; ``ended_at``: unix seconds."""
 
     number: int
     result: StepResult
@@ -84,36 +86,37 @@ class AttemptState(Struct, frozen=True, gc=False):
 
 
 class StepState(Struct, kw_only=True):
-    """State of a step."""
+    """The state of a step."""
 
     outline: e.StepOutline
     status: StepStatus = StepStatus.PENDING
     attempt: int = 1
-    """The attempt that runs, has ended or, for a step that is not running, comes next."""
+    """The attempt that is running, that ended the step or, for an open step that is not running, comes next."""
     begun: int = 0
     """The number of the last attempt that was begun."""
     left: Left | None = None
     is_over: bool = False
-    """The attempt has ended, and what becomes of the step was not yet said."""
+    """True from the end of an attempt until the fact that says what becomes of the step."""
     asked: str | None = None
-    """The open decision about its last attempt."""
+    """The id of the open decision about its last attempt."""
     reason: str | None = None
     detail: str = ""
     result: StepResult | None = None
-    """The last attempt's."""
+    """The result of the last attempt."""
     tolerated: bool = False
-    """If it FAILED or was CANCELLED, the plan goes on as if it had completed."""
+    """True if the plan goes on as if the step had completed, should it be FAILED or CANCELLED."""
     waived: bool = False
+    """True if it is SKIPPED because the user gave it up."""
     stopping: e.PlanActEvent | None = None
-    """It is to be cancelled or skipped, and its attempt has not ended yet."""
+    """The request to cancel or skip it, until its attempt has ended."""
     reused_from: str | None = None
-    """The plan whose result stands for it."""
+    """The id of the earlier plan whose result it took over."""
     told: tuple[e.PlanToldEvent, ...] = ()
-    """What people told its agent since it was last completed."""
+    """Messages from people to its agent since the step last completed."""
     exhausted: int = 0
-    """How many attempts had used up what they may."""
+    """How many attempts used up their own tokens or turns."""
     attempts: tuple[AttemptState, ...] = ()
-    """Those that have ended, each as it last did."""
+    """The attempts that have ended, each with its latest result."""
     spans: tuple[Span, ...] = ()
 
     @property
@@ -123,34 +126,34 @@ class StepState(Struct, kw_only=True):
 
     @property
     def said(self) -> StepResult:
-        """The last attempt's result; an empty one before the first."""
+        """The result of the last attempt, or an empty one if there is none."""
         return self.result or _NOTHING_SAID
 
     @property
     def summary(self) -> str:
-        """The last attempt's."""
+        """The summary of the last attempt."""
         return self.said.summary
 
     @property
     def output(self) -> Any:
-        """The value that the last attempt handed in; None: none."""
+        """The value that the last attempt handed in, or None."""
         return self.said.output
 
     @property
     def spoils(self) -> bool:
-        """True if the plan can't be completed because of it."""
+        """True if this step keeps the plan from completing."""
         return self.status in _BAD and not self.tolerated
 
 
 class Unfolding(Struct, frozen=True):
-    """The steps made for the items of a list, when the plan had been revised so many times."""
+    """The steps made for the items of a list, and how many revisions the plan had had by then."""
 
     fact: e.PlanUnfoldedEvent
     revisions: int
 
 
 class RemovedStep(Struct, frozen=True):
-    """A step that a revision took out of the plan, as it stood then. ``by`` revised at ``at``, unix seconds."""
+    """A step that a revision removed, in its last state. ``by`` revised the plan at ``at``, in unix seconds."""
 
     step: StepState
     by: str
@@ -163,115 +166,116 @@ class RemovedStep(Struct, frozen=True):
 
     @property
     def status(self) -> StepStatus:
-        """The step's status; one of which a failure was the last that was known had failed."""
+        """The step's status; FAILED if its last attempt failed and nothing was decided about it."""
         return StepStatus.FAILED if self.step.left in TOLD else self.step.status
 
 
 class StepIndex(Protocol):
-    """Follows the steps of a state; ``planner.state.schedule.Schedule`` does."""
+    """Follows the steps of a state; implemented by ``planner.state.schedule.Schedule``."""
 
     def moved(self, state: State, step_id: str, previous: StepStatus) -> None:
-        """A step changed status."""
+        """Note that a step changed status."""
         ...
 
     def decided(self, state: State, taken: e.PlanDecisionEvent) -> None:
-        """A decision was taken."""
+        """Note that a decision was taken."""
         ...
 
     def look(self, state: State, step_ids: Iterable[str]) -> None:
-        """See what is to become of steps now."""
+        """Judge anew what should happen to these steps."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """State of a plan, by all that is recorded of it.
+    """The state of a plan, as its recorded facts add up to it.
 
-    It has one owner, who evolves it: a copy for each fact of a plan of 10 000 steps would cost more than all the rest.
-    ``schedule`` follows the steps in it where decisions are taken (None: none are); it holds nothing that can't be made
-    again from the rest.
+    It is changed in place by its one owner: with 10 000 steps, a copy for each fact would cost more than all the rest.
+    ``schedule`` follows the steps wherever commands are decided and is None elsewhere; it can always be rebuilt from
+    the rest of the state.
     """
 
     plan_id: str = ""
     status: PlanStatus = PlanStatus.IDLE
     reason: str | None = None
     outcome: Outcome | None = None
-    """What the run came to that ended so; None: nothing was recorded."""
+    """The outcome of the run that ended last, or None if none was recorded."""
     steps: dict[str, StepState] = field(default_factory=dict[str, StepState])
     counts: dict[StepStatus, int] = field(default_factory=lambda: count_steps(()))
-    """Steps per status, all of them."""
+    """Steps per status, with every status as a key."""
     running: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    """When each step that runs began: in unix seconds and by the plan's own clock."""
+    """When each running step began, in unix seconds and in seconds of the plan's own clock."""
     decisions: dict[str, e.PlanDecisionEvent] = field(default_factory=dict[str, e.PlanDecisionEvent])
-    """Those that were taken."""
+    """The decisions that were taken, by id."""
     open: dict[str, e.PlanDecisionEvent] = field(default_factory=dict[str, e.PlanDecisionEvent])
-    """Those that wait to be taken."""
+    """The decisions that wait to be taken, by id."""
     stopping: e.PlanStoppingEvent | None = None
+    """The request to pause, cancel or fail the plan, while it is being carried out."""
     failures: dict[str, str] = field(default_factory=dict[str, str])
-    """Why steps failed that count, first to last."""
+    """Why each step failed that keeps the plan from completing, first to last."""
     failed_now: str | None = None
-    """Why the first of them did in this run."""
+    """The reason of the first such failure in this run."""
     refused: set[Outcome] = field(default_factory=set[Outcome])
-    """What those attempts and revisions of this run came to that a provider refused."""
+    """The outcomes of this run's attempts and revisions that a provider refused."""
     revisions: list[e.PlanRevisedEvent] = field(default_factory=list[e.PlanRevisedEvent])
     removed: list[RemovedStep] = field(default_factory=list[RemovedStep])
     unfolded: dict[str, Unfolding] = field(default_factory=dict[str, Unfolding])
-    """By their steps, the lists that were read."""
+    """The lists that were read, by the id of their step."""
     is_run: bool = False
-    """Whether what is recorded is the doing of a process that runs the plan."""
+    """True if the last facts come from a process that runs the plan, False if from a command while none does."""
     attached: int = 0
-    """How many processes ran it."""
+    """How many processes have run the plan."""
     began: float = 0.0
-    """When the last of them took it up, unix seconds."""
+    """When the last process took the plan up, in unix seconds."""
     active_seconds: float = 0.0
-    """How long processes had it; its own clock."""
+    """How long processes have had the plan, in seconds; this is the plan's own clock."""
     breaks: list[float] = field(default_factory=list[float])
-    """Where on that clock a process took over from another."""
+    """The times on that clock at which one process took over from another."""
     updated: float = 0.0
-    """When the last fact was recorded, unix seconds."""
+    """When the last fact was recorded, in unix seconds."""
     left_at: str | None = None
-    """The commit at which a process last left the workspace."""
+    """The commit at which a process last left the workspace's repository."""
     expected: e.PlanExpectation | None = None
-    """What the whole plan was expected to take when it began."""
+    """What the whole plan was expected to take, estimated when it began."""
     schedule: StepIndex | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_given_up(self) -> bool:
-        """True once the plan is to be cancelled, and until it is."""
+        """True while the plan is being cancelled."""
         return self.stopping is not None and self.stopping.status == PlanStatus.CANCELLED
 
     @property
     def standing(self) -> PlanStatus:
-        """The plan's status; CANCELLED once it is to be, also where its process did not live to give up the rest."""
+        """The plan's status; CANCELLED as soon as that was asked for, even if the process died before it finished."""
         return PlanStatus.CANCELLED if self.is_given_up else self.status
 
     def counted(self) -> dict[str, int]:
-        """Steps per status; those no step has are left out."""
+        """Return the steps per status, without statuses that no step has."""
         return {status.value: count for status, count in self.counts.items() if count}
 
     def open_steps(self) -> list[str]:
-        """The steps that are not final."""
+        """Return the ids of the steps that are not final."""
         return [step_id for step_id, step in self.steps.items() if not step.status.is_final]
 
     def items_of(self, step_id: str) -> list[StepState]:
-        """The steps that there are for the items of a list; none: it was not read, or the step has none."""
+        """Return the steps for the items of a step's list; empty if it has no list or the list was not read yet."""
         made = self.unfolded.get(step_id)
         return [] if made is None else [self.steps[each.id] for each in made.fact.children if each.id in self.steps]
 
     def results(self) -> dict[str, StepResult]:
-        """The last result of each step that has one."""
+        """Return the last result of each step that has one, by step id."""
         return {step_id: step.result for step_id, step in self.steps.items() if step.result is not None}
 
     def answers(self) -> dict[str, tuple[str, ...]]:
-        """Return what was chosen in each decision that was taken."""
+        """Return the options chosen in each decision that was taken, by decision id."""
         return {decision_id: taken.selections for decision_id, taken in self.decisions.items()}
 
     def reused(self) -> dict[str, str]:
-        """By step, the plan whose result stands for it."""
+        """Return the ids of the earlier plans whose results were taken over, by step id."""
         return {step_id: step.reused_from for step_id, step in self.steps.items() if step.reused_from is not None}
 
     def gone(self) -> list[RemovedStep]:
-        """The steps that were removed for good, each as it was when it went the last time."""
+        """Return the steps that were removed and not added again, each as it was when it was last removed."""
         latest: dict[str, RemovedStep] = {}
         for removed in self.removed:
             latest.pop(removed.id, None)
@@ -279,13 +283,13 @@ class State:
         return [removed for step_id, removed in latest.items() if step_id not in self.steps]
 
     def spent(self) -> dict[AttemptKey, Spent]:
-        """Return what each attempt took, those at removed steps too."""
+        """Return what each attempt used and cost, attempts at removed steps included."""
         every = [*(gone.step for gone in self.removed), *self.steps.values()]
         return {(step.outline.id, attempt.number): attempt.result for step in every for attempt in step.attempts}
 
 
 def count_steps(steps: Iterable[StepState]) -> dict[StepStatus, int]:
-    """The number of steps of each status."""
+    """Return the number of steps of each status."""
     counts = dict.fromkeys(StepStatus, 0)
     for step in steps:
         counts[step.status] += 1
@@ -293,12 +297,12 @@ def count_steps(steps: Iterable[StepState]) -> dict[StepStatus, int]:
 
 
 def at_rest(step: StepState) -> tuple[StepStatus, int]:
-    """The status and attempt of a step once no process runs it."""
+    """Return the status and attempt number that a step has once no process runs the plan."""
     if step.status in FINAL:
         return step.status, step.attempt
     if not step.is_over:
         return StepStatus.PENDING, step.attempt
-    if step.left is None and step.result is not None:  # its process died before it said so
+    if step.left is None and step.result is not None:  # the process died before it recorded the step's end
         outcome = step.result.outcome
         if step.stopping is None or outcome is Outcome.COMPLETED:
             return END_STATUS.get(outcome, StepStatus.PENDING), step.attempt
@@ -306,7 +310,7 @@ def at_rest(step: StepState) -> tuple[StepStatus, int]:
 
 
 def list_result(status: str, reason: str | None, detail: str, work: e.WorkDone) -> StepResult:
-    """The result of a step that was done for each item, by what is recorded of its end."""
+    """Build the result of a step that was done for each item of a list, from the record of its end."""
     outcome = Outcome.COMPLETED if status == StepStatus.COMPLETED else Outcome.FAILED
     return StepResult(
         outcome=outcome, reason=reason, detail=detail, summary=work.summary, files_changed=work.files_changed
@@ -314,7 +318,7 @@ def list_result(status: str, reason: str | None, detail: str, work: e.WorkDone) 
 
 
 def is_exhausted(result: StepResult) -> bool:
-    """Return whether an attempt ended because it had used up what it may."""
+    """Return whether an attempt ended because it used up its own tokens or turns."""
     return result.outcome is Outcome.LIMIT and result.reason in OWN_LIMITS
 
 
@@ -324,16 +328,16 @@ def is_about(decision: e.PlanDecisionEvent, step_ids: Container[str | None]) -> 
 
 
 def removed_by(fact: e.PlanRevisedEvent) -> frozenset[str]:
-    """The steps that a revision took out."""
+    """Return the steps that a revision removed."""
     return _named(fact, "id", "remove_step")
 
 
 def changed_by(fact: e.PlanRevisedEvent) -> frozenset[str]:
-    """The earlier steps whose content or dependencies changed."""
+    """Return the existing steps whose content or dependencies a revision changed."""
     return _named(fact, "id", "update_step") | _named(fact, "step", "add_edge", "remove_edge")
 
 
 def _named(fact: e.PlanRevisedEvent, name: str, *kinds: str) -> frozenset[str]:
-    """The steps these operations name; invalid operations are skipped here and refused when they are applied."""
+    """Return the steps that operations of these kinds name; invalid ones are skipped here, and refused when applied."""
     named = (operation.get(name) for operation in fact.operations if operation.get("op") in kinds)
     return frozenset(step_id for step_id in named if isinstance(step_id, str))
