@@ -152,8 +152,8 @@ class PlanState:
                     self._take(c.RevisionRefused(step_id, "no planner to revise the plan"))
                 case _:
                     continue
-        if self._state.status is PlanStatus.ACTIVE and schedule_of(self._state).unsorted:
-            self._take(c.SortSteps())
+        if self._state.status is PlanStatus.ACTIVE and schedule_of(self._state).to_mark_blocked:
+            self._take(c.MarkBlocked())
 
     def _record(self, fact: Fact) -> None:
         if isinstance(fact, PlanStepUpdateEvent) and fact.status == StepStatus.IN_PROGRESS:

@@ -83,7 +83,7 @@ class ReportSources:
             steps=steps,
             decisions=tuple(self._decisions()),
             revisions=tuple(self._revisions()),
-            removed_steps=tuple(_removed(step) for step in state.gone()),
+            removed_steps=tuple(_removed(step) for step in state.removed_for_good()),
             other_spending=tuple(self._other_spending()),
             denied=tuple(self._denied()),
             warnings=warnings_of((state.steps[step.id] for step in self.plan.steps), self.dropped),
@@ -97,7 +97,7 @@ class ReportSources:
 
     def _step(self, step: Step) -> model.StepReportLine:
         was = self.state.steps[step.id]
-        status, result = was.status, was.said
+        status, result = was.status, was.last_result
         is_cut = self._is_cut(was)
         attempts = tuple(self._attempts(was))
         spans = tuple(self._spans(was))
@@ -153,7 +153,7 @@ class ReportSources:
             start, end = round(span.start, 3), round(span.end, 3)
             yield Span(start, end, span.attempt, span.ended)
         running = self.state.running.get(step.outline.id)
-        if running is not None and not step.is_over:
+        if running is not None and not step.attempt_over:
             start, end = round(running[1], 3), round(self.state.active_seconds, 3)
             yield Span(start, end, step.attempt, OPEN)
 

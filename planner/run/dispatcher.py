@@ -136,9 +136,8 @@ class Dispatcher:
         self._stop = control
         try:
             async with anyio.create_task_group() as self._tasks:
-                self._tasks.start_soon(
-                    self._timers.run
-                )  # first, so that an early command or a spent budget comes first
+                # Timers come first, so that an early command or a spent budget is handled before the first step starts.
+                self._tasks.start_soon(self._timers.run)
                 self._begin()
                 # Served from the run's own task group: what goes wrong there is the run's error, not the asker's.
                 control.attach(lambda request: self._timers.after(0.0, lambda: self._serve(request)))
@@ -210,7 +209,7 @@ class Dispatcher:
         if self._state.status is not ACTIVE:
             self._timers.stop()
             self._revisions.stop()
-        elif not self._is_sorting and schedule_of(self._state).unsorted:
+        elif not self._is_sorting and schedule_of(self._state).to_mark_blocked:
             self._is_sorting = True
             self._tasks.start_soon(self._sort)
         if self._clock() >= self._snapshot_due:
@@ -223,8 +222,8 @@ class Dispatcher:
     async def _sort(self) -> None:
         """Let steps begin, and running ones have their turn, before thousands of others are written down as blocked."""
         await anyio.lowlevel.checkpoint()
-        while self._state.status is ACTIVE and schedule_of(self._state).unsorted:
-            self._take(c.SortSteps())
+        while self._state.status is ACTIVE and schedule_of(self._state).to_mark_blocked:
+            self._take(c.MarkBlocked())
             await anyio.lowlevel.checkpoint()
         self._is_sorting = False
 
@@ -300,7 +299,7 @@ class Dispatcher:
             if step_id not in schedule.ready:
                 self._held.pop(step_id, None)
                 continue
-            holders = schedule.queue.met_by(step_id, self._state.running)
+            holders = schedule.queue.conflicting(step_id, self._state.running)
             if self._held.get(step_id, ()) != holders and (step_id in self._held or len(self._held) < MOST_HELD):
                 self._held[step_id] = holders
                 self._announce_wait(step_id, "files" if holders else "slot", step_ids=holders)
@@ -354,7 +353,7 @@ class Dispatcher:
         await to_thread.run_sync(self._store.write_items, step_id, items)
         taken, reused_from = await to_thread.run_sync(self._options.earlier, step_id, items)
         self._lists.discard(step_id)
-        if step_id in schedule_of(self._state).due and self._runner.items(step_id) != items:  # revised meanwhile
+        if step_id in schedule_of(self._state).lists_due and self._runner.items(step_id) != items:  # revised meanwhile
             self._see_to(c.ReadItems(step_id))
         else:
             self._take(c.Unfold(step_id=step_id, items=items, taken=taken, reused_from=reused_from))

@@ -20,7 +20,7 @@ from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.run.revision_runner import ReplanPolicy
 from planner.run.watchdog import Clock, Sleep, Timer, Watchdog, steady_time
 from planner.state.commands import AttemptEnded
-from planner.state.lists import list_ended, output_of
+from planner.state.lists import output_of, result_of_list
 from planner.state.schedule import schedule_of
 from planner.state.state import WORDS, State, StepState
 from planner.store.store import PlanStore
@@ -148,14 +148,14 @@ class StepRunner:
     def _input(self, step_id: str) -> StepInput:
         """Return what a dependency came to; one that failed says why."""
         state, step = self._state, self._state.steps[step_id]
-        result, told = step.said, step.status is not StepStatus.COMPLETED
+        result, told = step.last_result, step.status is not StepStatus.COMPLETED
         has_file = self._options.write_results and step.result is not None
         return StepInput(
             step_id=step_id,
             title=step.outline.title,
             status=WORDS[step.status],
             summary=result.summary or (result.detail if told else ""),
-            output=output_of(state, schedule_of(state).steps, step_id) if step_id in state.unfolded else result.output,
+            output=output_of(state, schedule_of(state).steps, step_id),
             files_changed=result.files_changed,
             result_file=str(self._store.folder.result_file(step_id)) if has_file else None,
         )
@@ -171,7 +171,7 @@ class StepRunner:
     def came_of(self, step_id: str) -> StepResult:
         """Return what the list of a step came to, whose items have ended, with what each did."""
         steps = schedule_of(self._state).steps
-        result = list_ended(self._state, steps, step_id)
+        result = result_of_list(self._state, steps, step_id)
         return structs.replace(result, output=output_of(self._state, steps, step_id))
 
     async def _item(self, child: Child) -> GivenItem:

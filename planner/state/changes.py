@@ -28,15 +28,15 @@ from planner.state.commands import Decided, Effect
 from planner.state.decisions import TIMEOUT, StepChoice, check_selections, plan_decision
 from planner.state.facts import (
     INTERRUPTED_REASON,
-    is_over,
     plan_stopping,
+    run_is_over,
     stamped,
     step_event,
     step_moved,
     step_stopped,
     steps_given_up,
 )
-from planner.state.lists import is_lost, items_again
+from planner.state.lists import is_lost, items_to_reopen
 from planner.state.outcome import DECISION_REASON
 from planner.state.schedule import schedule_of
 from planner.state.state import ONLY_REASON, WAIVED_REASON, Left, State, StepState, changed_by, is_exhausted, removed_by
@@ -72,7 +72,7 @@ def fixed_steps(state: State) -> frozenset[str]:
 
 def pause_plan(state: State, command: Pause, at: float) -> Decided:
     """Start no more steps and, after the grace period if the command names one, interrupt those that run."""
-    if is_over(state):
+    if run_is_over(state):
         return Decided()
     grace = command.grace_seconds
     effects = () if grace is None else (c.InterruptAll("paused", grace),)
@@ -82,7 +82,7 @@ def pause_plan(state: State, command: Pause, at: float) -> Decided:
 
 def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
     """Cancel the running steps and give up the open ones."""
-    if is_over(state):
+    if run_is_over(state):
         return Decided()
     if not state.is_run:
         if state.status not in OPEN_STATUSES:
@@ -104,7 +104,7 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
 
 def budget_spent(state: State, command: c.BudgetSpent, at: float) -> Decided:
     """Interrupt the running steps and let the plan fail, because its time is used up."""
-    if is_over(state) or state.is_given_up:
+    if run_is_over(state) or state.is_given_up:
         return Decided()
     stopping = plan_stopping(state, PlanStatus.FAILED, command.reason, at)
     return Decided((stopping,), (c.InterruptAll(command.reason),))
@@ -132,7 +132,7 @@ def plan_revised(state: State, command: c.Revised, at: float) -> Decided:
         TooLateError: the run is over.
         StepsWentOnError: a step that the revision changes or removes may no longer be changed.
     """
-    if is_over(state):
+    if run_is_over(state):
         raise TooLateError(TOO_LATE)
     schedule, asked = schedule_of(state), command.asked
     fact = e.PlanRevisedEvent(
@@ -145,19 +145,19 @@ def plan_revised(state: State, command: c.Revised, at: float) -> Decided:
         number=len(state.revisions) + 1,
     )
     touched = changed_by(fact) | removed_by(fact)
-    if gone_on := touched & fixed_steps(state):
-        raise StepsWentOnError(f"steps have changed since: {listed(sorted(gone_on))}")
+    if moved_on := touched & fixed_steps(state):
+        raise StepsWentOnError(f"steps have changed since: {listed(sorted(moved_on))}")
     facts: list[e.Fact] = [fact]
-    if again := _lists_again(state, command.loaded, changed_by(fact)):
-        facts += _reset(state, again, at) if state.is_run else [stamped(state, e.PlanResetEvent(step_ids=again), at)]
+    if lists := _lists_to_redo(state, command.loaded, changed_by(fact)):
+        facts += _reset(state, lists, at) if state.is_run else [stamped(state, e.PlanResetEvent(step_ids=lists), at)]
     if state.is_run:
-        facts += _said_again(state, fact, at)
-        return Decided(facts, (), partial(schedule.again, loaded=command.loaded))
-    facts += _given_more(state, command, at)
+        facts += _reopened_steps(state, fact, at)
+        return Decided(facts, (), partial(schedule.rebuilt, loaded=command.loaded))
+    facts += _resets_for_budget(state, command, at)
     return Decided((*facts, stamped(state, e.PlanPausedEvent(reason="revised"), at)))
 
 
-def _said_again(state: State, fact: e.PlanRevisedEvent, at: float) -> Iterator[e.Fact]:
+def _reopened_steps(state: State, fact: e.PlanRevisedEvent, at: float) -> Iterator[e.Fact]:
     """Yield the status changes of failed steps: changed ones are open again, the one it answered fails."""
     changed = changed_by(fact)
     for step_id, step in state.steps.items():
@@ -170,29 +170,29 @@ def _said_again(state: State, fact: e.PlanRevisedEvent, at: float) -> Iterator[e
             yield step_moved(state, step_id, StepStatus.FAILED, at, (step.reason, step.detail))
 
 
-def _lists_again(state: State, loaded: LoadedPlan, changed: AbstractSet[str]) -> tuple[str, ...]:
+def _lists_to_redo(state: State, loaded: LoadedPlan, changed: AbstractSet[str]) -> tuple[str, ...]:
     """Return what is done again because failed items were changed: their lists, and the steps that ran after these."""
     failed = {s for s in changed & state.steps.keys() if state.steps[s].status is StepStatus.FAILED}
     mended = [step.id for step in loaded.plan.steps if isinstance(step, Child) and step.id in failed]
-    stale, busy = _stale(loaded, state, mended)
+    stale, busy = _steps_to_redo(loaded, state, mended)
     return tuple(step_id for step_id in stale if step_id not in busy)
 
 
-def _given_more(state: State, command: c.Revised, at: float) -> Iterator[e.Fact]:
+def _resets_for_budget(state: State, command: c.Revised, at: float) -> Iterator[e.Fact]:
     """If the revision sets a budget, reset the steps that failed because theirs was used up, and their dependants."""
     if not any(operation.get("op") == _SET_BUDGET for operation in command.asked.operations):
         return
     known = command.loaded.dag.dependencies
-    out = {s for s, step in state.steps.items() if s in known and step.result and is_exhausted(step.result)}
-    if out:
-        again = with_dependants(command.loaded, state, out)
-        yield e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=tuple(s for s in again if s in state.steps))
+    exhausted = {s for s, step in state.steps.items() if s in known and step.result and is_exhausted(step.result)}
+    if exhausted:
+        reset = with_dependants(command.loaded, state, exhausted)
+        yield e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=tuple(s for s in reset if s in state.steps))
 
 
 def revision_refused(state: State, command: c.RevisionRefused, at: float) -> Decided:
     """Fail a step for which no better plan was found."""
     step = state.steps.get(command.step_id)
-    if is_over(state) or step is None or step.left is not Left.REVISING or step.is_over:
+    if run_is_over(state) or step is None or step.left is not Left.REVISING or step.attempt_over:
         return Decided()
     detail = "; ".join(text for text in (step.detail, command.detail) if text)
     return Decided((step_moved(state, command.step_id, StepStatus.FAILED, at, (step.reason, detail)),))
@@ -200,12 +200,12 @@ def revision_refused(state: State, command: c.RevisionRefused, at: float) -> Dec
 
 def reviser_refused(state: State, command: c.ReviserRefused, at: float) -> Decided:
     """Pause the plan, because the provider refuses the reviser's calls."""
-    if is_over(state) or state.stopping is not None:
+    if run_is_over(state) or state.stopping is not None:
         return Decided()
     return Decided((plan_stopping(state, PlanStatus.PAUSED, "provider", at, command.outcome.value),))
 
 
-def do_again(state: State, command: c.Retry, at: float) -> Decided:
+def retry_steps(state: State, command: c.Retry, at: float) -> Decided:
     """Reset steps of a plan at rest, and all that depend on them, so that they run again when it is resumed.
 
     Raises:
@@ -221,9 +221,9 @@ def do_again(state: State, command: c.Retry, at: float) -> Decided:
     for step_id in command.step_ids:
         _known(loaded.dag.dependencies, step_id)
     again = with_dependants(loaded, state, command.step_ids)
-    told = () if command.asked is None else _words(state, command.asked, at)
+    messages = () if command.asked is None else _message_facts(state, command.asked, at)
     reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=again)
-    return Decided((*told, reset, stamped(state, e.PlanPausedEvent(reason="reset"), at)))
+    return Decided((*messages, reset, stamped(state, e.PlanPausedEvent(reason="reset"), at)))
 
 
 def _known(steps: Mapping[str, T], step_id: str) -> T:
@@ -244,7 +244,7 @@ def with_dependants(loaded: LoadedPlan, state: State, step_ids: Collection[str])
     chosen = {*step_ids, *_lost_items(state, step_ids)}
     steps = {step.id: step for step in loaded.plan.steps}
     for step_id in state.unfolded.keys() & steps.keys():
-        chosen |= items_again(state, steps, step_id, chosen)
+        chosen |= items_to_reopen(state, steps, step_id, chosen)
     for step_id in loaded.dag.order:
         step = state.steps.get(step_id)
         left_out = step is not None and step.reason == ONLY_REASON
@@ -262,17 +262,17 @@ def _lost_items(state: State, step_ids: Iterable[str]) -> set[str]:
     return {each.id for step_id in step_ids for each in state.items_of(step_id) if is_lost(each)}
 
 
-def plan_asks(state: State, at: float) -> list[e.Fact]:
+def decision_requests(state: State, at: float) -> list[e.Fact]:
     """Return facts that mark steps as waiting for the plan's own decisions, and that open each such decision once."""
     schedule, facts = schedule_of(state), list[e.Fact]()
-    put = {name for name, asked in state.open.items() if asked.by != TIMEOUT}  # one whose time ran out is opened again
+    opened = {name for name, asked in state.open.items() if asked.by != TIMEOUT}  # a timed-out one is opened again
     known = {decision.id: decision for decision in schedule.plan.decisions}
     for step_id in schedule.to_ask:
         if state.steps[step_id].status is not StepStatus.NEEDS_DECISION:
             facts.append(step_moved(state, step_id, StepStatus.NEEDS_DECISION, at))
         for decision_id in schedule.readiness.undecided(step_id):
-            if decision_id not in put:
-                put.add(decision_id)
+            if decision_id not in opened:
+                opened.add(decision_id)
                 facts.append(stamped(state, plan_decision(known[decision_id]), at))
     return facts
 
@@ -284,7 +284,7 @@ def take_decision(state: State, command: Decide, at: float) -> Decided:
         TooLateError, PlanEndedError: nothing can be decided any more.
         DecisionInvalidError: there is no such open decision, or it does not offer these options.
     """
-    if is_over(state):
+    if run_is_over(state):
         raise TooLateError(TOO_LATE)
     if state.standing not in OPEN_STATUSES:
         raise PlanEndedError(state.standing.value, "nothing left to decide")
@@ -297,7 +297,7 @@ def take_decision(state: State, command: Decide, at: float) -> Decided:
     if not decision.kind:
         return Decided((taken,))
     step = state.steps[decision.step_id or ""]
-    return Decided((taken, *choice_followed(state, step, chosen[0], at)))
+    return Decided((taken, *follow_choice(state, step, chosen[0], at)))
 
 
 def _open_decision(state: State, decision_id: str) -> e.PlanDecisionEvent:
@@ -312,7 +312,7 @@ def _open_decision(state: State, decision_id: str) -> e.PlanDecisionEvent:
     return decision
 
 
-def choice_followed(state: State, step: StepState, chosen: str, at: float) -> tuple[e.Fact, ...]:
+def follow_choice(state: State, step: StepState, chosen: str, at: float) -> tuple[e.Fact, ...]:
     """Return how a choice about an attempt moves its step, in addition to the effect of the decision's own fact."""
     if chosen == StepChoice.SKIP:
         why = (WAIVED_REASON, step.detail or step.reason or "")
@@ -326,7 +326,7 @@ def choice_followed(state: State, step: StepState, chosen: str, at: float) -> tu
 def decision_timed_out(state: State, command: c.DecisionTimedOut, at: float) -> Decided:
     """Take the default of a decision whose time ran out; without one, pause the plan if a step needs the decision."""
     decision = state.open.get(command.decision_id)
-    if decision is None or is_over(state):
+    if decision is None or run_is_over(state):
         return Decided()
     if decision.default:
         return Decided((stamped(state, decision, at, selections=decision.default, by=TIMEOUT),))
@@ -371,22 +371,23 @@ def act_on_step(state: State, command: Act, at: float) -> Decided:
         UnknownStepError: the plan has no such step.
         StepActError: the step's status rules it out.
     """
-    if is_over(state):
+    if run_is_over(state):
         raise TooLateError(TOO_LATE)
     if state.standing is PlanStatus.CANCELLED:
         raise PlanEndedError(state.standing.value, _STAYS_CANCELLED)
     step = _known(state.steps, command.step_id)
-    again = command.action is StepAction.RETRY
+    is_retry = command.action is StepAction.RETRY
     if step.asked is not None:
         options = state.open[step.asked].options
         chosen = next(option for option in options if option in _CHOICES[command.action])
         decided = take_decision(state, Decide(decision_id=step.asked, selections=(chosen,), by=command.by), at)
     else:
-        decided = (_again if again else _stopped)(state, step, command, at)
-    return structs.replace(decided, facts=(*_words(state, command, at), *decided.facts)) if again else decided
+        decided = (_retry if is_retry else _cancel_or_skip)(state, step, command, at)
+    messages = _message_facts(state, command, at) if is_retry else ()
+    return structs.replace(decided, facts=(*messages, *decided.facts))
 
 
-def _words(state: State, command: Act, at: float) -> tuple[e.PlanToldEvent, ...]:
+def _message_facts(state: State, command: Act, at: float) -> tuple[e.PlanToldEvent, ...]:
     """Return the message to the agent of a step that is retried, as facts; none if the command has no message.
 
     Raises:
@@ -396,30 +397,30 @@ def _words(state: State, command: Act, at: float) -> tuple[e.PlanToldEvent, ...]
         return ()
     if _has_no_agent(state, command.step_id):
         raise StepActError(command.step_id, command.action, NO_AGENT)
-    told = e.PlanToldEvent(step_id=command.step_id, text=command.message, comments=command.comments, by=command.by)
-    return (stamped(state, told, at),)
+    message = e.PlanToldEvent(step_id=command.step_id, text=command.message, comments=command.comments, by=command.by)
+    return (stamped(state, message, at),)
 
 
 def tell_step(state: State, command: c.Tell, at: float) -> Decided:
     """Record a person's message to a step's agent; it is kept until the agent has read it and the step completes."""
     asked = command.asked
-    if is_over(state):
+    if run_is_over(state):
         raise TooLateError(TOO_LATE)
     step = _known(state.steps, asked.step_id)
-    if not command.heard and (problem := _why_not_told(state, step)):
+    if not command.heard and (problem := _why_no_message(state, step)):
         raise UsageError(f"can't tell step {asked.step_id!r} anything: {problem}")
     if step.status is StepStatus.COMPLETED:
         return Decided()  # the agent took the message into account before it completed
     return Decided((stamped(state, e.PlanToldEvent(step_id=asked.step_id, text=asked.text, by=asked.by), at),))
 
 
-def _why_not_told(state: State, step: StepState) -> str:
+def _why_no_message(state: State, step: StepState) -> str:
     """Return why no message can be kept for a step's agent, or blank if one can."""
     if state.standing is PlanStatus.CANCELLED:
         return "the plan is cancelled"
     if _has_no_agent(state, step.id):
         return NO_AGENT
-    if problem := _ended(step, StepStatus.SKIPPED):
+    if problem := _why_not_stopped(step, StepStatus.SKIPPED):
         return f"{problem}; `vibe plan retry` takes a --message"
     if step.status in {StepStatus.SKIPPED, StepStatus.CANCELLED}:
         return f"it is {step.status.value}; `vibe plan retry` takes a --message"
@@ -434,20 +435,20 @@ def _has_no_agent(state: State, step_id: str) -> bool:
 # --- cancel, skip -------------------------------------------------------------------------------------------------
 
 
-def _stopped(state: State, step: StepState, command: Act, at: float) -> Decided:
+def _cancel_or_skip(state: State, step: StepState, command: Act, at: float) -> Decided:
     """Cancel or skip a step, together with the open items of its list; attempts that run are cancelled first."""
     status = _STOPPED[command.action]
     if step.status is status:
         return Decided()
-    if problem := _ended(step, status):
+    if problem := _why_not_stopped(step, status):
         raise StepActError(command.step_id, command.action, problem)
     if step.status is StepStatus.IN_PROGRESS:
-        return _stop(state, step, status, command.by, at)
+        return _stop_running(state, step, status, command.by, at)
     facts: list[e.Fact] = []
     effects: list[Effect] = []
     for each in (*(item for item in state.items_of(step.id) if not item.status.is_final), step):
         if each.status is StepStatus.IN_PROGRESS:
-            stopped = _stop(state, each, status, command.by, at)
+            stopped = _stop_running(state, each, status, command.by, at)
             facts += stopped.facts
             effects += stopped.effects
             continue
@@ -455,12 +456,12 @@ def _stopped(state: State, step: StepState, command: Act, at: float) -> Decided:
         effects += [c.StopReviser(each.id)] * (each.left is Left.REVISING)
     if not state.is_run:
         return Decided((*facts, stamped(state, e.PlanPausedEvent(reason=CHANGED_REASON), at)))
-    return _scheduled_again(state, facts, effects)
+    return _rescheduled(state, facts, effects)
 
 
-def _ended(step: StepState, status: StepStatus) -> str:
+def _why_not_stopped(step: StepState, status: StepStatus) -> str:
     """Return why a step can no longer get this status, or blank if it can."""
-    is_done = step.status is StepStatus.IN_PROGRESS and step.is_over and step.said.outcome is Outcome.COMPLETED
+    is_done = step.attempt_over and step.last_result.outcome is Outcome.COMPLETED  # recorded, but not on disk yet
     if step.status is StepStatus.COMPLETED or is_done:
         return "it is completed"
     if status is StepStatus.CANCELLED and step.status.is_final:
@@ -468,7 +469,7 @@ def _ended(step: StepState, status: StepStatus) -> str:
     return ""
 
 
-def _stop(state: State, step: StepState, status: StepStatus, by: str, at: float) -> Decided:
+def _stop_running(state: State, step: StepState, status: StepStatus, by: str, at: float) -> Decided:
     """Record that a running step is to get this status, and cancel its attempt unless that is already under way."""
     if step.stopping is not None and step.stopping.status == status:
         return Decided()
@@ -476,7 +477,7 @@ def _stop(state: State, step: StepState, status: StepStatus, by: str, at: float)
     fact = e.PlanActEvent(
         ts=at, plan_id=state.plan_id, step_id=step_id, attempt=step.attempt, status=status.value, by=by
     )
-    if step.stopping is not None or step.is_over:
+    if step.stopping is not None or step.attempt_over:
         return Decided((fact,))
     return Decided((fact,), (c.CancelAttempt(step_id, STOPPED_DETAIL),))
 
@@ -484,25 +485,25 @@ def _stop(state: State, step: StepState, status: StepStatus, by: str, at: float)
 # --- do again -----------------------------------------------------------------------------------------------------
 
 
-def _again(state: State, step: StepState, command: Act, at: float) -> Decided:
+def _retry(state: State, step: StepState, command: Act, at: float) -> Decided:
     """Retry a step, and with it the dependants that have already run; one that waits for its retry starts at once."""
     if not state.is_run:
-        return do_again(state, c.Retry((command.step_id,)), at)
-    if step.left is Left.RETRYING and not step.is_over and step.stopping is None:
+        return retry_steps(state, c.Retry((command.step_id,)), at)
+    if step.left is Left.RETRYING and not step.attempt_over and step.stopping is None:
         return Decided((e.PlanRetryEvent(ts=at, plan_id=state.plan_id, step_id=command.step_id, attempt=step.attempt),))
-    stale, busy = _stale(schedule_of(state).loaded, state, [command.step_id])
-    again = step.id in state.unfolded and any(is_lost(state.steps[s]) for s in stale)
-    if not again and (problem := _why_not_again(step)):
+    stale, busy = _steps_to_redo(schedule_of(state).loaded, state, [command.step_id])
+    reopens_items = step.id in state.unfolded and any(is_lost(state.steps[s]) for s in stale)
+    if not reopens_items and (problem := _why_not_retried(step)):
         raise StepActError(command.step_id, command.action, problem)
     busy += [each.id for each in state.items_of(step.id) if each.stopping is not None]
     if busy:
         problem = f"its dependents {listed(busy)} are at work: wait for them, or stop them first"
         raise StepActError(command.step_id, command.action, problem)
     facts = _reset(state, (command.step_id, *stale), at)
-    return _scheduled_again(state, facts)
+    return _rescheduled(state, facts)
 
 
-def _stale(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[list[str], list[str]]:
+def _steps_to_redo(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple[list[str], list[str]]:
     """Return the steps to redo if these are: dependants that ran or were skipped, and those of them still at work."""
     after = [s for s in with_dependants(loaded, state, step_ids) if s not in step_ids and s in state.steps]
     begun = [step_id for step_id in after if _has_run(state.steps[step_id])]
@@ -511,7 +512,7 @@ def _stale(loaded: LoadedPlan, state: State, step_ids: Collection[str]) -> tuple
     return [s for s in after if s in stale or _is_skipped_by_plan(state.steps[s])], busy
 
 
-def _why_not_again(step: StepState) -> str:
+def _why_not_retried(step: StepState) -> str:
     """Return why a step of a running plan can't be retried, or blank if it can."""
     match step.status:
         case StepStatus.IN_PROGRESS:
@@ -545,10 +546,10 @@ def _reset(state: State, step_ids: Iterable[str], at: float) -> list[e.Fact]:
     return facts
 
 
-def _scheduled_again(state: State, facts: list[e.Fact], effects: Sequence[Effect] = ()) -> Decided:
+def _rescheduled(state: State, facts: list[e.Fact], effects: Sequence[Effect] = ()) -> Decided:
     """Return these facts with a new schedule: the old queue can't drop steps, or take in those that are open again."""
     schedule = schedule_of(state)
-    return Decided(facts, effects, partial(schedule.again, loaded=schedule.loaded))
+    return Decided(facts, effects, partial(schedule.rebuilt, loaded=schedule.loaded))
 
 
 CHANGES: Final[dict[type, Callable[[State, Any, float], Decided]]] = {
@@ -557,7 +558,7 @@ CHANGES: Final[dict[type, Callable[[State, Any, float], Decided]]] = {
     c.Revised: plan_revised,
     c.RevisionRefused: revision_refused,
     c.ReviserRefused: reviser_refused,
-    c.Retry: do_again,
+    c.Retry: retry_steps,
     c.Tell: tell_step,
     Act: act_on_step,
     Pause: pause_plan,

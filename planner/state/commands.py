@@ -37,7 +37,7 @@ class Start(Struct, frozen=True, kw_only=True):
     workspace: str = ""
 
 
-class SortSteps(Struct, frozen=True):
+class MarkBlocked(Struct, frozen=True):
     """Mark some of the steps that wait for dependencies as blocked."""
 
 
@@ -134,7 +134,7 @@ Command: TypeAlias = (
     | Retry
     | Tell
     | Start
-    | SortSteps
+    | MarkBlocked
     | AttemptEnded
     | AttemptSaved
     | RetryDue

@@ -16,21 +16,21 @@ from planner.plan.for_each import ITEMS_REASON, ItemsInvalidError, children_of, 
 from planner.plan.loader import LoadedPlan
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
-from planner.state.changes import CHANGES, choice_followed, needed_decisions, plan_asks
+from planner.state.changes import CHANGES, decision_requests, follow_choice, needed_decisions
 from planner.state.commands import NOTHING, Command, Decided, Effect
 from planner.state.decisions import TIMEOUT, plan_decision
 from planner.state.evolve import evolve
 from planner.state.facts import (
     INTERRUPTED_REASON,
-    climbs,
-    halts,
-    has_room,
-    is_over,
+    can_afford_attempt,
     left_after,
+    moves_to_next_model,
+    pauses_plan,
     plan_stopping,
     question_about,
     reason_of,
     retry_delay,
+    run_is_over,
     stamped,
     step_asked,
     step_event,
@@ -39,15 +39,15 @@ from planner.state.facts import (
     steps_given_up,
     tolerates,
 )
-from planner.state.lists import list_ended
+from planner.state.lists import result_of_list
 from planner.state.outcome import DECISION_REASON, outcome_of
 from planner.state.schedule import Schedule, outline_of, schedule_of
 from planner.state.state import ACTIVE, END_STATUS, IN_PROGRESS, Left, State, StepState
 from subagents.step_result import StepResult
 from vibe.core.messages import Outcome, total_of
 
-SORTED_AT_ONCE = 256
-"""The most steps that one SortSteps command marks as blocked: a few milliseconds of work."""
+BLOCKED_AT_ONCE = 256
+"""The most steps that one MarkBlocked command marks as blocked: a few milliseconds of work."""
 
 
 def proceed(state: State, at: float) -> Decided:
@@ -55,37 +55,37 @@ def proceed(state: State, at: float) -> Decided:
     schedule, stopping = schedule_of(state), state.stopping
     if stopping is not None and state.is_given_up:
         given_up = steps_given_up(state, stopping.reason, at)
-        return Decided(given_up) if given_up else _ended(state, at)
+        return Decided(given_up) if given_up else _end_run(state, at)
     if schedule.to_skip:
-        return Decided([_skipped(state, step_id, at) for step_id in schedule.to_skip])
+        return Decided([_skip_step(state, step_id, at) for step_id in schedule.to_skip])
     if schedule.to_drop:
-        return _dropped(state, at)
-    if schedule.to_ask and (facts := plan_asks(state, at)):
+        return _drop_items(state, at)
+    if schedule.to_ask and (facts := decision_requests(state, at)):
         return Decided(facts, _deadlines(facts))
     if schedule.ready and stopping is None and len(state.running) < schedule.width:
         step_id = None if schedule.fail_fast and state.failed_now is not None else schedule.queue.best()
         if step_id is not None:
             started = step_moved(state, step_id, IN_PROGRESS, at)
             return Decided((started,), (c.StartAttempt(step_id, started.attempt),))
-    if schedule.fresh:
-        return Decided([step_moved(state, step_id, StepStatus.PENDING, at) for step_id in schedule.fresh])
-    if schedule.due and stopping is None and not (schedule.fail_fast and state.failed_now is not None):
-        return Decided((), [(c.KeepItems if s in state.unfolded else c.ReadItems)(s) for s in schedule.due])
-    return NOTHING if state.running else _ended(state, at)
+    if schedule.to_mark_pending:
+        return Decided([step_moved(state, step_id, StepStatus.PENDING, at) for step_id in schedule.to_mark_pending])
+    if schedule.lists_due and stopping is None and not (schedule.fail_fast and state.failed_now is not None):
+        return Decided((), [(c.KeepItems if s in state.unfolded else c.ReadItems)(s) for s in schedule.lists_due])
+    return NOTHING if state.running else _end_run(state, at)
 
 
-def _dropped(state: State, at: float) -> Decided:
+def _drop_items(state: State, at: float) -> Decided:
     """Skip the items that have not begun, in lists where too few items can still complete."""
     schedule = schedule_of(state)
     why = ITEMS_REASON, "too few of the items can still complete"
     facts = [step_moved(state, step_id, StepStatus.SKIPPED, at, why) for step_id in schedule.to_drop]
-    return Decided(facts, (), partial(schedule.again, loaded=schedule.loaded))
+    return Decided(facts, (), partial(schedule.rebuilt, loaded=schedule.loaded))
 
 
 def unfold(state: State, command: c.Unfold, at: float) -> Decided:
     """Make a step for each item of a list, or fail the step with the list if its items are invalid."""
     schedule, step_id = schedule_of(state), command.step_id
-    if is_over(state) or step_id not in schedule.due or step_id in state.unfolded:
+    if run_is_over(state) or step_id not in schedule.lists_due or step_id in state.unfolded:
         return NOTHING
     try:
         children = children_of(schedule.steps[step_id], command.items, schedule.plan.values(), schedule.steps)
@@ -93,29 +93,29 @@ def unfold(state: State, command: c.Unfold, at: float) -> Decided:
         source = list_of(schedule.steps[step_id]).source
         fix = f"; to have another list made: retry {source}" if source else ""
         return Decided((step_moved(state, step_id, StepStatus.FAILED, at, (ITEMS_REASON, f"{error}{fix}")),))
-    made = tuple(e.ItemOutline(id=child.id, key=child.key, title=child.title) for child in children)
-    told: dict[str, Any] = {"ts": at, "plan_id": state.plan_id}
-    facts: list[e.Fact] = [
-        e.PlanUnfoldedEvent(step_id=step_id, children=made, items=items_as_bytes(command.items)[1], **told)
-    ]
+    outlines = tuple(e.ItemOutline(id=child.id, key=child.key, title=child.title) for child in children)
+    digest = items_as_bytes(command.items)[1]
+    facts: list[e.Fact] = [stamped(state, e.PlanUnfoldedEvent(step_id=step_id, children=outlines, items=digest), at)]
     for child in children:
-        if (taken := command.taken.get(child.key)) is not None:
-            result = msgspec.Raw(msgspec.json.encode(taken))
-            facts.append(e.PlanReusedEvent(step_id=child.id, from_plan=command.reused_from, result=result, **told))
-    return Decided(facts, (), partial(schedule.again, loaded=schedule.loaded.unfolded(children)))
+        if (result_of_item := command.taken.get(child.key)) is not None:
+            result = msgspec.Raw(msgspec.json.encode(result_of_item))
+            reused = e.PlanReusedEvent(step_id=child.id, from_plan=command.reused_from, result=result)
+            facts.append(stamped(state, reused, at))
+    return Decided(facts, (), partial(schedule.rebuilt, loaded=schedule.loaded.unfolded(children)))
 
 
 def list_saved(state: State, step_id: str, at: float) -> Decided:
     """End a step with a list whose items have all ended, now that their results are on disk."""
     schedule = schedule_of(state)
-    if is_over(state) or step_id not in schedule.due:
+    if run_is_over(state) or step_id not in schedule.lists_due:
         return NOTHING
-    came = list_ended(state, schedule.steps, step_id)
-    moved = step_moved(state, step_id, END_STATUS[came.outcome], at, (came.reason, came.detail))
-    return Decided((structs.replace(moved, work=e.WorkDone(summary=came.summary, files_changed=came.files_changed)),))
+    result = result_of_list(state, schedule.steps, step_id)
+    moved = step_moved(state, step_id, END_STATUS[result.outcome], at, (result.reason, result.detail))
+    work = e.WorkDone(summary=result.summary, files_changed=result.files_changed)
+    return Decided((structs.replace(moved, work=work),))
 
 
-def _skipped(state: State, step_id: str, at: float) -> e.PlanStepUpdateEvent:
+def _skip_step(state: State, step_id: str, at: float) -> e.PlanStepUpdateEvent:
     return step_moved(state, step_id, StepStatus.SKIPPED, at, (None, schedule_of(state).readiness.why_skipped(step_id)))
 
 
@@ -127,51 +127,51 @@ def _deadlines(facts: Iterable[e.Fact]) -> list[Effect]:
     ]
 
 
-def sort_steps(state: State, command: c.SortSteps, at: float) -> Decided:
-    """Mark up to SORTED_AT_ONCE of the steps that wait for dependencies as blocked."""
-    del command
-    if is_over(state):
+def mark_blocked(state: State, _: c.MarkBlocked, at: float) -> Decided:
+    """Mark up to BLOCKED_AT_ONCE of the steps that wait for dependencies as blocked."""
+    if run_is_over(state):
         return NOTHING
-    first = itertools.islice(schedule_of(state).unsorted, SORTED_AT_ONCE)
+    first = itertools.islice(schedule_of(state).to_mark_blocked, BLOCKED_AT_ONCE)
     return Decided([step_moved(state, step_id, StepStatus.BLOCKED, at) for step_id in first])
 
 
-def _ended(state: State, at: float) -> Decided:
+def _end_run(state: State, at: float) -> Decided:
     """Return the fact that ends the run, once the remaining steps are marked as blocked.
 
     There is none while a step runs, or while a retry, a revision, a list or an answer is still to come.
     """
     if state.running:
         return NOTHING
-    end = _end(state)
+    end = _end_status(state)
     if end is None:
         return NOTHING
-    if schedule_of(state).unsorted:
-        return sort_steps(state, c.SortSteps(), at)
+    if schedule_of(state).to_mark_blocked:
+        return mark_blocked(state, c.MarkBlocked(), at)
     status, reason = end
     outcome = outcome_of(state, status, reason).value
     if status is PlanStatus.PAUSED:
         return Decided((stamped(state, e.PlanPausedEvent(reason=reason or "", outcome=outcome), at),))
-    told: dict[str, Any] = {"counts": state.counted(), "duration_s": at - state.began, "outcome": outcome}
-    return Decided((stamped(state, e.PlanCompletedEvent(status=status.value, reason=reason, **told), at),))
+    details: dict[str, Any] = {"counts": state.counted(), "duration_s": at - state.began, "outcome": outcome}
+    return Decided((stamped(state, e.PlanCompletedEvent(status=status.value, reason=reason, **details), at),))
 
 
-def _end(state: State) -> tuple[PlanStatus, str | None] | None:
+def _end_status(state: State) -> tuple[PlanStatus, str | None] | None:
     """Return the status and reason with which the run ends now, or None if it must go on waiting."""
     schedule, stopping = schedule_of(state), state.stopping
-    asks = state.counts[StepStatus.NEEDS_DECISION] > 0
-    comes = bool(schedule.due) or any(step.left in (Left.RETRYING, Left.REVISING) for step in state.steps.values())
+    is_asking = state.counts[StepStatus.NEEDS_DECISION] > 0
+    is_awaited = any(step.left in (Left.RETRYING, Left.REVISING) for step in state.steps.values())
+    more_follows = is_awaited or bool(schedule.lists_due)
     if stopping is not None and state.is_given_up and state.counts[StepStatus.CANCELLED]:
         return PlanStatus.CANCELLED, stopping.reason
     if schedule.fail_fast and state.failed_now is not None:
         return PlanStatus.FAILED, state.failed_now
-    if stopping is not None and not state.is_given_up and (schedule.ready or comes or asks):
+    if stopping is not None and not state.is_given_up and (schedule.ready or more_follows or is_asking):
         return PlanStatus(stopping.status), stopping.reason
-    if comes or (asks and (schedule.attended or _is_timed(state))):
+    if more_follows or (is_asking and (schedule.attended or _is_timed(state))):
         return None
-    if asks:
+    if is_asking:
         return PlanStatus.PAUSED, DECISION_REASON
-    return _census(state)
+    return _final_status(state)
 
 
 def _is_timed(state: State) -> bool:
@@ -180,7 +180,7 @@ def _is_timed(state: State) -> bool:
     return any(decision.timeout_seconds and decision.by != TIMEOUT for decision in waiting)
 
 
-def _census(state: State) -> tuple[PlanStatus, str | None]:
+def _final_status(state: State) -> tuple[PlanStatus, str | None]:
     """Return the status and reason of a run in which nothing more will happen, judged by all of its steps."""
     open_steps = state.open_steps()
     if any(not schedule_of(state).readiness.is_waiting(step_id) for step_id in open_steps):
@@ -201,12 +201,13 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
     if step_id not in state.running:
         status = state.steps[step_id].status if step_id in state.steps else "unknown"
         raise IllegalTransitionError(f"step {step_id!r}", status, result.outcome)
-    standing, step = state.steps[step_id], schedule_of(state).steps[step_id]
-    attempt = standing.attempt
+    state_of_step, step = state.steps[step_id], schedule_of(state).steps[step_id]
+    attempt = state_of_step.attempt
     left = left_after(step, attempt, result, cut=command.cut)
-    if left is Left.RETRYING and climbs(step, attempt, result) and not has_room(step, command.left):
+    next_model = left is Left.RETRYING and moves_to_next_model(step, attempt, result)
+    if next_model and not can_afford_attempt(step, command.left):  # as if all models and retries were used up
         left = left_after(step.rung(attempt), attempt + step.retries, result, cut=command.cut)
-    if standing.stopping is not None and result.outcome is not Outcome.COMPLETED:
+    if state_of_step.stopping is not None and result.outcome is not Outcome.COMPLETED:
         left = Left.CUT if command.cut else Left.STOPPED  # a user cancelled or skipped it, so there is no retry
     ended = e.PlanAttemptEvent(
         ts=at,
@@ -231,17 +232,17 @@ def attempt_saved(state: State, command: c.AttemptSaved, at: float) -> Decided:
         return list_saved(state, command.step_id, at)
     step = state.steps[command.step_id]
     result = step.result
-    if result is None or not step.is_over:
+    if result is None or not step.attempt_over:
         raise IllegalTransitionError(f"step {command.step_id!r}", step.status, "what its attempt came to")
     if step.left is None and step.stopping is None:
-        return Decided((_finished(state, step, result, at),))
+        return Decided((_finish_step(state, step, result, at),))
     if state.stopping is not None and state.is_given_up:
         if step.left in (Left.STOPPED, Left.CUT):
             why = (state.stopping.reason, result.detail)
             return Decided((step_moved(state, command.step_id, StepStatus.CANCELLED, at, why),))
-        return Decided((_finished(state, step, result, at),))
+        return Decided((_finish_step(state, step, result, at),))
     facts, effects = _follow_attempt(state, step, result, at)
-    if halts(result) and state.stopping is None:
+    if pauses_plan(result) and state.stopping is None:
         facts = (*facts, plan_stopping(state, PlanStatus.PAUSED, result.reason or "provider", at))
     return Decided(facts, effects)
 
@@ -253,19 +254,19 @@ def _follow_attempt(
     if step.stopping is not None and result.outcome is not Outcome.COMPLETED:
         return (step_stopped(state, step, StepStatus(step.stopping.status), step.stopping.by, at),), ()
     if step.left is None:
-        return (_finished(state, step, result, at),), ()
-    step_id, failed = step.outline.id, (reason_of(result), result.detail)
+        return (_finish_step(state, step, result, at),), ()
+    step_id, why_failed = step.outline.id, (reason_of(result), result.detail)
     match step.left:
         case Left.RETRYING:
             why = (result.reason or "failed", result.detail)
             again = step.attempt + 1
             moved = step_event(state, step, StepStatus.IN_PROGRESS, StepStatus.PENDING, at, why, again)
-            rungs = max(0, len(schedule_of(state).steps[step_id].models) - 1)
-            return (moved,), (c.WaitForRetry(step_id, again, retry_delay(step.attempt - rungs)),)
+            further_models = max(0, len(schedule_of(state).steps[step_id].models) - 1)
+            return (moved,), (c.WaitForRetry(step_id, again, retry_delay(step.attempt - further_models)),)
         case Left.ASKING:
-            return step_asked(state, step, question_about(state, step), at, failed), ()
+            return step_asked(state, step, question_about(state, step), at, why_failed), ()
         case Left.REVISING:
-            return (step_moved(state, step_id, StepStatus.PENDING, at, failed),), (c.AskReviser(step_id),)
+            return (step_moved(state, step_id, StepStatus.PENDING, at, why_failed),), (c.AskReviser(step_id),)
         case Left.CUT if schedule_of(state).steps[step_id].side_effects:
             why = (result.reason or INTERRUPTED_REASON, result.detail)
             return step_asked(state, step, question_about(state, step), at, why), ()
@@ -274,7 +275,7 @@ def _follow_attempt(
             return (step_moved(state, step_id, StepStatus.PENDING, at, (reason, result.detail)),), ()
 
 
-def _finished(state: State, step: StepState, result: StepResult, at: float) -> e.PlanStepUpdateEvent:
+def _finish_step(state: State, step: StepState, result: StepResult, at: float) -> e.PlanStepUpdateEvent:
     status = END_STATUS[result.outcome]
     reason = reason_of(result) if status is StepStatus.FAILED else result.reason
     return step_moved(state, step.outline.id, status, at, (reason, result.detail))
@@ -283,7 +284,7 @@ def _finished(state: State, step: StepState, result: StepResult, at: float) -> e
 def retry_due(state: State, command: c.RetryDue, at: float) -> Decided:
     """End a step's wait for its next attempt."""
     step = state.steps.get(command.step_id)
-    if step is None or step.left is not Left.RETRYING or is_over(state):
+    if step is None or step.left is not Left.RETRYING or run_is_over(state):
         return Decided()
     due = e.PlanRetryEvent(ts=at, plan_id=state.plan_id, step_id=command.step_id, attempt=step.attempt)
     return Decided((due,))
@@ -311,19 +312,19 @@ def carry_out(state: State, command: Command, at: float, record: Callable[[e.Fac
     """
     decided = decide(state, command, at)
     effects = [*decided.effects]
-    follows = not isinstance(command, c.AttemptEnded) and (state.is_run or isinstance(command, c.Start))
-    is_taken_up = False
+    goes_on = not isinstance(command, c.AttemptEnded) and (state.is_run or isinstance(command, c.Start))
+    leftovers_handled = False
     while True:
         for fact in decided.facts:
             record(fact)
             evolve(state, fact)
         if decided.schedule is not None:
             state.schedule = decided.schedule(state)
-            if isinstance(command, c.Start) and not is_taken_up:
-                is_taken_up, decided = True, _left_over(state, at)
+            if isinstance(command, c.Start) and not leftovers_handled:
+                leftovers_handled, decided = True, _handle_leftovers(state, at)
                 effects += decided.effects
                 continue
-        if not follows or state.status is not ACTIVE:
+        if not goes_on or state.status is not ACTIVE:
             return effects
         decided = proceed(state, at)
         effects += decided.effects
@@ -335,7 +336,7 @@ def _start(state: State, command: c.Start, at: float) -> Decided:
     """Begin or resume the plan, and take the decisions that were given by flags."""
     plan = command.loaded.plan.resolved()
     outlines = tuple(outline_of(step, state.steps.get(step.id)) for step in plan.steps)
-    told: dict[str, Any] = {
+    common: dict[str, Any] = {
         "ts": at,
         "plan_id": state.plan_id,
         "goal": plan.goal,
@@ -350,26 +351,26 @@ def _start(state: State, command: c.Start, at: float) -> Decided:
     if state.attached:
         done = sum(StepStatus(outline.status).is_final for outline in outlines)
         tokens = total_of(state.spent().values()).usage.total_tokens
-        began = e.PlanResumedEvent(done=done, tokens=tokens, **told)
+        began = e.PlanResumedEvent(done=done, tokens=tokens, **common)
     else:
-        told["reused_from"] = command.reused_from
-        began = e.PlanStartedEvent(max_parallel_steps=command.width, note=command.note, **told)
-    known = {decision.id: plan_decision(decision) for decision in plan.decisions}
-    flags = [
-        stamped(state, known[name], at, selections=chosen, by="flag")
+        common["reused_from"] = command.reused_from
+        began = e.PlanStartedEvent(max_parallel_steps=command.width, note=command.note, **common)
+    decisions = {decision.id: plan_decision(decision) for decision in plan.decisions}
+    flagged = [
+        stamped(state, decisions[name], at, selections=chosen, by="flag")
         for name, chosen in command.decisions.items()
-        if name in known and name not in state.decisions
+        if name in decisions and name not in state.decisions
     ]
-    again: list[e.Fact] = []
+    cancelling: list[e.Fact] = []
     if state.stopping is not None and state.is_given_up:
-        again.append(plan_stopping(state, PlanStatus.CANCELLED, state.stopping.reason, at))
+        cancelling.append(plan_stopping(state, PlanStatus.CANCELLED, state.stopping.reason, at))
     schedule = partial(
         Schedule, loaded=command.loaded, width=command.width, fail_fast=command.fail_fast, attended=command.attended
     )
-    return Decided((began, *flags, *again), (), schedule)
+    return Decided((began, *flagged, *cancelling), (), schedule)
 
 
-def _left_over(state: State, at: float) -> Decided:
+def _handle_leftovers(state: State, at: float) -> Decided:
     """Deal with the attempts that the last process left open.
 
     Each is stopped, sent to the reviser, asked about or, if the answer was given in the meantime, handled by it.
@@ -390,11 +391,11 @@ def _left_over(state: State, at: float) -> Decided:
             if answer is None:
                 facts += step_asked(state, step, asked, at)
             else:
-                facts += choice_followed(state, step, answer.selections[0], at)
+                facts += follow_choice(state, step, answer.selections[0], at)
     return Decided(facts, effects)
 
 
-def look(state: State, loaded: LoadedPlan, flags: dict[str, tuple[str, ...]] | None = None) -> State:
+def preview_next_run(state: State, loaded: LoadedPlan, flags: dict[str, tuple[str, ...]] | None = None) -> State:
     """Evolve the state of a plan that is not running to show what its steps wait for, as the next process would.
 
     Returns the same state and records nothing. ``flags`` are the decisions given when the plan was run.
@@ -406,13 +407,13 @@ def look(state: State, loaded: LoadedPlan, flags: dict[str, tuple[str, ...]] | N
         if chosen and decision.id not in state.decisions:
             evolve(state, stamped(state, plan_decision(decision), at, selections=chosen, by="flag"))
     schedule = state.schedule = Schedule(state, loaded, width=1)
-    facts = [fact for fact in _left_over(state, at).facts if _is_asking(fact)]
-    freed = [step_moved(state, step_id, StepStatus.PENDING, at) for step_id in schedule.fresh]
-    asked = () if state.is_given_up else plan_asks(state, at)
+    facts = [fact for fact in _handle_leftovers(state, at).facts if _is_asking(fact)]
+    freed = [step_moved(state, step_id, StepStatus.PENDING, at) for step_id in schedule.to_mark_pending]
+    asked = () if state.is_given_up else decision_requests(state, at)
     for fact in (*facts, *freed, *asked):
         evolve(state, fact)
-    while schedule.unsorted:
-        for fact in sort_steps(state, c.SortSteps(), at).facts:
+    while schedule.to_mark_blocked:
+        for fact in mark_blocked(state, c.MarkBlocked(), at).facts:
             evolve(state, fact)
     return state
 
@@ -429,6 +430,6 @@ _DECIDE: Final[dict[type, Callable[[State, Any, float], Decided]]] = {
     c.AttemptSaved: attempt_saved,
     c.RetryDue: retry_due,
     c.Unfold: unfold,
-    c.SortSteps: sort_steps,
+    c.MarkBlocked: mark_blocked,
     **CHANGES,
 }

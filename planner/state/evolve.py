@@ -16,8 +16,8 @@ from planner.state.state import (
     CUT,
     FINAL,
     IN_PROGRESS,
+    LEFT_FAILED,
     REUSED_REASON,
-    TOLD,
     WAIVED_REASON,
     AttemptState,
     Left,
@@ -39,7 +39,7 @@ from vibe.core.messages import Outcome
 from vibe.system.errors import VibeError
 
 _STATUS = {status.value: status for status in StepStatus}
-_ENDED = {outcome: outcome.value for outcome in Outcome}
+_OUTCOME_WORDS = {outcome: outcome.value for outcome in Outcome}
 _result_decoder = msgspec.json.Decoder(StepResult)
 _EnumT = TypeVar("_EnumT", bound=StrEnum)
 
@@ -69,7 +69,7 @@ def evolve(state: State, fact: e.Fact) -> State:
     return state
 
 
-def _known(fact: e.Fact, kind: type[_EnumT], value: str) -> _EnumT:
+def _member(fact: e.Fact, kind: type[_EnumT], value: str) -> _EnumT:
     try:
         return kind(value)
     except ValueError as error:
@@ -104,7 +104,7 @@ def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> Non
     state.status, state.reason, state.outcome = PlanStatus.ACTIVE, None, None
     state.failed_now = state.stopping = None
     state.refused.clear()
-    _let_go(state)
+    _release_steps(state)
     known, state.steps = state.steps, {}
     for outline in fact.steps:
         step = known.get(outline.id)
@@ -117,18 +117,17 @@ def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> Non
     state.counts = count_steps(state.steps.values())
 
 
-def _edited(state: State, fact: e.PlanEditedEvent) -> None:
+def _edited(state: State, _: e.PlanEditedEvent) -> None:
     """A command changes the plan while no process runs it."""
-    del fact
     state.is_run = False
-    _let_go(state)
+    _release_steps(state)
 
 
-def _let_go(state: State) -> None:
+def _release_steps(state: State) -> None:
     """Cut off the attempts that a dead process left running, and reset what waited, so that it is judged anew."""
     for step_id, (_, began) in state.running.items():
         step = state.steps[step_id]
-        if not step.is_over:
+        if not step.attempt_over:
             step.spans += (Span(began, state.active_seconds, step.attempt, CUT),)
             step.left = Left.CUT
     state.running.clear()
@@ -140,14 +139,14 @@ def _let_go(state: State) -> None:
         if step.status in FINAL or (step.status is StepStatus.BLOCKED and not state.is_run):
             continue
         step.status, step.attempt = at_rest(step)
-        step.is_over = False
+        step.attempt_over = False
         if step.status in FINAL:
             step.stopping = None
             step.told = () if step.status is COMPLETED else step.told
             _note_failure(state, step)
         if step.left is Left.RETRYING:
             step.left = None
-        if step.status not in FINAL and step.left not in TOLD:
+        if step.status not in FINAL and step.left not in LEFT_FAILED:
             step.reason, step.detail, step.result = None, "", None
     state.counts = count_steps(state.steps.values())
 
@@ -187,11 +186,11 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
     previous = step.status
     _set_status(state, step, status)
     if previous is IN_PROGRESS and step_id in state.running:
-        if not step.is_over:
+        if not step.attempt_over:
             _close_span(state, step, fact.status)
         del state.running[step_id]
     step.attempt, step.reason, step.detail = fact.attempt, fact.reason, fact.detail
-    step.is_over = False
+    step.attempt_over = False
     if status is IN_PROGRESS:
         step.left, step.begun = None, fact.attempt
         state.running[step_id] = (fact.ts, state.active_seconds)
@@ -221,13 +220,13 @@ def _settle(state: State, step: StepState, fact: e.PlanStepUpdateEvent) -> None:
 
 def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
     """An attempt ends; its step moves on with a later fact."""
-    result, left = _result(fact), _known(fact, Left, fact.left) if fact.left else None
+    result, left = _result(fact), _member(fact, Left, fact.left) if fact.left else None
     step = _step_of(state, fact.step_id)
     if step.status is not IN_PROGRESS:  # somebody cut the journal by hand
         _set_status(state, step, StepStatus.IN_PROGRESS)
         state.running[fact.step_id] = (fact.ts, state.active_seconds)
-    if not step.is_over:
-        _close_span(state, step, _ENDED[result.outcome])
+    if not step.attempt_over:
+        _close_span(state, step, _OUTCOME_WORDS[result.outcome])
     known, seconds = step.attempts, result.duration_s
     if known and known[-1].number == fact.attempt:  # a further part of an interrupted attempt
         known, seconds = known[:-1], seconds + known[-1].seconds
@@ -235,7 +234,7 @@ def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
     step.attempt, step.begun = fact.attempt, max(step.begun, fact.attempt)
     step.result, step.reason, step.detail = result, result.reason, result.detail
     step.left = left
-    step.is_over, step.tolerated = True, fact.tolerated
+    step.attempt_over, step.tolerated = True, fact.tolerated
     if result.outcome is not Outcome.COMPLETED:
         step.exhausted += is_exhausted(result)
         if result.provider_refused:
@@ -249,7 +248,7 @@ def _close_span(state: State, step: StepState, ended: str) -> None:
 
 
 def _step_stopping(state: State, fact: e.PlanActEvent) -> None:
-    _known(fact, StepStatus, fact.status)
+    _member(fact, StepStatus, fact.status)
     step = state.steps.get(fact.step_id)
     if step is not None:
         step.stopping = fact
@@ -260,10 +259,10 @@ def _retry_due(state: State, fact: e.PlanRetryEvent) -> None:
     if step is not None and step.left is Left.RETRYING:
         step.left = None
     if state.schedule is not None:
-        state.schedule.look(state, (fact.step_id,))
+        state.schedule.judge(state, (fact.step_id,))
 
 
-def _told(state: State, fact: e.PlanToldEvent) -> None:
+def _message(state: State, fact: e.PlanToldEvent) -> None:
     step = state.steps.get(fact.step_id)
     if step is not None and all((one.ts, one.text) != (fact.ts, fact.text) for one in step.told):
         step.told += (fact,)
@@ -301,9 +300,9 @@ def _unfolded(state: State, fact: e.PlanUnfoldedEvent) -> None:
     state.schedule = None  # it was made for the plan without these steps
     pattern = _step_of(state, fact.step_id).outline
     order = msgspec.structs.replace(pattern.order or e.WorkOrder(), pattern=fact.step_id)
-    anew: dict[str, Any] = {"status": StepStatus.PENDING.value, "reason": None, "attempt": 1, "order": order}
+    initial: dict[str, Any] = {"status": StepStatus.PENDING.value, "reason": None, "attempt": 1, "order": order}
     made = {
-        child.id: StepState(outline=msgspec.structs.replace(pattern, id=child.id, title=child.title, **anew))
+        child.id: StepState(outline=msgspec.structs.replace(pattern, id=child.id, title=child.title, **initial))
         for child in fact.children
     }
     steps: dict[str, StepState] = {}
@@ -348,8 +347,8 @@ def _revised(state: State, fact: e.PlanRevisedEvent) -> None:
         state.removed.append(RemovedStep(step, fact.by, fact.ts))
     _revise_outlines(state, fact.operations)
     changed = changed_by(fact) & before
-    other = changed | removed_by(fact)
-    state.open = {name: decision for name, decision in state.open.items() if not is_about(decision, other)}
+    gone_or_changed = changed | removed_by(fact)
+    state.open = {name: decision for name, decision in state.open.items() if not is_about(decision, gone_or_changed)}
     for step_id in sorted(changed):
         step = state.steps[step_id]
         if step.status is StepStatus.FAILED or step.left in _BEGUN:
@@ -374,10 +373,10 @@ def _revise_outlines(state: State, operations: Sequence[Mapping[str, Any]]) -> N
                 _change_outline(state.steps[step_id], **kept)
             case {"op": "add_edge", "step": str(step_id), "depends_on": edge} if step_id in state.steps:
                 step = state.steps[step_id]
-                _change_outline(step, depends_on=(*step.outline.depends_on, _above(edge)))
-            case {"op": "remove_edge", "step": str(step_id), "depends_on": str(above)} if step_id in state.steps:
+                _change_outline(step, depends_on=(*step.outline.depends_on, _dependency_id(edge)))
+            case {"op": "remove_edge", "step": str(step_id), "depends_on": str(dependency)} if step_id in state.steps:
                 step = state.steps[step_id]
-                _change_outline(step, depends_on=tuple(each for each in step.outline.depends_on if each != above))
+                _change_outline(step, depends_on=tuple(each for each in step.outline.depends_on if each != dependency))
             case _:
                 pass
 
@@ -392,25 +391,25 @@ def _outline(step_id: str, fields: Mapping[str, Any]) -> e.StepOutline:
         id=step_id,
         title=str(fields.get("title", step_id)),
         mode=str(fields.get("mode", "")),
-        depends_on=tuple(_above(edge) for edge in edges),
+        depends_on=tuple(_dependency_id(edge) for edge in edges),
         workspace=str(fields.get("workspace", "shared")),
     )
 
 
-def _above(edge: object) -> str:
+def _dependency_id(edge: object) -> str:
     return str(cast("Mapping[str, Any]", edge).get("step", "")) if isinstance(edge, Mapping) else str(edge)
 
 
 def _stopping(state: State, fact: e.PlanStoppingEvent) -> None:
-    _known(fact, PlanStatus, fact.status)
-    refused = {_known(fact, Outcome, fact.outcome)} if fact.outcome else set[Outcome]()
+    _member(fact, PlanStatus, fact.status)
+    refused = {_member(fact, Outcome, fact.outcome)} if fact.outcome else set[Outcome]()
     state.stopping = fact
     state.refused |= refused
 
 
 def _ended(state: State, fact: e.PlanPausedEvent | e.PlanCompletedEvent) -> None:
-    status = _known(fact, PlanStatus, fact.status) if isinstance(fact, e.PlanCompletedEvent) else PlanStatus.PAUSED
-    state.outcome = _known(fact, Outcome, fact.outcome) if fact.outcome else None
+    status = _member(fact, PlanStatus, fact.status) if isinstance(fact, e.PlanCompletedEvent) else PlanStatus.PAUSED
+    state.outcome = _member(fact, Outcome, fact.outcome) if fact.outcome else None
     state.status, state.reason, state.stopping = status, fact.reason, None
 
 
@@ -428,7 +427,7 @@ _EVOLVE: Final[dict[type, Callable[[State, Any], None]]] = {
     e.PlanAttemptEvent: _attempt_ended,
     e.PlanActEvent: _step_stopping,
     e.PlanRetryEvent: _retry_due,
-    e.PlanToldEvent: _told,
+    e.PlanToldEvent: _message,
     e.PlanReusedEvent: _reused,
     e.PlanResetEvent: _reset,
     e.PlanDecisionEvent: _decision,

@@ -39,7 +39,7 @@ def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Le
         return None
     if result.provider_refused or result.outcome is Outcome.INTERRUPTED:
         return Left.CUT if cut else Left.STOPPED
-    if climbs(step, attempt, result):
+    if moves_to_next_model(step, attempt, result):
         return Left.RETRYING
     rungs = max(0, len(step.models) - 1)
     if result.outcome is Outcome.FAILED and rungs < attempt <= step.retries + rungs and not step.side_effects:
@@ -49,20 +49,20 @@ def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Le
     return Left.REVISING if step.on_failure == "replan" else None
 
 
-def climbs(step: Step, attempt: int, result: StepResult) -> bool:
+def moves_to_next_model(step: Step, attempt: int, result: StepResult) -> bool:
     """Return whether, after an attempt with this result, the next model of the step's list makes another one."""
     if attempt >= len(step.models) or result.provider_refused or result.reason == LOST_REASON:
         return False
     return result.outcome in {Outcome.FAILED, Outcome.BLOCKED} or is_exhausted(result)
 
 
-def has_room(step: Step, left: tuple[float, float]) -> bool:
+def can_afford_attempt(step: Step, left: tuple[float, float]) -> bool:
     """Return whether ``left``, in tokens and USD, covers all that one more attempt at a step may use."""
     tokens, price = left
     return tokens >= (step.max_tokens or 1) and price >= (step.max_price or SMALLEST_PRICE)
 
 
-def halts(result: StepResult) -> bool:
+def pauses_plan(result: StepResult) -> bool:
     """Return whether the plan pauses, because any other step would now fail in the same way."""
     is_unserved = result.outcome is Outcome.INTERRUPTED and result.reason == ENVIRONMENT_REASON
     return (result.provider_refused and result.outcome is not Outcome.COMPLETED) or is_unserved
@@ -80,7 +80,7 @@ def retry_delay(failed_attempt: int) -> float:
     return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(failed_attempt - 1, 10))
 
 
-def is_over(state: State) -> bool:
+def run_is_over(state: State) -> bool:
     """Return whether the run is over."""
     return state.is_run and state.status is not PlanStatus.ACTIVE
 
@@ -128,10 +128,10 @@ def step_event(  # noqa: PLR0917, PLR0913  what an event of a step tells
 
 def step_stopped(state: State, step: StepState, status: StepStatus, by: str, at: float) -> e.PlanStepUpdateEvent:
     """Return the fact that a step is cancelled or skipped on request; dependants see a failure or run without it."""
-    step_id, told = step.outline.id, step.detail or step.reason or ""
+    step_id, detail = step.outline.id, step.detail or step.reason or ""
     if status is StepStatus.SKIPPED:
-        return step_moved(state, step_id, status, at, (WAIVED_REASON, told or f"by {by}"))
-    moved = step_moved(state, step_id, status, at, (by, told))
+        return step_moved(state, step_id, status, at, (WAIVED_REASON, detail or f"by {by}"))
+    moved = step_moved(state, step_id, status, at, (by, detail))
     return structs.replace(moved, tolerated=tolerates(schedule_of(state).steps[step_id]))
 
 

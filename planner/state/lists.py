@@ -22,7 +22,7 @@ PAGE = 50
 SHOWN_ITEMS = 5
 """The most items that did not complete whose reasons a list's summary gives."""
 
-_TAKEN_OUT = StepState(outline=StepOutline(id="", title="", mode=""), status=StepStatus.SKIPPED)
+_REMOVED = StepState(outline=StepOutline(id="", title="", mode=""), status=StepStatus.SKIPPED)
 
 
 class ItemCount(Struct):
@@ -45,12 +45,12 @@ def count_items(
     made = state.unfolded[pattern_id].fact.children
     enough = list_of(steps[pattern_id]).enough
     count = ItemCount(total=len(made), enough=len(made) if enough == "all" else enough)
-    stand = [None if child.id in again else state.steps.get(child.id, _TAKEN_OUT) for child in made]
-    count.lost = sum(step is not None and is_lost(step) for step in stand)
+    states = [None if child.id in again else state.steps.get(child.id, _REMOVED) for child in made]
+    count.lost = sum(step is not None and is_lost(step) for step in states)
     return count
 
 
-def items_again(state: State, steps: Mapping[str, Step], pattern_id: str, again: Collection[str]) -> set[str]:
+def items_to_reopen(state: State, steps: Mapping[str, Step], pattern_id: str, again: Collection[str]) -> set[str]:
     """Return the items that were skipped because too few could complete, if enough can once ``again`` are open."""
     made = state.items_of(pattern_id)
     if all(each.id not in again for each in made):
@@ -69,22 +69,22 @@ def has_begun(step: StepState) -> bool:
     return step.begun > 0 or step.status in FINAL or step.status is StepStatus.IN_PROGRESS
 
 
-def list_ended(state: State, steps: Mapping[str, Step], pattern_id: str) -> StepResult:
+def result_of_list(state: State, steps: Mapping[str, Step], pattern_id: str) -> StepResult:
     """Return the result of a list whose items have all ended, without its output."""
     count = count_items(state, steps, pattern_id)
     children = state.unfolded[pattern_id].fact.children
     made = {child.key: state.steps[child.id] for child in children if child.id in state.steps}
-    said = f"{count.total - count.lost} of {count.total} completed"
+    summary = f"{count.total - count.lost} of {count.total} completed"
     lost = [(key, step) for key, step in made.items() if is_lost(step)]
     title = steps[pattern_id].title  # an item has this title if the plan gives items none of their own
-    why = [
+    reasons = [
         f"{key if step.outline.title == title else step.outline.title}: {step.detail or step.reason or step.status}"
         for key, step in lost[:SHOWN_ITEMS]
     ]
-    changed = dict.fromkeys(file for step in made.values() for file in step.said.files_changed)
-    work = WorkDone(summary="\n".join((said, *why)), files_changed=tuple(changed))
+    changed = dict.fromkeys(file for step in made.values() for file in step.last_result.files_changed)
+    work = WorkDone(summary="\n".join((summary, *reasons)), files_changed=tuple(changed))
     if count.is_hopeless:
-        return list_result(StepStatus.FAILED, ITEMS_REASON, said, work)
+        return list_result(StepStatus.FAILED, ITEMS_REASON, summary, work)
     return list_result(StepStatus.COMPLETED, None, "", work)
 
 
@@ -97,7 +97,7 @@ def in_pages(steps: Sequence[T], status_of: Callable[[T], str]) -> list[list[T]]
 
 def output_of(state: State, steps: Mapping[str, Step], step_id: str) -> Any:
     """Return the output of a step; for a step done for each item, the list of the items' results."""
-    return list(_each(state, steps, step_id)) if step_id in state.unfolded else state.steps[step_id].said.output
+    return list(_item_results(state, steps, step_id)) if step_id in state.unfolded else state.steps[step_id].output
 
 
 def with_list(state: State, steps: Mapping[str, Step], step_id: str) -> StepState:
@@ -108,14 +108,14 @@ def with_list(state: State, steps: Mapping[str, Step], step_id: str) -> StepStat
     return replace(step, result=replace(step.result, output=output_of(state, steps, step_id)))
 
 
-def _each(state: State, steps: Mapping[str, Step], pattern_id: str) -> Iterator[dict[str, Any]]:
+def _item_results(state: State, steps: Mapping[str, Step], pattern_id: str) -> Iterator[dict[str, Any]]:
     for made in state.unfolded[pattern_id].fact.children:
         step, child = state.steps.get(made.id), steps.get(made.id)
-        said = None if step is None else step.said
+        result = None if step is None else step.last_result
         yield {
             "key": made.key,
             "item": child.item if isinstance(child, Child) else None,
             "status": StepStatus.SKIPPED.value if step is None else step.status.value,
-            "summary": "" if said is None else said.summary or said.detail,
-            "output": None if said is None else said.output,
+            "summary": "" if result is None else result.summary or result.detail,
+            "output": None if result is None else result.output,
         }

@@ -23,7 +23,7 @@ from planner.plan.model import Child, Plan, Step, StepStatus
 from planner.plan.write_claims import Claim, Glob, claim_of, claims_overlap, globs_overlap
 from planner.state.decisions import check_answer
 from planner.state.lists import ItemCount, count_items, has_begun, is_lost
-from planner.state.state import FINAL, IN_PROGRESS, PENDING, TOLD, Left, State, StepState, at_rest, count_steps
+from planner.state.state import FINAL, IN_PROGRESS, LEFT_FAILED, PENDING, Left, State, StepState, at_rest, count_steps
 
 COMPLETED = "completed"
 """The end of its dependency that an edge requires by default."""
@@ -191,8 +191,10 @@ def _edge(status: StepStatus, on: str, *, continues: bool) -> _Edge:
     return _HOLDS if continues or not failed else _STRANDS
 
 
-_SAID = frozenset(WorkOrder.__struct_fields__) - {"on", "model", "models"}
-_HELD = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})
+_COPIED = frozenset(WorkOrder.__struct_fields__) - {"on", "model", "models"}
+"""The fields of a work order that are the step's own."""
+_AWAITED = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})
+"""How an attempt was left whose step waits for an answer, a revision or its next attempt."""
 
 
 class Schedule:
@@ -200,7 +202,7 @@ class Schedule:
 
     ``width`` (>= 1) bounds the running steps. With ``fail_fast`` nothing starts after the first failure of this run
     that keeps the plan from completing. With ``attended`` a plan that only waits for decisions stays ACTIVE; otherwise
-    it pauses with the reason ``decision``. It is built from a state; ``moved``, ``decided`` and ``look`` keep it in
+    it pauses with the reason ``decision``. It is built from a state; ``moved``, ``decided`` and ``judge`` keep it in
     line with that state.
     """
 
@@ -232,7 +234,7 @@ class Schedule:
         )
         self.ready: set[str] = set()
         """Steps that could start now, as far as their dependencies and decisions go."""
-        self.fresh: dict[str, None] = {}
+        self.to_mark_pending: dict[str, None] = {}
         """Ready steps that must still be marked as pending."""
         self.to_skip: dict[str, None] = {}
         """Steps that can't run any more."""
@@ -240,21 +242,21 @@ class Schedule:
         """Steps that wait only for decisions, and must still be marked so or have a decision opened."""
         self.to_drop: dict[str, None] = {}
         """Items that should not begin any more, because too few items of their list can complete."""
-        self.due: dict[str, None] = {}
+        self.lists_due: dict[str, None] = {}
         """Steps with a list that is to be read, or whose items have all ended."""
-        self.unsorted: dict[str, None] = {}
+        self.to_mark_blocked: dict[str, None] = {}
         """Steps that wait for dependencies and must still be marked as blocked."""
-        know_steps(state, plan)
+        align_steps(state, plan)
         self._items = {each: count_items(state, self.steps, each) for each in state.unfolded if each in self.steps}
         for step_id in state.running:
             self.queue.hold(step_id)
         for step_id, step in state.steps.items():
             if step.status.is_final:
                 self.readiness.settle(step_id, step.status, waived=step.waived)
-        self.look(state, self.order)
+        self.judge(state, self.order)
         for each, count in self._items.items():
             self._drop_if_hopeless(state, each, count)
-        self.unsorted = dict.fromkeys(
+        self.to_mark_blocked = dict.fromkeys(
             step_id
             for step_id in self.order
             if not self._is_settled(state, step_id)
@@ -262,7 +264,7 @@ class Schedule:
             and self.readiness.verdict(step_id) is StepReadiness.WAIT
         )
 
-    def again(self, state: State, loaded: LoadedPlan) -> Schedule:
+    def rebuilt(self, state: State, loaded: LoadedPlan) -> Schedule:
         """Return a schedule with the same options for a changed plan."""
         return Schedule(state, loaded, width=self.width, fail_fast=self.fail_fast, attended=self.attended)
 
@@ -272,7 +274,7 @@ class Schedule:
             return True
         if step.left is None:
             return False
-        return step.left in _HELD or (step.left is Left.CUT and self.steps[step_id].side_effects)
+        return step.left in _AWAITED or (step.left is Left.CUT and self.steps[step_id].side_effects)
 
     # --- what follows from facts --------------------------------------------------------------------------------
 
@@ -280,10 +282,10 @@ class Schedule:
         """Follow a step that changed status."""
         step = state.steps[step_id]
         status = step.status
-        if self.fresh:
-            self.fresh.pop(step_id, None)
-        if self.unsorted:
-            self.unsorted.pop(step_id, None)
+        if self.to_mark_pending:
+            self.to_mark_pending.pop(step_id, None)
+        if self.to_mark_blocked:
+            self.to_mark_blocked.pop(step_id, None)
         if status is IN_PROGRESS:
             self.ready.discard(step_id)
             self.queue.take(step_id)
@@ -294,18 +296,18 @@ class Schedule:
             self.ready.discard(step_id)
             self.to_skip.pop(step_id, None)
             self.to_ask.pop(step_id, None)
-            if self._items or self.due:
+            if self._items or self.lists_due:
                 self._settle_lists(state, step)
             freed = self.readiness.settle(step_id, status, waived=step.waived)
             if freed:
-                self.look(state, freed)
+                self.judge(state, freed)
         elif status is StepStatus.NEEDS_DECISION:
             self.to_ask.pop(step_id, None)
         elif previous is IN_PROGRESS:
-            self.look(state, (step_id,))
+            self.judge(state, (step_id,))
 
     def _settle_lists(self, state: State, step: StepState) -> None:
-        self.due.pop(step.id, None)
+        self.lists_due.pop(step.id, None)
         self.to_drop.pop(step.id, None)
         child = self.steps[step.id]
         if isinstance(child, Child) and is_lost(step):
@@ -320,11 +322,11 @@ class Schedule:
     def decided(self, state: State, taken: PlanDecisionEvent) -> None:
         """Follow a decision that was taken."""
         if not taken.kind:
-            self.look(state, self.readiness.decide(taken.decision_id, taken.selections))
+            self.judge(state, self.readiness.decide(taken.decision_id, taken.selections))
         elif taken.step_id is not None and taken.step_id in self.steps:
-            self.look(state, (taken.step_id,))
+            self.judge(state, (taken.step_id,))
 
-    def look(self, state: State, step_ids: Iterable[str]) -> None:
+    def judge(self, state: State, step_ids: Iterable[str]) -> None:
         """Judge these steps, and queue those that can run, must be skipped or must be asked about."""
         for step_id in step_ids:
             if self._is_settled(state, step_id):
@@ -342,25 +344,25 @@ class Schedule:
         return (
             step.status in FINAL
             or step_id in self.ready
-            or step_id in self.due
+            or step_id in self.lists_due
             or step_id in state.running
             or (step.left is not None and self.is_held(step_id, step))
         )
 
     def _is_asked(self, state: State, step_id: str) -> bool:
-        is_told = state.steps[step_id].status is StepStatus.NEEDS_DECISION
-        return is_told and all(name in state.open for name in self.readiness.undecided(step_id))
+        is_marked = state.steps[step_id].status is StepStatus.NEEDS_DECISION
+        return is_marked and all(name in state.open for name in self.readiness.undecided(step_id))
 
     def _enqueue(self, state: State, step_id: str) -> None:
         if self.steps[step_id].for_each is None:
             self.ready.add(step_id)
             self.queue.push(step_id)
         else:
-            self.due[step_id] = None
-        self.unsorted.pop(step_id, None)
+            self.lists_due[step_id] = None
+        self.to_mark_blocked.pop(step_id, None)
         self.to_ask.pop(step_id, None)
         if state.steps[step_id].status is not PENDING:
-            self.fresh[step_id] = None
+            self.to_mark_pending[step_id] = None
 
 
 def schedule_of(state: State) -> Schedule:
@@ -370,16 +372,16 @@ def schedule_of(state: State) -> Schedule:
     return state.schedule
 
 
-def outline_of(step: Step, was: StepState | None = None) -> StepOutline:
+def outline_of(step: Step, earlier: StepState | None = None) -> StepOutline:
     """Return the outline of a step for a plan's events, with the status it has at rest."""
-    status, attempt = at_rest(was) if was else (StepStatus.PENDING, 1)
+    status, attempt = at_rest(earlier) if earlier else (StepStatus.PENDING, 1)
     return StepOutline(
         id=step.id,
         title=step.title,
         mode=step.mode.value,
         depends_on=tuple(edge.step for edge in own_edges(step)),
         status=status.value,
-        reason=was.reason if was and (status.is_final or was.left in TOLD) else None,
+        reason=earlier.reason if earlier and (status.is_final or earlier.left in LEFT_FAILED) else None,
         workspace=step.workspace,
         attempt=attempt,
         order=_order_of(step),
@@ -388,16 +390,16 @@ def outline_of(step: Step, was: StepState | None = None) -> StepOutline:
 
 def _order_of(step: Step) -> WorkOrder:
     """Return a step's task and limits for events; only fields that are set and not empty."""
-    said: dict[str, Any] = {name: value for name in _SAID & step.model_fields_set if (value := getattr(step, name))}
+    order: dict[str, Any] = {name: value for name in _COPIED & step.model_fields_set if (value := getattr(step, name))}
     if step.models:
-        said |= {"model": step.models[0], "models": step.models if len(step.models) > 1 else ()}
-    said["on"] = {edge.step: edge.on for edge in own_edges(step) if edge.on != COMPLETED}
+        order |= {"model": step.models[0], "models": step.models if len(step.models) > 1 else ()}
+    order["on"] = {edge.step: edge.on for edge in own_edges(step) if edge.on != COMPLETED}
     if step.prompt is not None:
-        said["prompt"] = shortened(step.prompt)
-    return msgspec.convert(said, WorkOrder)
+        order["prompt"] = shortened(step.prompt)
+    return msgspec.convert(order, WorkOrder)
 
 
-def know_steps(state: State, plan: Plan) -> None:
+def align_steps(state: State, plan: Plan) -> None:
     """Make the state hold exactly the plan's steps, in the plan's order, including those that no fact names."""
     if len(state.steps) == len(plan.steps) and all(step.id in state.steps for step in plan.steps):
         return
@@ -437,11 +439,11 @@ class ReadyQueue:
         widths: Mapping[str, int] | None = None,
     ) -> None:
         self._ids = tuple(ordered)
-        self._widths: dict[Glob, int] = {_gate(each): width for each, width in (widths or {}).items()}
+        self._widths: dict[Glob, int] = {_list_glob(each): width for each, width in (widths or {}).items()}
         self._counts: dict[Glob, int] = {}
         self.ranks: Mapping[str, int] = {step_id: rank for rank, step_id in enumerate(self._ids)}
         """Each step's rank; 0 is the best."""
-        self._claims = {**claims, **{one: (*claims[one], _gate(each)) for one, each in (lists or {}).items()}}
+        self._claims = {**claims, **{one: (*claims[one], _list_glob(each)) for one, each in (lists or {}).items()}}
         self._groups: defaultdict[Claim, _Group] = defaultdict(_Group)
         self._buckets: dict[Glob, list[tuple[int, Claim]]] = {}
         self._open: list[tuple[int, Glob]] = []
@@ -465,7 +467,7 @@ class ReadyQueue:
             if self._listed.get(place) != rank:
                 heappop(self._open)
                 continue
-            bucket = self._fresh_bucket(place)
+            bucket = self._current_bucket(place)
             if place in self._held or not bucket:
                 heappop(self._open)
                 del self._listed[place]
@@ -509,9 +511,9 @@ class ReadyQueue:
             self._counts[glob] = count = self._counts[glob] - 1
             if glob in self._held and count < self._widths.get(glob, 1):
                 del self._held[glob]
-                bucket = self._fresh_bucket(glob)
+                bucket = self._current_bucket(glob)
                 if bucket:
-                    self._list(glob, bucket[0][0])
+                    self._list_bucket(glob, bucket[0][0])
 
     def parked(self) -> list[str]:
         """Return up to MOST_PARKED steps that were found to conflict with a running one since the last call."""
@@ -521,7 +523,7 @@ class ReadyQueue:
         self._parked.clear()
         return found
 
-    def met_by(self, step_id: str, running: Iterable[str]) -> tuple[str, ...]:
+    def conflicting(self, step_id: str, running: Iterable[str]) -> tuple[str, ...]:
         """Return the running steps whose claims overlap this step's claim."""
         claim = self._files(self._claims[step_id])
         return tuple(other for other in running if claims_overlap(claim, self._files(self._claims[other])))
@@ -534,15 +536,15 @@ class ReadyQueue:
         """Put a group into the bucket of a glob, and list that bucket if no running step holds the glob."""
         heappush(self._buckets.setdefault(place, []), (rank, claim))
         if place not in self._held:
-            self._list(place, rank)
+            self._list_bucket(place, rank)
 
-    def _list(self, place: Glob, rank: int) -> None:
+    def _list_bucket(self, place: Glob, rank: int) -> None:
         """Enter a bucket into the heap of open ones, unless it is listed with as good a rank already."""
         if rank < self._listed.get(place, rank + 1):
             self._listed[place] = rank
             heappush(self._open, (rank, place))
 
-    def _fresh_bucket(self, place: Glob) -> list[tuple[int, Claim]]:
+    def _current_bucket(self, place: Glob) -> list[tuple[int, Claim]]:
         """Return a bucket whose best entry is current, with stale ones removed; it may be empty."""
         bucket = self._buckets.get(place, [])
         while bucket:
@@ -565,6 +567,6 @@ class ReadyQueue:
         return None
 
 
-def _gate(pattern_id: str) -> Glob:
+def _list_glob(pattern_id: str) -> Glob:
     """Return the glob that stands for a list in its items' claims; no file can match it."""
     return "\0", pattern_id

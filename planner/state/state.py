@@ -35,8 +35,8 @@ END_STATUS = {
     Outcome.BLOCKED: StepStatus.FAILED,
     Outcome.LIMIT: StepStatus.FAILED,
 }
-_NOTHING_SAID = StepResult(outcome=Outcome.INTERRUPTED)
-_BAD = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
+_NO_RESULT = StepResult(outcome=Outcome.INTERRUPTED)
+_SPOILING = frozenset({StepStatus.FAILED, StepStatus.CANCELLED})
 COMPLETED: Final = StepStatus.COMPLETED
 IN_PROGRESS: Final = StepStatus.IN_PROGRESS
 PENDING: Final = StepStatus.PENDING
@@ -60,7 +60,7 @@ class Left(StrEnum):
     """It failed, and another attempt follows after a wait."""
 
 
-TOLD = frozenset({Left.ASKING, Left.REVISING})
+LEFT_FAILED = frozenset({Left.ASKING, Left.REVISING})
 """The last attempt failed, and its failure stands until the decision or the revision about the step comes."""
 
 
@@ -95,7 +95,7 @@ class StepState(Struct, kw_only=True):
     begun: int = 0
     """The number of the last attempt that was begun."""
     left: Left | None = None
-    is_over: bool = False
+    attempt_over: bool = False
     """True from the end of an attempt until the fact that says what becomes of the step."""
     asked: str | None = None
     """The id of the open decision about its last attempt."""
@@ -125,24 +125,24 @@ class StepState(Struct, kw_only=True):
         return self.outline.id
 
     @property
-    def said(self) -> StepResult:
+    def last_result(self) -> StepResult:
         """The result of the last attempt, or an empty one if there is none."""
-        return self.result or _NOTHING_SAID
+        return self.result or _NO_RESULT
 
     @property
     def summary(self) -> str:
         """The summary of the last attempt."""
-        return self.said.summary
+        return self.last_result.summary
 
     @property
     def output(self) -> Any:
         """The value that the last attempt handed in, or None."""
-        return self.said.output
+        return self.last_result.output
 
     @property
     def spoils(self) -> bool:
         """True if this step keeps the plan from completing."""
-        return self.status in _BAD and not self.tolerated
+        return self.status in _SPOILING and not self.tolerated
 
 
 class Unfolding(Struct, frozen=True):
@@ -167,7 +167,7 @@ class RemovedStep(Struct, frozen=True):
     @property
     def status(self) -> StepStatus:
         """The step's status; FAILED if its last attempt failed and nothing was decided about it."""
-        return StepStatus.FAILED if self.step.left in TOLD else self.step.status
+        return StepStatus.FAILED if self.step.left in LEFT_FAILED else self.step.status
 
 
 class StepIndex(Protocol):
@@ -181,7 +181,7 @@ class StepIndex(Protocol):
         """Note that a decision was taken."""
         ...
 
-    def look(self, state: State, step_ids: Iterable[str]) -> None:
+    def judge(self, state: State, step_ids: Iterable[str]) -> None:
         """Judge anew what should happen to these steps."""
         ...
 
@@ -274,7 +274,7 @@ class State:
         """Return the ids of the earlier plans whose results were taken over, by step id."""
         return {step_id: step.reused_from for step_id, step in self.steps.items() if step.reused_from is not None}
 
-    def gone(self) -> list[RemovedStep]:
+    def removed_for_good(self) -> list[RemovedStep]:
         """Return the steps that were removed and not added again, each as it was when it was last removed."""
         latest: dict[str, RemovedStep] = {}
         for removed in self.removed:
@@ -300,7 +300,7 @@ def at_rest(step: StepState) -> tuple[StepStatus, int]:
     """Return the status and attempt number that a step has once no process runs the plan."""
     if step.status in FINAL:
         return step.status, step.attempt
-    if not step.is_over:
+    if not step.attempt_over:
         return StepStatus.PENDING, step.attempt
     if step.left is None and step.result is not None:  # the process died before it recorded the step's end
         outcome = step.result.outcome

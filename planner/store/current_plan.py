@@ -9,9 +9,9 @@ from planner.plan.loader import LoadedPlan, load_plan
 from planner.plan.model import Decision, Option, Plan
 from planner.plan.operations import read_operations
 from planner.plan.revision import revise
-from planner.state.decide import look
+from planner.state.decide import preview_next_run
 from planner.state.decisions import check_answer
-from planner.state.schedule import know_steps
+from planner.state.schedule import align_steps
 from planner.state.state import State
 from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, SOURCE_FILE, PlanFolder, RunSettings
@@ -68,9 +68,9 @@ def current_state(folder: PlanFolder, settings: RunSettings | None = None) -> tu
     is_held, state = folder.holder() is not None, folder.state()
     loaded = effective_plan(folder, state)
     if is_held:
-        know_steps(state, loaded.plan)
+        align_steps(state, loaded.plan)
         return loaded, state
-    return loaded, look(state, loaded, (settings or folder.settings()).decisions)
+    return loaded, preview_next_run(state, loaded, (settings or folder.settings()).decisions)
 
 
 def open_decisions(plan: Plan, state: State) -> tuple[Decision, ...]:

@@ -26,7 +26,7 @@ from planner.plan.model import Child
 from planner.plan.placeholders import as_text
 from planner.state.changes import with_dependants
 from planner.state.commands import Command, Retry
-from planner.state.decide import decide, look
+from planner.state.decide import decide, preview_next_run
 from planner.state.lists import output_of
 from planner.state.state import State
 from planner.store import folder as files
@@ -242,7 +242,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self.append(PlanEditedEvent(ts=self._now(), plan_id=self.plan_id, pid=os.getpid()), *facts)
         self._journal.flush()
         state = self.folder.state()
-        self.write_snapshot(look(state, effective_plan(self.folder, state), self.settings.decisions))
+        self.write_snapshot(preview_next_run(state, effective_plan(self.folder, state), self.settings.decisions))
 
     def decided(self, command: Command) -> Sequence[Fact]:
         """Return what a command would come to; nothing is written.
@@ -250,7 +250,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         Raises:
             UsageError: it can't be carried out, as things stand.
         """
-        state = look(self.folder.state(), self.effective(), self.settings.decisions)
+        state = preview_next_run(self.folder.state(), self.effective(), self.settings.decisions)
         return decide(state, command, self._now()).facts
 
     def _note_lost(self) -> None:

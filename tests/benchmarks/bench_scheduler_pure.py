@@ -24,7 +24,7 @@ from planner.state.commands import (
     AttemptSaved,
     Command,
     Effect,
-    SortSteps,
+    MarkBlocked,
     Start,
     StartAttempt,
 )
@@ -103,8 +103,8 @@ def run(plan: Plan) -> int:
         waiting.extend(carry_out(state, command, 1.0, record))
 
     take(Start(loaded=loaded, width=PARALLEL))
-    while state.status is PlanStatus.ACTIVE and schedule_of(state).unsorted:
-        take(SortSteps())
+    while state.status is PlanStatus.ACTIVE and schedule_of(state).to_mark_blocked:
+        take(MarkBlocked())
     while waiting:
         effect = waiting.popleft()
         if isinstance(effect, StartAttempt):

@@ -34,7 +34,7 @@ def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
     told = [step for step in own if not _pattern(step) or step.status is StepStatus.FAILED]
     lines += _command_output(told, str(record.plan_id))
-    changed = sorted({file for step in own for file in step.said.files_changed})
+    changed = sorted({file for step in own for file in step.last_result.files_changed})
     if changed:
         lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
     lines += [*_troubles(ended), "", _verdict(ended), *_next_commands(ended, in_chat), *_sample(ended)]
@@ -60,8 +60,8 @@ def _troubles(ended: PlanRun) -> list[str]:
 
 def _table(steps: Sequence[StepState]) -> list[str]:
     """Return a row per step. Columns are as wide as their widest cell, and empty columns are left out."""
-    times = [step.said.duration_s for step in steps]
-    usages = [step.said.usage for step in steps]
+    times = [step.last_result.duration_s for step in steps]
+    usages = [step.last_result.usage for step in steps]
     columns = [
         _column([f"{_mark(step)} {step.id}" for step in steps]),
         _column([step.status.value for step in steps]),
@@ -108,7 +108,7 @@ def _command_output(steps: Sequence[StepState], plan_id: str) -> list[str]:
     """Return the output of failed commands and checks, and the last lines of the other commands."""
     lines: list[str] = []
     for step in steps:
-        result = step.said
+        result = step.last_result
         failed = result.printed.splitlines()
         printed = failed or (result.summary.splitlines() if result.usage.calls == 0 else [])
         shown = [line for line in printed if line.strip()]

@@ -16,7 +16,7 @@ from planner.plan.model import Plan
 from planner.plan.status import STEP_TRANSITIONS, PlanStatus, StepStatus
 from planner.plan.write_claims import ANYTHING, claim_of, claims_overlap
 from planner.state.changes import TooLateError
-from planner.state.commands import AttemptSaved, Command, Effect, KeepItems, ReadItems, SortSteps, Start, Unfold
+from planner.state.commands import AttemptSaved, Command, Effect, KeepItems, MarkBlocked, ReadItems, Start, Unfold
 from planner.state.decide import carry_out, decide
 from planner.state.evolve import evolve, fold
 from planner.state.schedule import schedule_of
@@ -87,7 +87,7 @@ def as_rebuilt(state: State) -> bool:
     if state.status is not PlanStatus.ACTIVE or (state.stopping and state.stopping.status == PlanStatus.CANCELLED):
         return True
     followed = schedule_of(state)
-    rebuilt = followed.again(state, followed.loaded)
+    rebuilt = followed.rebuilt(state, followed.loaded)
     return followed.ready == rebuilt.ready and followed.queue.best() == rebuilt.queue.best()
 
 
@@ -186,8 +186,8 @@ class ScriptedRun:
         said: list[Instruction] = []
         for command in commands:
             said += self._carry_out(command)
-            while self.state.status is PlanStatus.ACTIVE and schedule_of(self.state).unsorted:
-                said += self._carry_out(SortSteps())
+            while self.state.status is PlanStatus.ACTIVE and schedule_of(self.state).to_mark_blocked:
+                said += self._carry_out(MarkBlocked())
         for instruction in said:
             assert not self.ends, "nothing may follow the end"
             self.said.append(instruction)

@@ -123,7 +123,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
 
 
 def _step(step: StepState) -> dict[str, Any]:
-    result = step.said
+    result = step.last_result
     document: dict[str, Any] = {
         "id": step.id,
         "status": step.status.value,

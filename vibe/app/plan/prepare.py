@@ -19,7 +19,7 @@ from planner.plan.loader import LoadedPlan, bound
 from planner.plan.model import Plan, PlanStatus, Sample
 from planner.plan.operations import RevisionInvalidError
 from planner.plan.revision import operations_between
-from planner.state.decide import look
+from planner.state.decide import preview_next_run
 from planner.store.current_plan import effective_plan
 from planner.store.folder import (
     PROGRAM,
@@ -191,7 +191,8 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     preflight.check_program(folder.settings(), loaded, state, options.program)
     preflight.check_functions(loaded, options.program)
     known = len(state.revisions), len(state.unfolded)
-    answers = preflight.check_answers(loaded.plan, look(state, loaded, folder.settings().decisions), options.decisions)
+    waiting = preview_next_run(state, loaded, folder.settings().decisions)
+    answers = preflight.check_answers(loaded.plan, waiting, options.decisions)
     replay = Path(settings.script) if settings.script and options.model is None else None
     engine = engine_of_resume(loaded.plan, settings, host, _wanted(options, Path(settings.workspace), replay))
     cluster = cluster_of(settings.executor, settings.cluster, engine.config.cluster)

@@ -17,7 +17,7 @@ from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, Step
 from planner.plan.write_claims import Claim, claim_of, claims_overlap, may_write, parse_glob
 from planner.state.changes import with_dependants
-from planner.state.decide import look
+from planner.state.decide import preview_next_run
 from planner.store.store import PlanStore
 from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal
 from vibe.app.engine.build import Engine
@@ -163,7 +163,7 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
             raise UsageError(
                 f"the workspace of plan {store.plan_id}, {str(workspace)!r}, does not exist: restore it first"
             )
-        state = look(store.folder.state(), loaded, store.settings.decisions)
+        state = preview_next_run(store.folder.state(), loaded, store.settings.decisions)
         steps, results = with_dependants(loaded, state, [step_id]), state.results()
         snapshots = _snapshots(store, host.environ, host.own_places)
         log = PlanFilesLog(snapshots, clock)

@@ -15,7 +15,7 @@ from ipc.events import WarningEvent
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.run.control import PlanControl
-from planner.state.decide import look
+from planner.state.decide import preview_next_run
 from planner.state.outcome import RunResult
 from planner.state.state import RemovedStep
 from planner.store.current_plan import open_decisions
@@ -171,7 +171,7 @@ async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host,
 def _open_decisions(store: PlanStore) -> tuple[Decision, ...]:
     """Return what the plan waits for; reads files."""
     state, loaded = store.folder.state(), store.effective()
-    return open_decisions(loaded.plan, look(state, loaded, store.settings.decisions))
+    return open_decisions(loaded.plan, preview_next_run(state, loaded, store.settings.decisions))
 
 
 def _open_account(plan: Plan, store: PlanStore) -> Account:

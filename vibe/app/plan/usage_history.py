@@ -36,7 +36,7 @@ MOST_PLANNING: Final = 4_000_000
 
 def removed_from(plan: Plan, state: State, folder: PlanFolder) -> list[tuple[RemovedStep, Spending]]:
     """Return the steps that revisions removed from ``plan``, with their spending; reads files if there are any."""
-    gone = state.gone()
+    gone = state.removed_for_good()
     spent = spending_by_attempt(plan, state, folder) if gone else {}
     return [(step, total_of(taken for (step_id, _), taken in spent.items() if step_id == step.id)) for step in gone]
 

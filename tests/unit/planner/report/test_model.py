@@ -21,10 +21,10 @@ from planner.report.build import ReportSources
 from planner.report.html import report_html
 from planner.report.markdown import report_markdown
 from planner.report.model import PlanReport
-from planner.state.decide import look
+from planner.state.decide import preview_next_run
 from planner.state.decisions import step_decision
 from planner.state.evolve import fold
-from planner.state.schedule import know_steps
+from planner.state.schedule import align_steps
 from planner.store.folder import RunSettings
 from subagents.executor import StepResult
 from tests.unit.planner.facts import began, decision, ended, finished, moved, paused, reused, revised, took_up
@@ -65,9 +65,9 @@ def report_of(
 ) -> PlanReport:
     state = fold(facts)
     if pid is None:
-        look(state, LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="test"))
+        preview_next_run(state, LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="test"))
     else:
-        know_steps(state, plan)
+        align_steps(state, plan)
     return ReportSources(
         plan_id="p1",
         plan=plan,
@@ -247,7 +247,7 @@ def test_what_revisions_took_out_of_the_plan_is_listed_as_it_was() -> None:
         revised(again, at=7, by="user"),
         revised({"op": "remove_step", "id": "c"}, at=8, by="user"),
     ]
-    gone = fold(records).gone()
+    gone = fold(records).removed_for_good()
 
     assert [(each.id, each.step.outline.title, each.status, each.step.begun, each.by, each.at) for each in gone] == [
         ("a", "First | one", "failed", 1, "replan", 6),

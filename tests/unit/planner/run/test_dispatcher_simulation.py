@@ -28,7 +28,7 @@ from ipc.events import (
 from planner.plan.status import PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.run.step_runner import DispatchOptions
-from planner.state.decide import look
+from planner.state.decide import preview_next_run
 from planner.state.decisions import StepChoice
 from planner.state.evolve import fold
 from planner.state.outcome import RunResult
@@ -306,7 +306,7 @@ def stands(bench: Bench, outcome: RunResult) -> None:
 def look_at(bench: Bench) -> State:
     folder = PlanFolder(bench.home / "plans" / bench.plan_id)
     with bench.open() as store:
-        return look(folder.state(), store.effective())
+        return preview_next_run(folder.state(), store.effective())
 
 
 def answer_all(bench: Bench) -> None:
@@ -325,7 +325,7 @@ def kill_at(bench: Bench, cut: int) -> set[str]:
     for result in path.parent.glob("steps/*/result.json"):
         result.unlink()  # what is found beside a journal that was cut is another matter
     with bench.open() as store:
-        state = look(store.folder.state(), store.effective())
+        state = preview_next_run(store.folder.state(), store.effective())
     return {name for name, step in state.steps.items() if step.status is StepStatus.COMPLETED}
 
 

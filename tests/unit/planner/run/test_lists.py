@@ -172,7 +172,7 @@ async def test_so_many_must_complete_as_are_enough(tmp_path: Path, bad: int, sta
     assert outcome.status is status
     step = step_of(outcome, "fix")
     said = f"{5 - bad} of 5 completed"
-    assert step.said.summary.startswith(f"{said}\nFix a: it does not work")
+    assert step.last_result.summary.startswith(f"{said}\nFix a: it does not work")
     assert (step.status, step.reason) == (("completed", None) if bad == 2 else ("failed", "items"))
 
 
@@ -180,7 +180,7 @@ async def test_what_did_not_complete_is_named_by_its_key_where_the_title_names_n
     bench = Bench(tmp_path, plan_over({}, title="Mend"))
     (bad,) = child(bench.plan, "b")
     outcome = await bench.run(ScriptedExecutor({"find": files("a", "b"), bad: failed()}))
-    assert step_of(outcome, "fix").said.summary.splitlines()[1].startswith("b: ")
+    assert step_of(outcome, "fix").last_result.summary.splitlines()[1].startswith("b: ")
 
 
 async def test_a_question_about_an_item_does_not_promise_that_the_dependants_run_without_it(tmp_path: Path) -> None:

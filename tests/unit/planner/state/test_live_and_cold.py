@@ -12,7 +12,7 @@ from ipc.commands import Act, Cancel, Decide, Revise, StepAction
 from ipc.events import Fact
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state.commands import Command, Start
-from planner.state.decide import carry_out, look
+from planner.state.decide import carry_out, preview_next_run
 from planner.state.state import State
 from planner.store.current_plan import effective_plan
 from planner.store.folder import RunSettings
@@ -145,7 +145,7 @@ def next_run(store: PlanStore) -> State:
     loaded = effective_plan(store.folder, state)
     if state.status is not PlanStatus.CANCELLED and state.stopping is None:
         carry_out(state, Start(loaded=loaded, width=1, attended=True), 20.0, lambda _: None)
-    return look(state, loaded)
+    return preview_next_run(state, loaded)
 
 
 def shown(state: State) -> dict[str, Any]:
@@ -154,7 +154,12 @@ def shown(state: State) -> dict[str, Any]:
         for step_id, each in state.steps.items()
         if step_id != BUSY
     }
-    return {"steps": steps, "answers": state.answers(), "open": sorted(state.open), "gone": len(state.gone())}
+    return {
+        "steps": steps,
+        "answers": state.answers(),
+        "open": sorted(state.open),
+        "gone": len(state.removed_for_good()),
+    }
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -15,7 +15,7 @@ from planner.plan.model import Plan, PlanStatus, Step, StepStatus
 from planner.plan.operations import Operation, RevisionInvalidError, read_operations
 from planner.plan.revision import revise
 from planner.state.changes import fixed_steps
-from planner.state.decide import look
+from planner.state.decide import preview_next_run
 from planner.state.decisions import choices_of
 from planner.state.state import State
 from tests.unit.planner.scripted_run import ScriptedRun, about_step, choice, make_plan
@@ -70,14 +70,14 @@ class World:
     def draw_from(self, choices: Sequence[Any]) -> Any:
         return self.data.draw(st.sampled_from(choices))
 
-    def look(self) -> tuple[Plan, State]:
+    def preview_next_run(self) -> tuple[Plan, State]:
         """The plan as its journal has it now, and how it stands."""
         run = ScriptedRun(self.source, journal=self.journal)
         plan = self.source
         for revision in run.state.revisions:
             plan = revise(plan, read_operations(list(revision.operations))).plan
         loaded = LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="test")
-        return plan, look(run.state, loaded)
+        return plan, preview_next_run(run.state, loaded)
 
 
 class Process:
@@ -85,7 +85,7 @@ class Process:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.plan, found = world.look()
+        self.plan, found = world.preview_next_run()
         self.done = {s for s, step in found.steps.items() if step.status is StepStatus.COMPLETED}
         self.forbidden = {decision.step_id for decision in found.open.values() if decision.kind}
         self.revisions = len(found.revisions)
@@ -204,7 +204,7 @@ def test_a_plan_that_dies_anywhere_goes_on_where_it_was_and_ends(plan: Plan, dat
         last = Process(world)
     assert end.status in (PlanStatus.COMPLETED, PlanStatus.FAILED)
     assert end.reason != "stalled"
-    _, found = world.look()
+    _, found = world.preview_next_run()
     assert {s: (step.status, step.attempt) for s, step in found.steps.items()} == {
         s: (step.status, step.attempt) for s, step in last.run_.state.steps.items()
     }

@@ -128,10 +128,10 @@ def test_a_revision_that_leaves_the_failed_step_as_it_is_lets_it_have_failed() -
 def test_a_step_that_is_removed_is_remembered_as_it_stood() -> None:
     gone = revised({"op": "remove_step", "id": "a"})
     state = fold((ended("a", failed(), attempt=2, left="asking"), moved("a", PENDING, attempt=2), gone))
-    (removed,) = state.gone()
+    (removed,) = state.removed_for_good()
     assert (state.steps, removed.id, removed.status, removed.step.begun) == ({}, "a", StepStatus.FAILED, 2)
     again = fold((began("a"), gone, revised({"op": "add_step", "step": {"id": "a"}})))
-    assert again.gone() == []
+    assert again.removed_for_good() == []
 
 
 def test_a_step_that_waits_for_an_answer_keeps_why_over_another_process() -> None:

@@ -15,7 +15,7 @@ from planner.plan.diagnostics import DecisionInvalidError, PlanEndedError, Unkno
 from planner.plan.model import PlanBudget, PlanStatus, StepStatus
 from planner.plan.operations import RevisionInvalidError
 from planner.state.commands import Retry, Tell
-from planner.state.decide import look
+from planner.state.decide import preview_next_run
 from planner.state.state import ONLY_REASON, Left, State, StepState
 from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
@@ -61,7 +61,7 @@ DONE = (*STARTED, began("a"), *ended("a"), began("b"), *ended("b"))
 
 
 def looked_at(store: PlanStore) -> State:
-    return look(store.folder.state(), store.effective())
+    return preview_next_run(store.folder.state(), store.effective())
 
 
 def step_of(store: PlanStore, step_id: str) -> tuple[StepStatus, int]:
