@@ -31,7 +31,7 @@ class Start(Struct, frozen=True, kw_only=True):
     note: str = ""
     reused_from: str | None = None
     expected: PlanExpectation | None = None
-    """What a new plan is expected to take."""
+    """The time, tokens and money that a new plan is expected to take."""
     pid: int = 0
     version: str = ""
     workspace: str = ""

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from planner.plan.model import Decision, Step
 
 TIMEOUT = "timeout"
-"""Who took a decision whose time ran out, in its ``by`` field."""
+"""The ``by`` of a decision whose time ran out."""
 FAILED_KIND = "failed"
 INTERRUPTED_KIND = "interrupted"
 
 
 class StepChoice(StrEnum):
-    """What can be chosen for a step that failed or was cut off."""
+    """The choices for a step that failed or was cut off."""
 
     RETRY = "retry"
     AGAIN = "again"

@@ -52,7 +52,7 @@ class FactInvalidError(VibeError):
 
 
 _BEGUN = frozenset(Left) - {Left.RETRYING}
-"""How an attempt was left whose number is used up: after a retry was chosen, the number is already the next one's."""
+"""The ways of leaving an attempt that use up its number. While a retry waits, the step has the next number already."""
 
 
 def evolve(state: State, fact: e.Fact) -> State:

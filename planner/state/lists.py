@@ -18,7 +18,7 @@ from subagents.step_result import StepResult
 T = TypeVar("T")
 
 PAGE = 50
-"""How many steps for items a page shows."""
+"""The most steps for items on one page."""
 SHOWN_ITEMS = 5
 """The most items that did not complete whose reasons a list's summary gives."""
 
@@ -26,7 +26,7 @@ _REMOVED = StepState(outline=StepOutline(id="", title="", mode=""), status=StepS
 
 
 class ItemCount(Struct):
-    """How many items a list has, how many must complete, and how many were lost: ended without completing."""
+    """The counts of a list's items: all, those that must complete, and those lost, which ended without completing."""
 
     total: int
     enough: int

@@ -33,7 +33,7 @@ _NONE: Final = frozenset[str]()
 
 
 class StepReadiness(Enum):
-    """What should happen to a step that has not run yet."""
+    """The verdict on a step that has not run yet: what should happen to it now."""
 
     WAIT = "wait"
     ASK = "ask"
@@ -42,7 +42,7 @@ class StepReadiness(Enum):
 
 
 class _Edge(Enum):
-    """What a dependency's end means for the step that depends on it."""
+    """The meaning of a dependency's end for a step that depends on it."""
 
     HOLDS = "holds"
     """The edge is fulfilled."""
@@ -59,18 +59,18 @@ _HOLDS, _SKIPPED, _STRANDS, _NEVER = _Edge  # an enum's member takes ten times a
 
 
 class _Gate(Struct):
-    """What one step still waits for."""
+    """Count of what one step still waits for."""
 
     waiting: int
-    """How many dependencies are not final."""
+    """The number of dependencies that are not final."""
     depends: bool
     """True if the step is skipped once all its dependencies were."""
     live: int = 0
-    """How many dependencies ended and were not skipped."""
+    """The number of dependencies that ended and were not skipped."""
     stranded: bool = False
     """True if a dependency failed that should have completed."""
     never: str = ""
-    """Why the step can't run any more; blank while it might."""
+    """The reason, in words, if the step can't run any more; blank while it might."""
     undecided: frozenset[str] = _NONE
     """The decisions that it needs and that were not taken yet."""
 
@@ -194,7 +194,7 @@ def _edge(status: StepStatus, on: str, *, continues: bool) -> _Edge:
 _COPIED = frozenset(WorkOrder.__struct_fields__) - {"on", "model", "models"}
 """The fields of a work order that are the step's own."""
 _AWAITED = frozenset({Left.ASKING, Left.REVISING, Left.RETRYING})
-"""How an attempt was left whose step waits for an answer, a revision or its next attempt."""
+"""The last attempt failed, and the step waits for an answer, a revision or its next attempt."""
 
 
 class Schedule:
@@ -410,7 +410,7 @@ def align_steps(state: State, plan: Plan) -> None:
 
 _UNPARKED: Glob = ()
 MOST_PARKED = 64
-"""How many of the latest parked steps the queue remembers, to report that they wait for others' files."""
+"""The number of latest parked steps that a queue remembers, to report that they wait for others' files."""
 
 
 class _Group(Struct):

@@ -26,7 +26,7 @@ REUSED_REASON = "reused"
 ONLY_REASON = "only"
 """Reason of a SKIPPED step that ``--only`` excluded from the run."""
 CUT = "cut"
-"""How a span ended whose process died."""
+"""The end of a span whose process died."""
 OWN_LIMITS = frozenset({"budget", "turns"})
 """Reasons of attempts that used up their own tokens or turns."""
 END_STATUS = {
@@ -46,7 +46,7 @@ WORDS: Final = {status: status.value for status in StepStatus}
 
 
 class Left(StrEnum):
-    """How an attempt was left that did not make its step final."""
+    """The way an attempt was left that did not make its step final."""
 
     STOPPED = "stopped"
     """It stopped at the end of a turn and goes on from there."""
@@ -114,7 +114,7 @@ class StepState(Struct, kw_only=True):
     told: tuple[e.PlanToldEvent, ...] = ()
     """Messages from people to its agent since the step last completed."""
     exhausted: int = 0
-    """How many attempts used up their own tokens or turns."""
+    """The number of attempts that used up their own tokens or turns."""
     attempts: tuple[AttemptState, ...] = ()
     """The attempts that have ended, each with its latest result."""
     spans: tuple[Span, ...] = ()
@@ -204,7 +204,7 @@ class State:
     counts: dict[StepStatus, int] = field(default_factory=lambda: count_steps(()))
     """Steps per status, with every status as a key."""
     running: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    """When each running step began, in unix seconds and in seconds of the plan's own clock."""
+    """The start of each running step, in unix seconds and in seconds of the plan's own clock."""
     decisions: dict[str, e.PlanDecisionEvent] = field(default_factory=dict[str, e.PlanDecisionEvent])
     """The decisions that were taken, by id."""
     open: dict[str, e.PlanDecisionEvent] = field(default_factory=dict[str, e.PlanDecisionEvent])
@@ -212,7 +212,7 @@ class State:
     stopping: e.PlanStoppingEvent | None = None
     """The request to pause, cancel or fail the plan, while it is being carried out."""
     failures: dict[str, str] = field(default_factory=dict[str, str])
-    """Why each step failed that keeps the plan from completing, first to last."""
+    """The reasons of failures that keep the plan from completing, by step, first to last."""
     failed_now: str | None = None
     """The reason of the first such failure in this run."""
     refused: set[Outcome] = field(default_factory=set[Outcome])
@@ -224,19 +224,19 @@ class State:
     is_run: bool = False
     """True if the last facts come from a process that runs the plan, False if from a command while none does."""
     attached: int = 0
-    """How many processes have run the plan."""
+    """The number of processes that have run the plan."""
     began: float = 0.0
-    """When the last process took the plan up, in unix seconds."""
+    """The time at which the last process took the plan up, in unix seconds."""
     active_seconds: float = 0.0
-    """How long processes have had the plan, in seconds; this is the plan's own clock."""
+    """The time for which processes have had the plan, in seconds; this is the plan's own clock."""
     breaks: list[float] = field(default_factory=list[float])
     """The times on that clock at which one process took over from another."""
     updated: float = 0.0
-    """When the last fact was recorded, in unix seconds."""
+    """The time of the last fact, in unix seconds."""
     left_at: str | None = None
     """The commit at which a process last left the workspace's repository."""
     expected: e.PlanExpectation | None = None
-    """What the whole plan was expected to take, estimated when it began."""
+    """The time, tokens and money the whole plan was expected to take when it began."""
     schedule: StepIndex | None = field(default=None, compare=False, repr=False)
 
     @property
