@@ -1,4 +1,4 @@
-"""VibeApp: the screens of one person, and the keys that count on all of them; ``show`` opens it at the terminal."""
+"""VibeApp: the Textual app, its screens and the key bindings that work on all of them; ``show`` runs it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ from vibe.view.view import View
 
 
 class UiSettings(Struct, frozen=True, kw_only=True):
-    """See ``vibe.core.config.models.UiConfig``; ``problem`` says what of it was not understood, blank: nothing."""
+    """The ``[ui]`` settings, as in ``vibe.core.config.models.UiConfig``.
+
+    ``problem`` says which setting could not be used; it is blank if all of them could.
+    """
 
     theme: str = FOLLOW
     glyphs: str = "unicode"
@@ -77,7 +80,10 @@ class UiSettings(Struct, frozen=True, kw_only=True):
 
 
 def read_settings(home: Path) -> UiSettings:
-    """The settings in the user's vibe folder; what can't be used is as usual, and the problem says so."""
+    """Read the UI settings from the user's vibe folder.
+
+    A setting that can't be used keeps its default, and ``problem`` says so.
+    """
     try:
         text = (home / CONFIG_FILE).read_text(encoding="utf-8")
         document = tomllib.loads(text)
@@ -96,7 +102,7 @@ def read_settings(home: Path) -> UiSettings:
 
 
 def settings_of(env: CliEnvironment) -> UiSettings:
-    """The settings in the user's vibe folder, with those given for this run."""
+    """Return the settings in the user's vibe folder, overridden by those given for this run."""
     usual = UiSettings()
     given: Mapping[str, Any] = env.given.values if env.given else {}
     ours = ((name, given.get(f"ui.{name}")) for name in UiSettings.__struct_fields__)
@@ -105,26 +111,29 @@ def settings_of(env: CliEnvironment) -> UiSettings:
 
 
 def _fits(value: object, usual: object) -> bool:
-    """Return whether a value is of the usual one's kind; every number is one."""
+    """Return whether a value has the type of the default; an int will do where the default is a float."""
     if isinstance(usual, float):
         return isinstance(value, int | float) and not isinstance(value, bool)
     return type(value) is type(usual)
 
 
 class Attention:
-    """Calls ``sign`` with a few words; work that took less than ``after`` seconds ends without."""
+    """Calls ``sign`` with a few words when the person is needed, or when work has ended.
+
+    The end of work that took less than ``after`` seconds is not announced.
+    """
 
     def __init__(self, sign: Callable[[str], object], after: float) -> None:
         self._sign = sign
         self._after = after
         self._waiting = 0
         self._since: float | None = None
-        """Start of the prompt that is at work, in unix seconds."""
+        """When the prompt being answered began, in Unix seconds; None if there is none."""
         self._plans: dict[str, float | None] = {}
-        """End of each plan, by id; None: it goes on."""
+        """When each plan ended, by plan id; None while it goes on."""
 
     def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
-        """See what began and ended since."""
+        """Announce new requests, and the plans and prompts that have ended since the last call."""
         waiting, self._waiting = self._waiting, len(view.requests)
         if self._waiting and not waiting:
             self._sign("vibe waits for you")
@@ -148,22 +157,23 @@ class Attention:
 
 
 AWAY_SECONDS = 120.0
-"""The absence after which the person is told what happened meanwhile."""
+"""How long the terminal must have been out of focus for a summary of what happened meanwhile."""
 PATIENCE = 0.5
-"""Seconds that keys wait for the one before."""
+"""How long, in seconds, keys wait for the one before them to be handled."""
 LEAVE_SECONDS = 2.0
-"""Within which a second Ctrl-C on an empty line leaves, and a second Esc goes back."""
+"""The time within which a second Ctrl+C on an empty line quits, and a second Esc opens ``/rewind``."""
 WEB = ("http://", "https://")
 SHOWS_PAGES = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
-"""Variables of which one is set where a browser can show itself."""
+"""Environment variables of which at least one is set where a graphical browser can open."""
 
 _log = logging.getLogger(__name__)
 
 
 class VibeApp(App[None]):
-    """``leave`` is called to end it while there is no conversation yet; ``following`` holds the chat that is next.
+    """The app: one chat screen, with other screens pushed over it.
 
-    ``clock`` tells unix seconds.
+    ``leave`` is called to quit while there is no conversation yet, and ``clock`` returns Unix seconds. ``following``
+    holds the next chat on the screen.
     """
 
     TITLE = "vibe"
@@ -193,18 +203,18 @@ class VibeApp(App[None]):
     ]
 
     class Passed(Message):
-        """Goes the way of a key, behind it: when it comes here, all that the key met on its way has taken it."""
+        """Follows a key along the same path: once it bubbles up to the app, everything on the way has seen the key."""
 
     def __init__(
         self, env: CliEnvironment, leave: Callable[[], object], clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(driver_class=_driver_class())
         self._keys = deque[KeyPressed | Paste]()
-        """Those that wait for the one before."""
+        """Keys and pastes that wait for the one before them to be handled."""
         self._passing: Timer | None = None
-        """Ends the wait for a key that is lost on its way; None: none is on its way."""
+        """Ends the wait for a key that got lost on its way; None if no key is on its way."""
         self._passed_text = False
-        """Text may be on its way."""
+        """True if the last key passed on was text, which may still be on its way."""
         self._uncoloured, self._groundless = [Restyled(uncoloured)], [Restyled(groundless)]
         self._following = partial(following, has_few=has_few_colours(env.environ))
         for theme in (DARK, LIGHT, SIXTEEN, self._following(is_dark=seems_dark(env.environ))):
@@ -222,38 +232,42 @@ class VibeApp(App[None]):
         self.chat_screen = ChatScreen(env, self.store, self.controller, self.switch, clock)
         self.following: Hold | None = None
         self.cover: Cover | None = None
-        """A screen that is over the chat from the first frame on, and who is told its result."""
+        """A screen to show over the chat from the first frame on, and the callback for its result."""
         self.back: Callable[[], object] | None = None
-        """Goes back to where this chat was opened from; None: it was opened from nowhere."""
+        """Returns to the screen this chat was opened from; None if there is none."""
         self._pressed = ("", 0.0)
         self._refresher = Refresher(self, self.store.flush, SECONDS_PER_FRAME)
         self._away: tuple[float, ViewMoment] | None = None
-        """Since when, in monotonic seconds, the person looks elsewhere, and how all stood then."""
+        """When the terminal lost focus, in monotonic seconds, and the state at that time; None while it has focus."""
 
     @property
     def crash(self) -> Exception | None:
-        """The error that ended the screen; None: none did."""
+        """The error that ended the app, or None."""
         return self._exception
 
     def get_css_variables(self) -> dict[str, str]:
-        """The theme's colours, those of text such that they can be read."""
+        """Return the theme's variables, with text colours adjusted until they are readable."""
         self.theme_variables = readable(super().get_css_variables())
         return self.theme_variables
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Those of Textual, but ours without colours, where it shows greys, and with 16; and those that are set."""
+        """Return Textual's line filters, those that replace signs, and our own for few or no colours.
+
+        Where Textual would show greys for lack of colours, and with the terminal's own 16 colours, ours take the
+        place of Textual's.
+        """
         filters = self._groundless if self.native_ansi_color else super().get_line_filters()
         filters = self._uncoloured if self.no_color else filters
         return [*filters, *self._signs]
 
     def get_default_screen(self) -> ChatScreen:
-        """The chat."""
+        """Return the chat screen."""
         return self.chat_screen
 
     async def on_event(self, event: Event) -> None:
-        """Pass keys on one after the other: the next one goes to where the one before led, however soon it comes.
+        """Pass keys on one at a time, so that each goes to where the one before it led, however fast they come.
 
-        What comes before the first frame is for the screen, which has it in the line.
+        Keys that come before the first frame go straight to the screen, which puts them into the prompt.
         """
         is_new = not event.is_forwarded and self.chat_screen.is_drawn.is_set()
         if is_new and isinstance(event, KeyPressed | Paste):
@@ -263,7 +277,10 @@ class VibeApp(App[None]):
             await super().on_event(event)
 
     async def _pass_keys(self) -> None:
-        """Pass on what waits: text at once, another key once all before it is done, and what follows after it."""
+        """Pass on the waiting keys.
+
+        Text goes at once. Any other key waits until all before it has been handled, and what follows waits for it.
+        """
         while self._keys and self._passing is None:
             event = self._keys[0]
             if self.screen is self.chat_screen:
@@ -272,7 +289,7 @@ class VibeApp(App[None]):
             is_text = is_text and isinstance(self.focused, TextArea | Input)
             if is_text or not self._passed_text:
                 if isinstance(event, Paste) or event.key != self._pressed[0]:
-                    self._pressed = ("", 0.0)  # what is pressed twice has nothing between
+                    self._pressed = ("", 0.0)  # a key counts as pressed twice only with no other key in between
                 await super().on_event(self._keys.popleft())
             self._passed_text = is_text
             if not is_text and (self.focused or self.screen).post_message(self.Passed()):
@@ -286,7 +303,7 @@ class VibeApp(App[None]):
         await self._pass_keys()
 
     def on_mount(self) -> None:
-        """Follow the terminal's colours if that is set, and say what is wrong with the settings."""
+        """Ask for the terminal's background if the theme follows it, and say what is wrong with the settings."""
         self.watch_theme(self.theme)
         if self.cover is not None:
             self.push_screen(*self.cover)
@@ -302,13 +319,13 @@ class VibeApp(App[None]):
             self.store.add(line.present)
 
     def watch_theme(self, name: str) -> None:
-        """Ask the terminal for its background, if that is to be followed; nothing waits for the answer."""
+        """Ask the terminal for its background if the theme follows it; nothing waits for the answer."""
         if name == FOLLOW and self._driver is not None:
             self._driver.write(ASK_BACKGROUND)
 
     @on(BackgroundTold)
     def _follow(self, message: BackgroundTold) -> None:
-        """Have the palette that fits the terminal."""
+        """Switch the ``follow`` theme to the palette that fits the terminal's background."""
         followed = self._following(is_dark=message.is_dark)
         is_other = followed != self.available_themes[FOLLOW]
         self.register_theme(followed)
@@ -317,12 +334,12 @@ class VibeApp(App[None]):
 
     @on(ChatLog.LinkClicked)
     def _open_link(self, message: ChatLog.LinkClicked) -> None:
-        """Open an address of the web in the person's browser; the model wrote it, so no other kind is opened."""
+        """Open a web address in the person's browser; the model wrote it, so no other kind of link is opened."""
         url, environ = message.url, self._env.environ
         if not url.startswith(WEB):
             self.notify(f"not opened, as it is not a web page: {url}", severity="warning", markup=False)
         elif sys.platform == "linux" and not any(environ.get(name) for name in SHOWS_PAGES):
-            self.copy_to_clipboard(url)  # a browser for terminals would take this one
+            self.copy_to_clipboard(url)  # a text browser would take over this terminal
             self.notify(f"no browser here; the address was copied: {url}", markup=False)
         else:
             self.run_worker(partial(open_browser, url, environ), thread=True, group="links", exit_on_error=False)
@@ -333,7 +350,7 @@ class VibeApp(App[None]):
 
     @on(AppFocus)
     def _look_back(self) -> None:
-        """Say what happened meanwhile."""
+        """Summarise what happened if the terminal was out of focus for long enough."""
         if self._away is not None and time.monotonic() - self._away[0] >= AWAY_SECONDS:
             summary = away_summary(self._away[1], self.store.view)
             if summary:
@@ -341,20 +358,20 @@ class VibeApp(App[None]):
         self._away = None
 
     def switch(self, hold: Hold | None) -> None:
-        """Leave the chat, and go on with what holds another; None: nothing does yet."""
+        """Leave the chat and go on with the next one; None if the person has not chosen one yet."""
         self.following = hold
         self.chat_screen.log_view.reset()
         self.store.restart()
         self.controller.switch()
 
     async def hold(self, load: Hold) -> None:
-        """Have a chat held on the chat's screen, and those that follow it, until the person leaves.
+        """Hold a chat on the chat screen, and each chat that follows it, until the person leaves.
 
         Raises:
-            UsageError, EnvironmentFailure, ipc.errors.IpcError: one could not be opened, or not be closed.
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: a chat could not be opened or closed.
         """
         self.following = load
-        with self._context():  # as of Textual's own tasks, for whatever is shown from in there
+        with self._context():  # this task is not one of Textual's, and widgets need the active app
             while self.following is not None:
                 following, self.following = self.following, None
                 await following(self.chat_screen)
@@ -362,9 +379,9 @@ class VibeApp(App[None]):
     # --- keys
 
     def action_stop(self) -> None:
-        """Stop what is at work; what waited for it is in the line again. Twice where nothing is: go back.
+        """Stop what is at work and put the queued prompts back into the prompt; pressed twice when idle, rewind.
 
-        In a chat that was opened from a list: go back to that.
+        A chat that was opened from a list goes back to the list instead, if nothing is typed.
         """
         if self.back is not None and not self.chat_screen.prompt.text:
             self.back()
@@ -374,7 +391,7 @@ class VibeApp(App[None]):
             self.controller.submit("/rewind")
 
     def action_stop_or_clear(self) -> None:
-        """Copy what is selected; else stop what is at work, else clear the line, and on a blank one leave."""
+        """Copy the selection; without one stop what is at work, else clear the prompt, else quit if pressed twice."""
         selected = self.screen.get_selected_text()
         if selected:
             self.copy_to_clipboard(selected)
@@ -389,39 +406,39 @@ class VibeApp(App[None]):
             self.notify("Ctrl+C again to quit", timeout=LEAVE_SECONDS)
 
     def _is_second(self, key: str) -> bool:
-        """Return whether a key was pressed a moment ago, too; blank: none that counts was."""
+        """Return whether ``key`` was also the last one, within ``LEAVE_SECONDS``; a blank ``key`` starts over."""
         (before, then), now = self._pressed, time.monotonic()
         is_second = bool(key) and before == key and now - then < LEAVE_SECONDS
         self._pressed = ("" if is_second else key, now)
         return is_second
 
     def action_leave_if_blank(self) -> None:
-        """Leave, where nothing is typed."""
+        """Leave if nothing is typed."""
         if not self.chat_screen.prompt.text.strip():
             self.chat_screen.leave()
 
     def action_rest(self) -> None:
-        """Leave the terminal to the shell; ``fg`` comes back."""
+        """Suspend the process and return to the shell; ``fg`` comes back."""
         os.kill(os.getpid(), signal.SIGTSTP)
 
     def _action_toggle_calls(self) -> None:
-        """Fold or unfold all calls of tools."""
+        """Fold or unfold all tool calls."""
         self.chat_screen.log_view.toggle_all_calls()
 
     def _action_send_back(self) -> None:
-        """Have the agent go on while the command that it waits for runs on."""
+        """Move the command that the agent waits for to the background, so that the agent goes on."""
         if self.controller.chat is not None:
             self.controller.chat.send_back()
 
     def action_next_mode(self) -> None:
-        """Go on in the next mode; with a panel in the line's place, look at the one before."""
+        """Switch to the next mode; while a panel is shown in place of the prompt, go to the previous panel."""
         if self.screen.has_class("asking"):
             self.chat_screen.bottom.action_look(-1)
         elif self.controller.chat is not None:
             self.controller.chat.next_mode()
 
     def _action_show(self, what: str) -> None:
-        """Show the palette or the help over what is shown; where a picker is, close that."""
+        """Show the command palette or the help over the current screen; if that is a picker, close it."""
         from vibe.cli.textual_ui.screens import picker_screen  # noqa: PLC0415  behind the first frame
 
         if isinstance(self.screen, picker_screen.PickerScreen):
@@ -432,7 +449,7 @@ class VibeApp(App[None]):
         self.push_screen(picker_screen.PickerScreen(picker), self._take)
 
     def _take(self, line: str | None) -> None:
-        """Carry a chosen line out, or begin it; it may be an action, or a topic of the help."""
+        """Act on the chosen line: open a help topic, fill in or run a slash command, or run an action."""
         if not line:
             return
         if line.startswith("help "):
@@ -445,20 +462,20 @@ class VibeApp(App[None]):
             self.call_later(self.run_action, line, self.chat_screen)
 
     def _sign(self, words: str) -> None:
-        """Call the person in the way that is set."""
+        """Notify the person in the way the settings say: by an OSC 9 notification, by the bell, or not at all."""
         if self.settings.notify == "osc9" and self._driver is not None:
             self._driver.write(f"\x1b]9;{words}\x07")
         elif self.settings.notify == "bell":
             self.bell()
 
     def _fatal_error(self) -> None:
-        """Show no picture of the stack: the command says what broke, and how to go on."""
+        """Log the error without printing a traceback: the command line says what broke and how to go on."""
         _log.error("the screen broke down", exc_info=self._exception)
         self._close_messages_no_wait()
 
 
 def _driver_class() -> type[Driver] | None:
-    """Return the driver for terminals; None: Textual's own for systems that have others."""
+    """Return our driver for Unix terminals, or None for Textual's own driver on Windows."""
     if sys.platform == "win32":
         return None
     from vibe.cli.textual_ui.terminal_driver import TerminalDriver  # noqa: PLC0415  it can't be loaded elsewhere
@@ -469,11 +486,12 @@ def _driver_class() -> type[Driver] | None:
 # --- opening it
 
 SWITCH_SECONDS = 0.001
-"""Between threads while the engine is loaded in one: the person's keys are served in another."""
+"""The interpreter's switch interval while one thread loads the engine and another one handles the person's keys."""
 COLLECTED_AT = (5_000, 20, 30)
-"""Thresholds of the collector, whose pauses are felt in the keys: it seldom looks at what stays.
+"""Thresholds of the garbage collector: high, because its pauses can be felt while typing.
 
-Not too seldom, as Textual's painted lines refer to themselves: with 100 for 30, a thousand turns left 20 MB behind.
+They can't be much higher, as Textual's painted lines contain reference cycles: with 100 in place of 30, a thousand
+turns left 20 MB behind.
 """
 
 
@@ -481,13 +499,13 @@ Cover: TypeAlias = tuple[Screen[str], Callable[[str | None], None]]
 
 
 def show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | None = None) -> int:
-    """Show the screen until the person leaves, and return the exit code.
+    """Run the app until the person leaves, and return the exit code.
 
-    ``load`` loads the engine and returns what holds a chat on the screen; it is called in a thread, behind the first
-    frame. ``cover`` is over the chat from that on.
+    ``load`` loads the engine and returns the function that holds a chat on the screen. It is called in a thread after
+    the first frame. ``cover`` is shown over the chat from the first frame on.
 
     Raises:
-        UsageError, EnvironmentFailure, ipc.errors.IpcError: the conversation could not be opened, or not be closed.
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: the conversation could not be opened or closed.
     """
     return run_awake(_show, load, env, cover)
 
@@ -507,7 +525,7 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | No
                     first = await anyio.to_thread.run_sync(load)
                 with _seldom_collected(env):
                     await app.hold(first)
-        except Exception as error:  # noqa: BLE001  said once the terminal is as it was
+        except Exception as error:  # noqa: BLE001  raised once the terminal is restored
             problem = error
         finally:
             app.exit()
@@ -524,7 +542,7 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | No
         app.controller.leave()
     about = None if app.controller.chat is None else app.controller.chat.about
     parting = app.chat_screen.parting or ("saved" if about is not None and about.saved.messages else "")
-    error = app.crash or problem  # a screen that broke may have broken what was being closed, too
+    error = app.crash or problem  # a crash of the app comes first: it may have caused the problem
     left = app.store.view.plans.get(app.chat_screen.left_running)
     if left is not None and left.status == "paused" and error is None:
         env.stdout.write(await _goes_on_alone(env, left.id))
@@ -537,7 +555,7 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | No
 
 
 async def _goes_on_alone(env: CliEnvironment, plan_id: str) -> str:
-    """Have a plan that was paused go on in a process of its own; returns the words on that."""
+    """Resume a paused plan in a detached process, and return what to print about it."""
     command = (sys.executable, "-P", "-m", "vibe.cli.main", "plan", "resume", plan_id, "--detach")
     done = await anyio.run_process(command, check=False, stderr=STDOUT, cwd=env.cwd, env=env.for_another)
     if done.returncode:
@@ -547,7 +565,7 @@ async def _goes_on_alone(env: CliEnvironment, plan_id: str) -> str:
 
 @contextmanager
 def _short_switches(env: CliEnvironment) -> Generator[None]:
-    """Have threads take turns quickly while the block runs, if the process is ours."""
+    """Let threads switch more often while the block runs, if the process is ours."""
     before = sys.getswitchinterval()
     if env.owns_process:
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -560,7 +578,7 @@ def _short_switches(env: CliEnvironment) -> Generator[None]:
 
 @contextmanager
 def _seldom_collected(env: CliEnvironment) -> Generator[None]:
-    """Have the collector leave alone what was loaded, and look seldom at the rest, if the process is ours."""
+    """Exempt loaded objects from garbage collection and collect the rest less often, if the process is ours."""
     before = gc.get_threshold()
     if env.owns_process:
         gc.freeze()

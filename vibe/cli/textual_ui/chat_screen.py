@@ -1,4 +1,4 @@
-"""ChatScreen: the chat, the panels below it and the overview beside it; the stage of a conversation."""
+"""ChatScreen: the screen with the chat, the panels below it and the overview beside it."""
 
 from __future__ import annotations
 
@@ -50,46 +50,46 @@ if TYPE_CHECKING:
     from vibe.view.view import View
 
 HIGH = 16
-"""Rows from which on there is an empty one above and below the line a person types in, and before what is docked."""
+"""The height in rows from which there is an empty row above and below the prompt, and before docked widgets."""
 WIDE = 150
-"""Columns from which on the overview stands beside the chat, where there is something in it."""
+"""The width in columns from which the overview is shown beside the chat, if it has content."""
 HISTORY_FILE = "history"
 SAID_SECONDS = 3.0
-"""For which something that is said is shown over another screen than the chat."""
+"""How long a message stays visible as a notification while another screen covers the chat."""
 HINT = "Ask anything · / commands · @ files · ! shell"
 PLAN_MODE = "plan"
-"""The agent that only reads, and proposes plans."""
+"""The profile of the agent that only reads and proposes plans."""
 PLAN_HINT = "Enter proposes a plan · / commands · @ files · ! shell"
 BUSY_HINT = "Enter queues · Ctrl+S tells the agent now"
 PLANNING_HINT = "Ctrl+S tells the planner something"
 
 Chosen = TypeVar("Chosen")
 Hold: TypeAlias = "Callable[[ChatScreen], Awaitable[None]]"
-"""Opens a chat on the screen and holds it until it is left."""
+"""Opens a chat on the screen and returns once it is left."""
 
 
 async def choice_of(app: App[None], screen: Screen[Chosen]) -> Chosen | None:
-    """Show a screen over the one that is shown, and return the person's choice there; None: they made none."""
+    """Push a screen and return the person's choice there, or None if they made none."""
     choice = Awaited[Chosen | None]()
     app.push_screen(screen, choice.give)
     return await choice.given()
 
 
 class LowestScreen(Screen[None]):
-    """A screen that draws nothing while another one covers it: to Textual, every screen lets through the one below."""
+    """A screen that is not drawn while another one covers it; Textual would treat every screen as see-through."""
 
     @property
     def is_current(self) -> bool:
-        """It is in sight."""
+        """Whether the screen can be seen: it is on top, or the screen on top is see-through."""
         top = self.app.screen  # pyright: ignore[reportUnknownMemberType]  Textual's app has no type
         return top is self or (super().is_current and top.styles.background.a < 1)
 
 
 class ChatScreen(LowestScreen):
-    """The screen that people live in, and the stage of those who hold a conversation for it.
+    """The main screen, and the stage that a conversation is shown on by whoever holds it.
 
-    ``store`` takes the events, ``requests`` asks the person, ``switch`` leaves the chat for what holds another.
-    ``is_drawn`` is set once its first frame is. ``clock`` tells unix seconds.
+    ``store`` takes the events, ``requests`` asks the person, and ``switch`` leaves this chat for another.
+    ``is_drawn`` is set once the first frame is drawn. ``clock`` returns Unix seconds.
     """
 
     DEFAULT_CSS = """
@@ -155,20 +155,20 @@ class ChatScreen(LowestScreen):
             self.prompt, self.requests, now=clock, tell=self.ticker.show_sign, id="bottom"
         )
         self._proposal: tuple[str, Awaited[tuple[str, str]]] | None = None
-        """The document of a proposed plan, and the answer: a word of ``VerdictKind``, and its text."""
+        """The document of a proposed plan and its awaited answer, a word of ``VerdictKind`` with a text."""
         self._is_wide = False
         self._overview: bool | None = None
-        """The person has the overview open, or closed; None: it is there by itself."""
+        """Whether the person opened or closed the overview; None while it shows and hides by itself."""
         self._clock = clock
         self._said_early: list[tuple[str, str]] = []
-        """Sentences said before there was a chat, each with its status."""
+        """Messages shown before there was a chat, each with its status."""
         self.left_running = ""
-        """The plan that is to go on without the screen; blank: none."""
+        """The id of the plan that is to go on after the person leaves; blank if there is none."""
         self.parting = ""
-        """The last sentence said while the person was leaving, to be read in their shell."""
+        """The last message shown while the person was leaving, to be printed in their shell."""
 
     def compose(self) -> ComposeResult:
-        """The parts of the screen."""
+        """Compose the chat, the overview beside it and the status line below."""
         with Horizontal(id="main"):
             with Vertical(id="chat"):
                 yield self.log_view
@@ -180,7 +180,7 @@ class ChatScreen(LowestScreen):
 
     @on(Mount)
     def _begin(self) -> None:
-        """Show the state, and tell once the first frame is drawn."""
+        """Register the presenters, show the start screen, and set ``is_drawn`` after the first frame."""
         shown = (self._side, self._working, self.ticker, self._queued)
         for presenter in (self.presenter, self.plannings, self._cards, *shown, self._bottom):
             self.store.add(presenter.present)
@@ -192,14 +192,14 @@ class ChatScreen(LowestScreen):
         self.call_after_refresh(self.is_drawn.set)
 
     def aim(self, event: Key | Paste) -> None:
-        """Have the line, or the panel in its place, take text for which whoever has the keys has no use."""
+        """Focus the prompt, or the panel in its place, for text that the focused widget has no use for."""
         is_text = isinstance(event, Paste) or (event.is_printable and not self.log_view.takes(event.key))
         if is_text and self._bottom not in (() if self.focused is None else self.focused.ancestors):
             self._bottom.focus()
 
     @on(Key)
     def _take_key(self, event: Key) -> None:
-        """Have in the line what is typed before it takes keys."""
+        """Put into the prompt what is typed before the prompt has the focus."""
         is_starting = self.store.screen.phase is ScreenPhase.STARTING
         if self.has_class("asking") or self.log_view.takes(event.key):
             return
@@ -207,19 +207,19 @@ class ChatScreen(LowestScreen):
             self.prompt.set_text(self.prompt.text + event.character)
             self.prompt.focus()
         elif event.key in {"enter", "ctrl+j"} and is_starting:
-            # Enter pressed while the terminal was still a line-by-line one comes as Ctrl+J.
+            # Enter pressed while the terminal was still in line mode comes as Ctrl+J.
             self._controller.submit(self.prompt.text)
             self.prompt.clear()
 
     @on(ScreenResume)
     def _come_back(self) -> None:
-        """Have the keys come to a panel again, whatever was opened over it."""
+        """Give the focus back to an open panel after another screen covered it."""
         if self.has_class("asking"):
             self._bottom.focus()
 
     @on(Resize)
     def _fit(self, event: Resize) -> None:
-        """Have the overview beside the chat where there is room."""
+        """Show or hide the overview as the new width allows."""
         is_wide = event.size.width >= WIDE
         if is_wide is not self._is_wide and self._overview is False:
             self._overview = None
@@ -227,12 +227,12 @@ class ChatScreen(LowestScreen):
         self._place_overview()
 
     def _place_overview(self) -> None:
-        """Have the overview beside the chat as the person wants it, else where there is room and something in it."""
+        """Show the overview if the person opened it, or else if there is room and it has content."""
         by_itself = self._is_wide and has_overview(self.store.view)
         self._side.set_class(by_itself if self._overview is None else self._overview, "shown")
 
     def _present_line(self, view: View, changed: frozenset[ViewKey]) -> None:  # noqa: ARG002  as every presenter
-        """Have the line say what Enter does now, and whether the agent asks."""
+        """Update the prompt's placeholder to what Enter does now, and mark it if the agent acts without asking."""
         self._place_overview()
         agent = view.agents.get(self.ticker.agent_id) or view.main
         works = agent is not None and agent.prompt is not None
@@ -244,7 +244,7 @@ class ChatScreen(LowestScreen):
     # --- as a stage
 
     def opened(self, chat: Chat, prompt: str, plans: Sequence[PastPlan] = ()) -> None:
-        """A conversation is there, with a first prompt to be sent (blank: none), and ``plans`` that it had before."""
+        """Show a conversation that was opened, with the ``plans`` it had before, and send its first prompt if any."""
         about = chat.about
         self.presenter.show(self.store.view, about.session_id)
         self.ticker.agent_id = self._working.agent_id = about.session_id
@@ -264,26 +264,29 @@ class ChatScreen(LowestScreen):
         self._controller.opened(chat, prompt)
 
     def rested(self, *, is_planning: bool) -> None:
-        """The agent, or the person's command, has ended; unless a plan goes on, no other version of one is to come."""
+        """Go on after the agent or the person's command has ended: send the next queued prompt.
+
+        Unless planning goes on, no further version of a proposed plan will come, so its panel is closed.
+        """
         if not is_planning:
             self._bottom.end_proposal()
         self._controller.send_next()
 
     def hear(self, prompt: str, *, is_line: bool = True) -> None:
-        """Take a prompt that was given elsewhere; one that ``is_line`` is a command where it begins like one."""
+        """Submit a prompt that was not typed into this prompt widget; only with ``is_line`` may it be a command."""
         self.start.close()
         self._controller.submit(prompt, is_line=is_line)
 
     def say(self, text: str, status: str = "note") -> None:
-        """Show a sentence of ours; where another screen is over the chat, there, too.
+        """Show a message of vibe's own in the chat, and as a notification if another screen covers it.
 
         ``status`` is ``note``, ``typed`` (a command), ``warning`` or ``error``.
         """
         if self.store.screen.phase is ScreenPhase.LEAVING:
             self.parting = text.partition("\n")[0]
         if not app_of(self).is_running:
-            return  # it broke down, and what it held is being closed
-        self.store.flush()  # what it is about comes first
+            return  # the app has crashed, and the conversation is being closed
+        self.store.flush()  # the events that the message is about come first
         self.presenter.say(text, status)
         if self.store.screen.phase is ScreenPhase.STARTING:
             self._said_early.append((text, status))
@@ -292,7 +295,7 @@ class ChatScreen(LowestScreen):
             self.notify(text.partition("\n")[0], severity=severity, timeout=SAID_SECONDS, markup=False)
 
     def leave(self) -> None:
-        """End the conversation and the screen, after asking what becomes of a plan that it runs; not a second time."""
+        """Leave, after asking once what is to become of a running plan."""
         chat, plan = self._controller.chat, self.store.view.plan
         about = None if chat is None else chat.about
         goes_on = "" if about is None or not about.session_id else about.goes_on
@@ -302,19 +305,19 @@ class ChatScreen(LowestScreen):
             self._controller.leave()
 
     def copy(self, text: str) -> None:
-        """Put text on the person's clipboard."""
+        """Copy text to the person's clipboard."""
         app_of(self).copy_to_clipboard(text)
 
     def edit(self, text: str, name: str) -> str:
-        """Have the person change a text in their editor, as a file of that name, and return it.
+        """Open a text in the person's editor, as a file of the given name, and return the edited text.
 
-        The screen stands still meanwhile, and comes back whatever became of the editor.
+        The app is suspended meanwhile, and resumes whatever becomes of the editor.
 
         Raises:
             EditorError: there is no editor, or it failed.
         """
         outcome: str | Exception = text
-        with app_of(self).suspend():  # Textual's does not come back from an error within
+        with app_of(self).suspend():  # Textual does not resume after an error raised in this block
             try:
                 outcome = edited(text, name, self._env)
             except Exception as error:  # noqa: BLE001  raised below
@@ -324,14 +327,17 @@ class ChatScreen(LowestScreen):
         return outcome
 
     def give_back(self, line: str, problem: str = "") -> None:
-        """Have a line in the input again, if that is empty, and show why it was refused."""
+        """Show why a line was refused, and put it back into the prompt if that is empty."""
         if problem:
             self.say(problem, "error")
         if not self.prompt.text.strip():
             self.prompt.set_text(line)
 
     async def asked_about(self, proposed: PlanProposedEvent, document: str) -> tuple[str, str]:
-        """Show a proposed plan and return the answer: a word of ``VerdictKind``, and its text; cancelling hides it."""
+        """Show a proposed plan and return the answer, a word of ``VerdictKind`` and its text.
+
+        Cancelling hides the proposal.
+        """
         answer = Awaited[tuple[str, str]]()
         self._proposal = (document, answer)
         self._bottom.show_proposal(proposed)
@@ -343,13 +349,13 @@ class ChatScreen(LowestScreen):
         finally:
             self._proposal = None
         if word == "revise":
-            self._bottom.put_proposal_off()  # the next version takes its place
+            self._bottom.put_proposal_off()  # the next version will take its place
         return word, text
 
     # --- keys
 
     def action_look(self, what: str) -> None:
-        """Show or hide the ``overview``, or show all ``agents`` over the chat."""
+        """Toggle the ``overview``, or show all ``agents`` on a screen of their own."""
         if what == "overview":
             self._overview = not self._side.display
             self._place_overview()
@@ -357,7 +363,7 @@ class ChatScreen(LowestScreen):
             self._open_agents()
 
     def _open_agents(self, tile_id: str = "") -> None:
-        """Show all agents over the chat, or what those of one tile said and did."""
+        """Show all agents over the chat, or the transcript of one tile of the fleet screen."""
         from vibe.cli.textual_ui.screens import agent_screens  # noqa: PLC0415  behind the first frame
 
         chat = self._controller.chat
@@ -366,7 +372,7 @@ class ChatScreen(LowestScreen):
                 store=self.store, chat=chat, requests=self.requests, read=self._read, clock=self._clock
             )
             screen = agent_screens.TranscriptScreen(desk, tile_id) if tile_id else agent_screens.FleetScreen(desk)
-            # all that is told there is in the chat, too
+            # the chat shows all that was notified there, too
             app_of(self).push_screen(screen, lambda _: app_of(self).clear_notifications())
 
     @on(DescendantFocus)
@@ -375,7 +381,7 @@ class ChatScreen(LowestScreen):
         self.ticker.refresh()
 
     def _action_mark(self, step: int) -> None:
-        """Have the keys go to the chat, and an entry marked there."""
+        """Focus the chat log and mark an entry there."""
         self.set_focus(self.log_view)
         self.log_view.action_mark(step)
 
@@ -383,12 +389,12 @@ class ChatScreen(LowestScreen):
         self._bottom.focus()
 
     def action_steer(self) -> None:
-        """Tell the agent at work what is typed, or else what is queued."""
+        """Tell the agent at work what is typed, or else the queued prompts."""
         if not self.prompt.steer():
             self._controller.steer_queued()
 
     def action_recall(self, which: str = "last") -> None:
-        """Have the prompt that was queued last, or ``all`` of them, in the input again, before what is typed."""
+        """Put the ``last`` queued prompt, or ``all`` of them, back into the prompt, before what is typed there."""
         while text := self._controller.recall():
             self.prompt.set_text("\n".join(filter(None, (text, self.prompt.text))))
             if which == "last":
@@ -398,13 +404,13 @@ class ChatScreen(LowestScreen):
 
     @on(PromptArea.Changed)
     def _leave_choices(self) -> None:
-        """Have the start screen leave its keys to the line, once there is something in it, and the end in sight."""
+        """Once something is typed, take the keys from the start screen and scroll the log back to its end."""
         if self.prompt.text:
             self.start.rest()
             self.log_view.go_back()
 
     def _take_choice(self, choice: StartChoice) -> None:
-        """Do as the start screen offers."""
+        """Submit the line chosen on the start screen, or put it into the prompt."""
         if choice.is_sent:
             if choice.verb != LOOK:
                 self.start.close()
@@ -413,7 +419,7 @@ class ChatScreen(LowestScreen):
             self.prompt.set_text(choice.line)
 
     def _first_facts(self, folder: Path, *, is_new: bool) -> StartFacts:
-        """The part of the seat that is known at once."""
+        """Return the facts for the start screen that are known at once."""
         home = user_home_of(self._env.environ)
         named = "~" if folder == home else shown(folder, home)
         return StartFacts(version=__version__, folder=named, is_new=is_new)
@@ -449,7 +455,7 @@ class ChatScreen(LowestScreen):
 
     @on(PlanPanel.Acted)
     def _act_on_plan(self, message: PlanPanel.Acted) -> None:
-        """Do what a person wants with a step that failed, or with a plan when they leave."""
+        """Do what the person chose for a failed step, or for a plan on leaving."""
         if message.agent is not None:
             self._open_agents(message.agent)
         chat = self._controller.chat
@@ -464,7 +470,7 @@ class ChatScreen(LowestScreen):
         self._cards.reveal()
 
     def _edited(self, text: str, name: str) -> str | None:
-        """Return a text as the person's editor left it; None: there is none, which is said."""
+        """Return a text as the person's editor left it, or None after showing why that failed."""
         try:
             return self.edit(text, name).rstrip("\n")
         except VibeError as error:

@@ -1,4 +1,4 @@
-"""LocalChat: the conversation of the screen, held by the engine in this process; loaded behind the first frame."""
+"""LocalChat: the screen's conversation, held by the engine in this process; loaded after the first frame."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ from vibe.system.errors import ConfigError, UsageError, VibeError
 
 EDITS = "accept-edits"
 MODES = ("default", EDITS, "plan")
-"""The agents that one goes through by a key; others are chosen by their names."""
+"""The agents that Shift+Tab cycles through; others are chosen by name."""
 STEERED_LENGTH = 200
 TOLD = "will be read before the next step"
 RETRY_SECONDS = 1.0
-"""Between two attempts to read settings that are wrong."""
+"""The pause between two attempts to read settings that are wrong."""
 
 
 class LocalTalk(HeldTalk):
-    """One conversation after another, until the person leaves; the ``Talk`` that slash commands see.
+    """Holds one conversation after another until the person leaves; the ``Talk`` that slash commands get.
 
-    It has plans proposed and run on the stage, as a sink of events that hears of proposals and decisions.
-    ``stage`` is the screen, ``commands`` are those of the conversation, ``limits`` those of each prompt.
+    It shows proposed and running plans on the stage, and is an event sink to learn of proposals and decisions.
+    ``stage`` is the screen, ``commands`` are those of the conversation, and ``limits`` apply to each prompt.
     """
 
     ERROR_SIGN = ""
@@ -82,14 +82,14 @@ class LocalTalk(HeldTalk):
         self._proposed: PlanProposedEvent | None = None
 
     def publish(self, event: BusEvent) -> None:
-        """Hear of a proposal, and of answers that a plan was given."""
+        """Remember a proposed plan, and show the answers that a plan was given."""
         if isinstance(event, PlanProposedEvent):
             self._proposed = event
         elif isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
             self._stage.presenter.tell_answers(answers_of(event), event.by, event.ts)
 
     async def _accept(self, draft: PlanDraft) -> PlanVerdict:
-        """Show the last version and return the person's answer; cancelling takes it away."""
+        """Show the draft's last version and return the person's verdict; cancelling hides it."""
         if self._proposed is None:
             raise AssertionError("a draft with a version was announced")
         document = draft.loaded.source_bytes.decode("utf-8", "replace")
@@ -104,7 +104,7 @@ class LocalTalk(HeldTalk):
         )
 
     def _plan_ended(self, run: PlanRun) -> None:
-        """Say what is to be done after a run of a plan."""
+        """Show what can be done after a run of a plan; if it was paused, offer that on the start screen."""
         lines = below_card(run)
         if lines:
             self.say("\n".join(lines).strip())
@@ -114,16 +114,16 @@ class LocalTalk(HeldTalk):
             self.begin(self.tell_of_seat)
 
     async def hold(self) -> None:
-        """Open the conversation and hold it until ``leave``; what is at work then is interrupted and written down.
+        """Open the conversation and hold it until ``leave``, which interrupts and saves what is at work.
 
         Raises:
-            UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened, or not be closed.
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: it could not be opened or closed.
         """
         self._conversation = await self._opened()
         await self.stay(self._on_stage)
 
     async def _on_stage(self) -> None:
-        """Have the conversation on the stage until the person leaves."""
+        """Keep the conversation on the stage until the person leaves."""
         await self._begin_on_stage(self.opening.prompt)
         if self.conversation.setup.missing_key is not None:
             self._stage.say(f"{self.conversation.setup.missing_key}; here: /setup", "warning")
@@ -135,15 +135,18 @@ class LocalTalk(HeldTalk):
             self.say("leaving once the plan is paused")
 
     async def _begin_on_stage(self, prompt: str) -> None:
-        """Have the stage show the conversation, with the plans of one that is resumed."""
+        """Show the conversation on the stage; a resumed one with its plans."""
         host, held = self.runtime.host, self.conversation
         read = partial(plans_of_session, host, held.session_id, is_summarised=begins_with_summary(held.messages))
         plans = await to_thread.run_sync(read) if held.messages else []
-        await held.configure(AgentChange())  # its first events do not say what it does unasked
+        await held.configure(AgentChange())  # its first events don't say what it may do without asking
         self._stage.opened(LocalChat(self, self._stage, self._limits), prompt, plans)
 
     async def tell_of_seat(self) -> None:
-        """Have the start screen tell all there is of the seat; prices last, whose list takes long to load."""
+        """Give the start screen the facts of the agent and the project; prices come last, as they load slowly.
+
+        If the start screen is gone, show what an earlier session left instead.
+        """
         start = self._stage.start
         home = self.runtime.host.home
         if not start.is_begun:
@@ -159,7 +162,7 @@ class LocalTalk(HeldTalk):
             start.tell(replace(start.facts, agent=facts))
 
     async def _opened(self) -> Conversation:
-        """Open the conversation; a settings file that is wrong is waited for until it is corrected."""
+        """Open the conversation; if the settings file has errors, wait until they are corrected."""
         told = ""
         while True:
             try:
@@ -173,46 +176,46 @@ class LocalTalk(HeldTalk):
             await sleep(RETRY_SECONDS)
 
     def leave(self) -> None:
-        """End the conversation, once the person has said what becomes of a plan that runs."""
+        """End the conversation, after asking what is to become of a running plan."""
         self._stage.leave()
 
     def end(self) -> None:
-        """End the conversation, from wherever this is called."""
+        """End the conversation at once; may be called from anywhere."""
         self._leaving.set()
 
     def say(self, text: str) -> None:
-        """Show a sentence of ours."""
+        """Show a message in the chat."""
         self._stage.say(text)
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
-        """Show what changed in files as that of a call is shown."""
+        """Show a diff in the way the diff of a tool call is shown."""
         self._stage.presenter.show_diff(title, fact, diff)
 
     @property
     def asked_at(self) -> Mapping[int, float]:
-        """The times of prompts, as far as the screen saw them."""
+        """The time of each prompt this screen saw, by the index of its message."""
         main = self._stage.store.view.main
         entries = () if main is None else main.entries.values()
         return {one.message_index: one.ts for one in entries if one.kind == "user" and one.message_index is not None}
 
     def warn(self, warning: str) -> None:
-        """Show what is wrong with something that the conversation brings."""
+        """Show a warning about something the conversation brings."""
         self._stage.say(warning, "warning")
 
     async def send(self, prompt: str) -> None:
-        """Have the agent answer a prompt, now or once it has time."""
-        self._stage.hear(prompt, is_line=False)  # a command that stands for a prompt is sent by its name
+        """Have the agent answer a prompt, now or once it is free."""
+        self._stage.hear(prompt, is_line=False)  # a command that expands to a prompt is sent by its name
 
     def suggest(self, prompt: str) -> None:
-        """Have a prompt in the input, to be changed and sent, if that is empty."""
+        """Put a prompt into the input, to be edited and sent, if that is empty."""
         self._stage.give_back(prompt)
 
     def copy(self, text: str) -> None:
-        """Ask the terminal to put text on the clipboard, which works over ssh, too."""
+        """Ask the terminal to copy text to the clipboard, which also works over SSH."""
         self._stage.copy(text)
 
     async def edit(self, text: str, name: str) -> str:
-        """Have the person change a text in their editor, as a file of that name, and return it.
+        """Open a text in the person's editor, as a file of the given name, and return the edited text.
 
         Raises:
             EditorError: there is no editor, or it failed.
@@ -223,7 +226,7 @@ class LocalTalk(HeldTalk):
         """Close the conversation and go on with another.
 
         Raises:
-            UsageError, EnvironmentFailure, ipc.errors.IpcError: the other could not be opened: this one goes on.
+            UsageError, EnvironmentFailure, ipc.errors.IpcError: the other could not be opened, and this one goes on.
         """
         await super().reopen(opening)
         await self._begin_on_stage("")
@@ -233,7 +236,7 @@ class LocalTalk(HeldTalk):
 
 
 class LocalChat:
-    """The ``Chat`` that the screen has of a talk."""
+    """The ``Chat`` through which the screen uses a ``LocalTalk``."""
 
     def __init__(self, talk: LocalTalk, stage: ChatScreen, limits: PromptLimits) -> None:
         self._talk = talk
@@ -262,11 +265,11 @@ class LocalChat:
         return self._talk.conversation
 
     def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
-        """Have a prompt answered, with the images in these files."""
+        """Have the agent answer a prompt, with the images in these files."""
         self._talk.begin(self._send, prompt, images)
 
     def steer(self, text: str) -> bool:
-        """Say something to the agent at work, or else to the model that plans; False: neither is at work."""
+        """Tell the agent at work something, or else the planner; return False if neither is at work."""
         talk = self._talk
         is_heard = self._conversation.steer(text) or talk.plans.steer(text)
         if is_heard:
@@ -274,28 +277,28 @@ class LocalChat:
         return is_heard
 
     def interrupt(self) -> bool:
-        """Stop the agent, or else the model that plans, at once; False: neither is at work."""
+        """Stop the agent, or else the planner, at once; return False if neither is at work."""
         return self._conversation.interrupt() or self._talk.plans.interrupt()
 
     def send_back(self) -> None:
-        """Have the command that the agent waits for run on in the background."""
+        """Move the command that the agent waits for to the background."""
         if not self._conversation.background.send_back():
             self._stage.say("no command of the agent is running")
 
     def shell(self, command: str, *, tell_model: bool) -> None:
-        """Run the person's own command line."""
+        """Run a shell command of the person."""
         self._talk.begin(self._shell, command, tell_model)
 
     def command(self, line: str) -> None:
-        """Carry a slash command out; one that is refused comes back into the input."""
+        """Carry out a slash command; one that is refused goes back into the prompt."""
         self._talk.begin(self._command, line)
 
     def next_mode(self) -> None:
-        """Go on in the next mode, from the next prompt on; what was approved for all calls is asked about again."""
+        """Switch to the next mode, from the next prompt on; approvals given for all calls are asked for again."""
         self._talk.begin(self._next_mode)
 
     def tell_agent(self, agent_id: str, text: str) -> None:
-        """Say something to one of the agents at work, a step's or the person's."""
+        """Tell one of the agents at work something, be it a step's or the person's own."""
         self._talk.begin(self._tell_agent, agent_id, text)
 
     async def _tell_agent(self, agent_id: str, text: str) -> None:
@@ -319,7 +322,7 @@ class LocalChat:
             await self._talk.tell_of_seat()
 
     def leave(self) -> None:
-        """End it."""
+        """End the conversation."""
         self._talk.end()
 
     async def _send(self, prompt: str, files: tuple[Path, ...] = ()) -> None:
@@ -348,7 +351,7 @@ class LocalChat:
     async def _command(self, line: str) -> None:
         called = self._talk.commands.called(line)
         if called is None:
-            await self._send(line)  # the conversation knows what to say of a word that no command has
+            await self._send(line)  # the conversation itself reports a command that does not exist
             return
         command, typed = called
         try:
@@ -366,10 +369,12 @@ class LocalChat:
 
 
 def mode_after(agent: str, approvals: ApprovalMode, known: Collection[str]) -> AgentChange:
-    """Return the change to the mode after that of an agent; to the first of the ``known`` ones from what is none.
+    """Return the change to the mode that follows the given agent and approvals.
+
+    Only ``known`` agents count. The first mode follows an agent that is none of the modes.
 
     Raises:
-        UsageError: none is known.
+        UsageError: no mode is known.
     """
     modes = [name for name in MODES if name in known]
     if not modes:
@@ -383,7 +388,7 @@ def mode_after(agent: str, approvals: ApprovalMode, known: Collection[str]) -> A
 
 
 def _saved(paths: VibePaths, session_id: str, messages: Sequence[Message]) -> SavedPart:
-    """The messages of a session as far as they are saved, and the way to those before a summary."""
+    """Return a session's saved messages, with a way to read those that a summary replaced."""
 
     async def read_earlier() -> SavedPart:
         earlier = await to_thread.run_sync(before_summary, paths, session_id)
@@ -395,10 +400,12 @@ def _saved(paths: VibePaths, session_id: str, messages: Sequence[Message]) -> Sa
 async def hold_chat(
     host: Host, talk: tuple[Opening, PromptLimits], stage: ChatScreen, *, sets_up: bool = False
 ) -> None:
-    """Hold the conversation of a screen until it is left; a person who has no key yet, or wants to, sets vibe up first.
+    """Hold a conversation on the screen until the person leaves.
+
+    First set vibe up if ``sets_up``, or if the person has no API key yet, and ask whether to trust the folder.
 
     Raises:
-        UsageError, EnvironmentFailure, ipc.errors.IpcError: as ``LocalTalk.hold``.
+        UsageError, EnvironmentFailure, ipc.errors.IpcError: as for ``LocalTalk.hold``.
     """
     opening, limits = talk
     if sets_up or (opening.model is None and await to_thread.run_sync(is_due, host, opening.workdir)):

@@ -1,4 +1,4 @@
-"""Our two palettes as themes, and ``follow``: the one of them that fits the background of the terminal."""
+"""Our palettes as themes, and the theme ``follow``, which is the one that fits the terminal's background."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from textual.message import Message
 from textual.theme import BUILTIN_THEMES, Theme
 
 FOLLOW: Final = "follow"
-"""The theme that takes after the terminal."""
+"""The name of the theme that adapts to the terminal."""
 
 
 def _spelt_out(theme: Theme, muted: str) -> Theme:
-    """The theme with one blue for accent and primary: amber is for nothing but a person who is needed, and silence."""
+    """Complete a theme, with the primary colour as its accent.
+
+    Amber is kept for two things: a person is needed, or an agent has gone silent.
+    """
     texts = {"primary": theme.primary, "accent": theme.primary, "secondary": muted}
     texts |= {"success": str(theme.success), "warning": str(theme.warning), "error": str(theme.error)}
     variables = {
@@ -60,30 +63,30 @@ LIGHT: Final = _spelt_out(
 SIXTEEN: Final = _spelt_out(
     replace(BUILTIN_THEMES["ansi-dark"], name="16-colours", primary="ansi_cyan"), muted="ansi_default"
 )
-"""The terminal's own colours: its two, and four of its palette for the meanings; all else is told by bold text."""
+"""The terminal's own colours: foreground, background, and four of its palette with a meaning; bold does the rest."""
 OURS: Final = (FOLLOW, DARK.name, LIGHT.name, SIXTEEN.name)
 _OF_MANY_COLOURS: Final = frozenset({"256color", "kitty"})
-"""Ends of the names of terminals, in ``TERM``, that have more than 16."""
+"""The last part of ``TERM`` for terminals that have more than 16 colours."""
 _LIGHT_OF_16: Final = frozenset({"7", *map(str, range(9, 16))})
-"""Colours of a terminal's own palette on which dark text is read."""
+"""Numbers of the palette's colours that are light backgrounds."""
 
 
 @dataclass
 class BackgroundTold(Message):
-    """The terminal has said whether its background is dark."""
+    """Posted when the terminal has reported whether its background is dark."""
 
     is_dark: bool
 
 
 ASK_BACKGROUND: Final = "\x1b]11;?\x1b\\"
-"""Has a terminal say its background; those that don't know it say nothing."""
+"""Asks the terminal for its background colour; terminals that don't support this don't answer."""
 BACKGROUND: Final = "\x1b]11;"
-"""The beginning of the answer."""
+"""How the answer to ``ASK_BACKGROUND`` begins."""
 _COLOUR: Final = re.compile(r"\x1b\]11;rgba?:([0-9a-f]{1,4})/([0-9a-f]{1,4})/([0-9a-f]{1,4})", re.IGNORECASE)
 
 
 def background_told(answer: str) -> BackgroundTold | None:
-    """Return what an answer of the terminal says; None: it is another, or no colour."""
+    """Parse a terminal's answer; return None if it is some other answer or holds no colour."""
     found = _COLOUR.match(answer)
     if found is None:
         return None
@@ -92,23 +95,23 @@ def background_told(answer: str) -> BackgroundTold | None:
 
 
 def seems_dark(environ: Mapping[str, str]) -> bool:
-    """Return whether a terminal that says nothing itself is taken for a dark one, by ``COLORFGBG``."""
+    """Guess from ``COLORFGBG`` whether the terminal is dark, for as long as it has not answered itself."""
     return environ.get("COLORFGBG", "").rpartition(";")[2] not in _LIGHT_OF_16
 
 
 def has_few_colours(environ: Mapping[str, str]) -> bool:
-    """Return whether a terminal has 16 colours at most: so it is drawn then, whatever it could do."""
+    """Return whether ``TERM`` and ``COLORTERM`` promise no more than 16 colours."""
     term = environ.get("TERM", "")
     is_rich = environ.get("COLORTERM", "").strip().lower() in {"truecolor", "24bit"}
     return bool(term) and not is_rich and term.rpartition("-")[2] not in _OF_MANY_COLOURS
 
 
 def following(*, is_dark: bool, has_few: bool = False) -> Theme:
-    """Return the theme ``follow`` for a terminal; ``has_few``: 16 colours at most."""
+    """Return the theme ``follow`` for a terminal; ``has_few`` if it has at most 16 colours."""
     own = DARK if is_dark else LIGHT
     return replace(SIXTEEN if has_few else own, name=FOLLOW)
 
 
 def listed(names: Iterable[str]) -> list[str]:
-    """Return names of themes in the order in which they are offered: ours first."""
+    """Return theme names in the order in which they are offered: ours first, the others by name."""
     return sorted(names, key=lambda name: (OURS.index(name) if name in OURS else len(OURS), name))

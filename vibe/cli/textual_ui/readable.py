@@ -1,4 +1,4 @@
-"""Colours of text that can be read: a theme's own, moved away from its backgrounds until they stand out; or none."""
+"""Makes text readable: raises a theme's contrast, and adapts styles and signs to terminals with few of them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,32 @@ from textual.filter import LineFilter
 from vibe.front.cells import SPINNER
 
 LEAST = 5.2
-"""Contrast of a colour of text, by WCAG 2; strings of code are drawn at nine tenths of theirs, and still have 4.5."""
+"""The lowest contrast of a text colour, by WCAG 2.
+
+Strings in code are drawn at nine tenths of it, which leaves them more than 4.5.
+"""
 MOST_MUTED = 4.6
+"""The lowest contrast of muted text."""
 STEP = 0.05
+"""How far a colour moves towards black or white per try."""
 TEXTS = ("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error")
 MUTED = "foreground-muted"
 GROUNDS = ("background", "surface", "panel")
 MEANINGS = frozenset({1, 2, 3, 6})
-"""Colours of a terminal's palette: red, green, yellow and cyan."""
+"""Numbers of the colours that have a meaning in a terminal's palette: red, green, yellow and cyan."""
 STILL = str.maketrans(SPINNER, "▸" * len(SPINNER))
-"""The signs that turn, and one that stands still in their place."""
+"""Replaces the frames of the spinner by one sign that stands still."""
 ASCII = str.maketrans(
     f"━╍┄╸╺✗✓▸▹›↓↑→←↻·•◦▪…▌│‖─├╰╭╮╯┬┴┼┤▏■█▓▒░◆◇◉⊘−–⋮▁▂▃▄▅▆▇{SPINNER}",  # noqa: RUF001  a minus
     f"=~-==x+>>>v^><~-*-*.|||-+++++++++|###:.*o@/--:       {'*' * len(SPINNER)}",
 )
-"""Our signs and those of Textual's scrollbars, and ASCII in their place."""
+"""Replaces our signs, and those of Textual's scrollbars, by ASCII."""
 MARKING = 0.3
-"""Of brightness, by which the ground of what is marked or under the cursor differs from that of the screen."""
+"""The difference in brightness from which a background counts as a mark or a cursor."""
 
 
 class Restyled(LineFilter):
-    """Shows all in other styles: those that ``restyle`` returns for a style and the colour behind the line."""
+    """Changes every style to the one that ``restyle`` returns for it and the background colour of the line."""
 
     def __init__(self, restyle: Callable[[Style, Color], Style]) -> None:
         super().__init__()
@@ -46,14 +51,14 @@ class Restyled(LineFilter):
 
 @lru_cache(1024)
 def groundless(style: Style, _background: Color) -> Style:
-    """Leave out a ground that is one of the colours with a meaning: in a terminal's own palette none is faint."""
+    """Remove a background in a colour with a meaning: in a terminal's own palette, none of them is faint."""
     ground = style.bgcolor
     is_loud = ground is not None and ground.number in MEANINGS
     return Style(color=style.color, bgcolor="default") + style.without_color if is_loud else style
 
 
 class Signs(LineFilter):
-    """Shows other signs in the place of ours, as a table says."""
+    """Replaces signs by others, using a table as of ``str.maketrans``."""
 
     def __init__(self, table: Mapping[int, str | int]) -> None:
         super().__init__()
@@ -66,14 +71,14 @@ class Signs(LineFilter):
 
 @lru_cache(1024)
 def uncoloured(style: Style, background: Color) -> Style:
-    """Leave the terminal's own two colours; what only its ground told apart is reversed."""
+    """Remove all colours; text that only its background set apart is reversed."""
     ground = None if style.bgcolor is None else Color.from_rich_color(style.bgcolor)
     marks = ground is not None and abs(ground.brightness - background.brightness) > MARKING
     return style.without_color + Style(reverse=True) if marks else style.without_color
 
 
 def readable(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return a theme's variables with colours of text that stand out; those of the terminal's own palette stay."""
+    """Return a theme's variables with text colours of enough contrast; the terminal's own colours stay as they are."""
     grounds = [colour for name in GROUNDS if (colour := _colour(variables.get(name, ""))) is not None]
     if len(grounds) < len(GROUNDS):
         return dict(variables)
@@ -92,7 +97,7 @@ def contrast(one: Color, other: Color) -> float:
 
 
 def _away(colour: Color, grounds: list[Color], least: float) -> Color:
-    """Return a colour, or one between it and black or white, that stands out from all grounds."""
+    """Move a colour towards black or white until its contrast with every background is at least ``least``."""
     opaque = (grounds[1] + colour).rgb
     colour = Color(*opaque)
     end = BLACK if _luminance(grounds[0]) > _luminance(colour) else WHITE

@@ -1,4 +1,4 @@
-"""Refresher: has something drawn as it changes and as time passes, in step with all else that is."""
+"""Refresher: schedules redraws as content changes and as time passes, in step with all other redraws."""
 
 from __future__ import annotations
 
@@ -13,19 +13,26 @@ if TYPE_CHECKING:
     from textual.app import App
 
 SECONDS_PER_FRAME: Final = 0.125
+"""The period of what is animated."""
 SECONDS_PER_REFRESH: Final = 0.25
+"""The shortest time between two redraws of most widgets."""
 SECONDS_PER_TICK: Final = 1.0
+"""The shortest period of redraws by themselves when motion is off."""
 LEAST_WAIT: Final = 0.01
-"""Timers here are intervals that their first beat stops: Textual passes over a beat that is late, and one for a single
-beat would then never fire."""
+"""The shortest interval of a timer, in seconds.
+
+All timers here are intervals that are stopped when they first fire: Textual skips a tick that is late, so a timer that
+ticks only once might never fire.
+"""
 REST: Final = 3
-"""Times as long as a drawing took, until the next: keys come first."""
+"""How many times as long as a redraw took to wait before the next one, so that keys come first."""
 
 
 class Refresher:
-    """Calls ``draw`` soon after ``wish``, within ``seconds``; and every so many by itself, as ``beat`` says.
+    """Calls ``draw`` within ``seconds`` of a ``wish``, and at regular intervals if ``beat`` has set one.
 
-    What comes alone is drawn at once. Else all draw at multiples of their seconds, and share frames of the screen.
+    A wish that comes alone is drawn at once. All others are drawn at multiples of ``seconds``, so that several
+    refreshers share a frame of the screen.
     """
 
     def __init__(self, node: DOMNode, draw: Callable[[], object], seconds: float = SECONDS_PER_REFRESH) -> None:
@@ -39,11 +46,11 @@ class Refresher:
 
     @property
     def beats(self) -> bool:
-        """It draws by itself."""
+        """Whether it also draws at regular intervals."""
         return self._beat is not None
 
     def wish(self) -> None:
-        """Have it drawn, now or a little later."""
+        """Request a redraw, now or a little later."""
         if self._soon is not None or not self._node.is_attached:
             return
         waits = self._free_at - monotonic()
@@ -53,7 +60,7 @@ class Refresher:
             self._now()
 
     def beat(self, every: float) -> None:
-        """Have it drawn every so many seconds, at most once a second without motion; 0: only on a wish."""
+        """Draw every so many seconds, but at most once a second if motion is off; 0 draws on a wish only."""
         if every and app_of(self._node).animation_level == "none":
             every = max(every, SECONDS_PER_TICK)
         if every == self._every:
@@ -67,7 +74,7 @@ class Refresher:
     def _tick(self) -> None:
         every, self._every = self._every, 0.0
         self.beat(every)
-        if self._node.screen.is_current:  # else another is over it
+        if self._node.screen.is_current:  # otherwise another screen covers it
             self._now()
 
     def _now(self) -> None:
@@ -80,10 +87,10 @@ class Refresher:
 
 
 def app_of(node: DOMNode) -> App[None]:
-    """Return the app that a widget or a screen is of."""
+    """Return the app that a widget or a screen belongs to."""
     return cast("App[None]", node.app)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
 
 
 def _next(now: float, every: float) -> float:
-    """Return the next multiple of so many seconds."""
+    """Return the next multiple of ``every`` seconds after ``now``."""
     return (now // every + 1) * every

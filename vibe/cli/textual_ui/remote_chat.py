@@ -1,4 +1,4 @@
-"""RemoteChat: a run of another process on this screen: its events are shown, and what the person says is sent to it."""
+"""RemoteChat: shows a run of another process on this screen, and sends it what the person types."""
 
 from __future__ import annotations
 
@@ -36,12 +36,15 @@ COMMANDS = (
     ("exit", "", "leave; the run continues"),
     ("help", "", "list these commands"),
 )
-"""Those to a run elsewhere: name, usage and purpose; the rest belong to the process that holds the conversation."""
+"""The slash commands that can be sent to a run elsewhere: name, usage and purpose.
+
+All others belong to the process that holds the conversation.
+"""
 USAGE = {name: f"/{f'{name} {usage}'.rstrip()}: {about}" for name, usage, about in COMMANDS}
 
 
 class RemoteChat:
-    """A run elsewhere, until the person leaves; a ``Chat`` of the screen. ``entry`` says where it listens."""
+    """A run of another process as the screen's ``Chat``; ``entry`` says where the run listens."""
 
     def __init__(self, entry: Entry, subscription: Subscription, stage: ChatScreen) -> None:
         self._entry = entry
@@ -52,7 +55,7 @@ class RemoteChat:
         self._leaving = Event()
 
     async def hold(self) -> None:
-        """Show the run until ``leave``; the run goes on. Its end is said, and the screen stays."""
+        """Show the run until ``leave``. The run goes on then; if it ends earlier, say so and keep the screen open."""
         async with create_task_group() as self._tasks:
             self._stage.opened(self, "")
             self._stage.say(f"run {self._entry.source} of process {self._entry.pid}: /help lists what you can send it")
@@ -64,12 +67,12 @@ class RemoteChat:
 
     @property
     def about(self) -> ChatAbout:
-        """The run; all that was said in it comes as events."""
+        """The run as a chat without saved messages: all that was said in it comes as events."""
         return ChatAbout(session_id="", folder=Path(self._entry.info.cwd), saved=SavedPart(()), commands=COMMANDS)
 
     @property
     def is_busy(self) -> bool:
-        """Never: a prompt is given at once, and waits there."""
+        """Always False: prompts are sent at once and queue at the run."""
         return False
 
     def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
@@ -80,12 +83,12 @@ class RemoteChat:
         self._wish(GivePrompt(text=prompt, by=BY))
 
     def steer(self, text: str) -> bool:
-        """Say something to the run's agent at work."""
+        """Tell the run's agent at work something."""
         self._wish(Steer(text=text, by=BY))
         return True
 
     def interrupt(self) -> bool:
-        """Stop the run's agent, if it has one that a person talks to and that is at work."""
+        """Stop the run's main agent; return False if there is none at work."""
         main = self._stage.store.view.main
         if main is None or main.prompt is None:
             return False
@@ -93,23 +96,23 @@ class RemoteChat:
         return True
 
     def send_back(self) -> None:
-        """Refuse it."""
+        """Say that this can't be done from here."""
         self._stage.say("send commands to the background where the run was started")
 
     def shell(self, command: str, *, tell_model: bool) -> None:  # noqa: ARG002  there is no way to run it
-        """Refuse it."""
+        """Give the command back: an attached run takes none."""
         self._stage.give_back(f"!{command}", "a run of another process takes no shell commands: use another terminal")
 
     def next_mode(self) -> None:
-        """Refuse it."""
+        """Say that this can't be done from here."""
         self._stage.say("change the mode where the run was started")
 
     def tell_agent(self, agent_id: str, text: str) -> None:
-        """Say something to one of the run's agents at work."""
+        """Tell one of the run's agents at work something."""
         self._wish(Steer(text=text, agent_id=agent_id, by=BY))
 
     def command(self, line: str) -> None:
-        """Carry out one of the few commands to a run elsewhere."""
+        """Carry out one of ``COMMANDS``; give back any other line."""
         name, _, rest = line.removeprefix("/").partition(" ")
         wish = self._meant(name, rest.strip())
         if name == "exit":
@@ -123,13 +126,13 @@ class RemoteChat:
             self._stage.give_back(line, known)
 
     def leave(self) -> None:
-        """Look on no more."""
+        """Detach from the run."""
         self._leaving.set()
 
     # --- what is sent and what comes
 
     def _meant(self, name: str, rest: str) -> RunCommand | None:
-        """Return the wish of a command; None: it has none, or lacks something."""
+        """Return what a slash command sends to the run, or None if it is unknown or incomplete."""
         step_id, _, text = rest.partition(" ")
         match name:
             case "pause":
@@ -164,7 +167,7 @@ class RemoteChat:
         self._stage.say(f"run {self._entry.source} has ended ({self._subscription.ended or 'gone'}); /exit leaves")
 
     def _take(self, event: BusEvent | None) -> None:
-        """Take one event in; None: it is of a later version."""
+        """Show one event; None stands for an event of a newer version, and is passed over."""
         if event is not None:
             store = self._stage.store
             view = store.view
@@ -178,7 +181,7 @@ class RemoteChat:
                     self._stage.say("\n".join(lines))
 
     def _ask(self, requests: Mapping[str, RequestView]) -> None:
-        """Have the person asked what the run asks now, and no longer what it does not."""
+        """Ask the person the run's new requests, and withdraw those that are no longer open."""
         queue = self._stage.requests
         for gone in self._asked - requests.keys():
             queue.withdraw(gone)
@@ -187,15 +190,15 @@ class RemoteChat:
         self._asked = set(requests)
 
     async def _give(self, reply: RequestReply) -> str:
-        """Send the person's answer, and return why it was not taken; blank: it was."""
+        """Send the person's answer; return why it was refused, or a blank string if it was taken."""
         outcome = await send_to(self._entry, structs.replace(reply, by=BY))
         return "" if outcome.state == "done" else outcome.message
 
 
 async def hold_attached(host: Host, source: str, token: str, stage: ChatScreen) -> None:
-    """Show a run elsewhere until the screen is left; ``source`` is its id, or the beginning of it.
+    """Show a run of another process until the person leaves.
 
-    ``token`` is the run's, where this home does not know it.
+    ``source`` is the run's id or the beginning of it. ``token`` is the run's token, if this home does not know it.
 
     Raises:
         IpcError: there is no such run.

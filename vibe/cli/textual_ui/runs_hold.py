@@ -1,4 +1,4 @@
-"""The list of runs on the screen, and the runs that a person attaches to from there and comes back from."""
+"""Shows the list of runs, and each run that a person attaches to from there and comes back from."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ SERVING: Final = (
     *(sys.executable, "-P", "-m", "vibe.cli.main", "dashboard", "--web", "--control", "--output", "json"),
 )
 BEGIN_S: Final = 15.0
+"""How long, in seconds, the page's server may take to start."""
 
 
 def show_runs(env: CliEnvironment) -> int:
-    """Show the list until the person leaves, and return the exit code."""
+    """Show the list of runs until the person leaves, and return the exit code."""
     desk, first = RunsDesk(), Awaited[str | None]()
     return show(partial(_load, env, desk, first), env, cover=(RunsScreen(desk), first.give))
 
 
 def _load(env: CliEnvironment, desk: RunsDesk, first: Awaited[str | None]) -> Hold:
-    """Load what follows runs; returns what holds the list."""
+    """Load the modules that follow runs, and return the function that holds the list on the screen."""
     from vibe.app.watch.board import Board  # noqa: PLC0415  behind the first frame
     from vibe.app.watch.commands import send  # noqa: PLC0415  as above
     from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
@@ -65,7 +66,7 @@ def _load(env: CliEnvironment, desk: RunsDesk, first: Awaited[str | None]) -> Ho
 
 
 class PageServer:
-    """Serves the page for a browser, by a process of its own: from the first wish on until ``end``."""
+    """Serves the browser's dashboard from a process of its own, from the first ``address`` until ``end``."""
 
     def __init__(self, env: CliEnvironment) -> None:
         self._env = env
@@ -74,20 +75,20 @@ class PageServer:
         self._beginning = Lock()
 
     async def address(self, key: str) -> str:
-        """Return the address at which the page shows a run.
+        """Return the address at which the page shows a run, after starting the server if necessary.
 
         Raises:
-            EnvironmentFailure: it can't be served.
+            EnvironmentFailure: the page can't be served.
         """
         async with self._beginning:
             if not self._url or self._process is None or self._process.returncode is not None:
-                self.end()  # one whose address nobody waited for
+                self.end()  # a server whose start was cancelled
                 await self._begin()
         place, _, token = self._url.partition("#")
         return f"{place.partition('?')[0]}?run={quote(key, safe='')}#{token}"
 
     def end(self) -> None:
-        """Serve no more."""
+        """Stop the server."""
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
 
@@ -108,7 +109,7 @@ class PageServer:
 
 
 async def _visit(app: VibeApp, hold: Hold) -> None:
-    """Have a chat held on the chat's screen until it is left, as Esc does; what is wrong with it is told."""
+    """Hold a chat on the chat screen until the person leaves it, for instance by Esc; notify them of its error."""
     app.back = lambda: app.controller.chat and app.controller.chat.leave()
     try:
         await hold(app.chat_screen)

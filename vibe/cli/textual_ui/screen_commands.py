@@ -1,4 +1,4 @@
-"""Slash commands of the screen alone: colours, setting up, runs of other processes, words to be found, and the help."""
+"""The slash commands that only the screen has: ``/attach``, ``/find``, ``/review``, ``/setup`` and ``/theme``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SAMPLE: list[Line] = [
 
 
 def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
-    """Return the commands that show something on a screen, by name."""
+    """Return the commands that need a screen, by name."""
     app = app_of(stage)
     handlers = {
         "attach": partial(_attach, stage),
@@ -61,17 +61,17 @@ def screen_commands(stage: ChatScreen) -> Mapping[str, SlashCommand]:
 
 
 async def picked(stage: ChatScreen, picker: Picker) -> str | None:
-    """Have the person choose, over the chat, and return the line of it; blank or None: they would rather not."""
+    """Show a picker over the chat and return the line of the choice; it is blank or None if there was none."""
     return await choice_of(app_of(stage), PickerScreen(picker))
 
 
 async def set_up(stage: ChatScreen, host: Host, workdir: Path) -> bool | None:
-    """Have the person choose provider, key and model, as far as they want; True: they kept a choice."""
+    """Show the setup screen for provider, key and model; return True if the person kept a choice."""
     return await choice_of(app_of(stage), SetupScreen(partial(FirstUse, host, workdir)))
 
 
 def is_due(host: Host, workdir: Path) -> bool:
-    """Return whether the user has no key yet for any model; reads the settings. False if they are wrong."""
+    """Return whether the user has no API key yet for any model; False if the settings can't be read."""
     try:
         return FirstUse(host, workdir).is_due
     except ConfigError:
@@ -85,7 +85,7 @@ async def _attach(stage: ChatScreen, talk: Talk, typed: Typed) -> None:
         running = await to_thread.run_sync(registry.running)
         lines = [f"{one.source}  pid {one.pid}  {one.info.cwd}  {one.info.title}" for one in running]
         raise UsageError("\n".join(["/attach SOURCE: name a run; those that run now:", *lines]))
-    await to_thread.run_sync(registry.running_as, typed.rest)  # else this one goes on
+    await to_thread.run_sync(registry.running_as, typed.rest)  # if there is no such run, this chat goes on
     stage.switch(partial(hold_attached, host, typed.rest, ""))
 
 
@@ -117,7 +117,7 @@ async def _theme(app: App[None], talk: Talk, typed: Typed) -> None:
 
 
 async def _theme_picker(app: App[None], _talk: Talk) -> Picker:
-    """The themes; the screen has the colours of the one that is marked."""
+    """Return a picker of themes that shows the screen in the marked one's colours."""
     before = app.theme
     now = "dark now" if app.available_themes[FOLLOW].dark else "light now"
     rows = [

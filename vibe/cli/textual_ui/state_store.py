@@ -1,4 +1,4 @@
-"""UIStateStore: the one view of what runs, the small state of the screen beside it, and who shows which of it."""
+"""UIStateStore: holds the view of all runs and the screen's own state, and notifies presenters of changes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from vibe.view.agent_view import Key
 from vibe.view.view import View, apply
 
 SCREEN: Key = ("screen",)
-"""The key of the screen's own state among the keys that changed."""
+"""The key that stands for the screen's own state among the keys that changed."""
 
 
 class ScreenPhase(Enum):
-    """The life of the screen."""
+    """The phases in the life of the screen."""
 
     STARTING = auto()
-    """Keys are taken; what is sent waits for the engine."""
+    """Keys are taken, but what is sent waits for the engine."""
     READY = auto()
     LEAVING = auto()
 
 
 class QueuedLine(Struct, frozen=True):
-    """A line that waits, with the image files that go with it; one that is no line as typed is a prompt in any case."""
+    """A queued line and the image files that go with it; without ``is_line`` it is a prompt, never a command."""
 
     text: str
     images: tuple[Path, ...] = ()
@@ -36,20 +36,20 @@ class QueuedLine(Struct, frozen=True):
 
 
 class ScreenState(Struct, frozen=True, kw_only=True):
-    """The screen's own state. ``queued`` are prompts that wait for the agent's turn to end, or for the engine."""
+    """The screen's own state; ``queued`` are lines that wait for the agent's prompt to end, or for the engine."""
 
     phase: ScreenPhase = ScreenPhase.STARTING
     queued: tuple[QueuedLine, ...] = ()
 
 
 Present: TypeAlias = Callable[[View, frozenset[Key]], object]
-"""Puts a part of the state into widgets, as far as it changed; called in the order in which such were added."""
+"""Updates widgets with the part of the state that changed; presenters are called in the order they were added."""
 
 
 class UIStateStore:
-    """Takes events and changes of the screen, and has presenters show them; an event sink.
+    """An event sink that also takes changes of the screen, and passes all changes to presenters.
 
-    ``wake`` is called once when there is something to show, until ``flush`` shows it.
+    ``wake`` is called when there is something to show, and not again until ``flush`` has shown it.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -60,15 +60,15 @@ class UIStateStore:
         self._changed: set[Key] = set()
 
     def add(self, present: Present) -> None:
-        """Have one more show what changes from now on."""
+        """Add a presenter, which gets the changes from now on."""
         self._presenters.append(present)
 
     def remove(self, present: Present) -> None:
-        """Have one show nothing any more."""
+        """Remove a presenter."""
         self._presenters.remove(present)
 
     def publish(self, event: Event) -> None:
-        """Take one event."""
+        """Fold one event into the view."""
         self._note(apply(self.view, event))
 
     def change(self, **fields: Any) -> None:
@@ -77,14 +77,14 @@ class UIStateStore:
         self._note((SCREEN,))
 
     def flush(self) -> None:
-        """Show all that changed since the last time."""
+        """Call the presenters with all that changed since the last flush."""
         changed, self._changed = frozenset(self._changed), set()
         if changed:
             for present in self._presenters:
                 present(self.view, changed)
 
     def restart(self) -> None:
-        """Forget what ran; for a run elsewhere that is looked at from here on."""
+        """Start with an empty view, for another chat or run."""
         self.view = View()
         self._note((SCREEN,))
 

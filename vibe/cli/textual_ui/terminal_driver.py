@@ -1,4 +1,4 @@
-"""TerminalDriver: Textual's driver for terminals, which outlives the terminal and takes a large paste at once."""
+"""TerminalDriver: Textual's driver for terminals, made to outlive its terminal and to take a large paste at once."""
 
 from __future__ import annotations
 
@@ -26,32 +26,35 @@ from textual.message import Message
 from vibe.cli.textual_ui.palettes import BackgroundTold, background_told
 
 BEGIN: Final = "\x1b[200~"
-
+"""The mark that begins a bracketed paste."""
 END: Final = "\x1b[201~"
+"""The mark that ends a bracketed paste."""
 
 _REPORT: Final = re.compile(r"\x1b(?:\][0-9]|P[0-9>!|$+=]|_[A-Za-z])")
-"""The beginning of what a terminal answers: OSC, DCS or APC. Alt and the same key alone is none."""
+"""How an answer of the terminal by OSC, DCS or APC begins; Alt with one of these keys alone does not match."""
 _REPORT_END: Final = re.compile(r"\x07|\x9c|\x1b\\|(?=[\r\n])|(?=\x1b[^\\])")
 _ANSWER: Final = re.compile(r"\x1b\[[?>=][0-9;:]*[A-Za-z]|\x1b\[[0-9;]*[nx]")
-"""An answer in one CSI sequence, but for those that Textual asks for."""
+"""An answer that is one CSI sequence, except those that Textual itself asks for."""
 _SCHEME: Final = re.compile(r"\x1b\[\?997;([12])n")
-"""One that nobody asked for: the terminal has become dark (1), or light."""
+"""An unasked report that the terminal's colours have become dark (1) or light (2)."""
 TELL_SCHEMES: Final = "\x1b[?2031h"
+"""Asks the terminal to report changes of its colour scheme."""
 TELL_NO_SCHEMES: Final = "\x1b[?2031l"
+"""Asks the terminal to stop reporting them."""
 _CUT: Final = re.compile(r"\x1b(?:[\]P_]|\[[?>=]?[0-9;:]*)?\Z")
-"""The end of a text that may be the beginning of one."""
+"""The end of a text that may be the beginning of an answer."""
 _MODIFIED: Final = re.compile(r"\x1b\[27;([0-9]+);([0-9]+)~")
-"""A key with modifiers, as xterm and tmux say it; kitty's way to say it is the one that is read."""
+"""A key with modifiers as xterm and tmux encode it; it is translated to kitty's encoding, which Textual reads."""
 ALT_ENTER: Final = "\x1b\r"
 
 LONGEST_ANSWER: Final = 100
-"""Characters that are kept of an answer."""
+"""How many characters of a terminal's answer are kept."""
 TYPED_AT_ONCE: Final = 32
-"""The most characters of one read that can be a person's keys, after a paste whose end did not come."""
+"""The most characters in one read that are taken for typed keys, after a paste whose end did not come."""
 
 
 class Pasted(Struct, frozen=True):
-    """A paste, as one piece."""
+    """A whole paste."""
 
     text: str
 
@@ -60,25 +63,27 @@ class Pasted(Struct, frozen=True):
 
 
 class _Within(Enum):
+    """What the text that is read next is a part of."""
+
     KEYS = auto()
     PASTE = auto()
     REPORT = auto()
-    """An answer of the terminal, which nothing was typed in."""
+    """An answer of the terminal, in which nothing is typed."""
     LOST_PASTE = auto()
-    """A paste was given up; the rest of it may come late, and so may keys."""
+    """A paste was given up; what comes next may be the rest of it or keys."""
 
 
 class PasteStream:
-    """Takes text as it is read, cut anywhere, and yields keys (a string), pastes, and the terminal's background.
+    """Splits the text read from the terminal into keys (as strings), pastes, and reports of the background.
 
-    What could be the beginning of a mark is held back until more comes, or until ``release``; a paste until its end
-    comes, or until ``give_up``.
+    The text may be cut anywhere. What could be the beginning of a mark is held back until more comes or until
+    ``release``. A paste is held back until its end comes or until ``give_up``.
     """
 
     def __init__(self) -> None:
         self._within = _Within.KEYS
         self._held = ""
-        """The end of the last text: it may be the beginning of a mark."""
+        """The end of the last text, which may be the beginning of a mark."""
         self._pieces: list[str] = []
         self._answer = ""
 
@@ -88,7 +93,7 @@ class PasteStream:
         return self._within not in {_Within.PASTE, _Within.REPORT} and bool(self._held)
 
     def feed(self, text: str) -> Iterator[str | Pasted | BackgroundTold]:
-        """Take what was read, and yield what is complete."""
+        """Take the text that was read, and yield what is complete."""
         rest, self._held = self._held + text, ""
         while rest:
             match self._within:
@@ -118,22 +123,22 @@ class PasteStream:
                     yield self._taken(_Within.KEYS if mark else _Within.LOST_PASTE)
 
     def release(self) -> Iterator[str]:
-        """Yield the keys that were held back: they are no mark, as nothing followed."""
+        """Yield the keys that were held back; as nothing followed, they are not a mark."""
         if self.is_holding:
             held, self._held = self._held, ""
             yield held
 
     def give_up(self) -> Iterator[Pasted]:
-        """Yield a paste as far as it came: its end does not come, and what is typed now are keys again."""
+        """Yield an unfinished paste as far as it came, and take what follows for keys again."""
         if self._within is _Within.REPORT:
             self._within, self._held = _Within.KEYS, ""
         if self._within is _Within.PASTE:
             yield self._taken(_Within.LOST_PASTE)
 
     def _keys(self, text: str) -> tuple[list[str | BackgroundTold], str]:
-        """Part a text into keys, with changes of the terminal's colours, and what stands behind the next mark.
+        """Split a text into keys, with reports of the colour scheme, and what follows the next mark.
 
-        What may be the beginning of one is held back.
+        What may be the beginning of a mark is held back.
         """
         keys, mark, rest = self._split(text, BEGIN)
         report = _REPORT.search(keys)
@@ -150,7 +155,7 @@ class PasteStream:
         return [keys.replace(ALT_ENTER, "\x1b[13;3u"), *schemes], rest
 
     def _split(self, text: str, mark: str) -> tuple[str, str, str]:
-        """Part a text at a mark; without one, hold back what may be its beginning."""
+        """Split a text at a mark; if it has none, hold back an end that may be the beginning of one."""
         before, found, behind = text.partition(mark)
         if found:
             return before, found, behind
@@ -168,35 +173,36 @@ class PasteStream:
 
 
 READ_BYTES: Final = 1 << 16
+"""The most bytes per read."""
 TICK_SECONDS: Final = 0.1
-"""Between two looks at whether the driver is to end."""
+"""How often the input thread checks whether the driver is to end."""
 SOON_SECONDS: Final = 0.02
-"""The wait for the rest of a paste that may begin, and between two looks at whether an escape was a key."""
+"""The poll interval while text is held back, and while an escape may turn out to be a key."""
 ESCAPE_SECONDS: Final = 2 * ESCAPE_DELAY
-"""After what was read last, an escape in it is a key or not."""
+"""How long after a read it stays open whether an escape in it is the Esc key."""
 STILL_SECONDS: Final = 0.2
-"""After a process was told to go on, in which it is not stopped: the two may have been sent in the other order."""
+"""How long after SIGCONT the process does not stop itself: SIGTSTP may have been sent first and have arrived later."""
 PASTE_SECONDS: Final = 2.0
-"""Without a sign of the terminal after which a paste that has no end is over."""
+"""How long the terminal may be silent before an unfinished paste is taken to be over."""
 
 
 class _Lasting:
-    """A stream whose other end may go: what is written then is dropped.
+    """A stream whose other end may go away: what is written after that is dropped.
 
-    An error would end the thread that writes, and the screen would wait for ever for that to take more.
+    An error would end the writer thread, and the app would wait forever for it to take more.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write, or drop it."""
+        """Write the text, or drop it if that fails."""
         with suppress(OSError, ValueError):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Hand over what was written, or drop it."""
+        """Flush the stream, or ignore that it failed."""
         with suppress(OSError, ValueError):
             self._stream.flush()
 
@@ -205,9 +211,9 @@ class _Lasting:
 
 
 class TerminalDriver(LinuxDriver):
-    """The driver, with an end that neither a lost terminal nor signals in any order hold up.
+    """A ``LinuxDriver`` that shuts down cleanly even if the terminal is lost, and whatever the order of signals.
 
-    Pastes are taken out of what is read before Textual's parser, which looks at each character.
+    Pastes are taken out of the input before Textual's parser sees it, as that looks at each character.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -215,22 +221,22 @@ class TerminalDriver(LinuxDriver):
         self._file = cast("TextIO", _Lasting(_screen_of_terminal()))
         self._is_drawn = False
         self._is_resting = False
-        """The screen was left, to be drawn when the process is told to go on."""
+        """True after the screen was left, until the process is told to go on and draws it again."""
         self._told_to_go_on = float("-inf")
         for which in (signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(which, _pass)  # it would end the process, and leave the terminal as it is
+            signal.signal(which, _pass)  # by default it would end the process without restoring the terminal
 
     def start_application_mode(self) -> None:
-        """See ``Driver``; a screen that is drawn already stays."""
+        """See ``Driver``; does nothing if the screen is drawn already."""
         if not self._is_drawn:
             super().start_application_mode()
             self._is_drawn = self._writer_thread is not None  # not while in the background
             self.write(TELL_SCHEMES)
             self._is_resting = not self._is_drawn
-            self._app.call_later(partial(self._app.refresh, layout=True))  # a size that is as before moves nothing
+            self._app.call_later(partial(self._app.refresh, layout=True))  # an unchanged size triggers no layout
 
     def stop_application_mode(self) -> None:
-        """See ``Driver``; nothing where no screen is drawn."""
+        """See ``Driver``; does nothing if no screen is drawn."""
         if self._is_drawn:
             self.write(TELL_NO_SCHEMES)
             super().stop_application_mode()
@@ -243,7 +249,7 @@ class TerminalDriver(LinuxDriver):
         self._is_resting = False
 
     def write(self, data: str) -> None:
-        """Write to the terminal; dropped while another program has it."""
+        """Write to the terminal; what is written while another program has it is dropped."""
         if self._writer_thread is not None:
             super().write(data)
 
@@ -251,7 +257,7 @@ class TerminalDriver(LinuxDriver):
         if self._auto_restart:
             self._soon(self._rest)
         else:
-            os.kill(os.getpid(), signal.SIGSTOP)  # another program has the terminal, and the loop waits for it
+            os.kill(os.getpid(), signal.SIGSTOP)  # another program has the terminal, and the event loop waits for it
 
     def _sigcont_application(self, *_: object) -> None:
         self._told_to_go_on = time.monotonic()
@@ -259,12 +265,12 @@ class TerminalDriver(LinuxDriver):
             self._soon(self._go_on)
 
     def _soon(self, act: Callable[[], None]) -> None:
-        """Act in the loop: a signal comes anywhere, also where a lock is held that the act wants."""
-        with suppress(RuntimeError):  # the loop is closed, and the screen with it
+        """Call ``act`` in the event loop: a signal may arrive while a lock is held that ``act`` needs."""
+        with suppress(RuntimeError):  # the loop is closed, and so is the app
             self._loop.call_soon_threadsafe(act)
 
     def _rest(self) -> None:
-        """Leave the screen and stop the process, unless it was told to go on meanwhile."""
+        """Leave the screen and stop the process, unless it was just told to go on."""
         if self._is_drawn:
             self.suspend_application_mode()
             self._is_resting = True
@@ -274,7 +280,7 @@ class TerminalDriver(LinuxDriver):
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def _go_on(self) -> None:
-        """Draw the screen anew: what the terminal showed and how it was set while we were stopped is not known."""
+        """Draw the screen again; while we were stopped, the terminal's content and modes may have changed."""
         if self._is_drawn:
             self.suspend_application_mode()
             self._is_resting = True
@@ -282,7 +288,7 @@ class TerminalDriver(LinuxDriver):
             self.resume_application_mode()
 
     def run_input_thread(self) -> None:
-        """Read what the terminal sends until the driver ends, and hand keys and pastes on."""
+        """Read from the terminal until the driver ends, and pass on keys and pastes as messages."""
         parser = XTermParser(self._debug)
         with SelectSelector() as selector, _keyboard(self.fileno) as keyboard:
             selector.register(keyboard, EVENT_READ)
@@ -298,7 +304,7 @@ class TerminalDriver(LinuxDriver):
             list(parser.feed(""))
 
     def _read(self, selector: SelectSelector, keyboard: int) -> Iterator[str | Pasted | BackgroundTold]:
-        """Yield what the stream does, as it comes, and an empty paste every now and then."""
+        """Yield what the paste stream yields, and an empty paste after each poll, so that the parser's timers run."""
         stream = PasteStream()
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
         read_at = time.monotonic()
@@ -308,7 +314,7 @@ class TerminalDriver(LinuxDriver):
                 try:
                     data = os.read(keyboard, READ_BYTES)
                 except BlockingIOError:
-                    continue  # a shell took it while we were stopped
+                    continue  # a shell read it while we were stopped
                 if not data:
                     return  # the terminal is gone
                 yield from stream.feed(decode(data))
@@ -326,7 +332,7 @@ class TerminalDriver(LinuxDriver):
 
 @contextmanager
 def _keyboard(descriptor: int) -> Generator[int]:
-    """Give a descriptor to read the terminal with that never waits; the given one, if there is no other way to it."""
+    """Open the terminal for non-blocking reads; yield the given descriptor if it can't be opened again."""
     try:
         keyboard = os.open(os.ttyname(descriptor), os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     except OSError:
@@ -339,10 +345,10 @@ def _keyboard(descriptor: int) -> Generator[int]:
 
 
 def _screen_of_terminal() -> TextIO:
-    """The stream that reaches the terminal; standard error may have been sent elsewhere."""
+    """Return the standard stream that is a terminal: standard error, unless that was redirected."""
     streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None]
     return next((stream for stream in streams if stream.isatty()), streams[0])
 
 
 def _pass(*_: object) -> None:
-    """Do nothing."""
+    """Handle a signal by doing nothing."""

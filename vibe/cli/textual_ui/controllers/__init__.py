@@ -1,3 +1,3 @@
-"""Controllers: the meaning of what a person types and presses."""
+"""What a person's lines and keys do."""
 
 from __future__ import annotations

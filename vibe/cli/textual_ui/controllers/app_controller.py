@@ -1,4 +1,4 @@
-"""AppController: the meaning of a line that was sent, and of the keys that stop things."""
+"""AppController: decides what a submitted line does, and what the keys that stop things stop."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ COMMAND_MARK = "/"
 
 
 class ChatAbout(Struct, frozen=True, kw_only=True):
-    """A chat, as its screen shows it. ``session_id`` is for a later resume (blank: it is not this screen's).
+    """What the screen needs to know of a chat.
 
-    ``folder`` has the files that can be named with ``@``, ``saved`` are the messages it was resumed with, and
-    ``commands`` its slash commands: name, usage and purpose.
+    ``session_id`` is for resuming it later, and blank if the chat belongs to another process. ``folder`` holds the
+    files that ``@`` can name. ``saved`` are the messages the chat was resumed with. ``commands`` are its slash
+    commands: name, usage and purpose.
     """
 
     session_id: str
@@ -33,12 +34,12 @@ class ChatAbout(Struct, frozen=True, kw_only=True):
 
     @property
     def goes_on(self) -> str:
-        """The command that goes on with it, or with a plan that was begun in it."""
+        """Words that name the command to go on with the chat, or with a plan that was begun in it."""
         return "vibe -c goes on" if self.saved.messages else "vibe goes on"
 
 
 class Chat(Protocol):
-    """A conversation as the screen has it: held by the engine in this process, or in another."""
+    """A conversation as the screen uses it, be it held by the engine in this process or in another."""
 
     @property
     def about(self) -> ChatAbout:
@@ -51,40 +52,40 @@ class Chat(Protocol):
         ...
 
     def send(self, prompt: str, images: tuple[Path, ...] = ()) -> None:
-        """Have a prompt answered, with the images in these files; the stage hears when it has been."""
+        """Have a prompt answered, with the images in these files; the stage is told when that is done."""
 
     def steer(self, text: str) -> bool:
-        """Say something to the agent at work; False: it is not at work."""
+        """Tell the agent at work something; return False if it is not at work."""
         ...
 
     def interrupt(self) -> bool:
-        """Stop the agent at once; False: it is not at work."""
+        """Stop the agent at once; return False if it is not at work."""
         ...
 
     def send_back(self) -> None:
-        """Have the command that the agent waits for run on in the background."""
+        """Move the command that the agent waits for to the background."""
 
     def shell(self, command: str, *, tell_model: bool) -> None:
-        """Run the person's own command line; the stage hears when it has ended."""
+        """Run a shell command of the person; the stage is told when it has ended."""
 
     def command(self, line: str) -> None:
-        """Carry a slash command out; what goes wrong is said, and the line given back."""
+        """Carry out a slash command; if that fails, show why and put the line back into the prompt."""
 
     def next_mode(self) -> None:
-        """Go on in the next mode, from the next prompt on."""
+        """Switch to the next mode, from the next prompt on."""
 
     def tell_agent(self, agent_id: str, text: str) -> None:
-        """Say something to one of the agents at work, a step's or a person's."""
+        """Tell one of the agents at work something, be it a step's or the person's own."""
 
     def leave(self) -> None:
-        """End it."""
+        """Leave the chat."""
 
 
 class AppController:
-    """Decides what becomes of a line: sent, queued, a slash command, or one of the person's own shell.
+    """Decides what becomes of a line: a prompt to send or queue, a slash command, or a shell command.
 
-    What is sent before the engine is there, or while the agent works, is queued, one prompt after the other; ``leave``
-    ends the screen where there is no conversation yet.
+    Lines submitted before the engine is loaded, or while the agent works, are queued and sent one at a time. ``leave``
+    quits the app while there is no conversation yet.
     """
 
     def __init__(self, store: UIStateStore, leave: Callable[[], object]) -> None:
@@ -93,7 +94,7 @@ class AppController:
         self.chat: Chat | None = None
 
     def switch(self) -> None:
-        """Leave the chat for another, which holds the screen from then on."""
+        """Leave the chat, so that another can take the screen."""
         if self.chat is not None:
             self.chat.leave()
             self.chat = None
@@ -104,39 +105,39 @@ class AppController:
         return self._store.screen.queued
 
     def commands(self) -> Sequence[tuple[str, str, str]]:
-        """Return the slash commands, as ``ChatAbout`` has them: those of the chat, once there is one."""
+        """Return the slash commands as in ``ChatAbout``: the chat's, or the screen's before there is a chat."""
         return of_screen() if self.chat is None else self.chat.about.commands
 
     def opened(self, chat: Chat, prompt: str) -> None:
-        """Go on with a conversation: first its prompt, then what was typed meanwhile."""
+        """Start a conversation: send its prompt, if any, then the lines queued meanwhile."""
         self.chat = chat
         queued = (QueuedLine(prompt), *self._queued) if prompt else self._queued
         self._store.change(phase=ScreenPhase.READY, queued=queued)
         self.send_next()
 
     def submit(self, line: str, images: tuple[Path, ...] = (), *, is_line: bool = True) -> None:
-        """Take a line that the person sent, and the image files that go with it; else, a prompt."""
+        """Take a line and the image files that go with it; without ``is_line`` it is a prompt, never a command."""
         sent = QueuedLine(line.strip(), images, is_line=is_line)
         if not sent.text:
             return
-        if _is_command(sent) and self.chat is not None:  # it says itself whether it must wait
+        if _is_command(sent) and self.chat is not None:  # each command decides for itself whether it must wait
             self._do(sent)
         else:
             self._store.change(queued=(*self._queued, sent))
             self.send_next()
 
     def send_next(self) -> None:
-        """Send the queued prompt that is next, if nothing is at work, and the commands before it."""
+        """If no prompt is being answered, send the next queued one, and carry out the commands before it."""
         chat = self.chat
         while chat is not None and not chat.is_busy and self._queued and self._store.screen.phase is ScreenPhase.READY:
             line, *rest = self._queued
             self._store.change(queued=tuple(rest))
             self._do(line)
             if not _is_command(line):
-                return  # its end is told
+                return  # the stage calls this again when it has ended
 
     def recall(self) -> str:
-        """Take back the prompt that was queued last; blank: none is."""
+        """Take back the prompt that was queued last; return a blank string if none is queued."""
         queued = self._queued
         if not queued:
             return ""
@@ -144,22 +145,22 @@ class AppController:
         return queued[-1].text
 
     def steer(self, line: str, images: tuple[Path, ...] = ()) -> None:
-        """Say a line to the agent at work; as ``submit`` where it is not at work, and for what is no mere text."""
+        """Tell the agent at work a line; if it is not at work, or the line is more than text, ``submit`` it."""
         if not _is_mere_text(QueuedLine(line, images)) or self.chat is None or not self.chat.steer(line.strip()):
             self.submit(line, images)
 
     def steer_queued(self) -> None:
-        """Say the prompts that wait to the agent at work; those with images, commands and shell lines wait on."""
+        """Tell the agent at work the queued prompts; those with images, commands and shell lines stay queued."""
         told = [line for line in self._queued if _is_mere_text(line)]
         if told and self.chat is not None and self.chat.steer("\n\n".join(line.text for line in told)):
             self._store.change(queued=tuple(line for line in self._queued if line not in told))
 
     def interrupt(self) -> bool:
-        """Stop what is at work; False: nothing is."""
+        """Stop what is at work; return False if nothing is."""
         return self.chat is not None and self.chat.interrupt()
 
     def leave(self) -> None:
-        """End the conversation and the screen."""
+        """End the conversation and the app."""
         self._store.change(phase=ScreenPhase.LEAVING)
         if self.chat is None:
             self._leave()

@@ -1,4 +1,4 @@
-"""ChatLog: what was told, said and done, in one widget that paints its lines itself."""
+"""ChatLog: the widget that shows a transcript, painting its lines itself."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
 
 
 def has_text(entry: LogEntry, text: str) -> bool:
-    """Return whether a text, in lower case, is in an entry."""
+    """Return whether an entry contains a text, which must be casefolded."""
     return text in f"{entry.title}\n{entry.text}\n{entry.diff}".casefold()
 
 
 class ChatLog(PaintedSheet, can_focus=True):
-    """Entries that scroll; the last stays in sight until a person scrolls up.
+    """A scrolling list of entries that follows its end until the person scrolls up.
 
-    Where there are entries before the first, they are asked for once that comes near.
+    If there are older entries, ``OlderWanted`` is posted once the first one comes near.
     """
 
     DEFAULT_CSS = """
@@ -56,33 +56,33 @@ class ChatLog(PaintedSheet, can_focus=True):
     KEYS: ClassVar[str] = "j k mark · Enter fold · m all lines · c copy · b code · Esc back"
 
     class OlderWanted(Message, namespace="chat_log"):
-        """The beginning is near: ``prepend`` what comes before it."""
+        """Posted when the beginning of the log is near: ``prepend`` what comes before it."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002  Textual's names
         super().__init__(id=id, classes=classes)
         self._has_older = False
         self._is_asking = False
         self._last: tuple[str, LogEntry, int, int] | None = None
-        """The place of a text that was found last: the text, the entry, its row and the column."""
+        """The last search result: the text, the entry, its row and the column."""
         self._streamed: set[LogEntry] = set()
         self._refresher = Refresher(self, self.settle, SECONDS_PER_FRAME)
 
     @property
     def entries(self) -> Sequence[LogEntry]:
-        """All entries."""
+        """All entries, oldest first."""
         return self._sheet.entries
 
     def append(self, entry: LogEntry) -> None:
-        """Have one more entry at the end."""
+        """Add an entry at the end."""
         self.extend([entry])
 
     def extend(self, entries: Iterable[LogEntry]) -> None:
-        """Have more entries at the end."""
+        """Add entries at the end."""
         self._sheet.add(entries)
         self._after(self._top(), is_new=True)
 
     def prepend(self, entries: Iterable[LogEntry], *, more: bool) -> None:
-        """Have more entries at the beginning, with what is in sight where it was; ``more``: there are others before."""
+        """Add entries at the beginning, without moving what is in sight; ``more`` if there are still older ones."""
         self._has_older, self._is_asking = more, False
         index, row = self._top()
         known = len(self.entries)
@@ -101,11 +101,11 @@ class ChatLog(PaintedSheet, can_focus=True):
             self.post_message(self.OlderWanted())
 
     def changed(self, entry: LogEntry) -> None:
-        """Show an entry as it is now. Of what streams, 8 states a second are shown at most, and the last."""
+        """Show an entry as it is now; a streaming one is redrawn at most 8 times a second, and at its end."""
         if entry.index < 0:
             return
         if entry.draw is not None and entry.is_open and not self.shows(entry):
-            self._sheet.forget(entry)  # it is drawn when it comes into sight
+            self._sheet.forget(entry)  # it will be drawn when it comes into sight
             return
         self._streamed.add(entry)
         if entry.is_open:
@@ -114,7 +114,7 @@ class ChatLog(PaintedSheet, can_focus=True):
             self.settle()
 
     def settle(self) -> None:
-        """Show now what streamed since the last time."""
+        """Show now what has changed since the last time."""
         entries = [entry for entry in self._streamed if entry.index >= 0]
         self._streamed.clear()
         if not self._sheet.cols:
@@ -146,7 +146,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         self.to_end()
 
     def toggle_all_calls(self) -> None:
-        """Open all calls, or fold them if the most are open."""
+        """Unfold all calls, or fold them all if most are unfolded."""
         calls = [entry for entry in self._sheet.entries if entry.kind == "call"]
         folded = sum(entry.folded for entry in calls) * 2 < len(calls)
         for entry in calls:
@@ -157,9 +157,9 @@ class ChatLog(PaintedSheet, can_focus=True):
         self._after((index, 0), is_new=False)
 
     def find(self, text: str, *, wraps: bool = True) -> bool:
-        """Scroll up to the next place of a text and mark it; searching goes on from the last one.
+        """Scroll up to the next occurrence of a text and select it, going on from the last one found.
 
-        ``wraps``: it goes on from the end behind the first entry. False: the text is nowhere.
+        ``wraps`` continues from the end after the first entry. Return False if the text is not found.
         """
         found = self._next_place(text, self._bottom(), wraps=wraps)
         if found is None:
@@ -172,9 +172,10 @@ class ChatLog(PaintedSheet, can_focus=True):
         return True
 
     def _next_place(self, text: str, index: int, *, wraps: bool) -> tuple[int, int, int, int] | None:
-        """The entry, its row, and the columns from and to of the next place of a text, beginning with that entry.
+        """Find the next occurrence of a text, starting with the entry at ``index`` and ignoring case.
 
-        What is folded is opened if the text is in it; upper and lower case are alike. ``wraps``: see ``find``.
+        Return the entry's index, its row, and the first column and the one after the last. An entry is unfolded if the
+        text is in it. For ``wraps`` see ``find``.
         """
         entries, wanted = self._sheet.entries, text.casefold()
         if not wanted or not entries or not self._sheet.cols:
@@ -201,7 +202,7 @@ class ChatLog(PaintedSheet, can_focus=True):
             entry.folded = False
             self._sheet.changed(entry)
             places = list(self._in_rows(entry, wanted))
-        if not places and not entry.whole:  # among the lines that are left out
+        if not places and not entry.whole:  # the text may be among the lines that are left out
             entry.whole = True
             self._sheet.changed(entry)
             places = list(self._in_rows(entry, wanted))
@@ -218,7 +219,7 @@ class ChatLog(PaintedSheet, can_focus=True):
     # --- keys
 
     def action_mark(self, step: int) -> None:
-        """Mark the next entry above or below, or (0) the one that was marked, for Enter."""
+        """Mark the next entry below (1) or above (-1), or the one that was marked before (0)."""
         entries = self._sheet.entries
         if not entries:
             return
@@ -231,19 +232,19 @@ class ChatLog(PaintedSheet, can_focus=True):
         self._show_heading(self._marked)
 
     def unmark(self) -> bool:
-        """Have no entry marked; False: none was."""
+        """Remove the mark; return False if no entry was marked."""
         was, self._marked = self._marked, None
         self.refresh()
         return was is not None
 
     def action_choose(self) -> None:
-        """Fold or open the marked entry, else the last one in sight that folds."""
+        """Fold or unfold the marked entry, else the last one in sight that folds."""
         entry = self._chosen()
         if entry is not None:
             self.choose(entry)
 
     def action_whole(self) -> None:
-        """Show the lines that were left out of the marked entry, or of the last in sight that folds; or hide them."""
+        """Show or hide the left-out lines of the marked entry, else of the last one in sight that folds."""
         entry = self._chosen()
         if entry is not None:
             self.toggle_whole(entry)

@@ -1,4 +1,4 @@
-"""LogEntry: one thing in the chat log, as the presenter sets it; text from outside made fit for it."""
+"""LogEntry: one entry of the chat log, and functions that clean text from outside for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from vibe.front.cells import Line
 
 COLUMNS: Final = 4000
-"""Of a line; what is longer is cut, with a note."""
+"""The most characters shown of a line; a longer one is cut, with a note of how many are missing."""
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*(?:[@-~]|\Z)|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)")
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]*m")
@@ -23,8 +23,8 @@ _GONE_BUT_COLOURS: Final = {code: None for code in _GONE if code != 27}
 
 
 def clean(text: str, cols: int = COLUMNS) -> str:
-    """Text without escapes, controls and direction marks; of a line that was rewritten (CR), its last state."""
-    if not text.replace("\n", "").replace("\t", "").isprintable():  # seldom, and quickly told
+    """Remove escapes, control characters and direction marks; keep the last state of a line rewritten after CR."""
+    if not text.replace("\n", "").replace("\t", "").isprintable():  # a cheap check that seldom holds
         text = _ESCAPES.sub("", _rewritten(text)).translate(_GONE)
     if len(text) <= cols:
         return text
@@ -32,7 +32,7 @@ def clean(text: str, cols: int = COLUMNS) -> str:
 
 
 def clean_coloured(text: str, cols: int = COLUMNS) -> str:
-    """The same, but escapes that only set colours and weights stay; a line that is too long loses them."""
+    """Clean text as ``clean`` does, but keep escapes that only set colours and weights, except in lines too long."""
     text = _ESCAPES.sub(_only_colour, _rewritten(text)).translate(_GONE_BUT_COLOURS)
     if len(text) <= cols:
         return text
@@ -40,12 +40,12 @@ def clean_coloured(text: str, cols: int = COLUMNS) -> str:
 
 
 def clean_line(text: str, cols: int = COLUMNS) -> str:
-    """The same as ``clean`` on one line."""
+    """Clean text as ``clean`` does, and join it into one line."""
     return clean(" ".join(text.split()), cols)
 
 
 def middle_cut(lines: list[str], most: int) -> tuple[list[str], int, list[str]]:
-    """The first and the last of so many lines, and the number of those between them that are left out."""
+    """Cut lines in the middle to at most ``most``: return the first ones, how many are left out, and the last ones."""
     if len(lines) <= most:
         return lines, 0, []
     head = most // 2
@@ -69,22 +69,25 @@ def _cut(line: str, cols: int) -> str:
 
 
 FOLDING: Final = frozenset({"call", "reasoning"})
-"""Kinds with a heading under which the rest can be folded away."""
+"""Kinds of entries that have a heading under which the rest can be folded."""
 OPEN: Final = frozenset({"streaming", "writing", "queued", "running"})
-"""Statuses of what goes on."""
+"""Statuses of entries that are still going on."""
 
 
 class LogEntry(Struct, eq=False):
-    """Text with a kind; changed in place, after which the log is told with ``changed``.
+    """One entry of the log; it is changed in place, after which ``ChatLog.changed`` must be called.
 
-    ``kind``: ``user`` (told to the agent), ``answer`` (Markdown), ``reasoning``, ``call`` (of a tool), ``note`` (a line
-    of the host), ``turn`` (the sum of one, in a row), ``shell`` (output of the user's own command, with colours) or
-    ``drawn`` (lines that ``draw`` returns for so many cells). ``status`` is ``streaming``, ``done`` or
-    ``interrupted``; of a call ``writing``, ``queued``, ``running``, ``ok``, ``error``, ``denied`` or ``cancelled``;
-    of a note ``note``, ``typed`` (a command), ``warning`` or ``error``. ``title`` is the heading of a call or a
-    reasoning, ``detail`` what is said behind it, ``text`` all that a call printed; it is fit to show; a drawn one with
-    a title draws less while it is folded. ``key`` is its name for the presenter. ``whole``: no line is left out in the
-    middle of it. ``keys`` are what some keys do while it is marked, or is the last.
+    ``kind`` is ``user`` (told to the agent), ``answer`` (Markdown), ``reasoning``, ``call`` (of a tool), ``note`` (a
+    line of the host), ``turn`` (the totals of a turn, in one row), ``shell`` (output of the user's own command, with
+    colours) or ``drawn`` (lines that ``draw`` returns for a width in cells).
+
+    ``status`` is ``streaming``, ``done`` or ``interrupted``. A call's is ``writing``, ``queued``, ``running``, ``ok``,
+    ``error``, ``denied`` or ``cancelled``. A note's is ``note``, ``typed`` (a command), ``warning`` or ``error``.
+
+    ``title`` is the heading of a call or of reasoning, and ``detail`` follows it. A drawn entry with a title draws less
+    while it is folded. ``text`` is cleaned; a call's is all that it printed. ``key`` identifies the entry to the
+    presenter. ``whole`` shows all lines, also those in the middle that are left out otherwise. ``keys`` maps keys to
+    what they do while the entry is marked, or is the last one and none is marked.
     """
 
     kind: str
@@ -100,15 +103,15 @@ class LogEntry(Struct, eq=False):
     whole: bool = False
     draw: Callable[[int], Sequence[Line]] | None = None
     keys: Mapping[str, Callable[[], object]] = {}
-    # Kept by the log: its place, its rows as far as they are known, and the number of the text it is a part of.
+    # The log keeps these: the entry's index, its height and whether that is exact, and how often its text was replaced.
     index: int = -1
     height: int = 0
     exact: bool = False
     epoch: int = 0
     settled: int = 0
-    """The length of the text that more of it will not change: its whole lines."""
+    """The length of the part of the text that more text won't change: its complete lines."""
     rest: str = ""
-    """The line that is not whole, as it came."""
+    """The last, incomplete line as it was received."""
 
     def __post_init__(self) -> None:
         text, self.text = self.text, ""
@@ -116,16 +119,16 @@ class LogEntry(Struct, eq=False):
 
     @property
     def folds(self) -> bool:
-        """It has a heading to fold the rest under."""
+        """Whether it has a heading under which the rest can be folded."""
         return self.kind in FOLDING or (self.kind == "drawn" and bool(self.title))
 
     @property
     def is_open(self) -> bool:
-        """It goes on."""
+        """Whether it is still going on."""
         return self.status in OPEN
 
     def set_text(self, text: str) -> None:
-        """Have this text; one that only grew is shown as a stream is."""
+        """Replace the text; one that only grew is treated as a stream."""
         old, settled = self.text, self.settled
         self.text, self.rest, self.settled = "", "", 0
         self.add_text(text)
@@ -133,13 +136,13 @@ class LogEntry(Struct, eq=False):
             self.epoch += 1
 
     def add_text(self, piece: str) -> None:
-        """Have this behind its text. Escapes and rewritten lines may be cut anywhere by the pieces."""
+        """Append a piece of text; escapes and rewritten lines may be split between pieces."""
         lines, newline, self.rest = (self.rest + piece).rpartition("\n")
         if newline:
             self.text = f"{self.text[: self.settled]}{self._cleaned(lines)}\n"
             self.settled = len(self.text)
         if len(self.rest) > 2 * COLUMNS:
-            # More of so long a line is not shown; only what may rewrite it counts.
+            # No more of so long a line is shown; only a CR that rewrites it matters.
             self.rest = self.rest.rpartition("\r")[2][: 2 * COLUMNS]
         self.text = self.text[: self.settled] + self._cleaned(self.rest)
 
@@ -147,7 +150,7 @@ class LogEntry(Struct, eq=False):
         return clean_coloured(text) if self.kind == "shell" else clean(text)
 
     def estimate(self, cols: int) -> int:
-        """About how many rows it takes at that width."""
+        """Estimate how many rows it takes at a width."""
         if self.folds and self.folded:
             return 1
         size = len(self.text) + len(self.diff)

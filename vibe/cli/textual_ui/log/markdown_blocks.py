@@ -1,4 +1,4 @@
-"""Markdown as blocks: what a model wrote, read by markdown-it and highlighted by Pygments, both loaded on first use."""
+"""Turns Markdown into log blocks, using markdown-it and Pygments, which are loaded on first use."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 LINK: Final = "url"
-"""The name under which the style of a link keeps its address."""
+"""The meta key under which the style of a link holds its address."""
 _STYLES: Final = {"em": "italic", "strong": "bold", "s": "strike", "link": "underline $text-accent"}
 _CODE: Final = "$text-accent on $foreground 6%"
 _WEB: Final = ("http://", "https://", "mailto:")
 
 
 def inline(token: Token, style: str = "") -> Content:
-    """The text of an inline token, in a style besides its own."""
+    """Return the text of an inline token, with a style added to its own."""
     return _Words(token.children or [], style).content()
 
 
 def link_style(url: str) -> Style:
-    """The style of a link: a click finds the address in it, and a terminal gets it as such if it is on the web."""
+    """Return the style of a link: it holds the address for clicks, and for the terminal if it is a web address."""
     meta = Style.from_meta({LINK: url})
     return meta + Style(link=url) if url.startswith(_WEB) else meta
 
@@ -46,7 +46,7 @@ class _Words:
             self._take(token)
 
     def content(self) -> Content:
-        """All of it."""
+        """Return all the text with its styles."""
         spans = [Span(0, len(self._text), self._style), *self._spans] if self._style else self._spans
         return Content(self._text, spans)
 
@@ -66,7 +66,7 @@ class _Words:
             self._add(f"[image: {token.content or 'without a name'}]")
             self._close(start, "link", clean(str(token.attrs.get("src", ""))))
         else:
-            # Entities were resolved: what they stand for is cleaned as the rest was.
+            # The parser has resolved entities, so the characters they stand for must be cleaned, too.
             self._add(clean(token.content))
 
     def _add(self, text: str, style: str = "") -> None:
@@ -88,11 +88,11 @@ class _Words:
 _BETWEEN: Final = " │ "
 
 _LEAST: Final = 4
-"""Columns of a cell."""
+"""The fewest columns of a cell."""
 
 
 class Table:
-    """Takes the tokens of a table, and gives its lines."""
+    """Collects the tokens of a table and lays out its lines."""
 
     def __init__(self) -> None:
         self._rows: list[list[Content]] = []
@@ -100,7 +100,7 @@ class Table:
         self._is_head = False
 
     def take(self, token: Token) -> None:
-        """Take the next token."""
+        """Add the next token."""
         match token.type:
             case "tr_open":
                 self._rows.append([])
@@ -115,7 +115,7 @@ class Table:
                 return
 
     def lines(self, cols: int) -> Iterator[Content]:
-        """Yield its lines, at most so many columns wide as long as there is room for every cell."""
+        """Yield the table's lines, at most ``cols`` wide as long as every cell has ``_LEAST`` columns."""
         widths = self._widths(cols)
         for number, row in enumerate(self._rows):
             yield from self._line(row, widths)
@@ -161,7 +161,7 @@ def _beside(content: Content, width: int, side: str) -> Content:
 
 CODE: Final = "chat-log--code"
 PIECE: Final = 200
-"""Lines of code that are highlighted together: a longer listing is read in such pieces, so that no one takes long."""
+"""The most lines of code highlighted together; a longer listing is split, so that no piece takes long."""
 _TAB: Final = 4
 _KEPT: Final = 512
 _BULLETS: Final = ("•", "◦", "▪")
@@ -171,21 +171,21 @@ _HEADINGS: Final = {"h1": "bold underline $text-primary", "h2": "bold $text-prim
 
 
 class TopBlock(NamedTuple):
-    """A block that is in no other: the lines of the source it takes, and how it is read."""
+    """A top-level block: the range of its lines in the source, and its tokens."""
 
     start: int
     end: int
     tokens: Sequence[Token]
 
     def blocks(self, cols: int, *, is_open: bool = False) -> Iterator[LogBlock]:
-        """Yield the blocks of the log that it makes; for ``is_open`` see ``blocks_of``."""
+        """Yield its log blocks; for ``is_open`` see ``blocks_of``."""
         return _Walk(self.tokens, cols, is_open=is_open).blocks()
 
 
 def blocks_of(text: str, cols: int, *, is_open: bool = False) -> Iterator[LogBlock]:
-    """Yield the blocks of a text, with an empty one between two that belong to the top.
+    """Yield the log blocks of a text, with an empty one between two top-level blocks.
 
-    ``is_open``: more of it comes, and so lines of code have their colours each for itself.
+    If more text is to come (``is_open``), each line of code is highlighted by itself.
     """
     gap: list[LogBlock] = []
     for top in top_blocks(text):
@@ -196,7 +196,7 @@ def blocks_of(text: str, cols: int, *, is_open: bool = False) -> Iterator[LogBlo
 
 
 def top_blocks(text: str) -> list[TopBlock]:
-    """The blocks at the top of a text."""
+    """Return the top-level blocks of a text."""
     found: list[TopBlock] = []
     first = 0
     tokens = _parser().parse(text)
@@ -210,7 +210,7 @@ def top_blocks(text: str) -> list[TopBlock]:
 
 @lru_cache(_KEPT)
 def _listing(code: str, language: str) -> Content:
-    """Code with its colours, all of it read together; those of the last are kept, as they are read again."""
+    """Highlight code, unless its language has no colours; recent results are cached, as they are needed again."""
     code = code.expandtabs(_TAB)
     return Content(code) if language in _NO_CODE or not code.strip() else highlighted(code, language)
 
@@ -219,19 +219,19 @@ def _listing(code: str, language: str) -> Content:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # noqa: PLC0415  half of a start
 
-    # Without references a text's beginning never depends on its end, as it must not in a stream.
+    # Without reference links, the beginning of a text never depends on its end, which streaming relies on.
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
     return parser.enable(["table", "strikethrough", "linkify"]).disable(["reference"])
 
 
 def warm() -> None:
-    """Load all that is needed, so that the first answer does not wait for it; may be called in a thread."""
+    """Load the parser and the highlighter, so that the first answer need not wait; may be called in a thread."""
     for _ in blocks_of("*a*\n```python\npass\n```\n", 80):
         continue
 
 
 class _Walk:
-    """The tokens of one block at the top, gone through from the first to the last."""
+    """Walks through the tokens of one top-level block."""
 
     def __init__(self, tokens: Sequence[Token], cols: int, *, is_open: bool) -> None:
         self._tokens, self._cols, self._is_open = tokens, cols, is_open
@@ -241,7 +241,7 @@ class _Walk:
         self._gap = False
 
     def blocks(self) -> Iterator[LogBlock]:
-        """Yield what they say."""
+        """Yield the log blocks of the tokens."""
         table: Table | None = None
         for token in self._tokens:
             if table is not None:
@@ -267,7 +267,7 @@ class _Walk:
         self._gap = True
 
     def _structure(self, token: Token) -> Iterator[LogBlock]:
-        """Go into a container or out of it."""
+        """Enter or leave a container."""
         match token.type.rpartition("_"):
             case ("heading", _, side):
                 self._style = _HEADINGS.get(token.tag, "bold") if side == "open" else ""
@@ -319,7 +319,7 @@ class _Walk:
 
 @cache
 def _syntax() -> type[HighlightTheme]:
-    """The styles of code: amber and red say that a person is needed, and that something failed, so no name has them."""
+    """Return the styles of code, without amber and red: those mean that a person is needed or something failed."""
     from pygments.token import Token  # noqa: PLC0415  with Pygments, a third of a start
     from textual.highlight import HighlightTheme  # noqa: PLC0415  as well
 
@@ -344,11 +344,11 @@ def _syntax() -> type[HighlightTheme]:
 
 
 def highlighted(code: str, language: str) -> Content:
-    """Code with its colours."""
+    """Return code highlighted in its language."""
     from textual.highlight import highlight  # noqa: PLC0415  with Pygments, a third of a start
 
     content = highlight(code, language=language, theme=_syntax())
-    # A lexer adds an end of line, and colours that are of another text are left out.
+    # A lexer may add a line end; if it changed more than that, its spans don't fit the code.
     if content.plain.rstrip("\n") != code.rstrip("\n"):
         return Content(code)
     spans = [Span(start, min(end, len(code)), style) for start, end, style in content.spans if start < len(code)]

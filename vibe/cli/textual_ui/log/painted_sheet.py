@@ -1,4 +1,4 @@
-"""PaintedSheet: the chat log as it scrolls and paints lines, with what is selected, marked and clicked on them."""
+"""PaintedSheet: the scrolling, painting, selecting and clicking of the chat log."""
 
 from __future__ import annotations
 
@@ -30,17 +30,21 @@ from vibe.front.code_blocks import code_blocks
 from vibe.front.event_text import counted
 
 _KEPT: Final = 1000
-"""Rows in all, of more entries than a screen has: a painted row takes 8 kB."""
+"""The most rows cached in all, if they belong to more entries than a screen shows; a painted row takes 8 kB."""
 _ON_SCREEN: Final = 64
-"""Entries that are kept, however long: those in sight."""
+"""The entries that may be in sight at once, and are cached however long they are, up to ``_MOST_KEPT`` rows."""
 _MOST_KEPT: Final = 4000
-"""Rows in all, of however few entries."""
+"""The most rows cached in all, however few entries they belong to."""
 _CLOSE: Final = frozenset({"call", "note", "reasoning"})
-"""Kinds between which there is no empty row."""
+"""Kinds of entries that follow each other without an empty row."""
 
 
 class Sheet:
-    """``tops`` are the rows at which entries begin, and the one behind the last; ``cols`` is 0 while none is known."""
+    """The log's entries laid out below each other, with a cache of their rows.
+
+    ``tops`` are the rows at which the entries begin, and the row after the last one. ``cols`` is 0 until the width is
+    known.
+    """
 
     def __init__(self, widget: Widget) -> None:
         self._painter = Painter(widget)
@@ -52,11 +56,11 @@ class Sheet:
 
     @property
     def height(self) -> int:
-        """All its rows."""
+        """The number of rows of all entries."""
         return self.tops[-1]
 
     def add(self, entries: Iterable[LogEntry]) -> None:
-        """Have more entries at its end."""
+        """Add entries at the end."""
         first = len(self.entries)
         self.entries.extend(entries)
         self._number(first)
@@ -65,7 +69,7 @@ class Sheet:
         self._sum_up(first)
 
     def put_before(self, entries: Iterable[LogEntry]) -> int:
-        """Have more entries at its beginning, and return the rows by which the first of before is taller now."""
+        """Add entries at the beginning, and return by how many rows the entry that was first is taller now."""
         first = self.entries[0] if self.entries else None
         height = 0 if first is None else first.height
         new = list(entries)
@@ -78,12 +82,12 @@ class Sheet:
             self.forget(first)
             taller = self.gap(first)
             first.height = height + taller
-        self._forget_rows()  # where they are selected is a part of them
+        self._forget_rows()  # rows contain the position by which they are selected
         self._sum_up(0)
         return taller
 
     def cut_before(self, index: int) -> None:
-        """Have no entry before that one."""
+        """Drop the entries before an index."""
         gone = self.entries[:index]
         del self.entries[:index]
         for entry in gone:
@@ -95,7 +99,7 @@ class Sheet:
         self._sum_up(0)
 
     def cut(self, index: int) -> None:
-        """Have no entry from that one on."""
+        """Drop the entries from an index on."""
         for entry in self.entries[index:]:
             entry.index = -1
             self.forget(entry)
@@ -104,9 +108,9 @@ class Sheet:
         del self.tops[len(self.entries) + 1 :]
 
     def changed(self, entry: LogEntry) -> Iterable[int]:
-        """Make its rows again, and return the lines of the sheet that look other than before.
+        """Make an entry's rows again, and return the lines of the sheet that look different now.
 
-        What was painted of a row that looks as before stays.
+        A row that looks as before keeps its painted strip.
         """
         before = self._cache.get(entry, ())
         self.forget(entry)
@@ -125,11 +129,11 @@ class Sheet:
         return lines
 
     def forget(self, entry: LogEntry) -> None:
-        """Make its rows again when they are wanted; their number is the same."""
+        """Drop an entry's cached rows, to be made again when needed; their number must not change."""
         self._kept -= len(self._cache.pop(entry, ()))
 
     def reflow(self, cols: int) -> None:
-        """Have another width."""
+        """Set another width."""
         self.cols = cols
         self.repaint()
         for entry in self.entries:
@@ -137,12 +141,12 @@ class Sheet:
         self._sum_up(0)
 
     def repaint(self) -> None:
-        """Make all rows again when they are wanted; their number is the same."""
+        """Drop all cached rows, to be made again when needed; their number must not change."""
         self._forget_rows()
         self._painter.forget()
 
     def rows(self, entry: LogEntry) -> list[Row]:
-        """The rows of an entry, with the empty one before it."""
+        """Return an entry's rows, including the empty one before it."""
         rows = self._cache.get(entry)
         if rows is not None:
             self._cache.move_to_end(entry)
@@ -157,13 +161,13 @@ class Sheet:
         return rows
 
     def gap(self, entry: LogEntry) -> int:
-        """The empty rows before it."""
+        """Return the number of empty rows before an entry, 0 or 1."""
         if not entry.index:
             return 0
         return int(not (entry.kind in _CLOSE and self.entries[entry.index - 1].kind in _CLOSE))
 
     def measure(self, index: int, lines: int, step: int = 1) -> None:
-        """Know the exact heights from that entry on, down or up, until so many rows are covered."""
+        """Make heights exact from an entry on, downwards or upwards, until so many rows are covered."""
         low = -1
         while 0 <= index < len(self.entries) and lines > 0:
             entry = self.entries[index]
@@ -178,7 +182,7 @@ class Sheet:
             self._sum_up(low)
 
     def at(self, y: int) -> int:
-        """The entry at a row; the nearest if there is none."""
+        """Return the index of the entry at a row, or of the nearest one."""
         return max(0, min(bisect_right(self.tops, y) - 1, len(self.entries) - 1))
 
     def _number(self, first: int) -> None:
@@ -197,10 +201,10 @@ class Sheet:
 
 
 class SheetView(ScrollView):
-    """Shows a part of a sheet.
+    """A scroll view of a sheet.
 
-    Rows are made as they come into sight, and those of one screen above it as well: so moving up by any means does not
-    shift the text. ``has_unseen``: something came below what is in sight.
+    Rows are made as they come into sight, and so are those of one screen above, so that the text does not shift while
+    the person moves up. ``has_unseen`` is true if something was added below what is in sight.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -226,7 +230,7 @@ class SheetView(ScrollView):
 
     @property
     def _above(self) -> int:
-        """The empty rows above a sheet that is lower than the window: it stands on what is below it."""
+        """The empty rows above a sheet that is lower than the window, as it is aligned to the bottom."""
         return max(0, self._rows_shown - self._sheet.height)
 
     @property
@@ -234,14 +238,14 @@ class SheetView(ScrollView):
         return max(0, self._sheet.height - self._rows_shown)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return lines of the screen; whole as they are made, there is nothing around them that Textual would paint."""
+        """Return lines of the widget, without Textual's steps for borders and padding, of which there are none."""
         strips, ground = [self.render_line(y) for y in crop.line_range], self.background_colors[1]
         for each in self.get_line_filters():
             strips = [strip.apply_filter(each, ground) for strip in strips]
         return strips if crop.width == self.size.width else [strip.crop(*crop.column_span) for strip in strips]
 
     def to_end(self) -> None:
-        """Show the end, and go on with it."""
+        """Scroll to the end and follow it."""
         if not self._sheet.cols:
             self._follow = True
             return
@@ -249,31 +253,31 @@ class SheetView(ScrollView):
         self._set_y(self._end)
 
     def go_back(self) -> None:
-        """Show the end, if the person has looked further up."""
+        """Scroll to the end if the person has scrolled up."""
         if not self._follow:
             self.to_end()
 
     def _top(self) -> tuple[int, int]:
-        """The entry at the upper edge, and which of its rows."""
+        """Return the index of the entry at the upper edge, and which of its rows is there."""
         y = self.scroll_offset.y
         index = self._sheet.at(y)
         return index, max(0, y - self._sheet.tops[index])
 
     def _bottom(self) -> int:
-        """The entry at the lower edge."""
+        """Return the index of the entry at the lower edge."""
         return self._sheet.at(self.scroll_offset.y + self._rows_shown - 1)
 
     def shows(self, entry: LogEntry) -> bool:
-        """Return whether a row of an entry is in sight."""
+        """Return whether any row of an entry is in sight."""
         return entry.index >= 0 and self._top()[0] <= entry.index <= self._bottom()
 
     def reveal(self, entry: LogEntry) -> None:
-        """Have an entry at the upper edge, or as far up as there is something below it."""
+        """Scroll an entry to the upper edge, or as far up as the end of the log allows."""
         if entry.index >= 0:
             self._place(entry.index, 0)
 
     def _place(self, index: int, row: int, *, clamp: bool = True) -> None:
-        """Have a row of an entry at the upper edge, with exact heights on the screen and one screen above it."""
+        """Scroll a row of an entry to the upper edge, with exact heights on the screen and one screen above."""
         sheet = self._sheet
         if not sheet.cols or not sheet.entries:
             self._set_y(0)
@@ -291,10 +295,10 @@ class SheetView(ScrollView):
             self._set_y(y)
 
     def _set_y(self, y: int) -> None:
-        """The only way it moves itself: height first, offset second."""
+        """Scroll to a row: the one place where the view moves itself; it sets the height first, then the offset."""
         self._is_moving = True
         size = Size(self._sheet.cols, self._sheet.height)
-        self.set_reactive(cast("Any", Widget.virtual_size), size)  # no other widget moves by it: no layout
+        self.set_reactive(cast("Any", Widget.virtual_size), size)  # skips the layout, as no other widget moves
         self.vertical_scrollbar.window_virtual_size = self._sheet.height
         self.scroll_target_y = self.scroll_y = max(0, min(y, self._end))
         self._is_moving = False
@@ -312,7 +316,7 @@ class SheetView(ScrollView):
         self._place(index, y - self._sheet.tops[index])
 
     def _after(self, top: tuple[int, int], *, is_new: bool) -> None:
-        """Entries came, went or changed: go on with the end, or stay with what was at the upper edge."""
+        """Scroll after entries came, went or changed: follow the end, or keep the upper edge where it was."""
         if self._follow:
             self.to_end()
             return
@@ -320,19 +324,19 @@ class SheetView(ScrollView):
         self._place(*top)
 
     def _remade(self, entry: LogEntry) -> None:
-        """An entry has other rows, and stays where it began."""
+        """Make an entry's rows again, and keep the upper edge where it was."""
         top = self._top()
         self._sheet.changed(entry)
         self._deselect()
         self._place(*top)
 
     def _deselect(self) -> None:
-        """Select none of its text any more; that of other widgets stays so."""
+        """Drop the selection in this widget; selections in other widgets stay."""
         if self.is_attached and self in self.screen.selections:
             self.screen.selections = {widget: s for widget, s in self.screen.selections.items() if widget is not self}
 
     def _scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> bool:  # noqa: ARG002  as Textual calls it
-        """Textual's own ways to move: wheel, scrollbar and calls; all at once, as rows change while it moves."""
+        """Scroll at once for Textual's wheel, scrollbar and calls, as rows may change during an animation."""
         before = self.scroll_offset.y
         if y is not None:
             self._move(round(y) - before)
@@ -342,13 +346,13 @@ class SheetView(ScrollView):
         return self.scroll_offset.y != before
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Textual moved it: a selection is dragged past the edge."""
+        """Make rows exact if Textual itself scrolled, as it does when a selection is dragged past the edge."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_moving:
             self._move(0)
 
     def on_resize(self) -> None:
-        """Wrap the text anew, with the same words at the upper edge."""
+        """Wrap the text again, and keep the same words at the upper edge."""
         cols = self.scrollable_content_region.width
         if not cols:
             return
@@ -362,7 +366,7 @@ class SheetView(ScrollView):
         self._anchor = anchor
 
     def _characters(self, index: int, row: int) -> tuple[int, int]:
-        """An entry, and how much of its text is above a row of it."""
+        """Return an entry's index and how many characters of its text are above one of its rows."""
         if not self._sheet.cols or not self._sheet.entries:
             return index, 0
         rows = self._sheet.rows(self._sheet.entries[index])
@@ -381,7 +385,7 @@ class SheetView(ScrollView):
     # --- keys
 
     def scroll_by_key(self, key: str) -> None:
-        """Scroll as a key of the line below says."""
+        """Scroll for a key pressed in the prompt."""
         pages = {"pageup": -1, "pagedown": 1}.get(key, 0)
         if pages:
             self.action_move(-pages, pages)
@@ -391,29 +395,29 @@ class SheetView(ScrollView):
             self.to_end()
 
     def action_move(self, rows: int, pages: int = 0) -> None:
-        """So many rows and pages down, or up."""
+        """Move down by so many rows and pages, or up if they are negative."""
         self._move(rows + pages * self._rows_shown)
 
     def action_scroll_home(self) -> None:
-        """The first row."""
+        """Scroll to the first row."""
         self._place(0, 0)
 
     def action_scroll_end(self) -> None:
-        """The last row."""
+        """Scroll to the last row."""
         self.to_end()
 
 
 _ROWS: Final = 1 << 20
-"""Of an entry, at most."""
+"""The most rows of an entry in the coordinates of selections."""
 
 
 def row_y(index: int, row: int) -> int:
-    """The line of a selection that a row of an entry is."""
+    """Return the line that stands for a row of an entry in selections."""
     return index * _ROWS + row
 
 
 def copied(selection: Selection, entries: Iterable[tuple[int, Sequence[Row]]]) -> str:
-    """The selected text of entries and their rows, without gutters and without the breaks that wrapping made."""
+    """Return the selected text of entries, without gutters and without the line breaks that wrapping added."""
     text: list[str] = []
     for index, rows in entries:
         for number, row in enumerate(rows):
@@ -430,7 +434,7 @@ def copied(selection: Selection, entries: Iterable[tuple[int, Sequence[Row]]]) -
 
 
 def word_span(index: int, number: int, rows: Sequence[Row], x: int) -> Selection | None:
-    """The word at a column; None if there is none."""
+    """Return the selection of the word at column ``x``, or None if there is none."""
     text = rows[number].text if number < len(rows) else ""
     start = 0
     for word in text.split(" "):
@@ -443,22 +447,27 @@ def word_span(index: int, number: int, rows: Sequence[Row], x: int) -> Selection
 
 
 def entry_span(index: int, rows: Sequence[Row]) -> Selection:
-    """All of an entry."""
+    """Return the selection of a whole entry."""
     last = len(rows) - 1
     return Selection(Offset(0, row_y(index, 0)), Offset(len(rows[last].text), row_y(index, last)))
 
 
 LETTERS: Final = frozenset("bcjkm")
-"""Keys of the log that a prompt may begin with."""
+"""The log's keys that may also be the first letter of a prompt."""
 COPIED_SECONDS: Final = 2.0
 MORE_BELOW: Final = " ↓ more below, End "
 STYLES_KEPT_FOR: Final = 500
-"""Painted rows after which Textual's cache of rendered styles is cleared: as each row's styles hold its place, it would
-fill with 16 384 styles (8 MB) that never come again."""
+"""How many rows are painted before Textual's cache of rendered styles is cleared.
+
+Each row's styles contain its position, so the cache would fill with 16 384 styles (8 MB) that are never used again.
+"""
 
 
 class PaintedSheet(SheetView):
-    """Selected rows are known by entry and row, whatever is above them."""
+    """A sheet view with marks, clicks and selections.
+
+    Selections refer to entries and their rows, so they hold whatever is added above.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("c,ctrl+c,alt+c", "copy", "Copy it", show=False),
@@ -467,7 +476,7 @@ class PaintedSheet(SheetView):
 
     @dataclass
     class LinkClicked(Message, namespace="chat_log"):
-        """A link was clicked; it may lead anywhere, and is as the model wrote it."""
+        """Posted when a link is clicked; the address is as the model wrote it, and may lead anywhere."""
 
         url: str
 
@@ -481,7 +490,7 @@ class PaintedSheet(SheetView):
         self._is_clicked = False
 
     def on_mount(self) -> None:
-        """Take other colours with another theme."""
+        """Repaint when the theme changes."""
         app_of(self).theme_changed_signal.subscribe(self, self._take_theme)
 
     def _take_theme(self, _theme: object) -> None:
@@ -489,7 +498,7 @@ class PaintedSheet(SheetView):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return a line of the screen."""
+        """Return a line of the widget."""
         width = self.size.width
         sheet, line = self._sheet, y + self.scroll_offset.y - self._above
         if not 0 <= line < sheet.height or not sheet.cols:
@@ -542,12 +551,12 @@ class PaintedSheet(SheetView):
         return Strip.join([strip.crop(0, left), _over(strip.crop(left, right), look), strip.crop(right)])
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Know where a click began: one that ends elsewhere was a selection."""
+        """Remember where the mouse was pressed; a click that ends elsewhere was a selection."""
         self._is_clicked = True
         self._pressed = event.screen_offset
 
     def on_click(self, event: events.Click) -> None:
-        """Follow a link, choose an entry by its heading, select a word (twice) or an entry (three times)."""
+        """Follow a link, choose an entry by its heading, or select a word (two clicks) or an entry (three clicks)."""
         event.prevent_default()
         line = event.y + self.scroll_offset.y - self._above
         if line < 0 or self._pressed != event.screen_offset or not self._sheet.entries or line >= self._sheet.height:
@@ -576,7 +585,7 @@ class PaintedSheet(SheetView):
                 self.screen.selections = {self: spans}
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text, without the breaks that wrapping made."""
+        """Return the selected text, without the line breaks that wrapping added."""
         if selection.start is None and selection.end is None:
             return "\n\n".join(entry.text.rstrip("\n") for entry in self._sheet.entries), "\n"
         if not self._sheet.entries:
@@ -587,52 +596,52 @@ class PaintedSheet(SheetView):
         return copied(selection, ((entry.index, self._sheet.rows(entry)) for entry in entries)), "\n"
 
     def toggle(self, entry: LogEntry) -> None:
-        """Fold an entry, or open it; its heading stays where it is, if it is in sight."""
+        """Fold or unfold an entry; the upper edge stays where it is."""
         if entry.folds and entry.index >= 0:
             entry.folded = not entry.folded
             self._remade(entry)
 
     def toggle_whole(self, entry: LogEntry) -> None:
-        """Show the lines that were left out of an entry, or leave them out again."""
+        """Show the left-out lines of an entry, or leave them out again."""
         entry.whole = not entry.whole
         entry.folded = False
         self._remade(entry)
 
     def takes(self, key: str) -> bool:
-        """Return whether a letter is for the log: once a key has marked an entry; else it begins a prompt."""
+        """Return whether a key is for the focused log; until a key has marked an entry, letters begin a prompt."""
         is_ours = (self._marked is not None and key in LETTERS) or key in self._keys
-        is_focused = self.screen.focused is self  # ``has_focus`` is told later, when keys came that are for the line
+        is_focused = self.screen.focused is self  # ``has_focus`` is set later, after keys that are for the prompt
         return is_focused and not self._is_clicked and is_ours
 
     @property
     def _keys(self) -> Mapping[str, Callable[[], object]]:
-        """The keys that only the marked entry has, or else the last."""
+        """The keys of the marked entry itself, or else of the last one."""
         entry = self._marked or next(reversed(self._sheet.entries), None)
         return {} if entry is None else entry.keys
 
     @on(events.Key)
     def _act(self, event: events.Key) -> None:
-        """Do what such a key does."""
+        """Handle a key of the entry itself."""
         if event.key in self._keys and self.takes(event.key):
             event.stop()
             self._keys[event.key]()
 
     def on_blur(self) -> None:
-        """Know nothing of the click any more."""
+        """Forget that the log was clicked."""
         self._is_clicked = False
 
     def choose(self, entry: LogEntry) -> None:
-        """Mark an entry, and fold or open it if it can be."""
+        """Mark an entry, and fold or unfold it if it folds."""
         self._marked = entry
         self.toggle(entry)
         self.refresh()
 
     def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002  as Textual calls it
-        """Paint it."""
+        """Repaint with the new selection."""
         self.refresh()
 
     def drop_before(self, index: int) -> bool:
-        """Drop the entries before one. False: the person looks further up, or has selected a text; none goes then."""
+        """Drop the entries before an index; return False, dropping none, if the person scrolled up or selected text."""
         if not self._follow or self.text_selection is not None:
             return False
         self._sheet.cut_before(index)
@@ -642,7 +651,7 @@ class PaintedSheet(SheetView):
         return True
 
     def action_copy(self) -> None:
-        """Copy what is selected, else the marked entry, else the last answer in sight."""
+        """Copy the selection, else the marked entry, else the last answer in sight."""
         text = self.screen.get_selected_text()
         if not text:
             entry = next(iter(self._to_copy()), None)
@@ -650,7 +659,7 @@ class PaintedSheet(SheetView):
         self._copy(text)
 
     def action_copy_code(self) -> None:
-        """Copy the last block of code of the marked entry, else of those in sight; pressed again, the one before it."""
+        """Copy the last code block of the marked entry or the answers in sight; pressed again, the one before it."""
         blocks = [block for entry in self._to_copy() for block in reversed(code_blocks(entry.text))]
         last = self._copied
         number = blocks.index(last) + 1 if last in blocks else 0
@@ -658,7 +667,7 @@ class PaintedSheet(SheetView):
         self._copy(self._copied)
 
     def _to_copy(self) -> Sequence[LogEntry]:
-        """The marked entry, else the answers in sight, the last first."""
+        """Return the marked entry, else the answers in sight, last first."""
         shown = self._sheet.entries[self._top()[0] : self._bottom() + 1]
         if self._marked in shown:
             return [self._marked]
@@ -671,5 +680,5 @@ class PaintedSheet(SheetView):
 
 
 def _over(strip: Strip, look: RichStyle) -> Strip:
-    """A strip with a look on top of its own."""
+    """Return a strip with a style added on top of its own."""
     return Strip([Segment(text, style + look if style else look) for text, style, _ in strip], strip.cell_length)

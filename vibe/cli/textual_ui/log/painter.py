@@ -1,4 +1,4 @@
-"""Painter: the rows of an entry, by its kind; of diffs too, and of Markdown that still comes."""
+"""Painter: makes the rows of log entries by their kind, including diffs and Markdown that is still streaming."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 _MARGIN: Final = " " * 6
 _MOST_CODE: Final = 20_000
-"""Characters of a change from which on it has no colours: they would take long."""
+"""The most characters of a change that are highlighted; more would take too long."""
 
 
 def diff_blocks(diff: str) -> Iterator[LogBlock]:
-    """Yield the lines of a diff of one or more files; what is no diff comes as it is.
+    """Yield the lines of a diff of one or more files; text that is not a diff is yielded as it is.
 
-    A file has its name above its lines, unless it is the only one and was there before: the call says which it is.
+    Each file's name precedes its lines. A single file that existed before goes without, as the call names it.
     """
     lines = list(diff_lines(clean(diff)))
     names = [line.text for line in lines if line.sign == "@"]
@@ -49,7 +49,7 @@ def diff_blocks(diff: str) -> Iterator[LogBlock]:
 
 
 def _in_colours(lines: Sequence[DiffLine], language: str) -> Iterator[LogBlock]:
-    """Yield lines that follow each other with the colours of their language; many characters have none."""
+    """Yield adjacent lines, highlighted in their language unless they are more than ``_MOST_CODE`` characters."""
     code = "\n".join(line.text for line in lines)
     is_coloured = language and code.strip() and len(code) <= _MOST_CODE
     shown = (highlighted(code, language) if is_coloured else Content(code)).split("\n", allow_blank=True)
@@ -65,11 +65,11 @@ _BLANK: Final = LogBlock(Content(""))
 
 
 class AnswerRows:
-    """Of one text at one width.
+    """Lays out one Markdown answer at a fixed width, reusing finished rows while the text is still streaming.
 
-    A block at the top is finished once another one stands behind it in whole lines. ``_done`` characters are of such
-    blocks, and ``_kept`` rows; lines up to ``_seen`` were looked through for them. Of the block that goes on, those of
-    its ``_parts`` that are as before keep their rows.
+    A top-level block is finished once complete lines of another one follow it. Finished blocks take the first ``_done``
+    characters and the ``_kept`` rows; the text up to ``_seen`` has been searched for them. ``_parts`` holds the rows of
+    the unfinished block's parts, which are reused for parts that did not change.
     """
 
     def __init__(self, lay_out: LayOut, cols: int, epoch: int) -> None:
@@ -80,14 +80,14 @@ class AnswerRows:
         self._parts: dict[object, list[Row]] = {}
 
     def rows(self, text: str, *, ended: bool) -> list[Row]:
-        """The rows of a text that goes on, or has ``ended``."""
+        """Return the rows of a text that is still streaming or has ``ended``."""
         if ended and text and not text.endswith("\n"):
             text += "\n"
         whole = text.rfind("\n") + 1
         if not ended and whole > self._seen:
             self._seen = whole
             self._finish_blocks(text[:whole])
-        if not text[whole:].strip("`~"):  # what may become the end of a listing is not shown in it
+        if not text[whole:].strip("`~"):  # what may become a closing fence is not shown as code
             text = text[:whole]
         before, self._parts = self._parts, {}
         for block in self._set_off(blocks_of(text[self._done :], self.cols, is_open=not ended)):
@@ -96,7 +96,7 @@ class AnswerRows:
         return [*self._kept, *chain.from_iterable(self._parts.values())]
 
     def _finish_blocks(self, text: str) -> None:
-        """Keep the rows of what more text does not change."""
+        """Move the rows of blocks that more text can't change to ``_kept``."""
         tops = top_blocks(text[self._done :])
         for top in tops[:-1]:
             self._kept += self._lay_out(self._set_off(top.blocks(self.cols)))
@@ -104,31 +104,31 @@ class AnswerRows:
         self._done += sum(len(line) + 1 for line in lines[: tops[-1].start]) if tops else 0
 
     def _set_off(self, blocks: Iterable[LogBlock]) -> list[LogBlock]:
-        """Blocks behind those whose rows are kept, with an empty one between."""
+        """Return the blocks, preceded by an empty one if rows are kept already."""
         new = list(blocks)
         return [_BLANK, *new] if new and self._kept else new
 
 
 USER: Final = "chat-log--user"
 MOST_TOLD: Final = 40
-"""Of a prompt; the others show by the same key as those that a tool printed."""
+"""The most lines shown of a prompt; the same key as for a tool's output shows the others."""
 MOST_LINES: Final = 200
-"""Of what a tool printed; those between the first and the last ones show by a key."""
+"""The most lines shown of a tool's output; a key shows those left out between the first and the last ones."""
 ALL_LINES: Final = 4000
-"""Even then."""
+"""The most lines of output shown, even after the user asks for all of it."""
 LEAST_TITLE: Final = 24
-"""Cells that a call keeps beside its facts; where it can't, they stand behind it."""
+"""The cells that a call's title keeps beside right-aligned facts; if there is less room, they follow the title."""
 _BESIDE: Final = "│ "
 _LIVE: Final = 3
-"""Lines that show of a folded call that runs, or of a command that failed."""
+"""The most lines shown of a folded call that is running or has failed."""
 
 WHOLE: Final = "whole"
-"""In the style of text that a click replaces by what it stands for."""
+"""The meta key in the style of text that a click replaces by the lines left out."""
 _NOTES: Final = {"typed": (">", "$foreground-muted"), "warning": ("!", "$text-warning"), "error": ("✗", "$text-error")}
 
 
 class Painter:
-    """Makes rows for a widget, whose look it takes; of answers that stream it keeps what is finished."""
+    """Makes rows in the style of a widget, and keeps the finished rows of streaming answers."""
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
@@ -142,7 +142,7 @@ class Painter:
         }
 
     def rows(self, entry: LogEntry, cols: int) -> list[Row]:
-        """All rows of an entry at that width."""
+        """Return all rows of an entry at a width."""
         if entry.draw is not None:
             return self._draw(entry, entry.draw(cols - 1), cols)
         if entry.kind == "call":
@@ -154,12 +154,12 @@ class Painter:
         return self._answer(entry, cols) if kind is None else lay_out(self._widget, kind(entry), cols)
 
     def forget(self) -> None:
-        """Keep nothing of any entry."""
+        """Drop what is kept of all entries."""
         self._answers.clear()
         self._drawn.clear()
 
     def _draw(self, entry: LogEntry, lines: Sequence[Line], cols: int) -> list[Row]:
-        """Rows of lines; those that were there before are the same."""
+        """Return the rows of drawn lines, reusing those of lines that did not change."""
         known = self._drawn.get(entry, {})
         rows: dict[tuple[int, tuple[Piece, ...]], Row] = {}
         for number, line in enumerate(lines):
@@ -237,7 +237,7 @@ def _call(entry: LogEntry, cols: int) -> Iterator[LogBlock]:
 
 
 def _last_lines(entry: LogEntry, cols: int, *, counts: bool) -> Iterator[LogBlock]:
-    """Yield the last lines that a call printed; ``counts``: and how many more there are."""
+    """Yield the last lines of a call's output; if ``counts``, say on the last one how many more there are."""
     lines = entry.text.rstrip("\n").split("\n")
     more = len(lines) - _LIVE
     if not counts or more <= 0:
@@ -250,7 +250,7 @@ def _last_lines(entry: LogEntry, cols: int, *, counts: bool) -> Iterator[LogBloc
 
 
 def _spread(left: Content, facts: Content, cells: int, *, whole: bool = False) -> Content:
-    """A line with facts at its right edge, to which the left gives way; ``whole``: it goes on in more lines instead."""
+    """Return a line with facts at its right edge; the left part is cut to make room, unless it is to stay ``whole``."""
     if not facts:
         return left if whole else left.truncate(cells, ellipsis=True)
     room = cells - facts.cell_length - 2
@@ -282,13 +282,13 @@ def _lines(lines: list[str]) -> Iterator[LogBlock]:
 
 
 def _parts(entry: LogEntry) -> list[list[str] | LogBlock]:
-    """The lines that a call printed; if not all are shown, the first, what stands for the others, and the last."""
+    """Return the lines of a call's output; if there are too many, the first ones, a block for the rest, the last."""
     lines = entry.text.rstrip("\n").split("\n")
     head, hidden, tail = middle_cut(lines, ALL_LINES if entry.whole else MOST_LINES)
     return [head, LogBlock(_hidden(hidden, entry)), tail] if hidden else [head]
 
 
 def _hidden(count: int, entry: LogEntry) -> Content:
-    """The line in the place of others; a click on it shows them."""
+    """Return the line in place of those left out; a click on it shows them."""
     text = f"… {count} more lines" + ("" if entry.whole else ": click, or Alt+M in the chat")
     return styled(text, "italic $foreground-muted").stylize(Style.from_meta({WHOLE: True}))

@@ -1,4 +1,4 @@
-"""Row: a line of the screen, made of a block at a width, that knows how it follows the one before it."""
+"""LogBlock and Row: blocks of text and the rows they are laid out in; ``lay_out`` turns one into the other."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class LogBlock(NamedTuple):
-    """Lines of text. ``first`` stands before its first row, ``rest`` before the others; both are equally wide.
+    """Lines of text with a prefix: ``first`` before the first row and ``rest``, equally wide, before the others.
 
-    ``look`` names the part of the log (a component class) whose background fills the rows, the gutter too if they are
-    ``flush``. ``mark`` stands in the gutter of the first row.
+    ``look`` names the component class of the log whose background fills the rows, including the gutter if the block is
+    ``flush``. ``mark`` is shown in the gutter of the first row.
     """
 
     content: Content
@@ -33,20 +33,21 @@ class LogBlock(NamedTuple):
 
 
 def styled(text: str, style: str) -> Content:
-    """Text in a style, whose colours are variables of the theme; nothing in the text is markup."""
+    """Return text in a style whose colours are theme variables; the text is never read as markup."""
     return Content.styled(text, style) if text else Content("")
 
 
 GUTTER: Final = 2
-"""Columns before every text, for a mark; they are not copied."""
+"""The columns to the left of all text, for marks; they are not copied."""
 MUTED: Final = "chat-log--muted"
-"""The look of what stands before the text."""
+"""The component class for what is shown before the text."""
 
 
 class Row(Struct, eq=False):
-    """``glue`` is the text that a wrap took out between the row before and this one; None: a new line begins.
+    """One row of the screen.
 
-    ``shown`` is the strip in full width, once it was painted.
+    ``glue`` is the white space that wrapping removed between the previous row and this one; None if this row begins a
+    line. ``shown`` is the strip in full width, once it was painted.
     """
 
     strip: Strip
@@ -55,12 +56,12 @@ class Row(Struct, eq=False):
 
     @property
     def text(self) -> str:
-        """Its characters, with the gutter."""
+        """The row's characters, including the gutter."""
         return self.strip.text
 
 
 def lay_out(widget: Widget, blocks: Iterable[LogBlock], cols: int) -> list[Row]:
-    """The rows of blocks at a width."""
+    """Return the rows of blocks at a width in columns."""
     rows: list[Row] = []
     plain = widget.visual_style
     for block in blocks:
@@ -90,18 +91,18 @@ LOOKS: Final = {
     "added": "on $success 12%",
     "removed": "on $error 12%",
 }
-"""The looks of lines that a front end without colours of its own has drawn; others are words of Textual's."""
+"""The styles for the words that ``vibe.front`` uses in its lines; all other words are Textual's own."""
 
 
 def drawn(line: Line) -> Content:
-    """A line of pieces with the colours of the theme."""
+    """Return a line's pieces as content in the colours of the theme."""
     return Content.assemble(
         *((text, " ".join(LOOKS.get(word, word) for word in style.split())) for text, style in line)
     )
 
 
 class LinesPage(Widget):
-    """Draws the lines that ``lines`` returns for its columns and rows."""
+    """A widget that shows the lines ``lines`` returns for its columns and rows."""
 
     DEFAULT_CSS = "LinesPage { width: 100%; height: 100%; }"
 
@@ -110,12 +111,12 @@ class LinesPage(Widget):
         self._of_size = lines
 
     def render(self) -> Content:
-        """The lines."""
+        """Return the lines for the current size."""
         return Content("\n").join(map(drawn, self._of_size(*self.size)))
 
 
 def drawn_row(widget: Widget, line: Line, cols: int) -> Row:
-    """The row of a line that has a gutter of its own."""
+    """Return the row of a line that brings its own gutter."""
     return Row(_strips(widget, drawn(line), cols, widget.visual_style)[0])
 
 
@@ -125,7 +126,7 @@ def _strips(widget: Widget, content: Content, width: int, style: Style) -> list[
 
 
 def _before(widget: Widget, mark: Content | None, text: str, style: Style) -> Strip:
-    """The gutter with its mark, and the text behind it."""
+    """Return the gutter with its mark, followed by the prefix."""
     if mark is None:
         gutter = Strip.blank(GUTTER, style.rich_style)
     else:
@@ -137,7 +138,7 @@ def _before(widget: Widget, mark: Content | None, text: str, style: Style) -> St
 
 
 def _offset(strip: Strip) -> tuple[int, int]:
-    """The place of a strip's first character in its text: column and line."""
+    """Return where a strip's first character is in its text, as column and line."""
     for segment in strip:
         if segment.style is not None and "offset" in segment.style.meta:
             return segment.style.meta["offset"]

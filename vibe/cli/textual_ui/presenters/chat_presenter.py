@@ -1,4 +1,4 @@
-"""ChatPresenter: keeps a chat log in step with the transcript of one agent."""
+"""ChatPresenter: keeps a chat log up to date with the transcript of one agent."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 
 CHUNK: Final = 200
-"""Messages or entries that are shown at a time."""
+"""How many messages or entries are added to the log at a time."""
 NOTICE_LENGTH: Final = 1_000
-"""Characters of a notice of the host to the agent."""
+"""The most characters shown of a notice from the host to the agent."""
 SUMMARISED: Final = "the conversation was summarised here"
 _arguments = msgspec.json.Decoder(dict[str, object])
 
 
 class SavedPart(Struct, frozen=True):
-    """Messages of a saved conversation; ``read_earlier`` reads those for which a summary at their beginning stands in.
+    """Messages of a saved conversation.
 
-    None: there is no summary.
+    ``read_earlier`` reads the messages that the summary at their beginning replaced; it is None without a summary.
     """
 
     messages: Sequence[Message]
@@ -50,15 +50,15 @@ class SavedPart(Struct, frozen=True):
 
 
 PlacedRecord: TypeAlias = tuple[int | None, LogEntry]
-"""The record of something that was done, and the message before which it stands; None: behind all."""
+"""A log entry for something that was done, and the index of the message it precedes; None puts it after them all."""
 ReadEarlier: TypeAlias = Callable[[], Awaitable[SavedPart]]
-"""Raises a VibeError if they can't be read."""
+"""Reads earlier messages; raises a ``VibeError`` if they can't be read."""
 
 
 class SavedTalk:
-    """The messages of a conversation that is resumed, from the newest to the oldest, also those before summaries.
+    """Hands out the messages of a resumed conversation as log entries, from the newest to the oldest.
 
-    ``records`` stand among them.
+    The messages that summaries replaced are included, and ``records`` are placed among them.
     """
 
     def __init__(self, saved: SavedPart, records: Sequence[PlacedRecord] = ()) -> None:
@@ -66,19 +66,19 @@ class SavedTalk:
         self._records = records
         self._part, self._end = saved, len(saved.messages)
         self._kept_from, self._offset = 0, 0
-        """The first message for which no summary stands in by now, and by how much the index of each is lower."""
+        """The first message that no summary has replaced since, and how much lower the index of each one is now."""
 
     @property
     def is_left(self) -> bool:
-        """There are messages that were not shown."""
+        """Whether there are messages that were not shown yet."""
         return self._end > 0 or self._part.read_earlier is not None
 
     def newest(self) -> list[LogEntry]:
-        """The entries of the newest messages that were not shown yet; none of those that must be read first."""
+        """Return entries for the newest messages not shown yet, without reading any from before a summary."""
         messages, end = self._part.messages, self._end
         start = max(0, end - CHUNK)
         while start and isinstance(messages[start], ToolMessage):
-            start -= 1  # with the call that it answers
+            start -= 1  # a result is shown together with its call
         self._end = start
         entries = history_entries(messages[start:end], start)
         for place, record in self._records if self._part is self._saved else ():
@@ -92,10 +92,10 @@ class SavedTalk:
         return entries
 
     async def older(self) -> list[LogEntry]:
-        """As ``newest``; reads those before a summary.
+        """Return entries as ``newest`` does, but read the messages from before a summary if need be.
 
         Raises:
-            VibeError: they can't be read, and count as shown.
+            VibeError: they can't be read. They count as shown then.
         """
         part = self._part
         if not self._end and part.read_earlier is not None:
@@ -105,7 +105,7 @@ class SavedTalk:
         return self.newest()
 
     def cut(self, index: int) -> None:
-        """Have none from that message on."""
+        """Drop the messages from an index on."""
         messages = self._saved.messages[: index + self._offset]
         self._records = [each for each in self._records if each[0] is not None and each[0] <= len(messages)]
         saved = SavedPart(messages, self._saved.read_earlier)
@@ -114,13 +114,13 @@ class SavedTalk:
         self._saved = saved
 
     def summarise(self, kept_from: int) -> None:
-        """A summary took the place of all messages before that one."""
+        """Renumber the messages after a summary has replaced all those before ``kept_from``."""
         if kept_from:
             self._kept_from = self._offset + kept_from
             self._offset += kept_from - 1
 
     def take_back(self) -> None:
-        """Count all messages as not shown."""
+        """Mark all messages as not shown."""
         self._part, self._end = self._saved, len(self._saved.messages)
 
     def _index(self, index: int | None) -> int | None:
@@ -129,7 +129,10 @@ class SavedTalk:
 
 
 class JournalPart(Struct, frozen=True):
-    """Events of a run, from ``first`` to ``last``; entries that begin at event ``before`` or later are known."""
+    """A range of a run's events, from ``first`` to ``last``.
+
+    Entries that begin at event ``before`` or later are in the log already.
+    """
 
     source: str
     first: int
@@ -138,11 +141,11 @@ class JournalPart(Struct, frozen=True):
 
 
 ReadJournals: TypeAlias = Callable[[str, tuple[JournalPart, ...]], Awaitable[list[EntryView]]]
-"""Returns the entries of an agent in parts of journals."""
+"""Returns the entries of an agent from parts of journals."""
 
 
 def journals_of(home: Path, runtime_dir: Path | None) -> ReadJournals:
-    """Return how the journals that a vibe folder knows are read; it raises what ``read_entries`` does."""
+    """Return a function that reads the journals a vibe folder knows, and raises as ``read_entries`` does."""
 
     async def read(agent_id: str, parts: tuple[JournalPart, ...]) -> list[EntryView]:
         from ipc.registry import Registry  # noqa: PLC0415  long after the first frame
@@ -153,10 +156,10 @@ def journals_of(home: Path, runtime_dir: Path | None) -> ReadJournals:
 
 
 def read_entries(registry: Registry, agent_id: str, parts: Iterable[JournalPart]) -> list[EntryView]:
-    """The entries of an agent in parts of journals, oldest first; reads files.
+    """Return the entries of an agent from parts of journals, oldest first; reads files.
 
     Raises:
-        IpcError: a run is unknown by now, or its journal can't be read.
+        IpcError: a run is no longer known, or its journal can't be read.
     """
     view = View()
     found: dict[int, EntryView] = {}
@@ -177,7 +180,7 @@ def read_entries(registry: Registry, agent_id: str, parts: Iterable[JournalPart]
 
 
 def _collect(agent: AgentView, found: dict[int, EntryView], kept: int) -> None:
-    """Take the newest entry of an agent, before the view drops it for others; the event may have brought none.
+    """Add an agent's newest entry to ``found`` before the view drops it; the event may not have added one.
 
     ``kept`` is the number of the first entry that the view had before the event.
     """
@@ -186,7 +189,7 @@ def _collect(agent: AgentView, found: dict[int, EntryView], kept: int) -> None:
         return
     if entry.kind == "note" and entry.name == COMPACTED:
         for known in found.values():
-            if known.number < kept:  # the view has seen to the others
+            if known.number < kept:  # the view has renumbered the others itself
                 known.message_index = index_after_summary(known.message_index, entry.kept_from)
     elif entry.kind == "note" and entry.name in {CLEARED, REWOUND}:
         left = 0 if entry.name == CLEARED else len(before_message(list(found.values()), entry.message_index or 0))
@@ -196,13 +199,13 @@ def _collect(agent: AgentView, found: dict[int, EntryView], kept: int) -> None:
 
 
 def before_message(entries: Sequence[EntryView], index: int) -> Sequence[EntryView]:
-    """The entries before the first that is of a message of that index, or of a later one."""
+    """Return the entries before the first one that belongs to the message of that index or a later one."""
     places = (place for place, entry in enumerate(entries) if entry.message_index is not None)
     return entries[: next((place for place in places if (entries[place].message_index or 0) >= index), len(entries))]
 
 
 def _events(registry: Registry, part: JournalPart) -> Iterator[Event]:
-    """The events of a part, but for the facts of plans: no transcript has them."""
+    """Yield the events of a part, except the facts of plans, which are in no transcript."""
     from ipc.codec import decode_event  # noqa: PLC0415  long after the first frame
     from ipc.journal import JournalReader  # noqa: PLC0415  as above
 
@@ -218,7 +221,7 @@ def _events(registry: Registry, part: JournalPart) -> Iterator[Event]:
 
 
 def history_entries(messages: Iterable[Message], first: int = 0) -> list[LogEntry]:
-    """The log of a conversation that is resumed, from its messages; ``first`` is the index of the first of them."""
+    """Return log entries for the messages of a resumed conversation; ``first`` is the index of the first message."""
     shown: list[LogEntry] = []
     calls: dict[str, LogEntry] = {}
     for index, message in enumerate(messages, first):
@@ -236,7 +239,7 @@ def history_entries(messages: Iterable[Message], first: int = 0) -> list[LogEntr
 
 
 def _told(message: UserMessage, index: int) -> LogEntry:
-    """The entry for what an agent was told: by a person, by the host, or by itself in a summary."""
+    """Return the entry for a user message: a person's prompt, a notice of the host, or the agent's own summary."""
     from vibe.core.compactor import summary_in  # noqa: PLC0415  long after the first frame
     from vibe.core.middleware.port import HOST_NOTICE  # noqa: PLC0415  as above
 
@@ -260,7 +263,7 @@ def _answered(message: AssistantMessage, index: int, calls: dict[str, LogEntry])
 
 
 def _called(call: ToolCall) -> str:
-    """A call in a line, as far as its arguments tell."""
+    """Return a one-line title for a call, as far as its arguments allow."""
     try:
         arguments = _arguments.decode(call.arguments)
     except msgspec.DecodeError:
@@ -270,16 +273,16 @@ def _called(call: ToolCall) -> str:
 
 
 MOST_LOGGED = 1_000
-"""Entries of the log from which on the older ones are left to the journal."""
+"""The number of log entries above which older ones are dropped and left to the journal."""
 _NO_TALK: Final = SavedPart(())
 
 
 class ChatPresenter:
-    """Has a log show what an agent was told, said and did; entries that the view drops stay in the log.
+    """Shows in a log what an agent was told, said and did; entries that the view drops stay in the log.
 
-    ``agent_id`` is the agent; blank: the one that the view takes for the person's, and then the log has notices of all
-    that runs as well. Entries that others put into the log stay where they are, until a rewind cuts them off or a clear
-    drops all. What is older than the first entry comes with ``show_older``; ``read`` finds what the view dropped.
+    A blank ``agent_id`` stands for the view's main agent, and then the log also gets the notices of all runs. Entries
+    that others put into the log stay where they are until a rewind cuts them off or a clear drops all entries.
+    ``show_older`` adds what is older than the first entry, for which ``read`` finds what the view dropped.
     """
 
     def __init__(self, log: ChatLog, agent_id: str = "", *, read: ReadJournals | None = None) -> None:
@@ -288,64 +291,64 @@ class ChatPresenter:
         self._read = read
         self._saved = SavedTalk(_NO_TALK)
         self._dropped: tuple[JournalPart, ...] = ()
-        """Parts of journals with entries from before the first of the log."""
+        """The parts of journals with entries older than the first one in the log."""
         self._unshown: Sequence[EntryView] | None = None
-        """The entries in them that the log does not have; None: they were not read yet."""
+        """The entries read from them that are not in the log; None until they are read."""
         self._at_once = Lock()
         self._agent: AgentView | None = None
         self._seen = 0
         self._noticed = 0
         self._live: dict[str, LogEntry] = {}
-        """Entries of the log that may still change, by the number of the view's."""
+        """The log entries that may still change, by the number of the view's entry."""
         self._streamed: dict[str, tuple[int, int]] = {}
-        """Of an answer or reasoning that streams: its attempt, and the characters that the log has of it."""
+        """For each streaming answer or reasoning, its attempt and how many of its characters the log has."""
 
     def show(self, view: View, agent_id: str) -> None:
-        """Show another agent from now on."""
+        """Reset the log and show another agent."""
         self.agent_id = agent_id
         self._forget()
         self._log.reset()
         self.present(view, frozenset())
 
     def resume(self, saved: SavedPart, records: Sequence[PlacedRecord] = ()) -> None:
-        """Show the newest of the messages that a conversation is resumed with; the others come as older ones.
+        """Show the newest messages of a resumed conversation, with ``records`` in their places among them.
 
-        ``records`` stand among them, where they belong.
+        ``show_older`` adds the others.
         """
         self._saved = SavedTalk(saved, records)
         self._log.extend(self._saved.newest())
         self._log.prepend((), more=self.has_older)
 
     def say(self, text: str, status: str) -> None:
-        """Put a sentence of ours behind what is shown, unless it is there; ``status`` is that of a note."""
+        """Append a message of vibe's own as a note of that status, unless the last entry is the same note."""
         before = [(entry.kind, entry.text) for entry in self._log.entries[-1:]]
         if status != "note" or before != [("note", text)]:
             self._log.append(LogEntry("note", text, status=status))
 
     def tell_answers(self, answers: Sequence[tuple[str, str]], by: str, at: float) -> None:
-        """Put questions and their answers behind what is shown, with who gave these and when (in unix seconds)."""
+        """Append questions and their answers, with who gave the answers and when, in Unix seconds."""
         if answers:
             self._log.append(LogEntry("drawn", draw=partial(answered_lines, answers, by, at)))
 
     def show_diff(self, title: str, fact: str, diff: str) -> None:
-        """Put what changed in files behind what is shown, as that of a call."""
+        """Append a diff in the form of a tool call."""
         self._log.append(LogEntry("call", title=title, detail=fact, diff=diff, status="ok", folded=False))
 
     async def find(self, text: str) -> bool:
-        """Scroll up to the next place of a text, also in what was not shown yet. False: it is nowhere."""
+        """Scroll up to the next occurrence of a text, loading older entries; return False if there is none."""
         log, wanted = self._log, text.casefold()
         if log.find(text, wraps=False):
             return True
         while self.has_older:
             known = len(log.entries)
             await self.show_older()
-            await checkpoint()  # for keys
+            await checkpoint()  # lets keys be handled
             if any(has_text(entry, wanted) for entry in log.entries[: len(log.entries) - known]):
                 break
         return log.find(text)
 
     async def show_older(self) -> None:
-        """Put some entries before the first of the log, or a line on why they can't be read."""
+        """Put up to ``CHUNK`` older entries before the log's first, or a note on why they can't be read."""
         async with self._at_once:
             await self._show_older()
 
@@ -360,7 +363,7 @@ class ChatPresenter:
             except IpcError as error:
                 unshown, problem = [], f"earlier messages can't be shown: {error}"
             if self._dropped is not parts:
-                return  # something else is shown by now
+                return  # the log shows something else by now
         before = [self._still(entry) for entry in unshown[-CHUNK:]]
         self._unshown = unshown[:-CHUNK]
         if not self._unshown:
@@ -368,7 +371,7 @@ class ChatPresenter:
         self._log.prepend([LogEntry("note", problem)] if problem else before, more=self.has_older)
 
     async def _show_saved(self) -> None:
-        """Put some saved messages before the first of the log, those before a summary as well."""
+        """Put some saved messages before the log's first entry, including those that a summary replaced."""
         saved = self._saved
         try:
             before = await saved.older()
@@ -379,11 +382,11 @@ class ChatPresenter:
 
     @property
     def has_older(self) -> bool:
-        """There are entries from before the first of the log."""
+        """Whether there are entries older than the first one in the log."""
         return self._saved.is_left or bool(self._dropped)
 
     def present(self, view: View, changed: frozenset[Key]) -> None:
-        """Show what changed in the view: new entries, and those that went on."""
+        """Show what changed in the view: new entries, and those that went on since."""
         agent = view.agents.get(self.agent_id) if self.agent_id else view.main
         if agent is not None:
             self._follow(agent, changed)
@@ -434,7 +437,7 @@ class ChatPresenter:
             self._leave_older(agent)
 
     def _leave_older(self, agent: AgentView) -> None:
-        """Take out of a long log what the view dropped: it comes again, and a long run would fill the memory."""
+        """Drop from a long log what the view dropped, as a long run would fill the memory; it can be shown again."""
         entries, first = self._log.entries, next(iter(agent.entries.values()), None)
         if len(entries) <= MOST_LOGGED or first is None or not agent.older or self._read is None:
             return
@@ -446,7 +449,7 @@ class ChatPresenter:
             self._log.prepend((), more=True)
 
     def _add_notices(self, view: View, agent: AgentView | None) -> None:
-        """Say what is to be said once and is no note of the agent's own."""
+        """Append the new notices of the view, except those that are also notes of the agent."""
         if view.noticed == self._noticed:
             return
         after = self._noticed if view.noticed > self._noticed else 0
@@ -459,7 +462,7 @@ class ChatPresenter:
         self._noticed = view.noticed
 
     def _cut(self, note: EntryView) -> None:
-        """Take out of the log what the conversation lost."""
+        """Drop from the log what a clear or a rewind took out of the conversation."""
         self._live.clear()
         self._streamed.clear()
         if note.name == CLEARED:
@@ -478,7 +481,7 @@ class ChatPresenter:
             self._log.cut(behind)
 
     def _renumber(self, agent: AgentView, note: EntryView) -> None:
-        """Number the messages as they are once a summary stands in for the first."""
+        """Renumber the messages after a summary has replaced the first ones."""
         known = {"/".join(entry.key): entry.message_index for entry in agent.entries.values() if entry.kind != "note"}
         for shown in self._log.entries:
             if shown.key in known:
@@ -491,7 +494,7 @@ class ChatPresenter:
         self._saved.summarise(note.kept_from)
 
     def _made(self, entry: EntryView) -> LogEntry:
-        """The log's entry for one of the view."""
+        """Return a log entry for an entry of the view."""
         shown = LogEntry(
             _kind(entry),
             images=entry.images,
@@ -505,7 +508,7 @@ class ChatPresenter:
         return shown
 
     def _still(self, entry: EntryView) -> LogEntry:
-        """The log's entry for one that does not change any more."""
+        """Return a log entry for an entry that won't change any more."""
         shown = self._made(entry)
         self._live.pop(entry.key[-1], None)
         self._streamed.pop(entry.key[-1], None)
@@ -545,7 +548,7 @@ class ChatPresenter:
             shown.detail = f"{one_line(entry.by)} said" if entry.by else ""
 
     def _stream(self, entry: EntryView, shown: LogEntry) -> None:
-        """Have the whole text of an answer in the log, also where the view keeps but its end."""
+        """Keep the whole text of an answer in the log, even if the view keeps only the end of it."""
         number, size = entry.key[-1], entry.cut + len(entry.text)
         attempt, had = self._streamed.get(number, (entry.attempt, 0))
         if attempt != entry.attempt or not entry.cut:
@@ -558,7 +561,7 @@ class ChatPresenter:
 
 
 def _before(agent: AgentView, new: list[EntryView]) -> tuple[JournalPart, ...]:
-    """The parts of journals with what an agent did before the first of the new entries."""
+    """Return the parts of journals with what an agent did before the first of the new entries."""
     first = new[0] if new else None
     return tuple(
         JournalPart(source, since, last, first.first if first is not None and first.source == source else last + 1)
@@ -567,19 +570,19 @@ def _before(agent: AgentView, new: list[EntryView]) -> tuple[JournalPart, ...]:
 
 
 def _as_far_as(part: JournalPart, note: EntryView) -> JournalPart:
-    """The part, with an event that says what became of its entries."""
+    """Extend a part to include the event of a note that changes its entries."""
     return replace(part, last=max(part.last, note.last)) if part.source == note.source else part
 
 
 def _where_older_is(agent: AgentView) -> str:
-    """A line that stands for entries that the view dropped before they were shown."""
+    """Return a line in place of entries that the view dropped before they were shown."""
     source, (first, _) = next(iter(agent.older.items()))
     shown_by = f"vibe plan logs {agent.plan_id} {agent.step_id}" if agent.step_id else ""
     return f"earlier entries are not shown: `{shown_by or f'vibe events tail {source} --from {first}'}` shows it"
 
 
 def _after(agent: AgentView, number: int) -> list[EntryView]:
-    """The entries behind one, in order."""
+    """Return the entries after the one of that number, in order."""
     new: list[EntryView] = []
     for entry in reversed(agent.entries.values()):
         if entry.number <= number:
@@ -605,7 +608,7 @@ def _may_change(entry: EntryView) -> bool:
 
 
 def _is_folded(entry: EntryView) -> bool:
-    """Return True for reasoning, and for a call that ended and changed nothing."""
+    """Return whether an entry starts folded: reasoning does, and a call that ended without changing files."""
     if isinstance(entry, CallView):
         return not entry.is_open and not entry.diff and entry.tool != SHELL
     return entry.kind == "reasoning"

@@ -1,4 +1,4 @@
-"""PlanCards, PlanningCards: keep a card of each plan that is written, runs or has run in the chat log."""
+"""PlanCards and PlanningCards: show a card in the chat log for each plan that is written, running or done."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ if TYPE_CHECKING:
     from vibe.front.cells import Line
 
 SHARE: Final = 0.6
-"""Of the log's height that a card takes at most."""
+"""The largest share of the log's height that a card takes."""
 FEWEST: Final = 8
+"""The rows that a card may take in any case."""
 KEYS: Final = {"r": "try again", "o": "open"}
-"""Keys on what became of a plan that could not be written."""
+"""The keys, with their hints, on the card of a plan that could not be written."""
 
 
 _Act: TypeAlias = Callable[[str], object]
 
 
 class _Cards:
-    """Entries of the log that are drawn anew, eight times a second, as long as they are of something that goes on."""
+    """Log entries that are redrawn eight times a second while what they show is running."""
 
     def __init__(self, log: ChatLog, clock: Callable[[], float]) -> None:
         self._log = log
         self._clock = clock
         self._cards: dict[str, tuple[float | TurnView, LogEntry]] = {}
-        """By plan or planner: when it was taken up last, or the work on it; and its card."""
+        """The card of each plan or planner by its id, with the start of its last run or the turn it shows."""
         self._refresher = Refresher(log, self._beat, SECONDS_PER_FRAME)
 
     def _keep_time(self) -> None:
@@ -51,15 +52,15 @@ class _Cards:
 
     @property
     def _rows(self) -> int:
-        """The rows that a card may have."""
+        """The most rows that a card may take."""
         window = self._log.size
         return max(FEWEST, int(window.height * SHARE))
 
 
 class PlanCards(_Cards):
-    """Each time a plan is taken up, a card of it is put behind what is shown; it goes on until the plan is let go.
+    """Appends a card to the log each time a plan is started or resumed, and updates it until that run ends.
 
-    ``clock`` tells unix seconds.
+    ``clock`` returns Unix seconds.
     """
 
     def __init__(self, log: ChatLog, clock: Callable[[], float]) -> None:
@@ -67,7 +68,7 @@ class PlanCards(_Cards):
         self._view = View()
 
     def present(self, view: View, changed: frozenset[Key]) -> None:
-        """Show what changed in plans."""
+        """Update the cards of the plans that changed."""
         self._view = view
         touched = {key[1] for key in changed if key[0] == "plans" and len(key) > 1}
         for plan_id in touched:
@@ -77,19 +78,19 @@ class PlanCards(_Cards):
         self._keep_time()
 
     def record(self, plan: PlanView) -> LogEntry:
-        """Return the record of a plan that a conversation had before, to be put into the log."""
+        """Return a log entry for a plan that a resumed conversation had before."""
         entry = LogEntry("drawn", title=plan.goal)
         entry.draw = partial(self._record, plan, entry)
         self._cards[plan.id] = (plan.started_at or 0.0, entry)
         return entry
 
     def is_out_of_sight(self, plan: PlanView) -> bool:
-        """Return whether a plan has a card of which nothing is to be seen."""
+        """Return whether a plan has a card that is scrolled out of sight."""
         card = self._cards.get(plan.id)
         return card is not None and not self._log.shows(card[1])
 
     def reveal(self) -> None:
-        """Bring the card of the plan that runs into sight."""
+        """Scroll to the card of the running plan."""
         entry = next(self._live(), None)
         if entry is not None:
             self._log.reveal(entry)
@@ -110,13 +111,13 @@ class PlanCards(_Cards):
         self._log.changed(entry)
 
     def _record(self, plan: PlanView, entry: LogEntry, cols: int) -> list[Line]:
-        """The first line of a card and what became of the plan; unfolded, all of the card."""
+        """Draw the first line of a card and the plan's outcome; the whole card if it is unfolded."""
         opened = "" if entry.folded else _list_of(plan)
         lines = _drawing().card(plan, self._clock(), cols, 1 if entry.folded else self._rows, chosen=opened)
         return [*lines, *_below(plan, cols)]
 
     def _lines(self, plan_id: str, entry: LogEntry | None, cols: int) -> list[Line]:
-        """All of a card, unfolded with the items of its list; without an entry its first line."""
+        """Draw a whole card, with the items of its list if it is unfolded; only the first line without an entry."""
         plans = self._view.plans
         plan = plans.get(plan_id)
         if plan is None or entry is None:
@@ -127,20 +128,21 @@ class PlanCards(_Cards):
 
 
 class PlanningCards(_Cards):
-    """Each time a model begins to write a plan, a card of it is put behind what is shown; how that ended stays there.
+    """Appends a card to the log each time a planner begins to write a plan; it stays to show how that ended.
 
-    ``again`` has the plan of a goal written once more, ``look`` opens what an agent did. ``clock`` tells unix seconds.
+    ``again`` has a plan for a goal written once more, and ``look`` shows an agent's transcript. ``clock`` returns Unix
+    seconds.
     """
 
     def __init__(self, log: ChatLog, clock: Callable[[], float], again: _Act, look: _Act) -> None:
         super().__init__(log, clock)
         self._goal = ""
-        """The goal for which a plan is to be written next; blank: it is another version of one."""
+        """The goal of the plan that is being written; blank for another version of a plan."""
         self._again = again
         self._look = look
 
     def present(self, view: View, changed: frozenset[Key]) -> None:
-        """Show what changed in the work of planners."""
+        """Update the cards of the planners that changed."""
         for run in view.runs.values():
             agent = view.agents.get(run.source) if run.agent == PLANNER else None
             if agent is not None and agent is not view.main and agent.key in changed and agent.turn is not None:
@@ -148,7 +150,7 @@ class PlanningCards(_Cards):
         self._keep_time()
 
     def begin(self, goal: str) -> None:
-        """Know the goal for which a plan is about to be written."""
+        """Set the goal for which a plan is about to be written."""
         self._goal = goal
 
     def _show(self, agent: AgentView, turn: TurnView) -> None:
@@ -171,13 +173,13 @@ class PlanningCards(_Cards):
 
 
 def _list_of(plan: PlanView) -> str:
-    """The list of a plan whose items are to be seen: the first that has not completed, else the last; blank: none."""
+    """Return the id of the list step to show with its items: the first uncompleted one, else the last, else blank."""
     lists = [step for step in plan.steps.values() if step.items]
     return next((step.id for step in lists if step.status != "completed"), lists[-1].id if lists else "")
 
 
 def _below(plan: PlanView, cols: int) -> list[Line]:
-    """The lines below the card of a plan that has ended."""
+    """Return the lines below the card of a plan that has ended."""
     return _drawing().record(plan, cols, f"undo: vibe plan rewind {plan.id} STEP")
 
 

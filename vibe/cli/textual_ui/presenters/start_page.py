@@ -1,4 +1,4 @@
-"""StartPage: keeps the start screen in the chat log, and the mark on its choices until something is typed."""
+"""StartPage: shows the start screen in the chat log, and lets keys choose on it until something is typed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from vibe.front.start_screen import LOOK, RESUME, StartChoice, StartFacts, choic
 
 STEPS: Final = {"up": -1, "down": 1}
 SEEN_SECONDS: Final = 0.5
-"""For which choices are in sight before Enter means one: who typed it before could not know of them."""
+"""How long the choices must be visible before Enter takes one; pressed earlier, it can't have been meant for them."""
 
 
 class StartPage:
-    """Draws the facts of the seat as they come; once the choices are there, keys on an empty line are about them.
+    """Draws the start screen's facts as they come in.
 
-    ``take`` gets the one that is chosen. ``now`` tells unix seconds, ``clock`` monotonic ones.
+    Once its choices are there, keys move among them while the prompt is empty, and ``take`` gets the chosen one.
+    ``now`` returns Unix seconds, ``clock`` monotonic ones.
     """
 
     def __init__(
@@ -39,15 +40,15 @@ class StartPage:
         self._clock = clock
         self._entry: LogEntry | None = None
         self._marked: int | None = None
-        """The place of a choice; None: the keys are not about them."""
+        """The index of the marked choice; None while keys don't go to the choices."""
         self._seen_at: float | None = None
-        """The monotonic time at which the choices were first in sight; None: they were not yet."""
+        """When the choices first became visible, in monotonic seconds; None before that."""
         self._is_closed = False
         self._keeps_rows = False
-        """There are empty rows where the keys stood, so that nothing moves while one types."""
+        """True while empty rows take the place of the key hints, so that nothing moves while the person types."""
 
     def begin(self, facts: StartFacts) -> None:
-        """Stand behind what is in the log from now on, with what is known of a conversation; what stood stays."""
+        """Begin a new start screen at the end of the log, and leave an earlier one as it was drawn last."""
         if self._entry is not None:
             self._entry.draw = partial(start_lines, self.facts, self._now())
         self._entry = LogEntry("drawn", draw=self._lines)
@@ -57,26 +58,26 @@ class StartPage:
             self._log.append(self._entry)
 
     def drop(self) -> None:
-        """Draw nothing more: the conversation begins otherwise."""
+        """Stop drawing: the conversation begins without a start screen."""
         self._entry = None
 
     @property
     def is_begun(self) -> bool:
-        """There is, or will be, an entry that shows the facts."""
+        """Whether there is, or will be, a log entry that shows the facts."""
         return self._entry is not None
 
     @property
     def is_open(self) -> bool:
-        """The conversation has not begun yet."""
+        """Whether the start screen is shown and the conversation has not begun yet."""
         return self._entry is not None and not self._is_closed
 
     @property
     def was_seen(self) -> bool:
-        """The choices have been in sight for so long that Enter means one."""
+        """Whether the choices have been visible for long enough that Enter takes one."""
         return self._seen_at is not None and self._clock() - self._seen_at >= SEEN_SECONDS
 
     def tell(self, facts: StartFacts) -> None:
-        """Draw what is known by now; a page without anything on it is put into the log once there is a plan on it."""
+        """Draw the given facts; a page that is not in the log yet is added once it offers a choice."""
         known = self.facts
         entry, self.facts = self._entry, replace(facts, is_new=known.is_new, with_cards=known.with_cards)
         if entry is None:
@@ -89,7 +90,7 @@ class StartPage:
             self._log.call_after_refresh(self._see)
 
     def press(self, key: str) -> bool:
-        """Move the mark, take the choice that is marked, or look at it; False: the key means something else."""
+        """Handle a key: move the mark, take the marked choice, or look at it; return False for any other key."""
         known = self._choices
         if self._marked is None or self._entry is None or self._entry.index < 0 or not known:
             return False
@@ -108,13 +109,13 @@ class StartPage:
         return True
 
     def rest(self) -> None:
-        """Leave the keys to what is typed."""
+        """Stop taking keys, and keep the rows of the key hints empty."""
         if self._marked is not None:
             self._marked, self._keeps_rows = None, True
             self._redraw()
 
     def close(self) -> None:
-        """Have no keys and no room for them any more: the conversation has begun."""
+        """Stop taking keys and drop the rows of the key hints, as the conversation has begun."""
         self._is_closed = True
         self._marked, self._keeps_rows = None, False
         self._redraw()
@@ -124,7 +125,7 @@ class StartPage:
         return choices(self.facts, self._now())
 
     def _move(self, step: int, count: int) -> bool:
-        """Mark the next one; above the first is the history of the line."""
+        """Move the mark; return False above the first choice, where Up goes to the prompt's history."""
         place = (self._marked or 0) + step
         if place < 0:
             return False
