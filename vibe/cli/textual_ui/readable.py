@@ -1,4 +1,4 @@
-"""Makes text readable: raises a theme's contrast, and adapts styles and signs to terminals with few of them."""
+"""Raises the contrast of a theme's text colours, and adapts styles and signs to simple terminals."""
 
 from __future__ import annotations
 

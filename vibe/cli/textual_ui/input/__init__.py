@@ -1,3 +1,3 @@
-"""The prompt's input: its text, history, completion and what is pasted into it."""
+"""The prompt: its text, history, completion and what is pasted into it."""
 
 from __future__ import annotations

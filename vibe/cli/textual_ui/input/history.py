@@ -1,4 +1,4 @@
-"""Prompts of earlier times: a file shared with ``--plain``, and the walk through them by Up and Down."""
+"""The history of prompts: its file, shared with ``--plain``, and the walk through it by Up and Down."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from pathlib import Path
 from vibe.system.files import opened, wait_for_lock, write_all
 
 MOST_BYTES = 4_000_000
-"""Bytes of the file that are read, from its end."""
+"""How many bytes are read from the end of the file."""
 MOST_ENTRIES = 5_000
+"""How many prompts are kept in memory."""
 LOCK_SECONDS = 2.0
+"""How long to wait for another process that writes to the file."""
 
 
 def load_prompts(path: Path) -> list[str]:
-    """The prompts, oldest first, without those that repeat the one before; none where there is no file. Blocks.
+    """Return the prompts, oldest first, without those that repeat the previous one; blocks.
 
-    The file has the format of prompt_toolkit's ``FileHistory``: an entry is a comment line with the time, then its
-    lines, each behind a ``+``.
+    Without a file there are none. The file has the format of prompt_toolkit's ``FileHistory``: an entry is a comment
+    line with the time, then its lines, each preceded by a ``+``.
 
     Raises:
         OSError: the file can't be read.
@@ -30,7 +32,7 @@ def load_prompts(path: Path) -> list[str]:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - MOST_BYTES))
             if size > MOST_BYTES:
-                # the rest of an entry whose beginning is not read
+                # Skip the rest of an entry whose beginning was not read.
                 next((line for line in file if not line.strip()), b"")
             entries = [entry for entry, _ in groupby(_entries(file)) if entry.strip()]
     except FileNotFoundError:
@@ -39,21 +41,21 @@ def load_prompts(path: Path) -> list[str]:
 
 
 def keep_prompt(path: Path, text: str) -> None:
-    """Write a prompt behind those that any process of the user's wrote; the file is the user's alone. Blocks.
+    """Append a prompt to the file, which all processes of the user share and no one else can read; blocks.
 
     Raises:
-        OSError: the disk is full or refuses.
+        OSError: the file can't be written.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lines = "".join(f"+{line}\n" for line in text.split("\n"))
     data = f"\n# {datetime.now().astimezone().replace(tzinfo=None)}\n{lines}".encode(errors="replace")
     with opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
-        wait_for_lock(descriptor, LOCK_SECONDS)  # one that is held for long is no reason to lose the prompt
+        wait_for_lock(descriptor, LOCK_SECONDS)  # if it stays locked, write anyway rather than lose the prompt
         write_all(descriptor, data)
 
 
 class HistoryWalk:
-    """Walks through the prompts of earlier times and keeps what is being written, and what was changed on the way."""
+    """Walks through earlier prompts, and keeps the draft and what was changed on the way."""
 
     def __init__(self) -> None:
         self._entries: list[str] = []
@@ -61,11 +63,11 @@ class HistoryWalk:
         self._changed: dict[int, str] = {}
 
     def put_before(self, entries: Sequence[str]) -> None:
-        """Add prompts that are older than all others."""
+        """Add prompts older than all others."""
         self._entries[:0] = entries
 
     def add(self, text: str) -> bool:
-        """Add the newest prompt, and end the walk; False: it is the same as the one before."""
+        """Add the newest prompt and end the walk; return False if it repeats the previous one."""
         self.end()
         if self._entries and self._entries[-1] == text:
             return False
@@ -73,18 +75,21 @@ class HistoryWalk:
         return True
 
     def end(self) -> None:
-        """Be at the draft again, an empty one."""
+        """Return to the draft, which is empty now."""
         self._back = 0
         self._changed.clear()
 
     def search(self, words: str, most: int) -> list[str]:
-        """Prompts with all of the words, the newest first, each once; the case of letters does not matter."""
+        """Return up to ``most`` distinct prompts that contain all of the words, newest first, ignoring case."""
         wanted = words.lower().split()
         found = (entry for entry in reversed(self._entries) if all(map(entry.lower().__contains__, wanted)))
         return list(dict.fromkeys(found))[:most]
 
     def go(self, by: int, shown: str) -> str | None:
-        """The prompt that is older by so many than the shown one, or newer, at last the draft; None: there is none."""
+        """Go ``by`` prompts back, or forward if negative, and return the text there; None if there is none.
+
+        ``shown`` is the text to keep for the place that is left. The last place going forward is the draft.
+        """
         back = self._back + by
         if not 0 <= back <= len(self._entries):
             return None

@@ -1,4 +1,4 @@
-"""QueuedList: the prompts that wait, above the input, in the order in which they will be sent."""
+"""QueuedList: lists the queued prompts above the input, in the order in which they will be sent."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from vibe.view.agent_view import Key
 from vibe.view.view import View
 
 MOST_SHOWN: Final = 5
-"""Rows of prompts; of more, the next ones and the last are shown."""
+"""The most rows of prompts; if there are more, the next ones and the last one are shown."""
 LONGEST: Final = 1_000
+"""The most characters of a prompt that are looked at to make its row."""
 KEYS: Final = "Ctrl+S sends now · Alt+Up edits the last"
 
 
 class QueuedList(Static):
-    """Shows what waits for the agent, or for the engine; takes no room while nothing does."""
+    """Shows the prompts that wait for the agent or the engine; it takes no room if there are none."""
 
     DEFAULT_CSS = """
     QueuedList { height: auto; padding: 0 1; color: $foreground-muted; display: none; text-wrap: nowrap; }
@@ -32,7 +33,7 @@ class QueuedList(Static):
         self._store = store
 
     def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
-        """Show what waits now."""
+        """Show the current queue."""
         if SCREEN in changed:
             self._draw()
 
@@ -47,7 +48,7 @@ class QueuedList(Static):
 
 
 def queued_lines(queued: tuple[QueuedLine, ...], width: int) -> list[str]:
-    """A line for each of the prompts that wait, numbered, each of at most so many cells."""
+    """Return a numbered line for each queued prompt, of at most ``width`` cells."""
     numbered = [f"{number}. {plain_line(shortened(one.text, LONGEST))}" for number, one in enumerate(queued, 1)]
     if len(numbered) > MOST_SHOWN:
         left_out = len(numbered) - MOST_SHOWN + 1

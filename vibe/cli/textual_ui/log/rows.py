@@ -1,4 +1,4 @@
-"""LogBlock and Row: blocks of text and the rows they are laid out in; ``lay_out`` turns one into the other."""
+"""Lays out blocks of text as rows of the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BottomPanel: the bottom of the screen, which belongs to the prompt, a request to the person or a proposed plan."""
+"""BottomPanel: the bottom of the screen, which shows the prompt, or a panel in its place."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Shown = TypeVar("Shown", bound=PanelFrame)
 
 
 class BottomPanel(Vertical):
-    """Shows the prompt, or the first panel of those that wait for the person: requests, a proposed plan, failed steps.
+    """Shows the prompt, or the first panel that waits for the person: a request, a proposed plan or a failed step.
 
-    What is put off waits until the person looks at it; what comes later is shown.
+    A panel that was put off waits until the person looks at it; those that come later are shown.
 
-    ``prompt`` is hidden meanwhile, with what is written in it; the focus goes back to where it was. No panel takes the
-    place of a line, the prompt's or one in another panel, while the person types or with a draft in it: ``tell`` gets
-    the sign that something waits, and its style. ``clock`` tells monotonic, ``now`` unix seconds. While a panel is
-    shown, the screen has the class ``asking``.
+    ``prompt`` is hidden while a panel is shown, and keeps its text; afterwards the focus goes back to where it was. No
+    panel replaces the prompt, or another panel's text field, while the person types or has a draft there. ``tell`` gets
+    a sign that something waits, with its style. ``clock`` returns monotonic seconds, ``now`` Unix seconds. While a
+    panel is shown, the screen has the class ``asking``.
     """
 
     DEFAULT_CSS = """
@@ -67,26 +67,26 @@ class BottomPanel(Vertical):
         self.guard = TypingGuard(clock)
         self._panels: dict[PendingRequest, PanelFrame] = {}
         self.proposal: ProposalPanel | None = None
-        """The panel of the proposed plan, in sight or not; None: no plan is proposed."""
+        """The panel of the proposed plan, visible or not; None if no plan is proposed."""
         self.shown: Widget = prompt
         """The prompt, or the panel in its place."""
         self._failed: dict[Key, FailedPanel] = {}
-        """By step and attempt."""
+        """The panels of failed steps, by step and attempt."""
         self._leaving: LeavePanel | None = None
         self._looked: PanelFrame | None = None
-        """The panel that the person went on to."""
+        """The panel that the person chose to look at."""
         self._has_draft = False
         self._focus_before: Widget | None = None
         self._aside = set[PanelFrame]()
-        """Those that are put off."""
+        """The panels that were put off."""
         self._waking: Timer | None = None
 
     # --- what is shown
 
     def show_proposal(self, event: PlanProposedEvent) -> None:
-        """Show a proposed plan in place of the one before, once no request waits.
+        """Show a proposed plan in place of the last one, once no request waits.
 
-        It tells what is different from the version that was shown, if it is a later one.
+        If it is a later version of that plan, its panel shows what changed.
         """
         old = self.proposal
         before = old.event if old is not None and old.event.draft < event.draft else None
@@ -96,7 +96,7 @@ class BottomPanel(Vertical):
             self._forget(old)
 
     def end_proposal(self) -> None:
-        """Take the proposal away; accepting or dropping it does so."""
+        """Remove the proposal; accepting or dropping it does so, too."""
         if self.proposal is not None:
             old, self.proposal = self.proposal, None
             self._settle()
@@ -109,7 +109,7 @@ class BottomPanel(Vertical):
             self._settle()
 
     def present(self, view: View, changed: frozenset[Key]) -> None:
-        """Show the steps that failed for good in the plan that was taken up last, until they are tried again."""
+        """Show a panel for each step of the latest plan that failed for good, until it is tried again."""
         if not any(key[0] == "plans" for key in changed):
             return
         plan, before = view.plan, self._failed
@@ -122,7 +122,7 @@ class BottomPanel(Vertical):
             self._forget(panel)
 
     def ask_leaving(self, plan: PlanView, goes_on: str, *, can_outlive: bool = False) -> bool:
-        """Ask what becomes of a plan that runs; False: that is asked already. See ``LeavePanel``."""
+        """Ask what is to become of a running plan (see ``LeavePanel``); return False if that is being asked already."""
         if self._leaving is not None:
             return False
         self._leaving = self._looked = self._put(LeavePanel(plan, goes_on, can_outlive=can_outlive))
@@ -131,13 +131,13 @@ class BottomPanel(Vertical):
         return True
 
     def show_input(self) -> None:
-        """Show the prompt; what waits does so until the person asks for it."""
+        """Show the prompt, and put off all panels until the person asks for them."""
         self._aside.update(self._ring)
         self._settle()
 
     def action_look(self, step: int) -> None:
-        """Look at the next panel that waits, or the one before; from the prompt, at the first."""
-        self.guard.finished()  # who asks for a panel means the keys for it
+        """Show the next panel that waits (1) or the previous one (-1); from the prompt, show the first."""
+        self.guard.finished()  # the person asked for the panel, so the next keys are meant for it
         ring = self._ring
         at = next((at + step for at, panel in enumerate(ring) if panel is self.shown), 0)
         self._looked = ring[at % len(ring)] if ring else None
@@ -145,13 +145,13 @@ class BottomPanel(Vertical):
         self._settle(is_asked=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave the keys that look around to the screen where there is nothing else to look at."""
+        """Disable the keys that go through the panels if there is no other panel, so that the screen gets them."""
         if action == "look" and (self.shown is self._prompt or parameters == (1,)):
             return len(self._ring) > (self.shown is not self._prompt)
         return super().check_action(action, parameters)
 
     def focus(self, scroll_visible: bool = True) -> BottomPanel:  # noqa: ARG002, FBT001, FBT002  as in Textual
-        """Have the keys come to what is shown."""
+        """Focus what is shown."""
         self._focus_before = self._prompt if self.shown is self._prompt else self._focus_before
         self._focus(self.shown)
         return self
@@ -159,16 +159,16 @@ class BottomPanel(Vertical):
     # --- the widget
 
     def compose(self) -> ComposeResult:
-        """Only the prompt at first."""
+        """Compose the prompt; panels are mounted as they are needed."""
         yield self._prompt
 
     def on_mount(self) -> None:
-        """Follow the queue."""
+        """Follow the request queue."""
         self._queue.changed = self._changed
         self._settle()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Take note that the person types."""
+        """Record that the person types, and whether they have a draft."""
         self._has_draft = bool(event.text_area.text.strip())
         if event.text_area.text:
             self.guard.typed()
@@ -202,7 +202,7 @@ class BottomPanel(Vertical):
             self._settle()
 
     def _settle(self, *, is_asked: bool = False) -> None:
-        """Show what is to be shown now; ``is_asked``: whatever the person is typing."""
+        """Show what should be shown now; if ``is_asked``, even while the person is typing."""
         pending = self._queue.pending
         for request in [each for each in pending if each not in self._panels]:
             self._panels[request] = self._put(panel_for(request, self._now))
@@ -223,19 +223,19 @@ class BottomPanel(Vertical):
 
     @property
     def _ring(self) -> list[PanelFrame]:
-        """All that waits for the person, the most urgent first."""
+        """All panels that wait for the person, the most urgent first."""
         requests = [self._panels[each] for each in self._queue.pending if each in self._panels]
         panels = (self._leaving, *requests, self.proposal, *self._failed.values())
         return [panel for panel in panels if panel is not None]
 
     def _is_kept(self, ring: Sequence[PanelFrame]) -> bool:
-        """Return whether the person types, or has typed something, where a panel would take the place."""
+        """Return whether what is shown must stay, because the person types or has typed something in it."""
         if self.shown is self._prompt:
             return self._has_draft or self.guard.is_typing
         return any(panel is self.shown and panel.has_words for panel in ring) and self.shown not in self._aside
 
     def _sign(self, count: int) -> tuple[str, str]:
-        """Return the words for what waits, and their style; ``count`` requests do."""
+        """Return words that say what waits, and their style; ``count`` is the number of requests."""
         key = " · Tab" if self.shown is self._prompt else ""
         if count:
             who = f" {count} wait{'s' * (count == 1)} for you" if self.screen.size.width >= NARROW else f" {count}"
@@ -245,7 +245,7 @@ class BottomPanel(Vertical):
         return f"a plan waits for your answer{key}" if key and self.proposal else "", "bold $text-warning"
 
     def _put(self, panel: Shown) -> Shown:
-        """Have a panel among those that may be shown."""
+        """Mount a panel, hidden at first."""
         panel.guard, panel.display = self.guard, False
         self.mount(panel)
         return panel

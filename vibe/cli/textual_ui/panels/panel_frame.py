@@ -1,4 +1,4 @@
-"""PanelFrame: the frame of every panel at the bottom: a title, lines that scroll, a field for words, and its keys."""
+"""PanelFrame: the base of every panel at the bottom, with a title, scrolling lines, a text field and key hints."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ from textual.visual import Visual
 from textual.widgets import Input, Static
 
 BAR: Final = "│ "
-"""Stands before the lines of a command, a file or a diff."""
+"""The lead of lines of a command, a file or a diff."""
 DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
 NARROWEST: Final = 8
-"""Cells that the text of a line has at least, whatever stands before it."""
+"""The fewest cells for the text of a line, however wide its lead is."""
 FACTS_GAP: Final = 2
+"""The fewest blanks between a line's text and its facts."""
 
 
 class Spot(Struct, frozen=True):
-    """A thing to point at in a line: its first cell, the one behind it, and its key."""
+    """A clickable part of a line: its first cell, the one after its last, and its key."""
 
     first: int
     end: int
@@ -43,12 +44,12 @@ class Spot(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One line; ``text`` is safe to show.
+    """One line of a panel; its ``text`` must be safe to show.
 
-    ``lead`` stands before each of its rows, or if it ``hangs`` before the first, ``indent`` blanks before those after
-    it. ``facts`` stand at the right edge of its only row, if they have room there. ``words``: it is broken between
-    words, and else wherever its row is full. ``look`` fills its rows with a colour: ``added``, ``removed`` or
-    ``chosen``. Lines with the same ``key`` are one thing to point at; ``spots`` are things in a line.
+    ``lead`` precedes each of its rows, or only the first if it ``hangs``; ``indent`` blanks precede the rows after the
+    first. ``facts`` go to the right edge if the line takes one row and they fit. With ``words`` the line is wrapped
+    between words, otherwise wherever a row is full. ``look`` fills its rows with a colour: ``added``, ``removed`` or
+    ``chosen``. Lines with the same ``key`` are one clickable thing, and ``spots`` are clickable parts of a line.
     """
 
     text: str | Content = ""
@@ -63,16 +64,16 @@ class Line(Struct, frozen=True, kw_only=True):
     spots: tuple[Spot, ...] = ()
 
     def has(self, key: str) -> bool:
-        """Return True if a thing with this key is in the line."""
+        """Return whether the line, or a part of it, has this key."""
         return self.key == key or any(spot.key == key for spot in self.spots)
 
     def key_at(self, cell: int) -> str:
-        """Return the key of what is there, if it is anything."""
+        """Return the key at a cell; blank if there is none."""
         return next((spot.key for spot in self.spots if spot.first <= cell < spot.end), self.key)
 
 
 def row_starts(text: str, width: int, *, words: bool) -> list[int]:
-    """Return where the rows begin in which a line of text is shown."""
+    """Wrap a line of text to a width in cells, and return the index at which each row begins."""
     if text.isascii():
         if len(text) <= width:
             return [0]
@@ -92,7 +93,7 @@ def row_starts(text: str, width: int, *, words: bool) -> list[int]:
 
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Shows lines; its owner scrolls it. Whole lines can be marked with the mouse, and copied."""
+    """A widget that shows lines and is scrolled by its owner; whole lines can be selected with the mouse and copied."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"lines--added", "lines--removed", "lines--chosen"}
     DEFAULT_CSS = """
@@ -109,11 +110,11 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     """
 
     class Scrolled(Message):
-        """Other rows are in sight now."""
+        """Posted when other rows have come into sight."""
 
     @dataclass
     class Pointed(Message):
-        """A line that has a key was clicked."""
+        """Posted when something with a key was clicked."""
 
         key: str
 
@@ -135,7 +136,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         return max(0, self.rows - self.scroll_offset.y - self.scrollable_content_region.height)
 
     def show(self, lines: Sequence[Line], *, reveal: str = "", from_top: bool = False) -> None:
-        """Show other lines; those with the key ``reveal`` are brought into sight."""
+        """Show other lines, and scroll to those with the key ``reveal``."""
         self.lines = lines
         self._lay_out(self._cols)
         self.refresh(layout=True)
@@ -143,10 +144,10 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=0, animate=False)
         if reveal:
             self.reveal(reveal)
-            self.call_after_refresh(self.reveal, reveal)  # it may have become higher or lower
+            self.call_after_refresh(self.reveal, reveal)  # the height may change with the lines
 
     def reveal(self, key: str) -> None:
-        """Scroll until the lines with a key are in sight, the first of them if not all fit."""
+        """Scroll the lines with a key into sight; the first of them if not all fit."""
         found = [number for number, line in enumerate(self.lines) if line.has(key)]
         height = self.scrollable_content_region.height
         if not found or not height or len(self._tops) <= found[-1] + 1:
@@ -160,23 +161,23 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     # --- the widget
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
-        """Return the rows that the lines take in so many cells."""
+        """Return how many rows the lines take in ``width`` cells."""
         cols = max(1, width - 1)  # there is always room for the scrollbar
         return self.rows if cols == self._cols else sum(len(self._rows_of(line, cols)) for line in self.lines)
 
     def on_resize(self, _: events.Resize) -> None:
-        """Break the lines anew."""
+        """Wrap the lines again."""
         cols = self.scrollable_content_region.width
         if cols and cols != self._cols:
             at = bisect_right(self._tops, self.scroll_offset.y) - 1
             self._lay_out(cols)
-            self._refresh_scrollbars()  # they may need none any more
+            self._refresh_scrollbars()  # the scrollbar may not be needed any more
             if 0 < at < len(self._tops):
                 self.scroll_to(y=self._tops[at], animate=False)
         self.post_message(self.Scrolled())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Tell of it."""
+        """Post that other rows are in sight."""
         super().watch_scroll_y(old_value, new_value)
         self.post_message(self.Scrolled())
 
@@ -193,17 +194,17 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         return strip.crop(0, width).extend_cell_length(width, style.rich_style).apply_offsets(0, number)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the lines that the mouse marked, whole."""
+        """Return the selected lines as a whole."""
         first = selection.start.y if selection.start else 0
         last = selection.end.y if selection.end else len(self.lines) - 1
         return "\n".join(str(line.text) for line in self.lines[first : last + 1]), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002
-        """Draw the marks."""
+        """Draw the new selection."""
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Tell which line was meant."""
+        """Post the key of what was clicked."""
         y = event.y + self.scroll_offset.y
         cell = event.x - self.gutter.left
         key = self.lines[bisect_right(self._tops, y) - 1].key_at(cell) if 0 <= y < self.rows else ""
@@ -243,23 +244,23 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 GRACE_SECONDS: Final = 1.0
-"""A key that comes so soon after another was not meant for a panel that has just appeared."""
+"""How long after a key the person counts as typing, so that no key meant for a text reaches a new panel."""
 WAKE_SECONDS: Final = 0.1
-"""Between two looks at whether the person still types."""
+"""How often to check whether the person is still typing."""
 NARROW: Final = 40
-"""Cells below which keys are told in fewer words."""
+"""The width in cells below which key hints are shortened."""
 LOW: Final = 12
-"""Rows of the screen below which the foot scrolls with the lines."""
+"""The rows of the screen below which the foot scrolls with the lines."""
 TINY: Final = 8
-"""Rows below which the panel has all of them."""
+"""The rows of the screen below which the panel takes all of them."""
 ROOMY: Final = 30
-"""Rows from which on there is an empty one between the parts."""
+"""The rows of the screen from which there is an empty row between the parts of a panel."""
 LEFT_ALONE: Final = frozenset({"tab", "shift+tab"})
-"""Keys besides those with Ctrl, Alt and F1 to F12 that a panel leaves to the screen even before it listens."""
+"""The keys that an inactive panel leaves to the screen, besides those with Ctrl or Alt and F1 to F12."""
 
 
 class TypingGuard:
-    """Knows whether the person is in the middle of typing; ``clock`` tells monotonic seconds."""
+    """Tells whether the person is in the middle of typing; ``clock`` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -267,27 +268,27 @@ class TypingGuard:
 
     @property
     def is_typing(self) -> bool:
-        """A key came a moment ago."""
+        """Whether a key was pressed within ``GRACE_SECONDS``."""
         return self._typed_at is not None and self._clock() - self._typed_at < GRACE_SECONDS
 
     def typed(self) -> None:
-        """Take note of a key."""
+        """Record that a key was pressed."""
         self._typed_at = self._clock()
 
     def finished(self) -> None:
-        """Take note that what was typed is sent."""
+        """Record that the typing is over, because the text was sent or dropped."""
         self._typed_at = None
 
 
 class PanelFrame(Vertical):
-    """A panel; its lines scroll, and its last row names the keys that count.
+    """A panel with scrolling lines and a last row that names its keys.
 
-    While it is ``asleep`` it takes no keys: the person was typing when it appeared.
+    A panel that appears while the person is typing is ``asleep`` and takes no keys until the typing stops.
     """
 
     TITLE: ClassVar[str] = ""
     COLOUR: ClassVar[str] = "$text-primary"
-    """That of its title and its keys."""
+    """The colour of the title and the keys."""
     DEFAULT_CSS = """
     PanelFrame {
         height: auto;
@@ -307,17 +308,17 @@ class PanelFrame(Vertical):
 
     asleep: reactive[bool] = reactive(default=False)
     place: reactive[tuple[int, int]] = reactive((1, 1))
-    """Its number among all that wait, and how many these are."""
+    """The panel's number among all that wait for the person, and how many there are."""
 
     class PutOff(Message):
-        """The person wants the prompt now, and this later."""
+        """Posted when the person puts the panel off to get back to the prompt."""
 
     def __init__(self) -> None:
         super().__init__()
         self.guard = TypingGuard()
-        """That of its owner, once it has one."""
+        """Replaced by the owner's guard once the panel has an owner."""
         self.is_beside = False
-        """Arrows and Enter are the screen's, until the keys come here."""
+        """True for a panel beside other widgets, which keep the arrows and Enter until the panel has the focus."""
         self._view = LineView()
         self._words = Input(compact=True, select_on_focus=False)
         self._words.display = False
@@ -327,49 +328,49 @@ class PanelFrame(Vertical):
         self._is_wanted = False
         self._waking: Timer | None = None
 
-    # --- for those that are panels
+    # --- for subclasses
 
     def lines(self) -> Sequence[Line]:
-        """Return what the panel shows."""
+        """Return the lines to show."""
         raise NotImplementedError
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        """Return the keys that count now, each with its meaning."""
+        """Return the keys that work now, each with its meaning."""
         raise NotImplementedError
 
     def _foot(self) -> Sequence[tuple[str, str]]:
-        """Return what is said below the keys: texts, and their styles."""
+        """Return texts, with their styles, to show below the keys."""
         return ()
 
     def _hint(self) -> str:
-        """Return what is said at the right of the keys, or below them."""
+        """Return a text to show to the right of the keys, or below them."""
         return ""
 
     def _head(self, *asked: tuple[str, str]) -> list[Line]:
-        """Return the line with the title and what is asked, each part of it with its style."""
+        """Return the line with the title and the parts of what is asked, each with its style."""
         text = Content.assemble((self.TITLE, f"bold {self.COLOUR}"), "  ", *asked)
         return [Line(text=text, facts=self._facts(), indent=2), *self._gap()]
 
     def _facts(self) -> str:
-        """Return what is said at the right of the title."""
+        """Return the text to the right of the title."""
         number, count = self.place
         return "" if self.is_beside else f"{number} of {count}" + (" · Tab next" if count > 1 else "")
 
     def _gap(self) -> list[Line]:
-        """Return an empty line where there is room for one."""
+        """Return an empty line if there is room for one."""
         return [Line()] if self.screen.size.height >= ROOMY else []
 
     @property
     def has_words(self) -> bool:
-        """The person is asked for words, and may have typed some."""
+        """Whether the text field is open, in which the person may have typed something."""
         return self._used_words is not None
 
     def pressed(self, key: str) -> bool:
-        """Do what a key means; False: it means nothing here."""
+        """Handle a key; return False if it has no meaning here."""
         raise NotImplementedError
 
     def redraw(self, *, reveal: str = "", from_top: bool = False) -> None:
-        """Show the lines and the keys as they are now."""
+        """Show the current lines and keys."""
         notice = [Line(text=self._notice, style="bold $text-error")] if self._notice else []
         lines = [*notice, *self.lines()]
         if self.is_low and self._foot():
@@ -378,12 +379,12 @@ class PanelFrame(Vertical):
         self._draw_keys()
 
     def tell(self, notice: str) -> None:
-        """Say something above the lines, until the next key."""
+        """Show a notice above the lines until the next key."""
         self._notice = notice
         self.redraw()
 
     def ask_words(self, placeholder: str, use: Callable[[str], object]) -> None:
-        """Have the person type a line; Esc goes back. ``use`` gets what they typed, blanks around it cut off."""
+        """Open the text field; Esc closes it, and ``use`` gets the line that was typed, stripped."""
         self._used_words = use
         self._words.placeholder = placeholder
         self._words.display = True
@@ -391,7 +392,7 @@ class PanelFrame(Vertical):
         self._draw_keys()
 
     def end_words(self) -> None:
-        """Go back from the line to the keys."""
+        """Close the text field."""
         self._used_words = None
         if self.screen.focused is self._words:
             self.screen.set_focus(self._view)
@@ -401,18 +402,18 @@ class PanelFrame(Vertical):
 
     @property
     def is_narrow(self) -> bool:
-        """There is room for short words only."""
+        """Whether there is room for short words only."""
         return self.size.width < NARROW
 
     @property
     def is_low(self) -> bool:
-        """There are few rows."""
+        """Whether the screen has few rows."""
         return self.screen.size.height < LOW
 
-    # --- for the one that owns the panel
+    # --- for the owner of the panel
 
     def take_focus(self) -> None:
-        """Have the keys come here, as soon as there is a panel."""
+        """Focus the panel, as soon as it is mounted."""
         self._is_wanted = True
         wanted = self._words if self.has_words else self._view
         if wanted.is_attached:
@@ -421,7 +422,7 @@ class PanelFrame(Vertical):
     # --- the widget
 
     def compose(self) -> ComposeResult:
-        """Lines, the field for words, keys."""
+        """Compose the lines, the text field and the keys."""
         yield self._view
         with Vertical(classes="panel--foot"):
             yield self._words
@@ -434,7 +435,7 @@ class PanelFrame(Vertical):
             self.take_focus()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the rows of all lines and of what stands below them."""
+        """Return the rows of the lines and of what is below them."""
         inside = max(1, width - 2)
         parts = [self._view.get_content_height(container, viewport, inside)]
         parts.append(self._keys.get_content_height(container, viewport, inside))
@@ -463,7 +464,7 @@ class PanelFrame(Vertical):
             self._waking, self.asleep = None, False
 
     def on_key(self, event: events.Key) -> None:
-        """Do what a key means, once the panel listens."""
+        """Handle a key, unless the panel is asleep."""
         if self.asleep and not self.guard.is_typing:
             self.asleep = False
         elif self.asleep:
@@ -545,7 +546,7 @@ def _joined(parts: Sequence[tuple[str, str]]) -> Content:
 
 
 def _told_keys(keys: Sequence[tuple[str, str]], width: int, between: str, style: str) -> Content:
-    """Return keys with their meanings, each on one row with its own."""
+    """Return the key hints in rows of at most ``width`` cells, each key on one row with its meaning."""
     text = Content("")
     room = 0
     for key, meaning in keys:
@@ -561,7 +562,10 @@ def _told_keys(keys: Sequence[tuple[str, str]], width: int, between: str, style:
 
 
 def _with_hint(keys: Content, hint: str, width: int) -> Content:
-    """Return the keys with a hint that ends at ``width``, on a row of its own if there is no room beside them."""
+    """Add a hint that ends at ``width``, on a row of its own if there is no room beside the keys.
+
+    If the keys take several rows already, or the hint is too wide for one, it is left out instead.
+    """
     rows = keys.split("\n")
     room = width - rows[-1].cell_length - len(hint)
     if not hint or (room < 2 and (len(rows) > 1 or len(hint) > width)):

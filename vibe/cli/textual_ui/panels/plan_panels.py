@@ -1,4 +1,4 @@
-"""The panels of a plan that runs or ran: FailedPanel, for a step that failed for good, and LeavePanel."""
+"""The panels of a plan that runs or ran: one for a step that failed for good, one for leaving while it runs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from vibe.view.agent_view import HOST_TOOL, CallView, EntryView
 from vibe.view.plan_view import FINAL, CheckView, PlanView, StepView, called
 
 LAST: Final = 3
-"""Lines of what a check or command printed that show at first."""
+"""How many of the last lines of a check's or command's output are shown at first."""
 LONGEST: Final = 400
+"""The most characters shown of a title, a command or an agent's last words."""
 MUTED: Final = "$foreground-muted"
 
 
 class PlanPanel(PanelFrame):
-    """The panel of a plan; what a key wants is a message."""
+    """A panel about a plan, whose keys post messages."""
 
     @dataclass
     class Acted(Message):
-        """The person wants a slash command carried out, or something else; neither: only to go back.
+        """Posted for what the person wants done; without any field set, they only want to go back.
 
-        ``agent``, by the id of its tile, is to be opened; blank: all. ``leaves``: conversation and screen are to end,
-        and the plan, if it ``goes_on``, has a process of its own from then on.
+        ``line`` is a slash command to carry out. ``agent`` is the tile to open on the agents' screen, or blank for all
+        of them. If ``leaves``, the conversation and the app are to end, and a plan that ``goes_on`` continues in a
+        process of its own.
         """
 
         panel: PlanPanel
@@ -42,17 +44,17 @@ class PlanPanel(PanelFrame):
         super().__init__()
         self.plan = plan
         self.acts: dict[str, PlanPanel.Acted] = {}
-        """By key."""
+        """The message that each key posts."""
 
     def pressed(self, key: str) -> bool:
-        """Do what the key says."""
+        """Post the key's message, if it has one."""
         if key in self.acts:
             self.post_message(self.acts[key])
         return key in self.acts
 
 
 class FailedPanel(PlanPanel):
-    """Tells why a step failed, and what can be done about it."""
+    """Shows why a step failed, and what can be done about it."""
 
     TITLE: ClassVar[str] = "Failed"
     COLOUR: ClassVar[str] = "$text-error"
@@ -69,7 +71,7 @@ class FailedPanel(PlanPanel):
         self.acts["o"] = self.Acted(self, agent=f"{plan.id}/{step.id}")
 
     def lines(self) -> Sequence[Line]:
-        """Return the check with its exit code and tries, what it printed last, and the agent's last words."""
+        """Return the failed checks with exit code and tries, the end of the output, and the agent's last words."""
         step, said = self._step, last_words(self._step)
         name = called(step, self.plan)
         title = "" if name == step.title else f"  {one_line(step.title, LONGEST)}"
@@ -97,7 +99,7 @@ class FailedPanel(PlanPanel):
         return "" if self.is_narrow or not held else one_line(f"blocks {', '.join(held)}", self.size.width // 2)
 
     def pressed(self, key: str) -> bool:
-        """Do what the key says."""
+        """Handle Esc, Enter and ``t``, and the keys that post a message."""
         if key == "escape":
             self.post_message(self.PutOff())
         elif key == "enter":
@@ -108,7 +110,7 @@ class FailedPanel(PlanPanel):
         return key in {"escape", "enter", "t"} or super().pressed(key)
 
     def _retry(self, words: str) -> None:
-        """Have it tried again with words for its agent."""
+        """Have the step tried again, with words for its agent."""
         self.end_words()
         self.post_message(self.Acted(self, f"/retry {self._step.id} {words}".rstrip()))
 
@@ -119,13 +121,13 @@ def _tries(check: CheckView) -> str:
 
 
 def failed_output(step: StepView) -> str:
-    """Return what the step's command or check printed when it failed last; not safe to show as it is."""
+    """Return the output of the step's command or check that failed last; it must be cleaned before it is shown."""
     calls = (entry for entry in _newest(step) if isinstance(entry, CallView) and entry.tool == HOST_TOOL)
     return next((call.text for call in calls if call.outcome in {"failed", "error"}), "")
 
 
 def last_words(step: StepView) -> str:
-    """Return the last paragraph that an agent of the step said, in a line; blank: none said anything."""
+    """Return the last paragraph an agent of the step said, as one line; blank if none said anything."""
     if step.order is not None and step.order.command is not None:
         return ""
     said = next((entry.text.strip() for entry in _newest(step) if entry.kind == "answer"), step.summary.strip())
@@ -137,25 +139,25 @@ def _newest(step: StepView) -> Iterator[EntryView]:
 
 
 def blocked_by(plan: PlanView, step_id: str) -> list[str]:
-    """Return the ids of the steps that can't begin without one, directly or not, in plan order."""
+    """Return the ids of the steps that depend on a step, directly or not, in plan order."""
     held = {step_id}
-    for step in plan.steps.values():  # those it comes after stand before it
+    for step in plan.steps.values():  # a step's dependencies come before it
         if step.status not in FINAL and held.intersection(step.depends_on):
             held.add(step.id)
     return [each for each in plan.steps if each in held and each != step_id]
 
 
 def failed_steps(plan: PlanView) -> list[StepView]:
-    """Return the steps of a plan that failed for good: no better plan is looked for, or will be."""
+    """Return the steps of a plan that failed for good, that is, without a revision of the plan to come."""
     goes_on = plan.ended_at is None
     orders = ((step, step.state.outline.order) for step in plan.failed.values() if not step.replanning)
     return [step for step, order in orders if not goes_on or order is None or order.on_failure != "replan"]
 
 
 class LeavePanel(PlanPanel):
-    """Asks what becomes of a plan that runs when the person leaves; ``goes_on`` says how to come back to it.
+    """Asks what is to become of a running plan when the person leaves; ``goes_on`` says how to come back to it.
 
-    ``can_outlive``: it can go on without the screen.
+    ``can_outlive`` if the plan can go on without the app.
     """
 
     TITLE: ClassVar[str] = "Leave?"
@@ -184,7 +186,7 @@ class LeavePanel(PlanPanel):
         return [*self._head(("a plan is running", "")), *(() if self.is_low else rows), *self._gap()]
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        """Return the way back; where there is no room for their lines, the ways to leave, too."""
+        """Return the key to stay, and the keys to leave if there is no room for their lines."""
         ways = [(key, says.split(" ")[0]) for key, (says, _) in self._ways.items()] if self.is_low else []
         return [*ways, ("Esc", "stay")]
 

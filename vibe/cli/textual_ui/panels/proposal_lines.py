@@ -1,4 +1,4 @@
-"""The pages of a proposed plan, as lines of a panel: its shape, a step of it, and all that it would run."""
+"""The pages of a proposed plan as lines of a panel: its graph, one step, and all the commands it would run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from vibe.view.figures import clock
 
 FENCES: Final = ("```", "~~~")
 FEWEST: Final = 8
-"""Rows that the shape may take, however small the window is."""
+"""The rows that the graph may take in any case, however small the window is."""
 PLAN_FIELDS: Final = ("goal", "context", "decisions", "max_parallel_steps", "budget", "defaults")
-"""Fields of a plan besides its steps whose change a person is told of."""
+"""The fields of a plan besides its steps that are listed if a new version changed them."""
 FAILING: Final = {
     "stop": "stops the plan if it fails",
     "continue": "the plan goes on if it fails",
@@ -31,15 +31,15 @@ FAILING: Final = {
     "ask": "asks you if it fails",
 }
 VERSION_FROM: Final = 40
-"""Cells from which on the first row tells the version."""
+"""The width in cells from which the first row shows the version."""
 _NAMES: Final = 10
-"""Cells before what is said of the chosen step."""
+"""The width in cells of the column of labels for the chosen step."""
 
 
 class ShownProposal(Struct, frozen=True, kw_only=True):
-    """A proposal, and the part of it that is looked at: ``before`` is the version it replaces.
+    """A proposal, the version it replaces (``before``), and what of it is being looked at.
 
-    ``chosen`` is a step, or a group of many. ``group`` is the one that is open.
+    ``chosen`` is a step, or a group of steps if there are many. ``group`` is the open group.
     """
 
     event: PlanProposedEvent
@@ -49,17 +49,18 @@ class ShownProposal(Struct, frozen=True, kw_only=True):
 
     @property
     def steps(self) -> Sequence[StepOutline]:
-        """Return the steps of the open group, or all."""
+        """The steps of the open group, or all steps."""
         return groups(self.event.steps).get(self.group, ()) if self.group else self.event.steps
 
     @property
     def questions(self) -> dict[str, str]:
-        """Return the questions of the plan's decisions, by their ids."""
+        """The questions of the plan's decisions, by decision id."""
         return {str(one.get("id")): str(one.get("question")) for one in _dicts(self.event.document.get("decisions"))}
 
 
 def first_choice(event: PlanProposedEvent, group: str) -> str:
-    """Return the first step of a group (blank: of all), or the first group where there are many."""
+    """Return the first step of a group; for a blank group the first step of all, or the first group if there are many.
+    """
     found = groups(event.steps) if group or len(event.steps) > MANY else {}
     names = [step.id for step in found[group]] if group else list(found)
     return next(iter(names or [step.id for step in event.steps]), "")
@@ -68,7 +69,7 @@ def first_choice(event: PlanProposedEvent, group: str) -> str:
 def plan_page(
     shown: ShownProposal, cols: int, rows: int, revising: str = ""
 ) -> tuple[list[Line], dict[str, GraphPlace]]:
-    """Return all of a proposal in so many cells, in ``rows`` if they suffice, and the places in its shape."""
+    """Lay out a proposal in ``cols`` cells, and in ``rows`` rows if they suffice; return it with the steps' places."""
     event = shown.event
     head = [_row(_head(event, cols)), *map(_row, _bounds(event, cols)), Line()]
     if revising:
@@ -79,13 +80,13 @@ def plan_page(
     room = rows - len(head) - len(block) - 1 - len(asked)
     drawing = _shape(shown, cols - 2, max(FEWEST, room))
     graph = _shape_rows(drawing)
-    if len(graph) > room:  # what is out of sight at first is what matters least
+    if len(graph) > room:  # what matters least is at the end, out of sight at first
         return [*head[:-1], *asked, Line(), *graph, *block], drawing.places
     return [*head, *graph, *block, Line(), *asked], drawing.places
 
 
 def step_page(shown: ShownProposal) -> list[Line]:
-    """Return all that is known of the chosen step: its whole prompt, its checks, and what the version changed in it."""
+    """Return all there is to know of the chosen step: its prompt in full, its checks, and what this version changed."""
     event, before = shown.event, shown.before
     outline = next(step for step in event.steps if step.id == shown.chosen)
     step = _steps(event.document).get(outline.id, {})
@@ -108,7 +109,7 @@ def step_page(shown: ShownProposal) -> list[Line]:
 
 
 def commands_page(shown: ShownProposal) -> list[Line]:
-    """Return every command of the plan in full, its decisions and bounds, and what was fixed in it."""
+    """Return every command of the plan in full, its decisions and bounds, and what was repaired in it."""
     event = shown.event
     lines = [Line(text=plain_line(event.goal), style="bold", indent=2), Line()]
     if event.commands:
@@ -124,7 +125,7 @@ def commands_page(shown: ShownProposal) -> list[Line]:
 
 
 def text_lines(text: str) -> list[Line]:
-    """Return text as a model reads it; code in fences is coloured by its language."""
+    """Return text as a model reads it, with the code in fences highlighted by its language."""
     lines: list[Line] = []
     code: list[str] = []
     fence, language = "", ""
@@ -173,7 +174,7 @@ def _head(event: PlanProposedEvent, cols: int) -> list[Piece]:
 
 
 def _bounds(event: PlanProposedEvent, cols: int) -> list[list[Piece]]:
-    """Return what is expected, as far as it is known, and what it can't exceed: one row, or two if there is no room."""
+    """Return the expected effort, if it is known, and its upper bound, in one row or in two if there is no room."""
     found = event.estimate
     side = "" if found is None or found.width < 2 else f", {found.width} side by side"
     steps: list[Piece] = [(f"{counted(len(event.steps), 'step')}{side}", "muted")]
@@ -186,7 +187,7 @@ def _bounds(event: PlanProposedEvent, cols: int) -> list[list[Piece]]:
 
 
 def _beside(left: list[Piece], least: list[Piece], right: list[Piece], cols: int) -> list[list[Piece]]:
-    """Return what is at the left and at the right, the left in full if it can be, or else in rows of their own."""
+    """Return the left and the right part in one row, with ``least`` if ``left`` is too wide; otherwise in two rows."""
     if cells_of([*left, *right]) + 2 <= cols:
         return [spread(left, right, cols)]
     if cells_of([*least, *right]) + 2 <= cols:
@@ -218,7 +219,7 @@ def _shape_rows(drawing: Shape) -> list[Line]:
 
 
 def _block(shown: ShownProposal, cols: int) -> list[Line]:
-    """Return the rows of the chosen step, as many as any step needs, so that nothing moves when another is chosen."""
+    """Return the lines of the chosen step, filled up to the most any step needs, so that choosing moves nothing."""
     if len(shown.steps) > MANY and not shown.group:
         own = groups(shown.event.steps).get(shown.chosen, ())
         left: list[Piece] = [("▸ ", "accent"), (shown.chosen, "bold")]
@@ -255,7 +256,7 @@ def _models(order: WorkOrder) -> str | None:
 
 
 def _conditions(step: StepOutline, shown: ShownProposal) -> list[str]:
-    """Return when a step runs, where, and what comes of its failure, as far as it is out of the ordinary."""
+    """Return when and where a step runs and what its failure causes, as far as these differ from the defaults."""
     order = step.order or WorkOrder()
     said = ["acts outside this folder"] if order.side_effects else []
     said += [f"asks: {shown.questions.get(order.decision, order.decision)}"] if order.decision else []
@@ -266,7 +267,7 @@ def _conditions(step: StepOutline, shown: ShownProposal) -> list[str]:
 
 
 def _about(step: StepOutline, shown: ShownProposal) -> list[str]:
-    """Return a step's mode, bounds and conditions, all of them."""
+    """Return all of a step's facts: mode, dependencies, limits and conditions."""
     order = step.order or WorkOrder()
     said = [step.mode, *([f"after {', '.join(step.depends_on)}"] if step.depends_on else [])]
     said += [f"{name} {value}" for name, value in (("agent", order.agent), ("model", _models(order))) if value]
@@ -339,7 +340,7 @@ def _limits_of(found: PlanBounds | None) -> list[Line]:
 
 
 def _changes(event: PlanProposedEvent, before: PlanProposedEvent) -> list[Line]:
-    """Return a line for each step that was added, removed or changed, and one for the rest of the plan."""
+    """Return a line for each step that was added, removed or changed, and one for changes in the rest of the plan."""
     old, new = _steps(before.document), _steps(event.document)
     titles = {step.id: spoken(step.title) for step in (*before.steps, *event.steps)}
     lines = [
@@ -364,7 +365,7 @@ def _changes(event: PlanProposedEvent, before: PlanProposedEvent) -> list[Line]:
 
 
 def _marks(event: PlanProposedEvent, before: PlanProposedEvent) -> dict[str, str]:
-    """Return a sign for each step that is new or another one than before."""
+    """Return a sign for each step that is new or changed."""
     old = _steps(before.document)
     return {
         step_id: "~" if step_id in old else "+"

@@ -1,4 +1,4 @@
-"""ProposalPanel: a plan that was proposed, to look at step by step, to have changed, and to run or drop."""
+"""ProposalPanel: shows a proposed plan for the person to inspect step by step, revise, run or drop."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ DROPS: Final = "d again drops the plan; any other key keeps it"
 DEFAULT_PATH: Final = "plan.json"
 BACK_KEYS: Final = frozenset({"escape", "enter", "left", "q"})
 KEY_ROWS: Final = 2
+"""The rows kept free for the keys."""
 SHARE: Final = 0.8
-"""Of the window's height that the panel may take."""
+"""The share of the window's height that the panel may take."""
 USUAL_ROOM: Final = (80, 24)
-"""Cells and rows, before there is a window to be measured."""
+"""The cells and rows assumed until the window is measured."""
 
 
 class Page(Enum):
-    """The page of a proposal that is shown."""
+    """The pages of a proposal."""
 
     PLAN = "plan"
     STEP = "step"
@@ -39,10 +40,10 @@ class Page(Enum):
 
 
 class ProposalPanel(PanelFrame):
-    """Shows a proposal; nothing of it runs before the person says so.
+    """Shows a proposed plan; nothing of it runs before the person says so.
 
-    Once another version is asked for, the plan can only be dropped until that is shown, or ``tell`` says why there is
-    none.
+    Once the person has asked for a revision, they can only drop the plan, until the new version is shown or ``tell``
+    says why there is none.
     """
 
     TITLE: ClassVar[str] = "Proposed plan"
@@ -53,9 +54,9 @@ class ProposalPanel(PanelFrame):
 
     @dataclass
     class Answered(Message):
-        """The person said what is to become of the plan: ``word`` is one of ``VerdictKind``, ``text`` goes with it.
+        """Posted when the person decides about the plan: ``word`` is one of ``VerdictKind``, with an optional ``text``.
 
-        To ``edit``, it is to be opened in their editor; once saved, it stays proposed.
+        For ``edit``, the plan is to be opened in their editor; after it is saved, it is still a proposal.
         """
 
         word: str
@@ -67,12 +68,12 @@ class ProposalPanel(PanelFrame):
         self._before = before
         self._chosen = ""
         self._group = ""
-        """The group of steps that is open."""
+        """The group of steps that is open; blank if none is."""
         self._page = Page.PLAN
         self._room = USUAL_ROOM
-        """Cells of a line, and rows of all."""
+        """The cells per line, and the rows for all lines."""
         self._places: Mapping[str, GraphPlace] = MappingProxyType({})
-        """Of the steps that are drawn, or of their groups, in drawn order."""
+        """The places of the drawn steps, or of their groups, in the order they are drawn."""
         self._wished = ""
         self._is_dropping = False
         self._acts: dict[str, Callable[[], object]] = {
@@ -85,7 +86,7 @@ class ProposalPanel(PanelFrame):
         }
 
     def lines(self) -> Sequence[Line]:
-        """Return the page that is open."""
+        """Return the lines of the open page."""
         from vibe.cli.textual_ui.panels import proposal_lines as pages  # noqa: PLC0415  behind the first frame
 
         self._chosen = self._chosen or pages.first_choice(self.event, self._group)
@@ -99,7 +100,7 @@ class ProposalPanel(PanelFrame):
         return lines
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        """Return what can be done with it."""
+        """Return the keys of the open page."""
         if self._page is not Page.PLAN:
             return [("Esc", "back to the plan")]
         if self._wished:
@@ -115,13 +116,13 @@ class ProposalPanel(PanelFrame):
         ]
 
     def _hint(self) -> str:
-        """Return how to look around."""
+        """Return the keys for looking around."""
         if self._page is not Page.PLAN or self._wished or self.is_narrow:
             return ""
         return f"←↑↓→ step · Enter opens · Esc {'all groups' if self._group else 'later'}"
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the rows that the proposal takes, which is drawn for the width."""
+        """Return the rows that the proposal takes, after drawing it again if the room has changed."""
         room = (max(1, width - 3), int(viewport.height * SHARE) - KEY_ROWS)
         if room != self._room:
             self._room = room
@@ -129,12 +130,12 @@ class ProposalPanel(PanelFrame):
         return super().get_content_height(container, viewport, width)
 
     def tell(self, notice: str) -> None:
-        """Say something above the lines, such as why there is no other version; the keys count again."""
+        """Show a notice, such as why there is no new version; all keys work again."""
         self._wished = ""
         super().tell(notice)
 
     def pressed(self, key: str) -> bool:
-        """Do what the key says; what took tokens and time is only dropped by a second ``d``."""
+        """Handle a key; the plan is dropped only by a second ``d``, as it took tokens and time to write."""
         self._is_dropping &= key == "d"
         if self._page is not Page.PLAN:
             return self._pressed_in_page(key)
@@ -167,7 +168,7 @@ class ProposalPanel(PanelFrame):
         self.post_message(self.Answered("save", path or DEFAULT_PATH))
 
     def _open(self) -> None:
-        """Open the chosen step, or the chosen group of steps."""
+        """Open the chosen step or group of steps."""
         if any(step.id == self._chosen for step in self.event.steps):
             self._turn_to(Page.STEP)
         elif self._chosen:
@@ -186,7 +187,7 @@ class ProposalPanel(PanelFrame):
         return True
 
     def _leave(self) -> None:
-        """Go back to all groups, or put the plan off."""
+        """Go back from a group to all groups, or put the plan off."""
         if not self._group:
             self.post_message(self.PutOff())
             return
@@ -194,7 +195,7 @@ class ProposalPanel(PanelFrame):
         self.redraw(reveal=self._chosen)
 
     def _move(self, step: int) -> bool:
-        """Choose the next step of the plan, as it is drawn; False: there is none further on."""
+        """Choose the next (1) or previous (-1) step in drawn order; return False at the end."""
         names = list(self._places)
         at = names.index(self._chosen) + step if self._chosen in names else -1
         if not 0 <= at < len(names):
@@ -203,7 +204,10 @@ class ProposalPanel(PanelFrame):
         return True
 
     def _follow(self, key: str) -> bool:
-        """Choose the nearest of the steps behind the chosen one, or of those before it; False: there is none."""
+        """Choose the nearest step that depends on the chosen one (right), or that it depends on (left).
+
+        Return False if there is none.
+        """
         own = next((step for step in self.event.steps if step.id == self._chosen), None)
         if own is None:
             return False

@@ -1,4 +1,4 @@
-"""The panels of what a person is asked: ApprovalPanel, QuestionPanel and DecisionPanel."""
+"""The panels of requests to the person: approvals, questions and decisions."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ from vibe.front.request_text import (
 )
 
 LONG: Final = 12
-"""Lines of a call above which they are counted in its head."""
+"""The most lines of an argument that are shown without saying how many there are."""
 SHORT: Final = 200
+"""The most characters of a one-line argument that is shown on the line of its name."""
 BESIDE: Final = 40
-"""Cells of what a lasting yes covers that are told beside its key; more stands above the keys."""
+"""The most cells to say beside a key what a lasting approval covers; anything longer goes above the keys."""
 COMMAND: Final = "command"
 PROMPT: Final = "  $ "
 WARN: Final = "$text-warning"
@@ -48,7 +49,7 @@ MUTED: Final = "$foreground-muted"
 
 
 class RequestPanel(PanelFrame):
-    """The panel of a request."""
+    """The panel of one request."""
 
     COLOUR: ClassVar[str] = WARN
 
@@ -58,10 +59,10 @@ class RequestPanel(PanelFrame):
         self._has_replied = False
 
     def reply(self, reply: RequestReply) -> None:
-        """Give the person's answer; only the first counts, unless it is refused."""
+        """Give the person's answer; only the first one counts, unless it is refused."""
         if not self._has_replied:
             self._has_replied = True
-            self.screen.run_worker(self._answer(reply), group="answers")  # it is sent, even if the panel goes
+            self.screen.run_worker(self._answer(reply), group="answers")  # must go on even if the panel is removed
 
     async def _answer(self, reply: RequestReply) -> None:
         problem = await self.pending.queue.answer(self.pending, reply)
@@ -71,13 +72,13 @@ class RequestPanel(PanelFrame):
 
     @property
     def whose(self) -> tuple[str, str]:
-        """The step that asks, with its style; blank: none does."""
+        """Words for the step that asks, blank if none does, and their style."""
         name = self.pending.step_name
         return (f"  for step {visible(name)}" if name else "", MUTED)
 
 
 class ApprovalPanel(RequestPanel):
-    """Asks for a yes to a call. Enter alone says nothing; Esc puts it off."""
+    """Asks for approval of a tool call; Enter alone answers nothing, and Esc puts the request off."""
 
     TITLE: ClassVar[str] = "Permission"
 
@@ -88,12 +89,12 @@ class ApprovalPanel(RequestPanel):
         self._beside = covers if len(covers) <= BESIDE else ""
 
     def lines(self) -> Sequence[Line]:
-        """Return all of a call that waits for a yes; nothing in it is cut or can act on the terminal."""
+        """Return the whole call, with nothing cut and nothing that can act on the terminal."""
         event, (verb, what, facts) = self._event, head_of(self._event)
         body = [*_call(event)]
         head = self._head((verb, ""), (f" {what}".rstrip(), "bold"), (f"  {facts}".rstrip(), MUTED), self.whose)
         is_command = bool(body) and body[0].lead == PROMPT
-        lines = [*body, *head] if self.is_low and is_command else [*head, *body]  # it is in sight, whatever else is not
+        lines = [*body, *head] if self.is_low and is_command else [*head, *body]  # a command must always be in sight
         lines += self._gap() if body else ()
         if not event.covers:
             lines.append(Line(text="can only be allowed once", style=MUTED, indent=2))
@@ -102,10 +103,10 @@ class ApprovalPanel(RequestPanel):
         return lines
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        """Return the answers."""
+        """Return the answers that are offered."""
         event = self._event
         told = offered(covers=bool(event.covers), edits=event.edits)
-        if self.is_narrow:  # of an edit's five answers, yes and no are in sight
+        if self.is_narrow:  # an edit has five answers, of which yes and no come first
             return [(one.key, one.word) for one in sorted(told, key=lambda one: event.edits and one.key not in "yn")]
         beside = f": {self._beside}" if self._beside else ""
         more = {"s": beside, "n": "…"}
@@ -116,12 +117,12 @@ class ApprovalPanel(RequestPanel):
         return "" if self.is_narrow else "Esc later"
 
     def _foot(self) -> Sequence[tuple[str, str]]:
-        """Return what confines it, where it would act and the rule that asks."""
+        """Return what confines the call, where it would act, and the rule that makes vibe ask."""
         *told, rule = [(text, WARN if is_unusual else MUTED) for text, is_unusual in foot_of(self._event)]
         return [*told, *([(f"in {visible(self._event.cwd)}", MUTED)] if self._event.cwd else []), rule]
 
     def pressed(self, key: str) -> bool:
-        """Answer, if the key is offered."""
+        """Answer, if the key is one that is offered."""
         if key == "escape":
             self.post_message(self.PutOff())
             return True
@@ -140,7 +141,7 @@ class ApprovalPanel(RequestPanel):
 
 
 def _call(event: ApprovalRequestEvent) -> Iterator[Line]:
-    """Yield what the head does not say of a call."""
+    """Yield lines with what the head does not say about a call."""
     if says_more(event):
         yield Line(text=visible(event.summary), style="bold", indent=2)
     shown, diff = shown_arguments(event), diff_of(event)
@@ -176,11 +177,11 @@ def _argument(name: str, text: str) -> Iterator[Line]:
 
 
 LABELS: Final = 28
-"""Cells of labels up to which what is said of them stands in a column."""
+"""The widest label, in cells, with which descriptions are aligned in a column."""
 
 
 class OptionChooser:
-    """The options of one question while a person chooses."""
+    """The options of one question, with the cursor and what is picked."""
 
     def __init__(self, choosing: Choosing) -> None:
         self.choosing = choosing
@@ -189,21 +190,21 @@ class OptionChooser:
 
     @property
     def count(self) -> int:
-        """The number of rows to choose from; the last may stand for the person's own words."""
+        """The number of rows to choose from, of which the last may be for the person's own words."""
         return len(self.choosing.options) + self.choosing.own_words
 
     @property
     def is_on_other(self) -> bool:
-        """The cursor is on the person's own words."""
+        """Whether the cursor is on the row for the person's own words."""
         return self.cursor == len(self.choosing.options)
 
     @property
     def key(self) -> str:
-        """The key of the lines under the cursor."""
+        """The key of the line under the cursor."""
         return f"option {self.cursor}"
 
     def point(self, key: str) -> bool:
-        """Put the cursor on the option of a line; False: the line is none."""
+        """Move the cursor to the option of a clicked line; return False if the line is not an option."""
         name, _, number = key.partition(" ")
         if name != "option":
             return False
@@ -211,13 +212,13 @@ class OptionChooser:
         return True
 
     def move(self, step: int) -> bool:
-        """Move the cursor; False: it is at the end."""
+        """Move the cursor; return False if it is at the end already."""
         moved = min(max(self.cursor + step, 0), self.count - 1)
         has_moved, self.cursor = moved != self.cursor, moved
         return has_moved
 
     def go_to(self, digit: str) -> bool:
-        """Put the cursor on the option of a number; False: there is none."""
+        """Move the cursor to the option of that number; return False if there is none."""
         number = int(digit) if digit.isascii() and digit.isdecimal() else 0
         if self.choosing.typed or not 1 <= number <= self.count:
             return False
@@ -225,7 +226,7 @@ class OptionChooser:
         return True
 
     def lines(self, *, short: bool = False) -> list[Line]:
-        """Return a line for each option, if it is to be ``short`` without what is said of it."""
+        """Return a line for each option, without descriptions if ``short``."""
         marks = self.choosing.default if not self.choosing.several else ()
         options = [
             (visible(option.label) + "*" * (position in marks), "" if short else visible(option.description))
@@ -252,33 +253,33 @@ class OptionChooser:
 
 
 class ChoicePanel(RequestPanel):
-    """Has the person choose among the options of ``chooser``."""
+    """Lets the person choose among the options of ``chooser``."""
 
     VERB: ClassVar[str] = ""
-    """The word for pressing the number of an option, where only one is picked."""
+    """What pressing an option's number does if only one can be picked."""
 
     def __init__(self, pending: PendingRequest, chooser: OptionChooser) -> None:
         super().__init__(pending)
         self.chooser = chooser
 
     def asked(self) -> Sequence[Line]:
-        """Return the question."""
+        """Return the lines of the question."""
         raise NotImplementedError
 
     def accept(self, positions: Sequence[int], words: str = "") -> None:
-        """Take the options picked, words of the person's own (blank: none), or both."""
+        """Take the picked options, the person's own words, or both."""
         raise NotImplementedError
 
     def decline(self) -> None:
-        """The person would rather not."""
+        """Decline to answer."""
         raise NotImplementedError
 
     def lines(self) -> Sequence[Line]:
-        """Return who asks, the question and its options."""
+        """Return the question and its options."""
         return [*self.asked(), *self.chooser.lines(short=self.has_class("-tiny") and self.is_narrow), *self._gap()]
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        """Return the ways to choose."""
+        """Return the keys for choosing."""
         choosing = self.chooser.choosing
         numbers = (f"1-{min(9, self.chooser.count)}", "pick" if choosing.several else self.VERB)
         if self.has_class("-tiny") and self.is_narrow and not choosing.typed:
@@ -333,7 +334,7 @@ class ChoicePanel(RequestPanel):
 
 
 class QuestionPanel(ChoicePanel):
-    """Asks one to four questions of an agent. Esc declines them all; ← goes back to the one before."""
+    """Asks one to four questions of an agent; Esc declines them all, and ← goes back to the previous one."""
 
     TITLE: ClassVar[str] = "Question"
     VERB: ClassVar[str] = "answer"
@@ -346,7 +347,7 @@ class QuestionPanel(ChoicePanel):
         super().__init__(pending, self._choosers[0])
 
     def asked(self) -> Sequence[Line]:
-        """Return the question that is open, and what was answered to it before."""
+        """Return the current question, with the answer it was given before if any."""
         question = self._questions[self._at]
         count = f"{self._at + 1} of {len(self._questions)}: " if len(self._questions) > 1 else ""
         header = f"[{visible(question['header'])}] " if question.get("header") else ""
@@ -357,19 +358,19 @@ class QuestionPanel(ChoicePanel):
         return [head, *(Line(text=text, style="bold", indent=2, lead="  ") for text in others), *answered, *gap]
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        """Return the ways to answer."""
+        """Return the keys for answering."""
         *keys, escape = super().keys()
         return [*keys, *([("←", "back")] if self._at else []), escape]
 
     def pressed(self, key: str) -> bool:
-        """Go back, too."""
+        """Handle a key as every choice does, and also those that go back."""
         if key in {"left", "backspace"} and self._at:
             self._go_to(self._at - 1)
             return True
         return super().pressed(key)
 
     def accept(self, positions: Sequence[int], words: str = "") -> None:
-        """Take the labels, and the words, as the answer to the question that is open."""
+        """Take the labels and the words as the answer to the current question, and go on to the next."""
         labels = [self.chooser.choosing.options[position].label for position in positions]
         self._answers[self._at] = tuple(filter(None, (*labels, words)))
         if self._at + 1 < len(self._choosers):
@@ -378,7 +379,7 @@ class QuestionPanel(ChoicePanel):
             self._send(tuple(self._answers))
 
     def decline(self) -> None:
-        """Answer none of them."""
+        """Decline all questions."""
         self._send(())
 
     def _send(self, answers: tuple[tuple[str, ...], ...]) -> None:
@@ -390,9 +391,9 @@ class QuestionPanel(ChoicePanel):
 
 
 class DecisionPanel(ChoicePanel):
-    """Asks for a decision of a plan, and tells how much time is left for it; ``now`` tells unix seconds.
+    """Asks for a decision of a plan, and shows how much time is left for it; ``now`` returns Unix seconds.
 
-    Esc puts it off: the plan goes on as far as it can.
+    Esc puts the decision off; the plan goes on as far as it can.
     """
 
     TITLE: ClassVar[str] = "Decision"
@@ -404,12 +405,12 @@ class DecisionPanel(ChoicePanel):
         self._now = now
 
     def on_mount(self) -> None:
-        """Count down, if the time is limited."""
+        """Start the countdown if the time is limited."""
         if self._event.timeout_seconds:
             self.set_interval(1.0, self.redraw)
 
     def asked(self) -> Sequence[Line]:
-        """Return the question, and what happens without an answer."""
+        """Return the question, and the time left if it is limited."""
         event = self._event
         first, *others = map(visible, event.question.split("\n"))
         head, *gap = self._head((first, "bold"), (f"  {visible(event.decision_id)}", MUTED))
@@ -419,17 +420,17 @@ class DecisionPanel(ChoicePanel):
         return [*lines, *gap]
 
     def accept(self, positions: Sequence[int], words: str = "") -> None:  # noqa: ARG002  only options are asked for
-        """Decide for these options."""
+        """Decide for the picked options."""
         chosen = tuple(self._event.options[position] for position in positions)
         self.reply(Decide(decision_id=self._event.decision_id, selections=chosen))
 
     def decline(self) -> None:
-        """Put it off."""
+        """Put the decision off."""
         self.post_message(self.PutOff())
 
 
 def panel_for(pending: PendingRequest, now: Callable[[], float]) -> PanelFrame:
-    """Return the panel of a request; ``now`` tells unix seconds."""
+    """Return the panel for a request; ``now`` returns Unix seconds."""
     event = pending.event
     if isinstance(event, ApprovalRequestEvent):
         return ApprovalPanel(pending, event)

@@ -1,4 +1,4 @@
-"""RequestQueue: all that a person is asked, by the chat's agent, its subagents and plans; one after the other."""
+"""RequestQueue: holds what the chat's agent, its subagents and plans ask the person, until it is answered."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 RequestPayload: TypeAlias = ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent
 RequestReply: TypeAlias = Approve | AnswerQuestion | Decide
-"""The command that gives it; its sender fills in ``by``."""
+"""The command that carries an answer; its sender fills in ``by``."""
 RemoteAnswer: TypeAlias = Callable[[RequestReply], Awaitable[str]]
-"""Sends a reply to another process; returns why it was refused, or nothing."""
+"""Sends a reply to another process, and returns why it was refused, or a blank string."""
 T = TypeVar("T")
 R = TypeVar("R", Approve, AnswerQuestion, Decide)
 
 
 class PendingRequest(Struct, kw_only=True, eq=False):
-    """Something that waits for the person; ``id`` is that of the view's request, ``event`` what opened it."""
+    """A request that waits for the person; ``id`` is the view's id of it, and ``event`` opened it."""
 
     id: str
     event: RequestPayload
@@ -36,19 +36,19 @@ class PendingRequest(Struct, kw_only=True, eq=False):
 
     @property
     def step_name(self) -> str:
-        """The name of the step that asks; empty: none does, or it is not known yet."""
+        """The name of the step that asks; blank if no step does, or it is not known yet."""
         return self.queue.step_of(self.id)
 
 
 class Awaited(Generic[T]):
-    """An answer of the person that is waited for; the first one counts."""
+    """An answer of the person that can be awaited; only the first one counts."""
 
     def __init__(self) -> None:
         self._answers: list[T] = []
         self._is_given = Event()
 
     def give(self, answer: T) -> None:
-        """Answer."""
+        """Give the answer."""
         self._answers.append(answer)
         self._is_given.set()
 
@@ -59,27 +59,27 @@ class Awaited(Generic[T]):
 
 
 class RequestQueue:
-    """Approver, user input and decider of everything in this process, and the place where other processes' ask.
+    """Asks the person: as approver, user input and decider of this process, and on behalf of other processes.
 
-    One event loop. A call waits for the person, and is withdrawn when it is cancelled. ``step_of`` tells the name
-    of the step that asks, by the request's id.
+    It must be used in one event loop. A call waits for the person, and cancelling it withdraws the request. ``step_of``
+    returns the name of the step that asks, given the request's id.
     """
 
     def __init__(self, step_of: Callable[[str], str]) -> None:
         self.step_of = step_of
         self.changed: Callable[[], object] = lambda: None
-        """Called when a request came or left."""
+        """Called when a request is added or removed."""
         self._pending: dict[str, PendingRequest] = {}
 
     # --- what waits
 
     @property
     def pending(self) -> Sequence[PendingRequest]:
-        """Everything that waits for the person, the oldest first."""
+        """All requests that wait for the person, oldest first."""
         return tuple(self._pending.values())
 
     async def answer(self, pending: PendingRequest, reply: RequestReply) -> str:
-        """Give the person's reply; returns why it was not taken, or nothing. A second reply changes nothing."""
+        """Give the person's reply, and return why it was refused, or a blank string; a second reply is refused."""
         if self._pending.get(pending.id) is not pending:
             return "already answered, or withdrawn"
         problem = await pending.give(reply)
@@ -90,14 +90,14 @@ class RequestQueue:
     # --- this process
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        """Return the person's answer; see ``vibe.core.tools.ports.Approver``."""
+        """Ask for approval of a call; see ``vibe.core.tools.ports.Approver``."""
         from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope  # noqa: PLC0415  after the first frame
 
         reply = await self._ask(Approve, request.request_id, request)
         return ApprovalAnswer(allow=reply.allow, scope=ApprovalScope(reply.scope), reason=reply.reason)
 
     async def user_input(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
-        """Return the person's answers; see ``vibe.core.tools.questions.UserInput``."""
+        """Ask questions, and return the person's answers; see ``vibe.core.tools.questions.UserInput``."""
         from vibe.core.tools.questions import QuestionAnswer  # noqa: PLC0415  pydantic: after the first frame
 
         request_id = request_id or uuid4().hex
@@ -116,7 +116,7 @@ class RequestQueue:
         ]
 
     async def decider(self, decision: PlanDecisionEvent) -> Sequence[str] | None:
-        """Return the ids of the options picked; see ``vibe.app.plan.decision_prompter.DecisionAsker``."""
+        """Ask for a decision, and return the picked options; see ``vibe.app.plan.decision_prompter.DecisionAsker``."""
         request_id = f"{decision.plan_id}:{decision.decision_id}"
         reply = await self._ask(Decide, request_id, decision)
         return reply.selections
@@ -140,12 +140,12 @@ class RequestQueue:
     # --- other processes
 
     def add_remote(self, request: RequestView, answer: RemoteAnswer) -> None:
-        """Have the person answer a request of another process; ``answer`` sends what they say. One known is no news."""
+        """Add a request of another process, unless it is known already; ``answer`` sends the person's reply."""
         if request.id not in self._pending:
             self._add(PendingRequest(id=request.id, event=request.event, queue=self, give=answer))
 
     def withdraw(self, request_id: str) -> None:
-        """Take a request away that was answered elsewhere or withdrawn; an unknown one is ignored."""
+        """Remove a request that was answered elsewhere or withdrawn; an unknown id is ignored."""
         found = self._pending.get(request_id)
         if found is not None:
             self._remove(found)

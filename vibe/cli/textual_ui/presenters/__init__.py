@@ -1,3 +1,3 @@
-"""Presenters: each keeps one widget in step with the view."""
+"""Presenters, each of which keeps one widget up to date with the view."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PlanCards and PlanningCards: show a card in the chat log for each plan that is written, running or done."""
+"""Shows a card in the chat log for each plan that is being written, is running or is done."""
 
 from __future__ import annotations
 
