@@ -1,4 +1,4 @@
-"""FileIndex: the files of the workspace, to be found by a few letters while the person goes on typing."""
+"""FileIndex: finds files of the workspace by a few letters while the person goes on typing."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _TIER = 1 << 20
 _GAP = 1 << 12
 _LONGEST = _GAP - 1
 MIDDLE_COST = 3 * _TIER
-"""Nearer are only paths whose basename begins with the query."""
+"""A cost below this means that the basename begins with the query."""
 PATH_COST = 5 * _TIER
-"""Nearer are only paths that have the query in their basename."""
+"""A cost below this means that the basename contains the query."""
 SPREAD_COST = 7 * _TIER
-"""With the length of the path, the least cost of one that has the query's letters only with others between them."""
+"""Plus the path's length, the least cost of a path that contains the query's letters only with others between."""
 NOTHING_YET = 9 * _TIER
-"""Every path that fits is nearer."""
+"""Higher than the cost of any match."""
 
 
 def letters(text: str) -> int:
-    """Return a set of 64 letters as bits: a text that fits ``query`` has all bits of the query's."""
+    """Return the letters of a text as a set of 64 bits; a text that matches a query has all of the query's bits."""
     bits = 0
     for letter in set(text):
         bits |= 1 << (ord(letter) & 63)
@@ -39,10 +39,11 @@ def letters(text: str) -> int:
 
 
 def cost(query: str, path: str) -> int | None:
-    """Return how far a path is from the query, both in lower case; None: it lacks letters, or their order.
+    """Return how badly a path matches the query, both in lower case; None if it lacks letters or their order.
 
-    In this order: the basename, its stem, its beginning, the beginning of a part of it, its middle; then the same of
-    the path; then letters spread over the basename, then over the path, with few gaps. Short paths come first.
+    From best to worst, the query is: the basename, its stem, its beginning, the beginning of one of its parts, or in
+    its middle; the beginning of a part of the path, or in its middle; letters spread over the basename, or over the
+    path. Among equals, fewer gaps come first, then shorter paths.
     """
     tier, gaps = _found(query, path, path.rfind("/") + 1)
     return None if tier < 0 else tier * _TIER + min(gaps, 255) * _GAP + min(len(path), _LONGEST)
@@ -66,7 +67,7 @@ def _found(query: str, path: str, base: int) -> tuple[int, int]:
 
 
 def _gaps(query: str, path: str, start: int) -> int:
-    """Count the leaps to a letter that begins no part of the path; -1: a letter is missing."""
+    """Count the gaps before letters that don't begin a part of the path; return -1 if a letter is missing."""
     at = start - 1
     gaps = 0
     for letter in query:
@@ -80,25 +81,31 @@ def _gaps(query: str, path: str, start: int) -> int:
 
 
 MOST_FILES = 300_000
+"""The most files that are listed."""
 OLD_SECONDS = 15.0
+"""The age from which the list is made again."""
 LONGEST_LISTING_SECONDS = 30.0
+"""How long listing may take; what is found by then is used."""
 POLL_SECONDS = 0.1
+"""How often to check whether ripgrep should be stopped."""
 CHUNK = 500
-"""Paths between two looks at the clock, and at whether the search is still wanted."""
+"""How many paths to compare between checks of the clock and of whether the search is still wanted."""
 MASK_CHUNK = 4_000
+"""The same for comparing the letters of paths, which is faster."""
 WORK_SECONDS = 0.002
-"""Between two pauses: other threads, such as that of the screen, can't run meanwhile."""
+"""How long to work between pauses, as no other thread, such as the screen's, runs meanwhile."""
 PAUSE_SECONDS = 0.0005
+"""How long to pause for other threads."""
 OFFERED_AT_ONCE = 100
-"""Paths that are known to be the first ones before anything is typed."""
+"""How many paths can be offered before anything is typed."""
 
 Item = TypeVar("Item")
 
 
 class IndexedFiles(Struct, frozen=True, kw_only=True):
-    """Paths, in their order and in lower case, the letters of each, and where its basename begins.
+    """The listed paths; also in lower case, with the letters of each as bits and where its basename begins.
 
-    ``first`` are those next to the root.
+    ``first`` are the paths nearest to the root.
     """
 
     paths: Sequence[str]
@@ -109,7 +116,7 @@ class IndexedFiles(Struct, frozen=True, kw_only=True):
 
 
 class PastSearch(Struct, frozen=True, kw_only=True):
-    """The places of the files that may have fitted a query: only they can fit a longer one."""
+    """The last search, with the indices of the files that may match its query; only they can match a longer one."""
 
     files: IndexedFiles
     query: str
@@ -117,7 +124,7 @@ class PastSearch(Struct, frozen=True, kw_only=True):
 
 
 class FileIndex:
-    """Lists the files below ``root``, without ignored ones, and finds some of them. Its methods block."""
+    """Lists the files below ``root``, without ignored ones, and searches them; its methods block."""
 
     def __init__(
         self, root: Path, list_files: Callable[[Path, Callable[[], bool]], Iterable[str]] | None = None
@@ -135,16 +142,16 @@ class FileIndex:
         return self._files is not None
 
     def refresh(self, is_stale: Callable[[], bool]) -> bool:
-        """List the files again if that is old, and no other thread is at it; False: nothing changed.
+        """List the files again if the list is old and no other thread is doing so; return whether that was done.
 
-        What was listed before is found meanwhile, and stays if this is stopped.
+        Until then, and if this is stopped, searches use the old list.
         """
         is_old = self._files is None or time.monotonic() - self._listed_at > OLD_SECONDS
         if not is_old or not self._listing.acquire(blocking=False):
             return False
         try:
             return self._list(is_stale)
-        except OSError:  # the folder is gone, or no program can be started: what was known stays
+        except OSError:  # the folder is gone, or no process can be started: keep the old list
             return False
         finally:
             self._listing.release()
@@ -169,7 +176,7 @@ class FileIndex:
         return True
 
     def search(self, typed: str, most: int, is_stale: Callable[[], bool]) -> list[str] | None:
-        """The paths that fit best; None: the question is outdated."""
+        """Return the ``most`` best matches, or None once ``is_stale``."""
         files = self._files
         if files is None:
             return []
@@ -190,7 +197,7 @@ class FileIndex:
         return [files.paths[place] for _, place in top]
 
     def _masked(self, files: IndexedFiles, query: str, is_stale: Callable[[], bool]) -> Sequence[int] | None:
-        """The places of the files that have the letters of the query; None: the question is outdated."""
+        """Return the indices of the files that have all letters of the query, or None once ``is_stale``."""
         past = self._past
         wanted, masks = letters(query), files.masks
         places: Sequence[int] = range(len(masks))
@@ -207,9 +214,9 @@ class FileIndex:
 def _better(
     files: IndexedFiles, query: str, chunk: Sequence[int], worst: int, places: list[int]
 ) -> list[tuple[int, int]]:
-    """Return those of a chunk that are nearer to the query than ``worst``; what may fit is added to ``places``.
+    """Return the files of a chunk with a lower cost than ``worst``, and add those that may match to ``places``.
 
-    Most paths are told by one look into their basename, once there are enough that have the query in theirs.
+    Once enough files have the query in their basename, looking into the basename is enough to rule out most others.
     """
     found: list[tuple[int, int]] = []
     in_basename, at_its_start = worst < PATH_COST, worst < MIDDLE_COST
@@ -233,7 +240,7 @@ def _better(
 
 
 def workspace_files(root: Path, is_stale: Callable[[], bool]) -> Iterator[str]:
-    """Yield the files below a folder, as they are called there, by ripgrep or, where that is missing, by ourselves."""
+    """Yield the paths of the files below a folder, relative to it, listed by ripgrep or, without it, by ourselves."""
     deadline = time.monotonic() + LONGEST_LISTING_SECONDS
 
     def is_over() -> bool:
@@ -272,7 +279,7 @@ def _listed(ripgrep: str, root: Path, is_over: Callable[[], bool]) -> Iterator[s
 
 
 def _chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """Yield the items by so many, with a pause every now and then."""
+    """Yield the items in chunks, pausing every ``WORK_SECONDS``."""
     paused = time.monotonic()
     for start in range(0, len(items), size):
         yield items[start : start + size]

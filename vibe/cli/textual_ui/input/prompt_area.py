@@ -1,4 +1,4 @@
-"""PromptArea: the text of the prompt, with its cursor and the keys that edit it; Attachments: what its markers mean."""
+"""PromptArea, the text area of the prompt, and Attachments, which holds what its markers stand for."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from vibe.cli.textual_ui.refresher import app_of
 from vibe.system.plain_text import plain, plain_line
 
 ROWS = 8
-"""The most it takes of the screen."""
+"""The most rows that the text area takes."""
 
 
 class PromptArea(TextArea):
-    """Text that grows from one row to some; all keys act in the order in which they come.
+    """A text area that grows with its text and handles all keys in the order in which they come.
 
-    ``first`` is offered every key, and says whether it took it. ``pasted`` returns the text to put in for what a
-    person pastes. ``edited`` is told of every change, before the next key.
+    ``first`` is called with every key, and returns whether it has handled it. ``pasted`` returns the text to insert for
+    what is pasted. ``edited`` is called after every change, before the next key.
     """
 
     DEFAULT_CSS = f"""
@@ -40,27 +40,27 @@ class PromptArea(TextArea):
     ]
 
     def __init__(self, first: Callable[[str], bool], pasted: Callable[[str], str], edited: Callable[[], None]) -> None:
-        self._edited: Callable[[], None] | None = None  # the base class edits while it is made
+        self._edited: Callable[[], None] | None = None  # the base class edits during its construction
         super().__init__(soft_wrap=True, highlight_cursor_line=False, compact=True)
         self._first = first
         self._pasted = pasted
         self._edited = edited
         self.cursor_blink = False
-        self.match_cursor_bracket = False  # it reads through the whole text
+        self.match_cursor_bracket = False  # it would search the whole text
 
     @property
     def before_cursor(self) -> str:
-        """The line up to the cursor."""
+        """The text of the line before the cursor."""
         row, column = self.cursor_location
         return self.document.get_line(row)[:column]
 
     def ends(self, *, above: bool) -> bool:
-        """Return True where Up, or Down, has nowhere to go."""
+        """Return whether the cursor is in the first row (``above``), or in the last."""
         is_edge = self.navigator.is_first_wrapped_line if above else self.navigator.is_last_wrapped_line
         return is_edge(self.cursor_location)
 
     def replace_before_cursor(self, length: int, text: str) -> None:
-        """Put ``text`` in for so many characters of the line before the cursor."""
+        """Replace the ``length`` characters before the cursor by ``text``."""
         row, column = self.cursor_location
         self.replace(text, (row, column - length), (row, column), maintain_selection_offset=False)
 
@@ -70,17 +70,17 @@ class PromptArea(TextArea):
         self.move_cursor(self.document.end)
 
     def update_suggestion(self) -> None:
-        """The base class calls this after each change."""
+        """Report a change; the base class calls this after each one."""
         if self._edited is not None:
             self._edited()
 
     def action_newline(self) -> None:
-        """Begin another line; not the first of all, as an early Enter comes as Ctrl+J, too."""
+        """Begin a new line, unless the text is blank: an Enter pressed early comes as Ctrl+J, too."""
         if self.text.strip():
             self.replace("\n", *self.selection, maintain_selection_offset=False)
 
     def action_delete_left(self) -> None:
-        """Delete what is selected, or a whole character as a person sees it: an emoji may be several."""
+        """Delete the selection, or one character as a person sees it; an emoji may consist of several code points."""
         before = self.before_cursor
         if self.selection.is_empty and before and not before.isascii():
             self.replace_before_cursor(len([*iter_graphemes(before)][-1]), "")
@@ -88,13 +88,13 @@ class PromptArea(TextArea):
             super().action_delete_left()
 
     def action_delete_right(self) -> None:
-        """Leave Ctrl+D to the app where there is nothing to delete."""
+        """Delete to the right; without text, leave Ctrl+D to the app."""
         if not self.text:
             raise SkipAction
         super().action_delete_right()
 
     async def _on_key(self, event: events.Key) -> None:
-        """Act at once on the keys that are bound here, too: else the letter typed after one could be before it."""
+        """Run the actions of bound keys at once, too; otherwise the next letter could be handled before them."""
         if self._first(event.key):
             event.stop()
             event.prevent_default()
@@ -116,32 +116,35 @@ class PromptArea(TextArea):
         self.replace(self._pasted(event.text), *self.selection, maintain_selection_offset=False)
 
 
-# --- what stands behind the markers of a prompt
+# --- what the markers of a prompt stand for
 
 LARGE_CHARACTERS = 2_000
+"""The most characters of a paste that are inserted as they are; a marker stands for a larger one."""
 LARGE_LINES = 20
+"""The most lines of such a paste."""
 IMAGES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp"})
 LONGEST_PATHS = 4_096
+"""The most characters of a paste that is checked for paths of images."""
 _MARKER = re.compile(r"\[(?:pasted|image) \d+: [^\[\]\n]*\]")
 
 
 class Attachments:
-    """Keeps what was pasted for as long as the program runs: a marker may come back out of the history."""
+    """Keeps what was pasted for as long as the program runs, as a marker may come back from the history."""
 
     def __init__(self) -> None:
         self.root: Path | None = None
-        """The folder whose files are meant by relative paths; None: none are."""
+        """The folder that relative paths start from; None if only absolute paths count."""
         self._pastes: dict[str, str] = {}
         self._images: dict[str, Path] = {}
 
     def taken(self, pasted: str) -> str:
-        """Return what to put in for a paste: cleaned text, or markers for much of it and for paths of images."""
+        """Return what to insert for a paste: cleaned text, a marker for a large one, or markers for image paths."""
         if len(pasted) <= LONGEST_PATHS and (images := _image_files(pasted, self.root)):
             return " ".join(self._image_marker(image) for image in images)
         return self.folded(plain(pasted.replace("\r\n", "\n").replace("\r", "\n")))
 
     def folded(self, text: str) -> str:
-        """Return the text, or a marker for one that is large."""
+        """Return the text, or a marker for a large one."""
         lines = text.count("\n") + (not text.endswith("\n"))
         if len(text) <= LARGE_CHARACTERS and lines <= LARGE_LINES:
             return text
@@ -151,16 +154,16 @@ class Attachments:
         return marker
 
     def expanded(self, text: str) -> str:
-        """Return the text with the pastes in the place of their markers."""
+        """Return the text with markers replaced by the pasted texts."""
         return _MARKER.sub(lambda match: self._pastes.get(match.group(), match.group()), text)
 
     def images(self, text: str) -> tuple[Path, ...]:
-        """Return the images whose markers are in the text, in their order, each once."""
+        """Return the images whose markers are in the text, in order and without duplicates."""
         names = dict.fromkeys(match.group() for match in _MARKER.finditer(text))
         return tuple(self._images[name] for name in names if name in self._images)
 
     def marker_before(self, line: str) -> str:
-        """Return the marker at the end of a line, to be deleted as a whole; empty if there is none."""
+        """Return the marker at the end of a line, to be deleted as a whole; blank if there is none."""
         start = line.rfind("[") if line.endswith("]") else -1
         marker = line[start:] if start >= 0 else ""
         return marker if marker in self._pastes or marker in self._images else ""
@@ -176,7 +179,7 @@ class Attachments:
 
 
 def _image_files(pasted: str, root: Path | None) -> list[Path]:
-    """The files that a paste names, if it names nothing but image files that exist."""
+    """Return the files a paste names, if it names nothing but existing image files."""
     whole = _image_file(pasted.strip(), root)
     if whole is not None:
         return [whole]

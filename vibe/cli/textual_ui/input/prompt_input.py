@@ -1,4 +1,4 @@
-"""PromptInput: the line at which a person writes prompts, commands and shell lines, and what they paste there."""
+"""PromptInput: the widget for typing prompts, slash commands and shell lines, with completion and history."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _NEEDS_QUOTES = re.compile(r"\s|[.,;:!?)\]}]$")
 
 
 class CompletedWord(Struct, frozen=True, kw_only=True):
-    """A word before the cursor, of a command or a file: ``length`` counts its characters, ``typed`` are to look for."""
+    """The word before the cursor, naming a command or a file.
+
+    ``length`` is the number of characters to replace, and ``typed`` is what to search for.
+    """
 
     typed: str
     length: int
@@ -39,7 +42,7 @@ class CompletedWord(Struct, frozen=True, kw_only=True):
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """Something to put in for the word; ``label`` and ``about`` are shown."""
+    """A completion: ``insert`` replaces the word, ``label`` and ``about`` are shown."""
 
     insert: str
     label: str
@@ -47,9 +50,9 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 def word_at(line: str, *, is_first: bool, is_shell: bool) -> CompletedWord | None:
-    """Return the word at the end of a line up to the cursor that can be completed.
+    """Return the word to complete at the end of ``line``, the text before the cursor; None if there is none.
 
-    Commands stand at the beginning of the first line; a line for the shell has no completion.
+    Commands are completed only at the beginning of the first line, and nothing is completed in a shell line.
     """
     if is_shell:
         return None
@@ -62,12 +65,12 @@ def word_at(line: str, *, is_first: bool, is_shell: bool) -> CompletedWord | Non
 
 
 def mention_of(path: str) -> str:
-    """Return a path as prompts mention it."""
+    """Return a path in the form in which prompts mention it, quoted if need be."""
     return f'@"{path}"' if _NEEDS_QUOTES.search(path) else f"@{path}"
 
 
 def best(typed: str, names: Sequence[str]) -> list[int]:
-    """Return the places of the names that fit, the best first, equals in their order; all fit nothing."""
+    """Return the indices of the names that match, best first and otherwise in order; a blank text matches all."""
     if not typed:
         return list(range(len(names)))
     wanted = typed.lower()
@@ -76,7 +79,7 @@ def best(typed: str, names: Sequence[str]) -> list[int]:
 
 
 MOST = 50
-"""The most that is offered."""
+"""The most completions that are offered."""
 
 CommandRow = tuple[str, str, str]
 """The name of a command, its usage, and what it does."""
@@ -84,13 +87,13 @@ FindCommands: TypeAlias = Callable[[], Iterable[CommandRow]]
 
 
 class Completer(Struct, frozen=True):
-    """Knows what there is; ``files`` may still have to be listed."""
+    """Finds completions among commands and files; ``files`` may not be listed yet."""
 
     rows: FindCommands
     files: FileIndex
 
     def commands(self, word: CompletedWord) -> list[Candidate]:
-        """The commands that fit."""
+        """Return the commands that match a word."""
         rows = [[plain_line(part) for part in row] for row in self.rows()]
         places = best(word.typed, [name for name, _, _ in rows])[:MOST]
         return [
@@ -99,19 +102,19 @@ class Completer(Struct, frozen=True):
         ]
 
     def find(self, word: CompletedWord, is_stale: Callable[[], bool]) -> list[Candidate] | None:
-        """The files that fit; None: the question is outdated. Blocks."""
+        """Return the files that match a word, or None once ``is_stale``; blocks."""
         paths = self.files.search(word.typed, MOST, is_stale)
         return None if paths is None else [Candidate(insert=f"{mention_of(path)} ", label=path) for path in paths]
 
     def is_answer(self, word: CompletedWord, selected: Candidate, offered: Iterable[Candidate]) -> bool:
-        """Return whether Enter means the selected candidate although the person did not move to it."""
+        """Return whether Enter takes the selected candidate although the person did not move to it."""
         if word.is_file:
             return selected.label != word.typed
         return all(candidate.insert.strip() != f"/{word.typed}" for candidate in offered)
 
 
 class KeyMeaning(Enum):
-    """The meaning of Tab or Enter for a list: ``LATER``, when what it is for is still looked for."""
+    """What Tab or Enter does for the list of candidates; ``LATER`` while candidates are still being searched for."""
 
     TAKE = "take"
     LATER = "later"
@@ -119,10 +122,10 @@ class KeyMeaning(Enum):
 
 
 class CompletionPopup(Static):
-    """Follows the text of the input, and finds candidates in threads; those of an older text are dropped.
+    """Shows the candidates for the current text, one per row, as many as there is room for above the input.
 
-    It shows them, one a row, the selected one marked; as many as there is room for above the input. ``picked`` is
-    called when the person clicked one, which is selected then, ``ready`` when those for the text as it is are there.
+    Files are searched for in threads, and results for an older text are dropped. ``picked`` is called after a click has
+    selected a candidate, and ``ready`` when the candidates for the current text have been found.
     """
 
     DEFAULT_CSS = """
@@ -137,15 +140,15 @@ class CompletionPopup(Static):
         self._picked = picked
         self._ready = ready
         self.candidates: Sequence[Candidate] = ()
-        """All that is offered."""
+        """All candidates that are offered."""
         self._selected = 0
         self._top = 0
         self._rows = ROWS
         self.was_moved = False
         self.completer: Completer | None = None
-        """Finds candidates; None: none are offered yet."""
+        """Finds candidates; None until ``PromptInput.complete_with`` is called."""
         self.word: CompletedWord | None = None
-        """The text before the cursor that can be completed; None: there is none."""
+        """The word before the cursor that can be completed; None if there is none."""
         self._place = (0, 0)
         self._declined: tuple[int, int] | None = None
         self._asked = 0
@@ -154,16 +157,16 @@ class CompletionPopup(Static):
 
     @property
     def is_open(self) -> bool:
-        """True while there is something to choose."""
+        """True while there are candidates to choose from."""
         return bool(self.candidates)
 
     @property
     def selected(self) -> Candidate | None:
-        """The candidate that is marked."""
+        """The selected candidate, or None."""
         return self.candidates[self._selected] if self.candidates else None
 
     def offer(self, candidates: Sequence[Candidate]) -> None:
-        """Show these, with the first one selected; none closes the list."""
+        """Show candidates with the first one selected; without any, close the list."""
         self.candidates = candidates
         self._selected = self._top = 0
         self.was_moved = False
@@ -174,21 +177,21 @@ class CompletionPopup(Static):
             self._draw()
 
     def move(self, step: int) -> None:
-        """Select another; from the last one to the first."""
+        """Move the selection, from the last candidate around to the first."""
         self._selected = (self._selected + step) % len(self.candidates)
         self._top = min(max(self._top, self._selected - self._rows + 1), self._selected)
         self.was_moved = True
         self._draw()
 
     def on_click(self, event: events.Click) -> None:
-        """Take the one that was clicked."""
+        """Select and take the candidate that was clicked."""
         event.stop()
         if self._top + event.y < len(self.candidates):
             self._selected = self._top + event.y
             self._picked()
 
     def on_resize(self) -> None:
-        """Cut the rows anew."""
+        """Fit the rows to the new width."""
         if self.is_open:
             self._draw()
 
@@ -213,7 +216,7 @@ class CompletionPopup(Static):
     # --- what there is
 
     def follow(self, area: PromptArea) -> None:
-        """Offer what the word before the cursor can be completed to."""
+        """Offer completions for the word before the cursor."""
         row, column = area.cursor_location
         is_shell = area.document.get_line(0).startswith("!")
         self.word = word_at(area.before_cursor, is_first=row == 0, is_shell=is_shell)
@@ -229,12 +232,12 @@ class CompletionPopup(Static):
         self._find()
 
     def decline(self) -> None:
-        """Close the list until another word is begun."""
+        """Close the list until another word begins."""
         self._declined = self._place
         self._find()
 
     def meaning(self, *, of_enter: bool) -> KeyMeaning:
-        """Say what Tab means, or Enter: the selected one, unless the text is fine as it is."""
+        """Return what Tab or Enter does; Enter takes the selection only if the text is not complete as it is."""
         if self.word is None or self.completer is None:
             return KeyMeaning.NONE
         if self._is_finding:
@@ -246,12 +249,12 @@ class CompletionPopup(Static):
         return KeyMeaning.TAKE if is_meant else KeyMeaning.NONE
 
     def take(self, area: PromptArea) -> None:
-        """Put the selected one in the place of the word."""
+        """Replace the word by the selected candidate."""
         if self.word is not None and self.selected is not None:
             area.replace_before_cursor(self.word.length, self.selected.insert)
 
     def on_unmount(self) -> None:
-        """Let threads end."""
+        """Make search threads stop."""
         self._is_over = True
 
     def _find(self) -> None:
@@ -275,14 +278,14 @@ class CompletionPopup(Static):
             self.call_later(self._look_again)
 
     def _show(self, number: int, candidates: list[Candidate]) -> None:
-        """Offer what was found for the word that was asked for under a number."""
+        """Offer what the search of that number found, unless a newer one has begun."""
         if number == self._asked:
             self._is_finding = False
             self.offer(candidates)
             self._ready()
 
     def _look_again(self) -> None:
-        """The files were listed anew."""
+        """Search again after the files were listed again."""
         if self.word is not None and self.word.is_file and not self.was_moved:
             self._find()
 
@@ -292,19 +295,21 @@ SHELL_MARK = "!"
 SEARCH_MARK = "?"
 SCROLLING = ("pageup", "pagedown", "ctrl+home", "ctrl+end")
 LONGEST_SHOWN = 50_000
-"""Characters of a text that is put in from elsewhere; a larger one is an attachment: the area would be slow."""
+"""The most characters of a text set from outside; a longer one becomes an attachment, to keep the area fast."""
 LONGEST_KEPT = 50_000
-"""Characters of a prompt that is written down with what was pasted into it; a larger one keeps its markers."""
+"""The most characters of a prompt saved to the history with its pastes; a longer one is saved with its markers."""
 MOST_FOUND = 50
+"""The most earlier prompts that a search shows."""
 
 
 class PromptInput(Widget):
-    """Takes a text of one or more lines and sends it; the file ``history`` keeps what was sent.
+    """An input of one or more lines; the file ``history`` keeps what was sent.
 
-    ``scroll`` is called with a key that scrolls the chat, ``blank`` with each key that is pressed while there is no
-    text: it says whether it took it.
+    ``scroll`` is called with keys that scroll the chat. ``blank`` is called with each key that is pressed while the
+    input is empty, and returns whether it has handled the key.
 
-    The mark before the text is ``>`` while keys come here, ``!`` for a line to the shell, and another otherwise.
+    The mark before the text is ``>`` while the input has the focus, ``!`` for a shell line, ``?`` while searching, and
+    blank without the focus.
     """
 
     DEFAULT_CSS = """
@@ -316,9 +321,9 @@ class PromptInput(Widget):
 
     @dataclass
     class Sent(Message):
-        """The person sent a text; ``images`` are the files it names by their markers.
+        """Posted when the person sends a text; ``images`` are the files of the image markers in it.
 
-        ``steers``: it is for the agent at work.
+        If it ``steers``, the text is for the agent at work.
         """
 
         text: str
@@ -327,7 +332,7 @@ class PromptInput(Widget):
 
     @dataclass
     class EditorWanted(Message):
-        """The person wants to go on in an editor; ``set_text`` brings the outcome back."""
+        """Posted when the person wants to go on in an editor; ``set_text`` takes the edited text."""
 
         text: str
 
@@ -368,25 +373,25 @@ class PromptInput(Widget):
         }
 
     def compose(self) -> ComposeResult:
-        """The list above, the mark and the text."""
+        """Compose the popup, the mark and the text area."""
         yield self._popup
         with Horizontal():
             yield self._mark
             yield self._area
 
     def on_mount(self) -> None:
-        """Read the history meanwhile."""
+        """Load the history in a thread."""
         self._show_mark()
         if self._file is not None:
             self._in_thread(partial(self._load, self._file), "the prompt history can't be read")
 
     @property
     def text(self) -> str:
-        """The text as it is shown, with markers in the place of what was pasted."""
+        """The text as it is shown, with markers in place of what was pasted."""
         return self._area.text
 
     def complete_with(self, *, commands: FindCommands, root: Path) -> None:
-        """Complete commands and files below ``root`` from now on; see ``Completer``."""
+        """Complete these commands, and files below ``root``, from now on."""
         self._attachments.root = root
         self._popup.completer = Completer(commands, FileIndex(root))
 
@@ -396,33 +401,33 @@ class PromptInput(Widget):
         self._replace_all(text)
 
     def hint(self, text: str) -> None:
-        """Say in an empty line what can be typed there."""
+        """Set the placeholder of the empty input."""
         self._placeholder = text
         self._show_mark()
 
     def clear(self) -> None:
-        """Empty the text, and be at the end of the history."""
+        """Clear the text, and end the walk through the history."""
         self._walk.end()
         self.set_text("")
 
     def focus(self, scroll_visible: bool = True) -> PromptInput:  # noqa: FBT001, FBT002  as in Textual
-        """Have the keys come here, from the next on."""
+        """Focus the text area at once, so that the next key comes here."""
         self.screen.set_focus(self._area, scroll_visible)
         return self
 
     def steer(self) -> bool:
-        """Send the text to the agent at work; False: there is none."""
+        """Send the text to the agent at work; return False if there is no text."""
         if not self.text.strip() or self._draft is not None:
             return False
         self._send(self.text, steers=True)
         return True
 
     def on_click(self) -> None:
-        """A click beside the text means the text."""
+        """Focus the text area after a click beside it."""
         self.focus()
 
     def on_resize(self) -> None:
-        """Leave room for the rest of a small screen."""
+        """Limit the height, to leave room for the rest of a small screen."""
         self._area.styles.max_height = max(1, min(ROWS, self.screen.size.height // 2))
 
     def _take_picked(self) -> None:
@@ -430,7 +435,7 @@ class PromptInput(Widget):
         self.focus()
 
     def _act_late(self) -> None:
-        """Let the key act that waited for candidates."""
+        """Handle the key that waited for candidates."""
         held, self._held = self._held, None
         if held is not None:
             held()
@@ -440,7 +445,7 @@ class PromptInput(Widget):
 
     def _take_key(self, key: str) -> bool:
         held, self._held = self._held, None
-        if held == self._enter:  # the candidates come too late for it
+        if held == self._enter:  # the next key has come before the candidates
             self._send_or_break()
         if not self.text and self._draft is None and self._blank(key):
             return True
@@ -448,7 +453,7 @@ class PromptInput(Widget):
         return act is not None and act()
 
     def _meant(self, meaning: KeyMeaning, key: Callable[[], bool]) -> bool:
-        """Take the candidate, or have the key wait for one; False: neither is meant."""
+        """Take the selected candidate, or hold the key until there is one; return False if neither applies."""
         if self._draft is not None or meaning is KeyMeaning.TAKE:
             self._take()
         elif meaning is KeyMeaning.LATER:
@@ -476,7 +481,7 @@ class PromptInput(Widget):
         return True
 
     def _walk_back(self, by: int) -> bool:
-        """Go up in the list, or to an older prompt; or down, to a newer one."""
+        """Move up in the list, or go ``by`` prompts back in the history; negative values go the other way."""
         if self._popup.is_open:
             self._popup.move(-by)
         elif not self._area.ends(above=by > 0):
@@ -503,7 +508,7 @@ class PromptInput(Widget):
         return False
 
     def _search(self) -> bool:
-        """Look for an earlier prompt: what is typed now is looked for, and the draft waits."""
+        """Start searching earlier prompts for what is typed from now on, keeping the draft; again: go to the next."""
         if self._draft is None:
             draft = self.text
             self._replace_all("")
@@ -549,7 +554,7 @@ class PromptInput(Widget):
         self._show_mark()
 
     def _take(self) -> None:
-        """Put in the candidate that is selected."""
+        """Insert the selected candidate."""
         selected = self._popup.selected
         if self._draft is not None:
             self.set_text(selected.insert if selected is not None else self._draft)
@@ -559,7 +564,7 @@ class PromptInput(Widget):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _show_mark(self) -> None:
-        """Show mark and hint, where they are others now: each change has the screen laid out again."""
+        """Show the mark and the hint if they have changed, as each update makes Textual lay out the screen again."""
         mark = self._mark_now()
         hint = "search earlier prompts" if self._draft is not None else self._placeholder
         if (mark, hint) != self._shown:
@@ -576,7 +581,7 @@ class PromptInput(Widget):
         return SHELL_MARK if self.text.startswith("!") else READY_MARK
 
     def _in_thread(self, work: Callable[[], object], problem: str) -> None:
-        """Read or write the history."""
+        """Read or write the history in a thread, and warn if that fails."""
 
         def guarded() -> None:
             try:

@@ -1,4 +1,4 @@
-"""Summaries of a view: the overview beside the chat, what happened since a moment before, and the end of a plan."""
+"""Summaries of the view: the overview beside the chat, what happened while the person was away, and next commands."""
 
 from __future__ import annotations
 
@@ -24,11 +24,16 @@ from vibe.view.view import View
 
 HEADINGS = {"completed": "Plan completed", "failed": "Plan failed", "paused": "Plan paused"}
 MOST_NAMED = 3
+"""The most failed steps named in a summary."""
 WHY_LENGTH = 400
+"""The most characters of a line or a text in it."""
 
 
 class ViewMoment(Struct, frozen=True, kw_only=True):
-    """A view as it stood: the status of each step by plan and step, of each plan, who was busy, and what was spent."""
+    """A snapshot of a view: the status of each step and plan, the busy agents, and what was spent.
+
+    ``steps`` is keyed by plan id and step id.
+    """
 
     steps: dict[tuple[str, str], str]
     plans: dict[str, str]
@@ -38,7 +43,7 @@ class ViewMoment(Struct, frozen=True, kw_only=True):
 
 
 def moment(view: View) -> ViewMoment:
-    """Keep how a view stands, for ``away_summary``."""
+    """Take a snapshot of a view, for ``away_summary``."""
     return ViewMoment(
         steps={(plan.id, step.id): step.status for plan in view.plans.values() for step in plan.steps.values()},
         plans={plan.id: plan.status for plan in view.plans.values()},
@@ -49,7 +54,7 @@ def moment(view: View) -> ViewMoment:
 
 
 def away_summary(before: ViewMoment, view: View) -> str:
-    """Return in a line what happened since; empty: nothing that a person need know."""
+    """Return one line on what happened since a snapshot; blank if there is nothing that the person need know."""
     said = [*_plans_since(before, view), *_steps_since(before, view)]
     main = view.main
     if main is not None and main.id in before.busy and not is_busy(main):
@@ -86,7 +91,7 @@ def _steps_since(before: ViewMoment, view: View) -> list[str]:
 
 
 def next_lines(plan: PlanView) -> list[str]:
-    """Return the commands that go on after a run of a plan; none: it has completed."""
+    """Return lines with the commands to go on after a run of a plan; none if the plan has completed."""
     from vibe.front.next_command import try_again  # noqa: PLC0415  it loads the plan's model
 
     if plan.status == "paused":
@@ -107,7 +112,7 @@ _TODO: Final = {"completed": ("✓", "done"), "in_progress": ("▸", "bold accen
 
 
 def overview_lines(view: View, now: float, width: int, rows: int) -> list[Line]:
-    """The lines of the overview at ``now`` (unix seconds), at most ``rows``: each part has its share of them."""
+    """Return the lines of the overview at ``now``, in Unix seconds; its parts share at most ``rows`` rows."""
     parts = [part for part in (_todo(view, width), _background(view, now, width), _changed(view, width)) if part]
     context = _context(view, width)
     room = max(2, (rows - len(context)) // max(1, len(parts)) - 1)
@@ -121,7 +126,7 @@ def _cut(part: list[Line], room: int, width: int) -> list[Line]:
 
 
 def has_overview(view: View) -> bool:
-    """Return whether there is something for a person to see: things to do, background commands or changed files."""
+    """Return whether the overview has content: things to do, background commands or changed files."""
     agents = view.agents.values()
     return bool(view.main and view.main.todo) or any(agent.background or agent.changed for agent in agents)
 
@@ -184,7 +189,10 @@ def _context(view: View, width: int) -> list[Line]:
 
 
 class SidePanel(Widget):
-    """Shows what the card of a plan does not; at the bottom, as the chat is. While it is hidden it draws nothing."""
+    """The overview beside the chat: what a plan's card does not show, aligned to the bottom.
+
+    It draws nothing while it is hidden.
+    """
 
     DEFAULT_CSS = "SidePanel { width: 46; height: 1fr; padding: 0 1; content-align: left bottom; text-wrap: nowrap; }"
 
@@ -196,25 +204,25 @@ class SidePanel(Widget):
         self.refresher = Refresher(self, self._draw)
 
     def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
-        """Show how a view stands, now or at most a quarter of a second later."""
+        """Show the view, now or at most a quarter of a second later."""
         self._view = view
         self.refresher.wish()
 
     def on_show(self) -> None:
-        """Go on."""
+        """Resume drawing."""
         self._draw()
 
     def on_hide(self) -> None:
-        """Rest."""
+        """Stop drawing at intervals."""
         self.refresher.beat(0.0)
 
     def render(self) -> Content:
-        """All of it."""
+        """Return the overview."""
         self._shown = self._lines()
         return Content("\n").join(map(drawn, self._shown))
 
     def _draw(self) -> None:
-        """Draw it, if it has changed."""
+        """Redraw if the lines have changed."""
         if not self.display:
             return
         has_background = any(agent.background for agent in self._view.agents.values())

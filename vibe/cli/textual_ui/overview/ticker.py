@@ -1,4 +1,4 @@
-"""Ticker: the line at the bottom that says how it stands; StatusLine: the part of it that a person's command prints."""
+"""Ticker, the status line at the bottom of the screen, and StatusLine, the part of it that a user's command prints."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ from vibe.view.plan_view import PlanView
 from vibe.view.view import View
 
 SLIM = 40
-"""Columns of the screen below which this line names no keys."""
+"""The width of the screen in columns below which the line names no keys."""
 ROOMY = 120
-"""Columns from which on it names those that count everywhere."""
+"""The width from which it names the keys that work everywhere."""
 KEYS = "Shift+Tab mode · Ctrl+P commands · F1 help"
 AGENTS_KEY, OVERVIEW_KEY = "F2 agents", "Ctrl+T overview"
 PLANNER = "planner"
-"""The agent of runs that write a plan."""
+"""The name of the agent in runs that write a plan."""
 SPARED_FIRST = ("thinking", "cost", "tokens", "agent", "context")
-"""Parts that go, one after the other, where the line is too short for all."""
+"""The parts that are left out, in this order, if the line is too short for all."""
 GAP = "   "
 
 
 class Ticker(Widget):
-    """One line: mode, model, context and cost; who waits for you; keys. First of all a plan whose card is not in sight.
+    """One line with mode, model, context and cost, what waits for the person, and keys.
 
-    ``agent_id`` is the agent of the chat (blank: the view's own choice), ``keys`` are those of the part that has the
-    focus. ``is_hidden`` says whether the card of a plan is out of sight. It redraws by itself only while it tells the
-    time of one. A line of the person's own stands in for mode, model, context and cost.
+    If the card of a running plan is out of sight, the line begins with that plan. A line of the user's own replaces
+    mode, model, context and cost. ``agent_id`` is the chat's agent, or blank for the view's main agent. ``keys`` are
+    those of the widget that has the focus. ``is_hidden`` returns whether the card of a plan is out of sight. The line
+    redraws by itself only while it shows the time of a plan.
     """
 
     DEFAULT_CSS = """
@@ -51,7 +52,7 @@ class Ticker(Widget):
     """
 
     class PlanWanted(Message, namespace="ticker"):
-        """The person clicked the line while it told of a plan."""
+        """Posted when the line is clicked while it shows a plan."""
 
     def __init__(
         self, *, is_hidden: Callable[[PlanView], bool] = lambda _: False, clock: Callable[[], float] = time.time
@@ -60,7 +61,7 @@ class Ticker(Widget):
         self.agent_id = ""
         self.keys = ""
         self.sign = ("", "")
-        """The words for what waits for the person, and their style, as the bottom of the screen has them."""
+        """Words that say what waits for the person, and their style, set by the ``BottomPanel``."""
         self._is_hidden = is_hidden
         self._clock = clock
         self._view = View()
@@ -69,21 +70,21 @@ class Ticker(Widget):
         self.refresher = Refresher(self, self._draw)
 
     def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
-        """Show how a view stands, now or at most a quarter of a second later."""
+        """Show the view, now or at most a quarter of a second later."""
         self._view = view
         self.refresher.wish()
 
     def on_mount(self) -> None:
-        """Show what was presented before."""
+        """Show what was presented before mounting."""
         self._draw()
 
     def on_click(self) -> None:
-        """Tell that the plan is wanted that the line is about."""
+        """Post that the person wants to see the plan the line shows."""
         if self._hidden is not None:
             self.post_message(self.PlanWanted())
 
     def render(self) -> Content:
-        """The line."""
+        """Return the line."""
         self._shown = self._line()
         return self._shown
 
@@ -94,12 +95,12 @@ class Ticker(Widget):
         return view.agents.get(self.agent_id) or view.main
 
     def show_own(self, line: Content | None) -> None:
-        """Show a line of the person's own from now on; None: none."""
+        """Show a line of the user's own from now on, or none."""
         self._own = line
         self.refresher.wish()
 
     def _draw(self) -> None:
-        """Draw it, if it has changed."""
+        """Redraw if the line has changed."""
         self.refresher.beat(SECONDS_PER_TICK if self._hidden is not None else 0.0)
         if not self._line().is_same(self._shown):
             self.refresh()
@@ -111,18 +112,18 @@ class Ticker(Widget):
         return ticker_line(self._view, self.agent, self.size.width, lead=lead, ends=ends, own=self._own)
 
     def show_sign(self, words: str, style: str) -> None:
-        """Tell that something waits for the person; blank: nothing does."""
+        """Show words for what waits for the person; blank if nothing does."""
         self.sign = (words, style)
         self.refresher.wish()
 
     @property
     def _hidden(self) -> PlanView | None:
-        """The plan that runs, if its card is out of sight."""
+        """The running plan, if its card is out of sight."""
         plan = self._view.plan
         return plan if plan is not None and is_live(plan) and self._is_hidden(plan) else None
 
     def _hint(self) -> str:
-        """The keys that a person may not know of now."""
+        """Return the keys to mention, as the person may not know that they work now."""
         width = self.screen.size.width
         if self.keys or width < SLIM:
             return self.keys
@@ -134,26 +135,26 @@ class Ticker(Widget):
 
 
 def is_live(plan: PlanView | None) -> bool:
-    """Return True if a run works on the plan."""
+    """Return whether a run is working on the plan."""
     return plan is not None and plan.started_at is not None and plan.ended_at is None
 
 
 def is_busy(agent: AgentView | None) -> bool:
-    """Return True if an agent works on a prompt, or something runs for it."""
+    """Return whether an agent is answering a prompt, or has calls open or being written, or is asking."""
     return agent is not None and (
         agent.prompt is not None or bool(agent.open_calls) or agent.writing is not None or agent.is_asking
     )
 
 
 def planner(view: View) -> AgentView | None:
-    """The agent that writes or changes a plan which is not accepted yet; None: there is none."""
+    """Return the planner that is writing or revising a proposed plan, or None."""
     runs = (run for run in reversed(view.runs.values()) if run.agent == PLANNER and run.ended_at is None)
     run = next(runs, None)
     return None if run is None else view.agents.get(run.source)
 
 
 def plan_words(plan: PlanView, now: float) -> str:
-    """The progress of a plan at ``now`` (unix seconds)."""
+    """Return words on the progress of a plan at ``now``, in Unix seconds."""
     return f"▸ {plan.done}/{plan.total} steps · {clock(plan.clock(now))}"
 
 
@@ -166,9 +167,9 @@ def ticker_line(
     ends: Sequence[tuple[str, str]] = (),
     own: Content | None = None,
 ) -> Content:
-    """The line for a view, at most ``width`` cells wide; ``lead`` stands first, ``own`` is the person's part.
+    """Return the line for a view, at most ``width`` cells wide.
 
-    ``ends`` are texts at its right end, with their styles.
+    ``lead`` comes first, ``own`` is the user's own part, and ``ends`` are texts for the right end, with their styles.
     """
     right = [piece for end in ends if end[0] for piece in ((GAP, ""), end)]
     left: Line = [(" ", "")]
@@ -184,7 +185,7 @@ def ticker_line(
 
 
 def _facts(view: View, agent: AgentView | None, room: int) -> Line:
-    """The parts on the conversation, in at most so many cells."""
+    """Return the parts about the conversation, in at most ``room`` cells."""
     said = _about(view, agent)
     for spare in SPARED_FIRST:
         if sum(cell_len(text) + 3 for text, _ in said.values()) - 3 <= room:
@@ -197,7 +198,7 @@ def _facts(view: View, agent: AgentView | None, room: int) -> Line:
 
 
 def mode_of(agent: AgentView) -> tuple[str, str]:
-    """The name of an agent's profile where it is of no mode's own, and its mode in words."""
+    """Return the name of an agent's profile, blank if a mode implies it, and the agent's mode in words."""
     own = "" if agent.profile in MODES else agent.profile
     if agent.approvals == "all":
         return own, UNASKED
@@ -207,12 +208,12 @@ def mode_of(agent: AgentView) -> tuple[str, str]:
 
 
 MODES: Final = {"default": "asks", "accept-edits": "accepts edits", "plan": "plan mode", "auto-approve": "asks"}
-"""The modes of our own profiles in words; the last one asks where its rights were taken back."""
+"""The modes of the built-in profiles in words; ``auto-approve`` asks after its rights were taken back."""
 UNASKED: Final = "AUTO-APPROVES EVERYTHING"
 
 
 def _about(view: View, agent: AgentView | None) -> dict[str, tuple[str, str]]:
-    """The parts of the line on a conversation and its agent, by name."""
+    """Return the parts of the line about a conversation and its agent, by name."""
     said = {} if agent is None else _about_agent(agent)
     if view.spent.calls:
         said["tokens"] = (f"{short(view.spent.tokens)} tok", "")
@@ -241,23 +242,24 @@ def _about_agent(agent: AgentView) -> dict[str, tuple[str, str]]:
 
 
 def pressure(share: float) -> str:
-    """The style for a share of something that must not run out."""
+    """Return the style for the used share of something that must not run out."""
     return "failed" if share >= 0.9 else "warn" if share >= 0.7 else ""
 
 
 EVERY_SECONDS: Final = 1.0
-"""Between two beginnings of the command."""
+"""The shortest time between two starts of the command."""
 MOST_SECONDS: Final = 5.0
-"""For the command."""
+"""How long the command may take."""
 LONGEST: Final = 1_000
+"""The most characters of the command's line."""
 _WITH_INPUT: Final = ("/bin/sh", "-c", 'said=$1; shift; printf "%s\\n" "$said" | "$@"', "status")
 
 
 class StatusLine:
-    """Has ``command`` print a line whenever what it is told has changed, and the ticker show it.
+    """Runs the user's ``command`` whenever its input has changed, and shows the line it prints in the ticker.
 
-    It is the person's own shell command, run in ``folder`` with their ``environ``; it gets ``status_document`` as JSON.
-    A failure is told to ``say`` once, and the ticker then shows what it usually does.
+    The shell command runs in ``folder`` with ``environ``, and reads the ``status_document`` as JSON from its standard
+    input. The first failure is reported to ``say``; after any failure the ticker shows its usual parts.
     """
 
     def __init__(
@@ -269,14 +271,14 @@ class StatusLine:
         self._folder = folder
         self._say = say
         self._told = ""
-        """The document that the command got last."""
+        """The document that the command was given last."""
         self._wanted = ""
         self._began_at = -EVERY_SECONDS
         self._is_at_it = False
         self._has_failed = False
 
     def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
-        """See whether there is something new to tell."""
+        """Run the command if the document has changed."""
         agent = self._ticker.agent
         if agent is not None:
             self._wanted = json.dumps(status_document(view, agent, str(self._folder)))
@@ -285,7 +287,7 @@ class StatusLine:
                 self._ticker.run_worker(self._keep_up(), group="status")
 
     async def _keep_up(self) -> None:
-        """Run the command, as soon as it may, until it knows what is wanted."""
+        """Run the command, at most every ``EVERY_SECONDS``, until it has had the latest document."""
         while self._wanted != self._told:
             await anyio.sleep(max(0.0, self._began_at + EVERY_SECONDS - time.monotonic()))
             self._began_at, self._told = time.monotonic(), self._wanted
@@ -323,7 +325,7 @@ class StatusLine:
 
 
 def status_document(view: View, agent: AgentView, folder: str) -> dict[str, Any]:
-    """Return all that the command is told; an unknown number is null, and so is ``plan`` without a plan."""
+    """Return the command's input; unknown numbers are null, and so are the plan's fields without a plan."""
     plan, run = view.plan, view.runs.get(agent.source)
     return {
         "session_id": agent.session_id,
@@ -340,6 +342,6 @@ def status_document(view: View, agent: AgentView, folder: str) -> dict[str, Any]
 
 
 def own_content(printed: str) -> Content | None:
-    """Return the first line of what was printed with its colours, without all else that a terminal would act on."""
+    """Return the first line of a command's output, with its colours but no other escapes; None if it is blank."""
     line = clean_coloured(printed.lstrip("\n").partition("\n")[0], LONGEST).replace("\t", " ").rstrip()
     return Content.from_rich_text(Text.from_ansi(line)) if line else None

@@ -1,4 +1,4 @@
-"""WorkingLine: the row above the line a person types in, there only while an agent works."""
+"""WorkingLine: the row above the prompt that shows what the agent is working on."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from vibe.view.view import View
 
 
 class WorkingLine(Widget):
-    """Shows the work of the agent of the chat, or else of the model that plans; gone in the frame in which it ends.
+    """Shows the current work of the chat's agent, or else of the planner; hidden in the frame in which that ends.
 
-    ``agent_id`` is the agent (blank: the view's own choice); ``clock`` tells unix seconds.
+    ``agent_id`` is the agent, or blank for the view's main agent. ``clock`` returns Unix seconds.
     """
 
     DEFAULT_CSS = """
@@ -36,7 +36,7 @@ class WorkingLine(Widget):
         self.refresher = Refresher(self, self.refresh, SECONDS_PER_FRAME)
 
     def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
-        """Show what is at work now."""
+        """Show the current work, or hide the row if there is none."""
         self._work = work_in(view, self.agent_id)
         self.set_class(self._work is not None, "shown")
         self.refresher.beat(SECONDS_PER_FRAME if self._work is not None else 0.0)
@@ -44,7 +44,7 @@ class WorkingLine(Widget):
             self.refresher.wish()
 
     def render(self) -> Content:
-        """The row."""
+        """Return the row."""
         if self._work is None:
             return Content("")
         now = self._clock()
@@ -52,7 +52,7 @@ class WorkingLine(Widget):
 
 
 def work_in(view: View, agent_id: str) -> CurrentWork | None:
-    """Return what is at work in a chat; None: nothing is, or all waits for the person."""
+    """Return the current work in a chat; None if nothing is at work, or everything waits for the person."""
     agent, writer = view.agents.get(agent_id) or view.main, planner(view)
     work = work_of(agent) if agent is not None and agent.plan_id is None and is_busy(agent) else None
     if work is not None or writer is None or not is_busy(writer):

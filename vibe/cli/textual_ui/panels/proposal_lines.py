@@ -59,8 +59,7 @@ class ShownProposal(Struct, frozen=True, kw_only=True):
 
 
 def first_choice(event: PlanProposedEvent, group: str) -> str:
-    """Return the first step of a group; for a blank group the first step of all, or the first group if there are many.
-    """
+    """Return the first step of a group; for a blank group, the first of all steps, or the first group of many."""
     found = groups(event.steps) if group or len(event.steps) > MANY else {}
     names = [step.id for step in found[group]] if group else list(found)
     return next(iter(names or [step.id for step in event.steps]), "")

@@ -1,4 +1,4 @@
-"""The screens of agents: FleetScreen with all of them at once, TranscriptScreen with what one said and did."""
+"""The screens of agents: FleetScreen shows all of them at once, TranscriptScreen what one of them said and did."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ from vibe.view.view import View
 NOTHING_YET: Final = "nothing here yet"
 LONGEST: Final = 400
 ACTIONS: Final = frozenset({"talk", "act", "review", "go_to_request", "next_agent", "choose", "open", "filter"})
-"""Those of keys that count only where neither the line nor a panel has the focus."""
+"""The actions of keys that work only while neither the input nor a panel has the focus."""
 
 
 def at_once(key: str, action: str, description: str) -> Binding:
-    """A key that is taken before the next one, however soon that comes: this may open the line that takes it."""
+    """Return a binding with priority: its action must run before the next key, as it may open the input for that."""
     return Binding(key, action, description, priority=True, show=False)
 
 
 class AgentDesk(Struct, frozen=True, kw_only=True):
-    """The ways in which a person acts on agents.
+    """What the agent screens work with.
 
-    ``store`` tells what changes, ``chat`` carries out wishes, ``requests`` takes answers, ``read`` finds what the view
-    does not keep, ``clock`` tells unix seconds.
+    ``store`` reports changes, ``chat`` carries out commands, ``requests`` takes answers, ``read`` finds what the view
+    no longer holds, and ``clock`` returns Unix seconds.
     """
 
     store: UIStateStore
@@ -64,9 +64,9 @@ class AgentDesk(Struct, frozen=True, kw_only=True):
 
 
 class AgentScreen(Screen[None]):
-    """Keys act on ``tile``, a line tells its agent something, and a panel answers what it asks.
+    """Base of the agent screens: keys act on ``tile``, an input steers its agent, and a panel answers its request.
 
-    The keys of the panel count without the focus, but for those that the screen has itself.
+    The panel's keys work even without the focus, except those that the screen binds itself.
     """
 
     DEFAULT_CSS = """
@@ -102,16 +102,16 @@ class AgentScreen(Screen[None]):
 
     @property
     def body(self) -> Widget:
-        """The widget with the keys where no line and no panel has them."""
+        """The widget that has the focus when neither the input nor a panel has it."""
         raise NotImplementedError
 
     @property
     def view(self) -> View:
-        """The view of what runs."""
+        """The view of all runs."""
         return self.desk.store.view
 
     def present(self, view: View, changed: frozenset[Key]) -> None:
-        """Show what changed."""
+        """Show what changed in the view."""
         raise NotImplementedError
 
     @on(events.Mount)
@@ -123,7 +123,7 @@ class AgentScreen(Screen[None]):
         self.desk.store.remove(self.present)
 
     def show_request(self, tile: Tile | None) -> None:
-        """Have the panel of what is asked, if it is not there yet; keys count once the person pauses."""
+        """Show the panel of a tile's request, if it is not shown yet; its keys work once the person stops typing."""
         asked = "" if tile is None or tile.request is None else tile.request.id
         pending = next((each for each in self.desk.requests.pending if each.id == asked), None)
         if self._panel is not None and self._panel[0] is not pending:
@@ -141,11 +141,11 @@ class AgentScreen(Screen[None]):
             panel.asleep = True
 
     def hold(self, panel: PanelFrame) -> None:
-        """Have a panel on the screen."""
+        """Mount a panel above the input."""
         self.mount(panel, before=self.line)
 
     def on_key(self, event: events.Key) -> None:
-        """Give a key to the panel; Esc leads back, and answers nothing."""
+        """Pass a key to the panel, except Esc, which goes back without answering."""
         if self._panel is not None and self.focused is self.body and event.key != "escape":
             self._panel[1].on_key(event)
 
@@ -154,23 +154,23 @@ class AgentScreen(Screen[None]):
         self.set_focus(self.body)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Tell whether a key counts."""
+        """Enable ``ACTIONS`` only while the body has the focus."""
         return self.focused is self.body if action in ACTIONS else super().check_action(action, parameters)
 
     def action_act(self, action: str) -> None:
-        """Stop or skip the step, or have it done again."""
+        """Cancel, skip or retry the tile's step."""
         tile = self.tile
         if tile is not None and tile.step is not None:
             self.desk.chat.command(f"/{action} {tile.step.id}")
 
     def action_review(self) -> None:
-        """Show what the step, and the others of its plan, changed."""
+        """Review the changes of the tile's plan, if its step changed files."""
         tile = self.tile
         if tile is not None and tile.plan is not None and tile.step is not None and tile.step.files:
             self.desk.chat.command(f"/review {tile.plan.id}")
 
     def action_talk(self, _key: str = "") -> None:
-        """Open the line for the agent."""
+        """Open the input for telling the agent something."""
         tile = self.tile
         if tile is not None and fleet.hears(tile) is not None:
             self.line.placeholder = f"tell {one_line(tile.name)}"
@@ -178,12 +178,12 @@ class AgentScreen(Screen[None]):
             self.set_focus(self.line)
 
     def action_go_to_request(self) -> None:
-        """Have all keys go to the panel."""
+        """Focus the panel of the request."""
         if self._panel is not None:
             self._panel[1].take_focus()
 
     def action_back(self) -> None:
-        """From the line or a panel to what is above it, and from there to where the screen was opened."""
+        """Go back from the input or a panel to the body, and from the body to where the screen was opened."""
         if self.focused is self.line:
             self._close_line()
         elif self.focused is self.body:
@@ -192,7 +192,7 @@ class AgentScreen(Screen[None]):
             self.set_focus(self.body)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Tell the agent a line."""
+        """Tell the agent what was typed."""
         message.stop()
         tile, text = self.tile, message.value.strip()
         agent = None if tile is None else fleet.hears(tile)
@@ -207,7 +207,7 @@ class AgentScreen(Screen[None]):
 
 
 class TranscriptScreen(AgentScreen):
-    """Shows one agent of a tile, from which left and right lead to the others, in the order of the fleet."""
+    """Shows the transcript of one agent of a tile; left and right go to the others, in the order of the fleet."""
 
     DEFAULT_CSS = "TranscriptScreen .head { height: 2; margin-bottom: 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -228,28 +228,28 @@ class TranscriptScreen(AgentScreen):
     @property
     def tile(self) -> Tile | None:
         """The tile that was opened."""
-        alone = self.view.agents.get(self.tile_id)  # as one that plans
+        alone = self.view.agents.get(self.tile_id)  # an agent without a tile, such as a planner
         found = (tile for tile in tiles(self.view) if tile.id == self.tile_id)
         return next(found, None if alone is None else fleet.agent_tile(alone))
 
     @property
     def body(self) -> Widget:
-        """The log."""
+        """The chat log."""
         return self._log
 
     def compose(self) -> ComposeResult:
-        """State, log, line and keys."""
+        """Compose the head, the log, the input and the keys."""
         yield self.head
         yield self._log
         yield self.line
         yield self.keys
 
     def on_mount(self) -> None:
-        """Show what is known."""
+        """Show what is known so far."""
         self.present(self.view, frozenset())
 
     def present(self, view: View, changed: frozenset[Key]) -> None:
-        """Show what changed."""
+        """Show what changed, and switch to the tile's latest agent if the shown one is gone."""
         tile = self.tile
         if tile is not None and tile.agents and self.agent_id not in {agent.id for agent in tile.agents}:
             self._open(tile.id, tile.agents[-1].id)
@@ -258,23 +258,23 @@ class TranscriptScreen(AgentScreen):
         self._refresher.wish()
 
     def on_chat_log_older_wanted(self, message: ChatLog.OlderWanted) -> None:
-        """Show what was before."""
+        """Show older entries."""
         message.stop()
         self.run_worker(self._presenter.show_older(), group="older")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Tell whether a key counts: ``s`` means something else to a panel, and ``k`` once an entry is marked."""
+        """Leave ``s`` to a panel if there is one, and ``k`` to the log once an entry is marked."""
         if (parameters == ("s",) and self._panel is not None) or (parameters == ("skip",) and self._log.takes("k")):
             return False
         return super().check_action(action, parameters)
 
     def action_leave_log(self) -> None:
-        """Have no entry marked, or else leave."""
+        """Remove the mark of an entry; if none is marked, leave the screen."""
         if not self._log.unmark():
             raise SkipAction
 
     def action_next_agent(self, by: int) -> None:
-        """Show the next agent, or the one before."""
+        """Show the next (1) or previous (-1) agent."""
         stops = [(tile.id, agent.id) for tile in tiles(self.view) for agent in tile.agents]
         if len(stops) > 1 and (self.tile_id, self.agent_id) in stops:
             self._open(*stops[(stops.index((self.tile_id, self.agent_id)) + by) % len(stops)])
@@ -297,7 +297,7 @@ class TranscriptScreen(AgentScreen):
 
 
 def _state(tile: Tile, agent: AgentView | None, now: float, width: int) -> tuple[Line, Line]:
-    """The lines on a tile and one of its agents."""
+    """Return the two head lines, on a tile and on one of its agents."""
     title = "" if tile.step is None or tile.step.title == tile.name else spoken(tile.step.title)
     left: Line = [(" ", ""), fleet.sign_of(tile, int(now)), (f" {one_line(tile.name)}", "bold"), (f"  {title}", "")]
     first = spread(left, [(f"{fleet.tile_facts(tile, now)} ", "muted")], width)
@@ -322,13 +322,13 @@ NONE_SUCH: Final = "none now: f shows others"
 
 
 PANEL_LEAST: Final = 4
-"""Rows of a panel in its tile, however few of that are in sight."""
+"""The fewest rows of a panel in its tile, however few rows of the tile are in sight."""
 
 
 class FleetView(Widget, can_focus=True):
-    """Paints the tiles that are in sight; of what is painted, only rows that differ are painted anew.
+    """Paints the tiles that are in sight, repainting only the rows that have changed.
 
-    A panel in it is in the chosen tile, and answers what that asks.
+    It may contain the panel that answers the request of the chosen tile, shown inside that tile.
     """
 
     DEFAULT_CSS = """
@@ -339,7 +339,7 @@ class FleetView(Widget, can_focus=True):
 
     @dataclass
     class Pointed(Message):
-        """A tile was clicked."""
+        """Posted when a tile was clicked."""
 
         tile_id: str
 
@@ -354,9 +354,9 @@ class FleetView(Widget, can_focus=True):
     def show(
         self, shown: Sequence[Tile], chosen: str, now: float, panel: PanelFrame | None, touched: Collection[str]
     ) -> None:
-        """Show tiles at ``now`` (unix seconds), and in the chosen one the panel that answers it.
+        """Show tiles at ``now``, in Unix seconds, with the panel for a request in the chosen one.
 
-        Something happened to those whose ids, or agents', are ``touched``.
+        ``touched`` holds the ids of tiles and agents that something happened to.
         """
         self._shown = shown, chosen, now, panel
         height = self.size.height
@@ -406,7 +406,7 @@ class FleetView(Widget, can_focus=True):
                 self.refresh(Region(place.x, place.y + row - self._top, place.width, 1))
 
     def render_line(self, y: int) -> Strip:
-        """A line of the screen."""
+        """Return a line of the widget."""
         strips, blank, end = list[Strip](), self.rich_style, 0
         for place in self.places:
             row, rows = y + self._top - place.y, self._rows.get(place.tile.id)
@@ -416,23 +416,23 @@ class FleetView(Widget, can_focus=True):
         return Strip.join(strips).adjust_cell_length(self.size.width, blank)
 
     def notify_style_update(self) -> None:
-        """Paint in the colours of another theme."""
+        """Repaint in the colours of a new theme."""
         super().notify_style_update()
         self._layout = ()
         if self._shown is not None:
             self.call_after_refresh(self.show, *self._shown, ())
 
     def on_click(self, event: events.Click) -> None:
-        """Tell which tile was meant."""
+        """Post which tile was clicked."""
         for place in self.places if event.widget is self else ():
             if Region(place.x, place.y, place.width, place.height).contains(event.x, event.y + self._top):
                 self.post_message(self.Pointed(place.tile.id))
 
 
 class FleetScreen(AgentScreen):
-    """The fleet; ``chosen`` is the id of the tile that keys act on.
+    """Shows the tiles of all agents; ``chosen`` is the id of the tile that keys act on.
 
-    A transcript that is opened from here is shown over it.
+    Opening a tile shows its transcript over this screen.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -460,18 +460,18 @@ class FleetScreen(AgentScreen):
 
     @property
     def body(self) -> Widget:
-        """The tiles."""
+        """The widget with the tiles."""
         return self._fleet
 
     def compose(self) -> ComposeResult:
-        """State, tiles, line and keys."""
+        """Compose the head, the tiles, the input and the keys."""
         yield self.head
         yield self._fleet
         yield self.line
         yield self.keys
 
     def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
-        """Show what changed."""
+        """Record which tiles changed, and request a redraw."""
         for kind, *way in changed:
             if kind == "agents":
                 self._touched.add(way[0])
@@ -480,29 +480,29 @@ class FleetScreen(AgentScreen):
         self.refresher.wish()
 
     def action_choose(self, way: str) -> None:
-        """Choose the tile beside."""
+        """Choose the next tile in a direction."""
         shown = self._shown()
         if shown:
             known = self._fleet.places or fleet.places(shown, *app_of(self).size, self.chosen, self.desk.clock())
             self._choose(fleet.beside(known, self.chosen, way))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Tell whether a key counts; before the first frame those that only look around do, and no others."""
+        """Before the first frame, enable only the keys that look around; later see ``AgentScreen``."""
         if not self._fleet.places and action in ACTIONS:
             return action in {"choose", "open"}
         return super().check_action(action, parameters)
 
     def hold(self, panel: PanelFrame) -> None:
-        """Have a panel in the tile that asks."""
+        """Mount a panel in the fleet, where it is placed in the chosen tile."""
         self._fleet.mount(panel)
 
     def action_filter(self) -> None:
-        """Show others: all, those at work, those that need the person, those that ended."""
+        """Go to the next filter: all tiles, those at work, those that need the person, those that have ended."""
         self._filter = next(self._filters)
         self._draw()
 
     def action_go_to_request(self) -> None:
-        """Choose the first tile that asks; from one that asks, have all keys go to its panel."""
+        """Choose the first tile with a request; if the chosen tile has one, focus its panel."""
         asking = [place.tile.id for place in self._fleet.places if place.tile.request is not None]
         if asking and self.chosen not in asking:
             self._choose(asking[0])
@@ -510,20 +510,20 @@ class FleetScreen(AgentScreen):
             super().action_go_to_request()
 
     def action_open(self) -> None:
-        """Open the chosen tile."""
+        """Show the transcript of the chosen tile."""
         if self.tile is not None and self.is_active:
             opened = TranscriptScreen(self.desk, self.chosen)
             app_of(self).push_screen(opened, lambda _: self._choose(opened.tile_id))
 
     def on_fleet_view_pointed(self, message: FleetView.Pointed) -> None:
-        """Choose a tile, or open the chosen one."""
+        """Choose the clicked tile, or open it if it is chosen already."""
         if message.tile_id == self.chosen:
             self.action_open()
         else:
             self._choose(message.tile_id)
 
     def _shown(self) -> list[Tile]:
-        """Return the tiles to be shown; one of them is chosen."""
+        """Return the tiles that pass the filter; if the chosen one does not, choose the most urgent."""
         shown = [tile for tile in tiles(self.view) if not self._filter or tile.state in fleet.FILTERS[self._filter]]
         if all(tile.id != self.chosen for tile in shown):
             urgent = sorted(shown, key=lambda tile: ("ask", "failed", "run", "later", "done").index(tile.state))
@@ -557,7 +557,7 @@ class FleetScreen(AgentScreen):
 
 
 def _beat_of(shown: Sequence[Tile], now: float) -> float:
-    """Seconds between two drawings while nothing happens; 0: none is needed."""
+    """Return the seconds between redraws while nothing happens, or 0 if none are needed."""
     if any(tile.state == "run" for tile in shown):
         return SECONDS_PER_REFRESH
     return 1.0 if any(tile.ended_at is None or now - tile.ended_at < fleet.FADE_S for tile in shown) else 0.0

@@ -1,4 +1,4 @@
-"""PickerScreen: a picker over the dimmed chat. The palette and the help, made of the tables of commands and keys."""
+"""PickerScreen: shows a picker over the dimmed chat; also builds the command palette and the help as pickers."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 Preview: TypeAlias = "Callable[[PickRow, int], Sequence[Line]]"
 TEXT_FROM: Final = 3
-"""Characters from which on what rows stand for is searched, too."""
+"""The length of a query from which the contents behind the rows are searched, too."""
 FREE: Final = 4
-"""Columns and rows of the window that a picker leaves free, where it has so many."""
+"""The columns and rows of the window that a picker leaves free, if there are enough."""
 MOST_COLUMNS: Final = 120
 LEAST_COLUMNS: Final = 60
 LEAST_ROWS: Final = 18
 FEWEST_ROWS: Final = 8
 SHARE: Final = 0.6
-"""A picker has so many rows, fewer in a low window, and in a high one this share of it."""
+"""A picker has ``LEAST_ROWS`` rows; in a low window fewer, down to ``FEWEST_ROWS``, in a high one this share of it."""
 LONGEST_PASTE: Final = 200
-"""Characters of a paste that filter."""
+"""The most characters of a paste that are used as a filter."""
 
 
 class PickerScreen(ModalScreen[str]):
-    """Has the person choose a row; the result is its line, blank: none.
+    """Lets the person choose a row; the result is the row's line, or blank for none.
 
-    What is typed filters: so keys that do something else are no letters.
+    Letters filter the rows, so none of them is bound to an action.
     """
 
     CSS = """
@@ -69,32 +69,32 @@ class PickerScreen(ModalScreen[str]):
         self._previews: dict[tuple[PickRow, int], Sequence[Line]] = {}
 
     def compose(self) -> ComposeResult:
-        """The picker."""
+        """Compose the page with the picker."""
         yield self._page
 
     def on_mount(self) -> None:
-        """Mark the row that is in force."""
+        """Mark the picker's first choice."""
         self._fill(self._picker.first)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Have a part of the window; all of a small one."""
+        """Take a part of the window, or all of a small one."""
         (width, height), styles = event.size, self._page.styles
         styles.width = min(MOST_COLUMNS, max(width - FREE, min(width, LEAST_COLUMNS)))
         styles.height = min(max(LEAST_ROWS, int(height * SHARE)), max(height - FREE, min(height, FEWEST_ROWS)))
 
     def on_key(self, event: events.Key) -> None:
-        """Filter by what is typed."""
+        """Add a typed character to the filter."""
         if event.is_printable and event.character:
             event.stop()
             self._filter(self._state.query + event.character)
 
     def on_paste(self, event: events.Paste) -> None:
-        """Filter by it."""
+        """Add pasted text to the filter."""
         event.stop()
         self._filter(self._state.query + plain_line(event.text[:LONGEST_PASTE]))
 
     def on_click(self, event: events.Click) -> None:
-        """Mark the row that is clicked; choose the one that is marked."""
+        """Mark the clicked row, or choose it if it is marked already."""
         page = self._page.region
         place = first_shown(self._state, page.height - FRAME) + event.screen_y - page.y - 2
         if event.widget is not self._page or not 0 <= place < len(self._state.rows):
@@ -110,23 +110,23 @@ class PickerScreen(ModalScreen[str]):
         self._show()
 
     def action_go_on(self, by: int) -> None:
-        """Have another mode."""
+        """Switch to another mode."""
         if self._picker.modes:
             self._state.mode = (self._state.mode + by) % len(self._picker.modes)
             self._fill(self._row.line if self._row else "")
 
     def action_shorten(self, by: int) -> None:
-        """Take the last character back, or all of them."""
+        """Delete the last character of the filter, or all of it (0)."""
         self._filter(self._state.query[:-1] if by else "")
 
     def action_choose(self) -> None:
-        """End with the row that is marked."""
+        """Close with the marked row as the result."""
         row, modes = self._row, self._picker.modes
         if row is not None:
             self.dismiss(row.line + (modes[self._state.mode][1] if modes else ""))
 
     def action_leave(self) -> None:
-        """End with none."""
+        """Close without a choice."""
         self._picker.look(None)
         self.dismiss("")
 
@@ -136,7 +136,7 @@ class PickerScreen(ModalScreen[str]):
         return rows[self._state.marked] if rows else None
 
     def _filter(self, query: str) -> None:
-        """Show what fits, and mark what fits best; what rows stand for is searched behind it."""
+        """Show the rows that match and mark the best one; the contents behind rows are searched in the background."""
         self._state.query, self._found = query, ()
         self._fill("")
         if self._picker.search is not None and len(query.strip()) >= TEXT_FROM:
@@ -149,7 +149,7 @@ class PickerScreen(ModalScreen[str]):
         self._show()
 
     def _show(self) -> None:
-        """Draw it, and read the preview, if that is not known."""
+        """Redraw, and read the preview if it is not known yet."""
         row, state = self._row, self._state
         if row is not None:
             self._picker.look(row)
@@ -182,7 +182,7 @@ COMMANDS: Final = MappingProxyType({
     "Settings": "model theme config setup reload init mcp skills tools hooks log bug",
     ALL_KEYS: "",
 })
-"""Our commands by topic; those without are about talking."""
+"""The slash commands by help topic; those listed nowhere belong to ``TALK``."""
 LINE_KEYS: Final = (
     ("enter", "Send, or queue while the agent works"),
     ("shift+enter,ctrl+j,alt+enter", "Begin another line"),
@@ -193,7 +193,7 @@ LINE_KEYS: Final = (
     ("ctrl+home,ctrl+end", "Scroll to the beginning, to the end"),
     ("home,end", "The same, in an empty line"),
 )
-"""Keys of the line that no table of Textual's has."""
+"""Keys of the prompt that are in no table of Textual bindings."""
 MARKS: Final = (
     ("!COMMAND", "Run it in your shell; the agent sees its output (!!COMMAND: it does not)"),
     ("@PATH", "Name a file; a pasted path of an image sends the image"),
@@ -203,15 +203,15 @@ _SIGNS: Final = MappingProxyType({
     "up": "↑", "down": "↓", "left": "←", "right": "→", "pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc",
 })  # fmt: skip
 ASKS_HELP: Final = "help "
-"""Before the topic in the line of a row that stands for one; no command, as it has no slash."""
+"""The prefix, before the topic, of the line of a help topic's row; without a slash it can't be a command."""
 UNOFFERED: Final = frozenset({"escape", "ctrl+c", "ctrl+d", "ctrl+p", "tab", "ctrl+up", "ctrl+down"})
 FACT_CELLS: Final = 18
 Tables: TypeAlias = Mapping[str, Sequence[BindingType]]
-"""Keys with their actions: of the app (``app.``), of the chat's screen (blank), and of a marked entry (``chat``)."""
+"""Bindings by owner: the app (``app.``), the chat screen (blank), and a marked log entry (``chat``)."""
 
 
 def overview_of(what: str, commands: Iterable[CommandRow], tables: Tables) -> Picker:
-    """All that can be done (``palette``), the topics of the ``help``, or with a topic behind that word this one."""
+    """Return the picker of all commands (``palette``), of the topics of the ``help``, or of one (``help TOPIC``)."""
     topics = _topics(commands, tables)
     topic = what.removeprefix(ASKS_HELP)
     if what == "palette":
@@ -234,7 +234,7 @@ def overview_of(what: str, commands: Iterable[CommandRow], tables: Tables) -> Pi
 
 
 def _topics(commands: Iterable[CommandRow], tables: Tables) -> dict[str, list[PickRow]]:
-    """The rows of commands and keys by topic."""
+    """Return the rows of commands and keys by help topic."""
     found: dict[str, list[PickRow]] = {topic: [] for topic in COMMANDS}
     topic_of = {name: topic for topic, names in COMMANDS.items() for name in names.split()}
     for name, usage, about in commands:
@@ -257,7 +257,7 @@ def _topics(commands: Iterable[CommandRow], tables: Tables) -> dict[str, list[Pi
 
 
 def shown_keys(names: str) -> str:
-    """Keys of a table as people read them."""
+    """Return the keys of a binding in readable form."""
     return " ".join(
         name if len(name) == 1 else "+".join(_SIGNS.get(part) or part.capitalize() for part in name.split("+"))
         for name in names.split(",")

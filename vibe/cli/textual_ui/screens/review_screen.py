@@ -1,4 +1,4 @@
-"""ReviewScreen: what a plan or a chat changed, in one scroll, with verdicts on files and comments on review."""
+"""ReviewScreen: shows what a plan or a chat changed, for verdicts on files and comments on lines."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from vibe.front.slash.plan_proposal import go_on
 from vibe.system.errors import UsageError
 
 LIST_FROM = 70
-"""Columns from which the files are listed beside the diffs."""
+"""The width in columns from which the files are listed beside the diffs."""
 
 
 class ReviewSheet(ScrollView, can_focus=True):
-    """The rows of all diffs, of which one is marked; a row is painted when it comes into sight."""
+    """Shows the rows of all diffs, one of them marked; a row is painted when it comes into sight."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "screen.file(-1)", "file before", show=False),
@@ -63,37 +63,37 @@ class ReviewSheet(ScrollView, can_focus=True):
     ]
 
     class Renewed(Message):
-        """Its rows were made anew."""
+        """Posted when the rows were made again."""
 
     def __init__(self, changes: Sequence[ChangedFile], draft: ReviewDraft) -> None:
         super().__init__()
         self._changes = changes
         self._draft = draft
         self.chosen: bool | None = None
-        """True: side by side, False: below each other, as the person chose; None: as there is room."""
+        """The person's choice, True for texts side by side; None to decide by the room there is."""
         self.rows: list[ReviewRow] = []
         self.marked = 0
         self._anchor: int | None = None
-        """The row from which more rows were marked; None: only one is."""
+        """The row at which marking several rows began; None if only one is marked."""
 
     @property
     def row(self) -> ReviewRow:
-        """The row that is marked."""
+        """The marked row."""
         return self.rows[self.marked]
 
     @property
     def wide(self) -> bool:
-        """True if the texts are side by side."""
+        """Whether the texts are shown side by side."""
         return self.screen.size.width >= review.SIDE_BY_SIDE if self.chosen is None else self.chosen
 
     @property
     def all_marked(self) -> range:
-        """The places of the rows that are marked."""
+        """The indices of all marked rows."""
         ends = sorted((self.marked, self.marked if self._anchor is None else self._anchor))
         return range(ends[0], ends[1] + 1)
 
     def renew(self) -> None:
-        """Have the rows made anew; the line that was marked stays so."""
+        """Make the rows again, and keep the mark on the same line."""
         was = self.row if self.rows else None
         self.rows = review.review_rows(self._changes, self._draft, wide=self.wide)
         self.virtual_size = Size(self.size.width, len(self.rows))
@@ -106,13 +106,13 @@ class ReviewSheet(ScrollView, can_focus=True):
         self.post_message(self.Renewed())
 
     def mark_file(self, number: int) -> None:
-        """Mark the first line of a file, whose name comes to the top."""
+        """Mark the first line of a file, and scroll its name to the top."""
         at = next(at for at, row in enumerate(self.rows) if row.file == number)
         self._mark(next((at for at, row in enumerate(self.rows[at:], at) if row.is_code), at))
         self.scroll_to(y=at, animate=False)
 
     def mark_line(self, by: int, *, more: bool = False) -> None:
-        """Mark the next line of a file, or the one before; ``more``: besides those that are."""
+        """Move the mark to the next (1) or previous (-1) line, or extend it there if ``more``."""
         anchor = self.marked if self._anchor is None else self._anchor
         ahead = range(self.marked + 1, len(self.rows)) if by > 0 else range(self.marked - 1, -1, -1)
         self._mark(next((at for at in ahead if self.rows[at].is_code), self.marked))
@@ -125,11 +125,11 @@ class ReviewSheet(ScrollView, can_focus=True):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Have the rows fit the width."""
+        """Fit the rows to the width."""
         self.renew()
 
     def render_line(self, y: int) -> Strip:
-        """Return a row, which is painted now."""
+        """Paint and return a row."""
         at, cols = self.scroll_offset.y + y, self.size.width - GUTTER - 1
         if at >= len(self.rows) or cols <= 0:
             return Strip.blank(self.size.width, self.rich_style)
@@ -143,7 +143,7 @@ class ReviewSheet(ScrollView, can_focus=True):
 
 
 def _piece(text: str, style: str, language: str) -> Content:
-    """A piece of a line; code in the colours of its language."""
+    """Return a piece of a line; code is highlighted in its language."""
     word, _, ground = style.partition(" ")
     if word != "code":
         return drawn([(text, style)])
@@ -160,18 +160,21 @@ _coloured = lru_cache(maxsize=4_096)(highlighted)
 
 
 class ChatReview(Struct, frozen=True, kw_only=True):
-    """All that the agent of a conversation changed."""
+    """What the agent of a conversation changed."""
 
     changes: tuple[ChangedFile, ...]
     goal: str = "what this conversation changed"
 
     def since(self, change: ChangedFile) -> str:
-        """Say that others changed a file."""
+        """Return words that say a file was changed by others, too."""
         return f"{one_line(change.name)} was changed elsewhere, too"
 
 
 class ReviewScreen(Screen[bool]):
-    """Has a person judge what a plan or a chat changed; ``draft`` keeps it. The result: it is to be carried out."""
+    """Lets the person judge what a plan or a chat changed; ``draft`` keeps the verdicts and comments.
+
+    The result is True if they are to be carried out.
+    """
 
     DEFAULT_CSS = """
     ReviewScreen .line { height: 1; padding: 0 1; text-wrap: nowrap; }
@@ -191,7 +194,7 @@ class ReviewScreen(Screen[bool]):
         self._draft = draft
         self._said = ""
         self._lines = (0, 0)
-        """The lines that a comment is being written on."""
+        """The first and last line of the comment that is being written."""
         self._sheet = ReviewSheet(review.changes, draft)
         self._input = Input(select_on_focus=False)
 
@@ -201,7 +204,7 @@ class ReviewScreen(Screen[bool]):
         return row, self._review.changes[row.file]
 
     def compose(self) -> ComposeResult:
-        """A title, the files and their diffs, and the keys or the line of a comment."""
+        """Compose the title, the files and their diffs, and the keys or the input for a comment."""
         yield Static(classes="line", id="title", markup=False)
         with Horizontal():
             yield Static(id="files", markup=False)
@@ -211,7 +214,7 @@ class ReviewScreen(Screen[bool]):
 
     @on(ReviewSheet.Renewed)
     def draw(self) -> None:
-        """Draw all but the diffs."""
+        """Draw everything but the diffs."""
         changes, draft, cols = self._review.changes, self._draft, self.size.width - 2
         self.query_one("#title", Static).update(drawn(review.draw_title(self._review.goal, changes, draft, cols)))
         keys = fit([(one_line(self._said, cols), "warn")], cols) if self._said else review.draw_keys(draft, cols)
@@ -234,18 +237,18 @@ class ReviewScreen(Screen[bool]):
         self.draw()
 
     def action_more(self, by: int) -> None:
-        """Mark one more line, or one less."""
+        """Extend or shrink the marked lines by one."""
         self._sheet.mark_line(by, more=True)
 
     def action_accept(self) -> None:
-        """Accept the file, or take that back."""
+        """Accept the current file, or take that back."""
         key, draft = key_of(self._at[1]), self._draft
         draft.rejected.pop(key, None)
         draft.accepted ^= {key}
         self._sheet.renew()
 
     def action_reject(self) -> None:
-        """Have the file given back, or not after all; one that others changed since, once that was said."""
+        """Reject the current file, which gives it back, or take that back; warn if others have changed it since."""
         change, draft = self._at[1], self._draft
         key = key_of(change)
         draft.accepted.discard(key)
@@ -257,7 +260,7 @@ class ReviewScreen(Screen[bool]):
         self._sheet.renew()
 
     def action_comment(self) -> None:
-        """Write a comment on the lines that are marked, or change it."""
+        """Open the input for a comment on the marked lines."""
         row, change = self._at
         marked = [self._sheet.rows[at] for at in self._sheet.all_marked]
         lines = [each.line for each in marked if each.file == row.file and review.may_comment(each, change)]
@@ -273,7 +276,7 @@ class ReviewScreen(Screen[bool]):
         self._input.focus()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Keep the comment; an empty one is taken back."""
+        """Save the comment; a blank one removes it."""
         message.stop()
         draft, (first, last) = self._draft, self._lines
         place = key_of(self._at[1]), last
@@ -287,16 +290,16 @@ class ReviewScreen(Screen[bool]):
         self._sheet.renew()
 
     def action_sides(self) -> None:
-        """Show the texts side by side, or below each other."""
+        """Toggle between texts side by side and below each other."""
         self._sheet.chosen = not self._sheet.wide
         self._sheet.renew()
 
     def action_apply(self) -> None:
-        """Send the comments and give files back, if there is anything of that."""
+        """Close, to send the comments and give back the rejected files if there are any."""
         self.dismiss(bool(self._draft.comments or self._draft.rejected))
 
     def action_later(self) -> None:
-        """From a comment to the diffs, and from there to the chat; the draft is kept."""
+        """Go back from a comment to the diffs, and from there to the chat; the draft is kept."""
         if self.has_class("commenting"):
             self.remove_class("commenting")
             self._sheet.focus()
@@ -307,18 +310,19 @@ class ReviewScreen(Screen[bool]):
 Ask: TypeAlias = Callable[[ReviewScreen], Awaitable[bool | None]]
 Drafts: TypeAlias = dict[str, ReviewDraft]
 CHAT: Final = "chat"
-"""In the place of a plan's id."""
+"""The reference that stands for the conversation, in place of a plan's id."""
 
 
 async def review_changes(ask: Ask, drafts: Drafts, talk: Talk, reference: str) -> None:
-    """Have a person review what a plan changed, or the conversation, and carry out what they decide.
+    """Let the person review what a plan or the conversation changed, and carry out what they decide.
 
-    Without a reference it is the plan that runs, or that ran last if it is no older than the conversation, else that.
+    Without a reference, review the plan that is running, else the one that ran last unless it is older than the
+    conversation, else the conversation.
 
     Raises:
-        UsageError: no file was changed, or as ``carry_out``; the draft is kept.
+        UsageError: no file was changed, or as for ``carry_out``; the draft is kept.
         BusyError: the agent is at work, and may be changing files.
-        EnvironmentFailure: files of that time are not known, or git or the disk refuses.
+        EnvironmentFailure: the files of that time are not known, or git or the disk fails.
     """
     meant, is_new = (reference, True) if reference else await to_thread.run_sync(_plan_here, talk)
     if reference == CHAT or not is_new:
@@ -332,7 +336,7 @@ async def review_changes(ask: Ask, drafts: Drafts, talk: Talk, reference: str) -
 
 
 def _plan_here(talk: Talk) -> tuple[str, bool]:
-    """The id of the plan that runs or ran last (blank: none), and whether it is no older than the conversation."""
+    """Return the id of the running or else the latest plan, or blank, and whether it is as new as the conversation."""
     if talk.plans.session is not None:
         return talk.plans.session.plan_id or "", True
     folder = latest_in(talk.runtime.host.home, str(talk.opening.workdir))
@@ -350,7 +354,7 @@ def _changed(file: FileBack, diff: FileDiff) -> ChangedFile:
 
 
 async def _review_chat(ask: Ask, drafts: Drafts, talk: Talk, found: ChatReview) -> None:
-    """Give files back that the agent changed; comments come into the line, as the next prompt."""
+    """Give back rejected files of a conversation, and put the comments into the prompt."""
     session_id = talk.conversation.session_id
     draft = drafts.setdefault(session_id, ReviewDraft())
     if not await ask(ReviewScreen(found, draft)):
@@ -368,12 +372,12 @@ async def _review_chat(ask: Ask, drafts: Drafts, talk: Talk, found: ChatReview) 
 
 
 def _comments(draft: ReviewDraft) -> list[tuple[FileKey, tuple[int, int], str]]:
-    """The comments of a draft with their lines."""
+    """Return a draft's comments with their files and lines."""
     return [(key, (draft.firsts.get((key, last), last), last), text) for (key, last), text in draft.comments.items()]
 
 
 async def _review_plan(ask: Ask, drafts: Drafts, talk: Talk, plan_id: str) -> None:
-    """Carry out what a person decides on the changes of a plan; a step with comments is done again."""
+    """Carry out what the person decides about a plan's changes; a step with comments is done again."""
     host = talk.runtime.host
     found = await to_thread.run_sync(PlanReview, host, plan_id)
     if not found.changes:

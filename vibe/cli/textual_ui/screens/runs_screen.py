@@ -1,4 +1,4 @@
-"""RunsScreen: every run of this machine, those that wait for the person first; keys answer, open and find."""
+"""RunsScreen: lists all runs on this machine, those that wait for the person first, to answer, open and find them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
 
 BY: Final = "dashboard"
 MOST_COLUMNS: Final = 140
-"""Of a line, so that its figures are not far from its goal."""
+"""The most columns of a line, so that its figures are not far from its goal."""
 GUARD_S: Final = 0.5
-"""A request takes no key for so long after it appeared or moved."""
+"""How long a request ignores keys after it appeared or moved."""
 TOLD_S: Final = 2.0
-"""For which it is told who answered elsewhere."""
+"""How long to show who answered a request elsewhere."""
 DRAW_S: Final = 0.25
+"""How often to check for changes."""
 FRAME: Final = 3
-"""Rows of the first line, the one below it and the keys."""
+"""The rows besides the list: the head line, the blank one below it, and the keys."""
 KEYS: Final = (
     ("↑↓", "choose"),
     ("Enter", "attach"),
@@ -54,10 +55,11 @@ IN_FULL: Final = "Enter shows all of it: it is answered there"
 
 
 class RunsDesk(Struct, kw_only=True):
-    """The state of the list, for whoever comes back to it. ``board`` None: it is not there yet.
+    """The state of the list, which outlives its screen.
 
-    ``send`` sends answers, ``page`` serves the page for browsers and returns its address for a run. ``query`` is what
-    is looked for (None: nothing); ``clock`` tells unix seconds, ``seconds`` those of a stopwatch.
+    ``board`` is None until it is loaded. ``send`` sends answers, and ``page`` serves the browser's page and returns its
+    address for a run. ``query`` is the search text, or None if all runs are shown. ``clock`` returns Unix seconds,
+    ``seconds`` monotonic ones.
     """
 
     board: Board | None = None
@@ -70,7 +72,7 @@ class RunsDesk(Struct, kw_only=True):
 
 
 class RunsScreen(Screen[str]):
-    """The list; the result is the run to attach to, blank: none, the person leaves."""
+    """The list of runs; its result is the run to attach to, or blank if the person leaves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up"),
@@ -91,7 +93,7 @@ class RunsScreen(Screen[str]):
         self._finding = False
         self._page = LinesPage(self._picture)
         self._steady: tuple[object, float] = (None, 0.0)
-        """The chosen place with its row on the screen, and since when it is there."""
+        """The chosen place with its row on the screen, and when it came there."""
         self._shown: list[ListPlace | None] = []
         self._places: list[ListPlace] = []
         self._answering: set[str] = set()
@@ -99,11 +101,11 @@ class RunsScreen(Screen[str]):
         self._in_full = True
 
     def compose(self) -> ComposeResult:
-        """The page."""
+        """Compose the page."""
         yield self._page
 
     def on_mount(self) -> None:
-        """Draw what changes, and the time."""
+        """Redraw on changes, and every second for the times."""
         self.set_interval(DRAW_S, self._draw_changed)
         self.set_interval(1.0, self._page.refresh)
 
@@ -115,7 +117,7 @@ class RunsScreen(Screen[str]):
     # --- keys
 
     def on_key(self, event: events.Key) -> None:
-        """Take what is typed to find a run, or the answer to the chosen request."""
+        """Take a key of the search text, or the answer to the chosen request."""
         if self._finding:
             query = self._desk.query or ""
             if event.key == "enter":
@@ -133,14 +135,14 @@ class RunsScreen(Screen[str]):
             self._answer(event.character)
 
     def action_move(self, by: int) -> None:
-        """Choose another place, unless one types."""
+        """Choose another place, unless the person is typing a search."""
         known = self._places
         if self._desk.chosen in known and not self._finding:
             at = known.index(self._desk.chosen)
             self._choose(known[max(0, min(at + by, len(known) - 1))])
 
     def action_next_waiting(self) -> None:
-        """Choose the next request, after the last the first."""
+        """Choose the next request, from the last around to the first."""
         waiting = [place for place in self._places if place.request]
         if waiting:
             at = waiting.index(self._desk.chosen) + 1 if self._desk.chosen in waiting else 0
@@ -151,7 +153,7 @@ class RunsScreen(Screen[str]):
         self._page.refresh()
 
     def action_find(self) -> None:
-        """Have what is typed find runs."""
+        """Start searching for what is typed."""
         self._finding, self._desk.query = True, self._desk.query or ""
 
     def action_stop_finding(self) -> None:
@@ -160,11 +162,11 @@ class RunsScreen(Screen[str]):
         self._page.refresh()
 
     def action_leave(self) -> None:
-        """Leave."""
+        """Leave the list."""
         self.dismiss("")
 
     def action_attach(self) -> None:
-        """Show the run in full, if it goes on; of another, say how to look at it."""
+        """Attach to the chosen run if it is live; otherwise say which command shows or resumes its plan."""
         place, board = self._desk.chosen, self._desk.board
         if place is None or board is None:
             return
@@ -177,7 +179,7 @@ class RunsScreen(Screen[str]):
             self.notify(f"`vibe plan {'resume' if left else 'report'} {run.key}`", title="it has ended", markup=False)
 
     def action_open_page(self) -> None:
-        """Show the run on the page for a browser."""
+        """Open the browser's page at the chosen run."""
         place, page = self._desk.chosen, self._desk.page
         if page is not None:
             self.run_worker(self._open_page(page, "" if place is None else place.run), group="page", exclusive=True)
@@ -189,7 +191,7 @@ class RunsScreen(Screen[str]):
             self.notify(str(error), severity="warning", markup=False)
 
     def on_click(self, event: events.Click) -> None:
-        """Choose what is clicked; attach to what is chosen."""
+        """Choose what was clicked, or attach to it if it is chosen already."""
         row = event.screen_y - 2
         place = self._shown[row] if 0 <= row < len(self._shown) else None
         if place is not None and place == self._desk.chosen:
@@ -218,13 +220,13 @@ class RunsScreen(Screen[str]):
             self.notify(outcome.message, severity="warning", markup=False)
 
     def _waiting(self) -> Waiting | None:
-        """The chosen request."""
+        """Return the chosen request, or None."""
         chosen, board = self._desk.chosen, self._desk.board
         every = () if board is None or chosen is None else board.waiting
         return next((each for each in every if chosen and each.request.id == chosen.request), None)
 
     def _tell_settled(self, board: Board) -> None:
-        """Say who answered what is gone, unless that was done here."""
+        """Say who answered the requests that are gone, unless that was done here."""
         before, self._open = self._open, {each.request.id: each for each in board.waiting}
         for request_id in before.keys() - self._open.keys() - self._answering:
             outcome = before[request_id].settled
@@ -255,7 +257,7 @@ class RunsScreen(Screen[str]):
     def _in_sight(
         self, body: list[tuple[Line, ListPlace | None]], cols: int, room: int
     ) -> list[tuple[Line, ListPlace | None]]:
-        """The part of the list that there is room for, around the chosen place, with all of what is asked there."""
+        """Return the part of the list around the chosen place that fits, with the details of a chosen request."""
         at = end = max((row for row, (_, place) in enumerate(body) if place == self._desk.chosen), default=0)
         waiting = self._waiting()
         if waiting is not None:
@@ -272,7 +274,7 @@ class RunsScreen(Screen[str]):
         return body[first : first + room]
 
     def _nearest(self) -> ListPlace | None:
-        """The place in the row of one that is gone: what it was of, else the first."""
+        """Return the place to choose after the chosen one is gone: another one of the same run, else the first."""
         chosen = self._desk.chosen
         same = [place for place in self._places if chosen is not None and place.run == chosen.run]
         return next(iter(same or self._places), None)

@@ -1,4 +1,4 @@
-"""SetupScreen: the first use, step by step: provider, key, model, a first answer, colours."""
+"""SetupScreen: guides the person through the first setup: provider, key, model, a test answer and theme."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ANOTHER_KEY, ANOTHER_MODEL, TRY_AGAIN, KEEP = "another key", "another model", "t
 
 
 class SetupStep(Enum):
-    """The steps, with the keys that count in each."""
+    """The steps of the setup, each with its key hints."""
 
     WELCOME = 1, "Enter begin · Esc set up later"
     PROVIDER = 2, "↑↓ Enter choose · Esc skip"
@@ -56,9 +56,9 @@ class SetupStep(Enum):
 
 
 class SetupScreen(Screen[bool]):
-    """Has a person set vibe up; the result says whether a model was kept. Esc leaves it at every step.
+    """Sets vibe up with the person; the result says whether a model was saved. Esc leaves it at every step.
 
-    ``open_flow`` is called in a thread once the screen is there.
+    ``open_flow`` is called in a thread once the screen is shown.
     """
 
     CSS = """
@@ -93,16 +93,16 @@ class SetupScreen(Screen[bool]):
         self._open_flow = open_flow
         self._menu: ModelMenu | None = None
         self._rows: Sequence[str] = ()
-        """The names behind the options."""
+        """The names that the options stand for."""
         self._answered = Event()
         self._answer = ""
-        """The name that was taken, or the text that was typed; blank: neither."""
+        """The name that was chosen or the text that was typed; blank if neither was."""
         self._is_kept = False
         self._theme_before = ""
-        """The theme that Esc brings back while others are looked at."""
+        """The theme that Esc brings back after others were previewed."""
 
     def compose(self) -> ComposeResult:
-        """Words, a problem, options, a line to type on, and the keys; each step shows those it needs."""
+        """Compose the words, a problem, options, an input and the keys; each step shows those it needs."""
         with Vertical() as box:
             box.border_title = "Set up vibe"
             yield Static(id="words")
@@ -112,17 +112,17 @@ class SetupScreen(Screen[bool]):
             yield Static(id="keys")
 
     def on_mount(self) -> None:
-        """Show the welcome, and have the flow loaded behind it."""
+        """Show the welcome and start the setup, which loads the flow meanwhile."""
         self._show(SetupStep.WELCOME, WELCOME)
         self._work = self.run_worker(self._set_up(self._answered))
 
     def action_leave(self) -> None:
-        """Leave it as it is now; of colours, as they were."""
+        """Leave the setup; on the theme step, bring the old theme back and go on."""
         if self.step is SetupStep.THEME:
             app_of(self).theme = self._theme_before
             self._give("")
         else:
-            self._work.cancel()  # an answer may be on its way, and finds no place to be shown
+            self._work.cancel()  # an answer that is on its way would find no screen
             self.dismiss(self._is_kept)
 
     def action_move(self, by: int) -> None:
@@ -131,33 +131,33 @@ class SetupScreen(Screen[bool]):
         (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
     def action_go_on(self) -> None:
-        """Take what is marked or typed."""
+        """Answer with the marked option, or else with what is typed."""
         if self.step is SetupStep.DONE:
             self.dismiss(self._is_kept)
         else:
             self._give(self._marked() or self.query_one(Input).value)
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
-        """Show the theme that is marked."""
+        """Preview the marked theme."""
         message.stop()
         name = self._marked()
         if self.step is SetupStep.THEME and name is not None:
             app_of(self).theme = name
 
     def on_option_list_option_selected(self, message: OptionList.OptionSelected) -> None:
-        """Take the option clicked."""
+        """Answer with the clicked option."""
         message.stop()
         self.action_go_on()
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        """Show the models that the typed words are in."""
+        """List the models that match what is typed."""
         if self.step is SetupStep.MODEL and self._menu is not None:
             self._list(self._menu.like(message.value))
 
     # --- one step after the other
 
     async def _set_up(self, begun: Event) -> None:
-        """Ask for all that is needed until it is kept."""
+        """Ask for everything until a choice is saved."""
         try:
             flow = await to_thread.run_sync(self._open_flow)
         except VibeError as error:
@@ -172,7 +172,7 @@ class SetupScreen(Screen[bool]):
         self._show(SetupStep.DONE, told, await self._themed(flow))
 
     async def _kept(self, flow: FirstUse, selection: SetupSelection) -> str:
-        """Ask for the rest, try it out and keep it, as often as that fails; returns the last words."""
+        """Ask for key and model, test them and save them, again until that succeeds; return the closing words."""
         word = ANOTHER_KEY
         while True:
             if word == ANOTHER_KEY:
@@ -200,7 +200,7 @@ class SetupScreen(Screen[bool]):
                 return "\n".join(filter(None, ("Ready.\n", answered, *told)))
 
     async def _key(self, choice: ProviderChoice, problem: str = "") -> str:
-        """Return the key that is typed; blank: the one that was found, or none is needed."""
+        """Return the key that is typed; blank if the one that was found is to be used, or none is needed."""
         if not choice.variable:
             return ""
         found = f" Enter alone uses the one in {choice.key_place}." if choice.key_place else ""
@@ -214,7 +214,7 @@ class SetupScreen(Screen[bool]):
         return ""
 
     async def _with_model(self, flow: FirstUse, selection: SetupSelection) -> SetupSelection:
-        """Return the selection with a model, and with another key where the provider refuses the one it has."""
+        """Return the selection with a model, and with another key if the provider refuses the current one."""
         choice = selection.choice
         while True:
             self._menu = None
@@ -234,7 +234,7 @@ class SetupScreen(Screen[bool]):
         return await self._picked(words, marked=words.index(likely) if likely in words else 0)
 
     async def _with_place(self, flow: FirstUse, selection: SetupSelection) -> SetupSelection:
-        """Return the selection with the place of its key: if it has one and a keyring works, that is asked."""
+        """Return the selection with the place to store its key, after asking if it has one and a keyring works."""
         problem = await to_thread.run_sync(keyring_problem, abandon_on_cancel=True) if selection.key else "no key"
         if problem is not None:
             return selection
@@ -244,7 +244,7 @@ class SetupScreen(Screen[bool]):
         return replace(selection, store=KeyStore(word))
 
     async def _themed(self, flow: FirstUse) -> str:
-        """Have a theme chosen and keep it; returns the problem with that."""
+        """Let the person choose a theme and save it; return what went wrong, or a blank string."""
         app = app_of(self)
         self._theme_before = app.theme
         names = listed(app.available_themes)
@@ -263,13 +263,13 @@ class SetupScreen(Screen[bool]):
         self._answered.set()
 
     async def _next_answer(self) -> str:
-        """Wait for the next Enter, and return what was taken with it."""
+        """Wait for the next Enter, and return the answer given with it."""
         self._answered = Event()
         await self._answered.wait()
         return self._answer
 
     async def _picked(self, names: Sequence[str], rows: Sequence[str] = (), *, marked: int = 0) -> str:
-        """Have one of these picked, or typed where there is a line."""
+        """Return the name that is picked, or typed if there is an input."""
         self._list(names, rows, marked=marked)
         while not (name := await self._next_answer()).strip():
             continue
@@ -278,7 +278,7 @@ class SetupScreen(Screen[bool]):
     # --- widgets
 
     def _show(self, step: SetupStep, words: str, problem: str = "") -> None:
-        """Show a step with its words alone; options and the line come with ``_list`` and ``_type``."""
+        """Show a step with its words only; ``_list`` and ``_type`` add the options and the input."""
         self.step = step
         self._rows = ()
         lines = [shortened(plain_line(line), LONGEST_SENTENCE) for line in words.split("\n")]
@@ -302,7 +302,7 @@ class SetupScreen(Screen[bool]):
         line.focus()
 
     def _list(self, names: Sequence[str], rows: Sequence[str] = (), *, marked: int = 0) -> None:
-        """Offer names, shown as the ``rows`` say."""
+        """Offer names as options, shown as ``rows`` if given."""
         self._rows, rows = names, rows or names
         options = self.query_one(OptionList)
         options.clear_options()
