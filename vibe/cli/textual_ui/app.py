@@ -128,9 +128,9 @@ class Attention:
         self._after = after
         self._waiting = 0
         self._since: float | None = None
-        """When the prompt being answered began, in Unix seconds; None if there is none."""
+        """The start of the prompt that is being answered, in Unix seconds; None if there is none."""
         self._plans: dict[str, float | None] = {}
-        """When each plan ended, by plan id; None while it goes on."""
+        """The end of each plan, by plan id; None while it goes on."""
 
     def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
         """Announce new requests, and the plans and prompts that have ended since the last call."""
@@ -157,9 +157,9 @@ class Attention:
 
 
 AWAY_SECONDS = 120.0
-"""How long the terminal must have been out of focus for a summary of what happened meanwhile."""
+"""The time out of focus after which the person gets a summary of what happened meanwhile."""
 PATIENCE = 0.5
-"""How long, in seconds, keys wait for the one before them to be handled."""
+"""The longest time, in seconds, that a key waits for the one before it to be handled."""
 LEAVE_SECONDS = 2.0
 """The time within which a second Ctrl+C on an empty line quits, and a second Esc opens ``/rewind``."""
 WEB = ("http://", "https://")
@@ -238,7 +238,7 @@ class VibeApp(App[None]):
         self._pressed = ("", 0.0)
         self._refresher = Refresher(self, self.store.flush, SECONDS_PER_FRAME)
         self._away: tuple[float, ViewMoment] | None = None
-        """When the terminal lost focus, in monotonic seconds, and the state at that time; None while it has focus."""
+        """The monotonic time at which the terminal lost focus, and the state at that time; None while it has focus."""
 
     @property
     def crash(self) -> Exception | None:

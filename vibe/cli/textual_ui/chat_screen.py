@@ -55,7 +55,7 @@ WIDE = 150
 """The width in columns from which the overview is shown beside the chat, if it has content."""
 HISTORY_FILE = "history"
 SAID_SECONDS = 3.0
-"""How long a message stays visible as a notification while another screen covers the chat."""
+"""The time, in seconds, that a message is shown as a notification while another screen covers the chat."""
 HINT = "Ask anything · / commands · @ files · ! shell"
 PLAN_MODE = "plan"
 """The profile of the agent that only reads and proposes plans."""
@@ -80,7 +80,7 @@ class LowestScreen(Screen[None]):
 
     @property
     def is_current(self) -> bool:
-        """Whether the screen can be seen: it is on top, or the screen on top is see-through."""
+        """True if the screen can be seen: it is on top, or the screen on top is see-through."""
         top = self.app.screen  # pyright: ignore[reportUnknownMemberType]  Textual's app has no type
         return top is self or (super().is_current and top.styles.background.a < 1)
 
@@ -158,7 +158,7 @@ class ChatScreen(LowestScreen):
         """The document of a proposed plan and its awaited answer, a word of ``VerdictKind`` with a text."""
         self._is_wide = False
         self._overview: bool | None = None
-        """Whether the person opened or closed the overview; None while it shows and hides by itself."""
+        """True or False if the person opened or closed the overview; None while it shows and hides by itself."""
         self._clock = clock
         self._said_early: list[tuple[str, str]] = []
         """Messages shown before there was a chat, each with its status."""

@@ -81,7 +81,7 @@ class BackgroundTold(Message):
 ASK_BACKGROUND: Final = "\x1b]11;?\x1b\\"
 """Asks the terminal for its background colour; terminals that don't support this don't answer."""
 BACKGROUND: Final = "\x1b]11;"
-"""How the answer to ``ASK_BACKGROUND`` begins."""
+"""The beginning of the answer to ``ASK_BACKGROUND``."""
 _COLOUR: Final = re.compile(r"\x1b\]11;rgba?:([0-9a-f]{1,4})/([0-9a-f]{1,4})/([0-9a-f]{1,4})", re.IGNORECASE)
 
 

@@ -20,7 +20,7 @@ Strings in code are drawn at nine tenths of it, which leaves them more than 4.5.
 MOST_MUTED = 4.6
 """The lowest contrast of muted text."""
 STEP = 0.05
-"""How far a colour moves towards black or white per try."""
+"""The share by which a colour moves towards black or white per try."""
 TEXTS = ("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error")
 MUTED = "foreground-muted"
 GROUNDS = ("background", "surface", "panel")

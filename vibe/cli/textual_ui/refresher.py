@@ -25,7 +25,7 @@ All timers here are intervals that are stopped when they first fire: Textual ski
 ticks only once might never fire.
 """
 REST: Final = 3
-"""How many times as long as a redraw took to wait before the next one, so that keys come first."""
+"""The wait before the next redraw, as a multiple of the time the last one took, so that keys come first."""
 
 
 class Refresher:
@@ -46,7 +46,7 @@ class Refresher:
 
     @property
     def beats(self) -> bool:
-        """Whether it also draws at regular intervals."""
+        """True if it also draws at regular intervals."""
         return self._beat is not None
 
     def wish(self) -> None:

@@ -30,7 +30,7 @@ SERVING: Final = (
     *(sys.executable, "-P", "-m", "vibe.cli.main", "dashboard", "--web", "--control", "--output", "json"),
 )
 BEGIN_S: Final = 15.0
-"""How long, in seconds, the page's server may take to start."""
+"""The longest time, in seconds, that the page's server may take to start."""
 
 
 def show_runs(env: CliEnvironment) -> int:

@@ -31,7 +31,7 @@ END: Final = "\x1b[201~"
 """The mark that ends a bracketed paste."""
 
 _REPORT: Final = re.compile(r"\x1b(?:\][0-9]|P[0-9>!|$+=]|_[A-Za-z])")
-"""How an answer of the terminal by OSC, DCS or APC begins; Alt with one of these keys alone does not match."""
+"""The beginning of a terminal's answer by OSC, DCS or APC; Alt with one of these keys alone does not match."""
 _REPORT_END: Final = re.compile(r"\x07|\x9c|\x1b\\|(?=[\r\n])|(?=\x1b[^\\])")
 _ANSWER: Final = re.compile(r"\x1b\[[?>=][0-9;:]*[A-Za-z]|\x1b\[[0-9;]*[nx]")
 """An answer that is one CSI sequence, except those that Textual itself asks for."""
@@ -48,7 +48,7 @@ _MODIFIED: Final = re.compile(r"\x1b\[27;([0-9]+);([0-9]+)~")
 ALT_ENTER: Final = "\x1b\r"
 
 LONGEST_ANSWER: Final = 100
-"""How many characters of a terminal's answer are kept."""
+"""The most characters kept of a terminal's answer."""
 TYPED_AT_ONCE: Final = 32
 """The most characters in one read that are taken for typed keys, after a paste whose end did not come."""
 
@@ -63,7 +63,7 @@ class Pasted(Struct, frozen=True):
 
 
 class _Within(Enum):
-    """What the text that is read next is a part of."""
+    """The kinds of input that the next text may be a part of."""
 
     KEYS = auto()
     PASTE = auto()
@@ -175,15 +175,15 @@ class PasteStream:
 READ_BYTES: Final = 1 << 16
 """The most bytes per read."""
 TICK_SECONDS: Final = 0.1
-"""How often the input thread checks whether the driver is to end."""
+"""The interval at which the input thread checks whether the driver is to end."""
 SOON_SECONDS: Final = 0.02
 """The poll interval while text is held back, and while an escape may turn out to be a key."""
 ESCAPE_SECONDS: Final = 2 * ESCAPE_DELAY
-"""How long after a read it stays open whether an escape in it is the Esc key."""
+"""The time after a read until it is certain whether an escape in it is the Esc key."""
 STILL_SECONDS: Final = 0.2
-"""How long after SIGCONT the process does not stop itself: SIGTSTP may have been sent first and have arrived later."""
+"""The time after SIGCONT in which the process does not stop itself, as a SIGTSTP sent before may arrive after it."""
 PASTE_SECONDS: Final = 2.0
-"""How long the terminal may be silent before an unfinished paste is taken to be over."""
+"""The silence of the terminal after which an unfinished paste is taken to be over."""
 
 
 class _Lasting:

@@ -1,3 +1,3 @@
-"""What a person's lines and keys do."""
+"""Controllers, which decide what a person's lines and keys do."""
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ COMMAND_MARK = "/"
 
 
 class ChatAbout(Struct, frozen=True, kw_only=True):
-    """What the screen needs to know of a chat.
+    """The facts of a chat that the screen needs.
 
     ``session_id`` is for resuming it later, and blank if the chat belongs to another process. ``folder`` holds the
     files that ``@`` can name. ``saved`` are the messages the chat was resumed with. ``commands`` are its slash

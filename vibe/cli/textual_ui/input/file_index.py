@@ -85,19 +85,19 @@ MOST_FILES = 300_000
 OLD_SECONDS = 15.0
 """The age from which the list is made again."""
 LONGEST_LISTING_SECONDS = 30.0
-"""How long listing may take; what is found by then is used."""
+"""The longest time that listing may take; the files found by then are used."""
 POLL_SECONDS = 0.1
-"""How often to check whether ripgrep should be stopped."""
+"""The interval at which to check whether ripgrep should be stopped."""
 CHUNK = 500
-"""How many paths to compare between checks of the clock and of whether the search is still wanted."""
+"""The number of paths compared between checks of the clock and of whether the search is still wanted."""
 MASK_CHUNK = 4_000
 """The same for comparing the letters of paths, which is faster."""
 WORK_SECONDS = 0.002
-"""How long to work between pauses, as no other thread, such as the screen's, runs meanwhile."""
+"""The time between pauses, during which no other thread, such as the screen's, can run."""
 PAUSE_SECONDS = 0.0005
-"""How long to pause for other threads."""
+"""The length of a pause for other threads."""
 OFFERED_AT_ONCE = 100
-"""How many paths can be offered before anything is typed."""
+"""The number of paths that can be offered before anything is typed."""
 
 Item = TypeVar("Item")
 

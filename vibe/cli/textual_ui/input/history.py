@@ -11,11 +11,11 @@ from pathlib import Path
 from vibe.system.files import opened, wait_for_lock, write_all
 
 MOST_BYTES = 4_000_000
-"""How many bytes are read from the end of the file."""
+"""The most bytes read, from the end of the file."""
 MOST_ENTRIES = 5_000
-"""How many prompts are kept in memory."""
+"""The most prompts kept in memory."""
 LOCK_SECONDS = 2.0
-"""How long to wait for another process that writes to the file."""
+"""The longest wait for another process that writes to the file."""
 
 
 def load_prompts(path: Path) -> list[str]:

@@ -114,7 +114,7 @@ class Completer(Struct, frozen=True):
 
 
 class KeyMeaning(Enum):
-    """What Tab or Enter does for the list of candidates; ``LATER`` while candidates are still being searched for."""
+    """The effect of Tab or Enter on the list of candidates; ``LATER`` while candidates are still being searched for."""
 
     TAKE = "take"
     LATER = "later"

@@ -119,12 +119,12 @@ class LogEntry(Struct, eq=False):
 
     @property
     def folds(self) -> bool:
-        """Whether it has a heading under which the rest can be folded."""
+        """True if it has a heading under which the rest can be folded."""
         return self.kind in FOLDING or (self.kind == "drawn" and bool(self.title))
 
     @property
     def is_open(self) -> bool:
-        """Whether it is still going on."""
+        """True while it is still going on."""
         return self.status in OPEN
 
     def set_text(self, text: str) -> None:

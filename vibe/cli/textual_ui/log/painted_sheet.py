@@ -457,7 +457,7 @@ LETTERS: Final = frozenset("bcjkm")
 COPIED_SECONDS: Final = 2.0
 MORE_BELOW: Final = " ↓ more below, End "
 STYLES_KEPT_FOR: Final = 500
-"""How many rows are painted before Textual's cache of rendered styles is cleared.
+"""The number of rows painted before Textual's cache of rendered styles is cleared.
 
 Each row's styles contain its position, so the cache would fill with 16 384 styles (8 MB) that are never used again.
 """

@@ -249,7 +249,7 @@ def pressure(share: float) -> str:
 EVERY_SECONDS: Final = 1.0
 """The shortest time between two starts of the command."""
 MOST_SECONDS: Final = 5.0
-"""How long the command may take."""
+"""The longest time, in seconds, that the command may take."""
 LONGEST: Final = 1_000
 """The most characters of the command's line."""
 _WITH_INPUT: Final = ("/bin/sh", "-c", 'said=$1; shift; printf "%s\\n" "$said" | "$@"', "status")

@@ -244,9 +244,9 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 GRACE_SECONDS: Final = 1.0
-"""How long after a key the person counts as typing, so that no key meant for a text reaches a new panel."""
+"""The time after a key in which the person counts as typing, so that no key meant for a text reaches a new panel."""
 WAKE_SECONDS: Final = 0.1
-"""How often to check whether the person is still typing."""
+"""The interval at which to check whether the person is still typing."""
 NARROW: Final = 40
 """The width in cells below which key hints are shortened."""
 LOW: Final = 12
@@ -268,7 +268,7 @@ class TypingGuard:
 
     @property
     def is_typing(self) -> bool:
-        """Whether a key was pressed within ``GRACE_SECONDS``."""
+        """True if a key was pressed within ``GRACE_SECONDS``."""
         return self._typed_at is not None and self._clock() - self._typed_at < GRACE_SECONDS
 
     def typed(self) -> None:
@@ -362,7 +362,7 @@ class PanelFrame(Vertical):
 
     @property
     def has_words(self) -> bool:
-        """Whether the text field is open, in which the person may have typed something."""
+        """True while the text field is open, in which the person may have typed something."""
         return self._used_words is not None
 
     def pressed(self, key: str) -> bool:
@@ -402,12 +402,12 @@ class PanelFrame(Vertical):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether there is room for short words only."""
+        """True if there is room for short words only."""
         return self.size.width < NARROW
 
     @property
     def is_low(self) -> bool:
-        """Whether the screen has few rows."""
+        """True if the screen has few rows."""
         return self.screen.size.height < LOW
 
     # --- for the owner of the panel

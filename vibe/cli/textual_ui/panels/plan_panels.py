@@ -16,7 +16,7 @@ from vibe.view.agent_view import HOST_TOOL, CallView, EntryView
 from vibe.view.plan_view import FINAL, CheckView, PlanView, StepView, called
 
 LAST: Final = 3
-"""How many of the last lines of a check's or command's output are shown at first."""
+"""The number of last lines of a check's or command's output that are shown at first."""
 LONGEST: Final = 400
 """The most characters shown of a title, a command or an agent's last words."""
 MUTED: Final = "$foreground-muted"

@@ -195,7 +195,7 @@ class OptionChooser:
 
     @property
     def is_on_other(self) -> bool:
-        """Whether the cursor is on the row for the person's own words."""
+        """True if the cursor is on the row for the person's own words."""
         return self.cursor == len(self.choosing.options)
 
     @property
@@ -256,7 +256,7 @@ class ChoicePanel(RequestPanel):
     """Lets the person choose among the options of ``chooser``."""
 
     VERB: ClassVar[str] = ""
-    """What pressing an option's number does if only one can be picked."""
+    """The word for pressing an option's number if only one can be picked."""
 
     def __init__(self, pending: PendingRequest, chooser: OptionChooser) -> None:
         super().__init__(pending)

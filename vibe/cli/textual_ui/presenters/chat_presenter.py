@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 CHUNK: Final = 200
-"""How many messages or entries are added to the log at a time."""
+"""The number of messages or entries added to the log at a time."""
 NOTICE_LENGTH: Final = 1_000
 """The most characters shown of a notice from the host to the agent."""
 SUMMARISED: Final = "the conversation was summarised here"
@@ -70,7 +70,7 @@ class SavedTalk:
 
     @property
     def is_left(self) -> bool:
-        """Whether there are messages that were not shown yet."""
+        """True if there are messages that were not shown yet."""
         return self._end > 0 or self._part.read_earlier is not None
 
     def newest(self) -> list[LogEntry]:
@@ -382,7 +382,7 @@ class ChatPresenter:
 
     @property
     def has_older(self) -> bool:
-        """Whether there are entries older than the first one in the log."""
+        """True if there are entries older than the first one in the log."""
         return self._saved.is_left or bool(self._dropped)
 
     def present(self, view: View, changed: frozenset[Key]) -> None:

@@ -16,7 +16,7 @@ from vibe.front.start_screen import LOOK, RESUME, StartChoice, StartFacts, choic
 
 STEPS: Final = {"up": -1, "down": 1}
 SEEN_SECONDS: Final = 0.5
-"""How long the choices must be visible before Enter takes one; pressed earlier, it can't have been meant for them."""
+"""The time that choices must be visible before Enter takes one; pressed earlier, it can't be meant for them."""
 
 
 class StartPage:
@@ -42,7 +42,7 @@ class StartPage:
         self._marked: int | None = None
         """The index of the marked choice; None while keys don't go to the choices."""
         self._seen_at: float | None = None
-        """When the choices first became visible, in monotonic seconds; None before that."""
+        """The monotonic time at which the choices first became visible; None before that."""
         self._is_closed = False
         self._keeps_rows = False
         """True while empty rows take the place of the key hints, so that nothing moves while the person types."""
@@ -63,17 +63,17 @@ class StartPage:
 
     @property
     def is_begun(self) -> bool:
-        """Whether there is, or will be, a log entry that shows the facts."""
+        """True if there is, or will be, a log entry that shows the facts."""
         return self._entry is not None
 
     @property
     def is_open(self) -> bool:
-        """Whether the start screen is shown and the conversation has not begun yet."""
+        """True while the start screen is shown and the conversation has not begun yet."""
         return self._entry is not None and not self._is_closed
 
     @property
     def was_seen(self) -> bool:
-        """Whether the choices have been visible for long enough that Enter takes one."""
+        """True once the choices have been visible for long enough that Enter takes one."""
         return self._seen_at is not None and self._clock() - self._seen_at >= SEEN_SECONDS
 
     def tell(self, facts: StartFacts) -> None:

@@ -50,7 +50,7 @@ def at_once(key: str, action: str, description: str) -> Binding:
 
 
 class AgentDesk(Struct, frozen=True, kw_only=True):
-    """What the agent screens work with.
+    """The objects that the agent screens work with.
 
     ``store`` reports changes, ``chat`` carries out commands, ``requests`` takes answers, ``read`` finds what the view
     no longer holds, and ``clock`` returns Unix seconds.

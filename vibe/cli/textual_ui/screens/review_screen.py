@@ -83,7 +83,7 @@ class ReviewSheet(ScrollView, can_focus=True):
 
     @property
     def wide(self) -> bool:
-        """Whether the texts are shown side by side."""
+        """True if the texts are shown side by side."""
         return self.screen.size.width >= review.SIDE_BY_SIDE if self.chosen is None else self.chosen
 
     @property
@@ -160,7 +160,7 @@ _coloured = lru_cache(maxsize=4_096)(highlighted)
 
 
 class ChatReview(Struct, frozen=True, kw_only=True):
-    """What the agent of a conversation changed."""
+    """The changes made by the agent of a conversation."""
 
     changes: tuple[ChangedFile, ...]
     goal: str = "what this conversation changed"

@@ -32,11 +32,11 @@ BY: Final = "dashboard"
 MOST_COLUMNS: Final = 140
 """The most columns of a line, so that its figures are not far from its goal."""
 GUARD_S: Final = 0.5
-"""How long a request ignores keys after it appeared or moved."""
+"""The time, in seconds, in which a request ignores keys after it appeared or moved."""
 TOLD_S: Final = 2.0
-"""How long to show who answered a request elsewhere."""
+"""The time, in seconds, for which to show who answered a request elsewhere."""
 DRAW_S: Final = 0.25
-"""How often to check for changes."""
+"""The interval at which to check for changes."""
 FRAME: Final = 3
 """The rows besides the list: the head line, the blank one below it, and the keys."""
 KEYS: Final = (
