@@ -1,3 +1,3 @@
-"""Places on the workers of a Dask cluster; the only modules that know Dask."""
+"""Places on the workers of a Dask cluster. Only these modules know Dask."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ClusterClient: places for attempts on the workers of a Dask cluster, and links to them."""
+"""A run's connection to a Dask cluster: gets places for attempts on its workers, and links to them."""
 
 from __future__ import annotations
 
@@ -30,21 +30,26 @@ from subagents.remote.places import (
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 8.0
+"""Seconds that connecting to the scheduler may take."""
 LATE_SECONDS = 1.0
+"""Seconds without a place after which ``Wanted.late`` is called."""
 INFO_SECONDS = 2.0
-"""The time all workers have to answer; one that is frozen never does."""
+"""Seconds that all workers have to answer; a frozen one never does."""
 HANDS_SECONDS = 12.0
-"""The time a worker has to announce a place that the scheduler gave it, before it is asked itself."""
+"""Seconds that a worker has to announce a place the scheduler gave it, before the worker itself is asked."""
 ASK_SECONDS = 5.0
+"""Seconds that such a question to one worker may take, and also closing the connection."""
 BACK_SECONDS = 30.0
-"""The time a scheduler that is gone has to be back."""
+"""Seconds that a scheduler which is gone has to come back."""
 POLL_SECONDS = 0.25
+"""Seconds between two looks at the state of the connection while waiting."""
 _CLIENT: Any = Client
 BROKEN = (OSError, TimeoutError, ValueError, TypeError, RuntimeError)
+"""Errors of Dask when the scheduler or a worker is gone."""
 
 
 class _Waiter(Struct, eq=False):
-    """A place that is waited for."""
+    """An attempt that waits for a place."""
 
     announced: anyio.Event = field(default_factory=anyio.Event)
     at: str = ""
@@ -53,13 +58,13 @@ class _Waiter(Struct, eq=False):
 
 
 class ClusterClient:
-    """A run's connection to a cluster, as a block. See ``subagents.remote.places.Places``."""
+    """A run's connection to a cluster, as a context manager; see ``subagents.remote.places.Places``."""
 
     def __init__(
         self, address: str, security: Security | None = None, *, run: str, lost_seconds: float = LOST_SECONDS
     ) -> None:
         self.fenced = 0
-        """The places that were announced for an attempt that had one."""
+        """The number of places announced for attempts that had one already or no longer wait."""
         self._address = address
         self._security: Any = security or Security()
         self._topic = f"vibe-{run}"
@@ -72,10 +77,10 @@ class ClusterClient:
         self._given_up = ""
 
     async def __aenter__(self) -> Self:
-        """Connect.
+        """Connect to the scheduler.
 
         Raises:
-            OSError, TimeoutError: there is no scheduler, or none that can be talked to.
+            OSError, TimeoutError: There is no scheduler, or it can't be talked to.
         """
         with anyio.fail_after(CONNECT_SECONDS):
             self._client = await _CLIENT(
@@ -85,7 +90,7 @@ class ClusterClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Say that the run is over, and leave."""
+        """Tell the workers that the run is over, and disconnect."""
         if self._client.status == "running":
             with suppress(*BROKEN), anyio.move_on_after(INFO_SECONDS, shield=True):
                 await self._scheduler.broadcast(msg={"op": "vibe_over", "run": self._run}, on_error="return")
@@ -111,10 +116,10 @@ class ClusterClient:
             await anyio.sleep(POLL_SECONDS)
 
     async def _said_by(self, workers: Sequence[str]) -> Mapping[str, Any]:
-        """Return what each worker says of itself; nothing, if it does not answer."""
+        """Return the ``info`` of each worker, empty for one that does not answer."""
         found: dict[str, Any] = {worker: {} for worker in workers}
 
-        async def ask(worker: str) -> None:  # each by itself: one that is frozen would keep the answers of all
+        async def ask(worker: str) -> None:  # each by itself, because a frozen worker would hold up all answers
             with suppress(*BROKEN), anyio.move_on_after(INFO_SECONDS):
                 call = {"msg": {"op": "vibe_info"}, "workers": [worker], "on_error": "return"}
                 found.update(await self._scheduler.broadcast(**call))
@@ -125,11 +130,11 @@ class ClusterClient:
         return found
 
     def give_up(self, why: str) -> None:
-        """Have no more places given to this run."""
+        """Accept no more places for this run; ``why`` is the reason that callers get."""
         self._given_up = why
 
     async def forget(self, address: str) -> None:
-        """See ``Places``. One that answers the scheduler is kept; another ends once the attempts on it have."""
+        """See ``Places``. A worker that answers the scheduler is kept; any other ends once its attempts have ended."""
         with suppress(*BROKEN), anyio.move_on_after(INFO_SECONDS + ASK_SECONDS):
             said = (await self._said_by([address]))[address]
             if isinstance(said, Mapping) and said:
@@ -144,7 +149,7 @@ class ClusterClient:
         attempt = uuid4().hex
         waiter = self._waiting[attempt] = _Waiter(wanted=wanted)
         key = f"vibe-step-{attempt}"
-        # As a producer of data it waits in the scheduler, not at a busy worker, until a slot is free anywhere.
+        # A task that produces data waits in the scheduler until a slot is free anywhere, not at one busy worker.
         task = Task(key, hold, self._topic, attempt, dict(wanted.needs), _data_producer=True)
         kept = {"sync": False, "retries": 0, "priority": wanted.priority, "workers": list(wanted.workers) or None}
         future = self._client.get({key: task}, [key], **kept)[0]
@@ -158,10 +163,10 @@ class ClusterClient:
                 future.release()
 
     def _check_scheduler(self) -> None:
-        """Check that the scheduler is there, or may be back.
+        """Check that the scheduler is there, or may still come back.
 
         Raises:
-            ClusterGoneError: it was not back in time, or no more places are wanted.
+            ClusterGoneError: It did not come back in time, or ``give_up`` was called.
         """
         if self._given_up:
             raise ClusterGoneError(self._given_up)
@@ -171,7 +176,7 @@ class ClusterClient:
             )
 
     def _subscribe(self) -> None:
-        """Have places announced, also by a scheduler that was gone meanwhile."""
+        """Subscribe to announcements of places, and again if the scheduler was gone meanwhile."""
         if self._comm is not self._client.scheduler_comm:
             self._comm = self._client.scheduler_comm
             self._client.subscribe_topic(self._topic, self._heard)
@@ -185,7 +190,7 @@ class ClusterClient:
             self._check_scheduler()
             if waiter.announced.is_set():
                 break
-            if future.cancelled():  # by the end of the connection
+            if future.cancelled():  # the connection ended
                 raise PlaceFullError
             if future.done():
                 raise PlaceLostError("", f"a worker that was to take the step was lost ({await _problem(future)})")
@@ -201,22 +206,26 @@ class ClusterClient:
         return waiter.at
 
     async def _check_hands(self, key: str) -> None:
-        """Ask the worker that the scheduler gave an attempt, if it did: one that does not answer is lost."""
+        """Ask the worker to which the scheduler gave an attempt, if any, whether it is alive.
+
+        Raises:
+            PlaceLostError: It does not answer.
+        """
         with suppress(*BROKEN), anyio.move_on_after(ASK_SECONDS):
             held: Mapping[str, Sequence[str]] = await self._scheduler.processing(workers=None)
             address = next((worker for worker, keys in held.items() if key in keys), "")
             if not address:
                 return
-            with anyio.move_on_after(ASK_SECONDS - 0.5) as silent:  # by way of the scheduler, which surely reaches it
+            with anyio.move_on_after(ASK_SECONDS - 0.5) as silent:  # through the scheduler, which can surely reach it
                 await self._scheduler.broadcast(msg={"op": "vibe_info"}, workers=[address])
             if silent.cancelled_caught:
                 raise PlaceLostError(address, "it took the step and did not answer")
 
     async def _connect(self, address: str, attempt: str) -> Any:
-        """Return a comm to a worker, at its handler: straight, or by way of the scheduler if that failed once.
+        """Return a comm to a worker's handler: a direct one, or one through the scheduler if that has failed once.
 
         Raises:
-            PlaceLostError: neither leads there.
+            PlaceLostError: The worker can be reached neither way.
         """
         security = self._client.connection_args
         call = {"op": "vibe_link", "attempt": attempt, "reply": False}
@@ -232,7 +241,7 @@ class ClusterClient:
             raise PlaceLostError(address, f"it can't be reached: {error or type(error).__name__}") from error
 
     def _heard(self, event: tuple[float, Any]) -> None:
-        """Take the announcement of a place: the first for an attempt counts, and no other."""
+        """Take the announcement of a place. Only the first for an attempt counts."""
         said = event[1]
         waiter = self._waiting.get(said["attempt"])
         if waiter is None or waiter.announced.is_set():
@@ -244,8 +253,8 @@ class ClusterClient:
 
 
 async def _problem(future: Any) -> str:
-    """Return the reason why a task is over, in words."""
+    """Return a description of why a task is over."""
     try:
         return str(await future.result())
-    except Exception as error:  # noqa: BLE001  whatever the task raised, or the scheduler said of it
+    except Exception as error:  # noqa: BLE001  whatever the task raised, or the scheduler reported about it
         return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""CommLink: frames over a comm of Dask, whose are the TLS, the framing of bytes and the addresses; relays of comms."""
+"""Sends frames over a comm of Dask, which does TLS, the framing of bytes and the addresses; relays comms."""
 
 from __future__ import annotations
 
@@ -19,20 +19,25 @@ from subagents.remote.places import LOST_SECONDS
 from vibe.system.errors import innermost
 
 BEATS = 4
-"""The number of beats in the time after which the other end is lost."""
+"""Beats sent in the time after which a silent end counts as lost."""
 MOST_QUEUED = 1_024
+"""Frames that may wait to be sent before ``send`` waits, too."""
 MOST_ARRIVED = 4
+"""Frames that have arrived and wait for ``receive``."""
 MOST_BATCH = 256
+"""Lines that are joined to one frame."""
 MOST_BATCH_BYTES = 4 * 1024 * 1024
+"""Bytes of lines that are joined to one frame."""
 FLUSH_SECONDS = 3.0
+"""Seconds that a closing link has to send what is queued."""
 BROKEN = (OSError, ValueError, TypeError, KeyError, MemoryError)
-"""The errors of a comm when the other end is gone, or sends what Dask can't read."""
+"""Errors of a comm when the other end is gone, or sends something that Dask can't read."""
 
 
 class CommLink:
-    """See ``FrameLink``. What arrives waits for whoever asks; meanwhile the other end is not taken for lost.
+    """See ``FrameLink``. Frames that have arrived wait for ``receive``; meanwhile the other end doesn't count as lost.
 
-    A read of a comm must never be cancelled while the comm is in use: a task of its own reads, and another writes.
+    A read of a comm must never be cancelled while the comm is in use, so one task reads and another writes.
     """
 
     def __init__(self, comm: Any, lost_seconds: float = LOST_SECONDS) -> None:
@@ -48,14 +53,14 @@ class CommLink:
         self._put, self._arrived = anyio.create_memory_object_stream[Frame](MOST_ARRIVED)
 
     async def run(self) -> None:
-        """Read, write and listen for the other end, until ``close``: whoever is cancelled has last words to send."""
+        """Read, write and watch the other end until ``close``. Shielded, so that a cancelled owner can still send."""
         with self._scope:
             async with anyio.create_task_group() as group:
                 for task in (self._read, self._write, self._watch):
                     group.start_soon(task)
 
     def close(self) -> None:
-        """Let go of the comm, and of what has arrived."""
+        """Stop the tasks, and drop what has arrived."""
         self._scope.cancel()
         self._arrived.close()
 
@@ -82,7 +87,7 @@ class CommLink:
             return None
 
     async def aclose(self) -> None:
-        """Leave once what was sent is out, for a short while."""
+        """End the link once everything queued has been sent, after FLUSH_SECONDS at the latest."""
         with anyio.move_on_after(FLUSH_SECONDS, shield=True):
             while self._queue and not self.why_lost:
                 await self._sent.wait()
@@ -120,7 +125,7 @@ class CommLink:
             self._end(f"the link broke: {error or type(error).__name__}")
 
     def _batch(self) -> tuple[Frame, int]:
-        """Return the first frame and 1; the lines that follow each other as one frame, and how many those were."""
+        """Return the next frame to write, and the number of queued frames in it: successive lines are joined to one."""
         lines: list[bytes] = []
         frames = 0
         for frame in self._queue:
@@ -133,7 +138,7 @@ class CommLink:
         return (LineBatch(tuple(lines)), frames) if frames else (self._queue[0], 1)
 
     async def _flush(self, frame: Frame, count: int) -> None:
-        """Write a frame, and only then take ``count`` from the queue."""
+        """Write a frame, and only then remove ``count`` frames from the queue."""
         await _put_out(self._comm, encode_frame(frame))
         for _ in range(count):
             self._queue.popleft()
@@ -141,7 +146,7 @@ class CommLink:
         self._sent = anyio.Event()
 
     async def _watch(self) -> None:
-        """End the link once nothing was heard for too long."""
+        """End the link once nothing has been heard for too long."""
         while not self.why_lost:
             silent = anyio.current_time() - self._heard
             if silent > self._lost_seconds:
@@ -151,14 +156,14 @@ class CommLink:
     def _end(self, why: str) -> None:
         if not self.why_lost:
             self.why_lost = why
-            self._comm.abort()  # the reader and the writer end by it
+            self._comm.abort()  # this ends the reader and the writer
             self._queued.set()
             self._sent.set()
 
 
 @asynccontextmanager
 async def comm_link(comm: Any, lost_seconds: float = LOST_SECONDS) -> AsyncGenerator[CommLink]:
-    """Yield a link over a comm, which is closed with the block."""
+    """Yield a link over a comm, and close it at the end of the block."""
     link = CommLink(comm, lost_seconds)
     try:
         async with anyio.create_task_group() as group:
@@ -170,32 +175,33 @@ async def comm_link(comm: Any, lost_seconds: float = LOST_SECONDS) -> AsyncGener
                 link.close()
     except ExceptionGroup as group_of_one:
         error = innermost(group_of_one)
-        raise error from error.__cause__  # which tells what the system had run out of
+        raise error from error.__cause__  # the cause says what the system had run out of
 
 
 RELAY = "vibe_relay"
-"""The scheduler's handler that a run calls in place of a worker's ``vibe_link``."""
+"""The scheduler's handler that a run calls instead of a worker's ``vibe_link``."""
 LINK_SECONDS = 3.0
+"""Seconds that connecting may take."""
 _COMM: Any = core
 
 
 class RelayPlugin(SchedulerPlugin):
-    """Passes on what a run and a worker say to each other, unread, where that reaches the scheduler alone.
+    """Passes on unread what a run and a worker send each other, if the run can reach only the scheduler.
 
-    The run brings it once it needs it.
+    A run registers it with the scheduler when it first needs it.
     """
 
     name = RELAY
     idempotent = True
 
     async def start(self, scheduler: Any) -> None:
-        """Take runs' calls; Dask calls it."""
+        """Register the handler for runs' calls. Dask calls this."""
         self._workers = scheduler.workers
         self._security = scheduler.security
         scheduler.handlers[RELAY] = self.relay
 
     async def relay(self, comm: Any, to: str, **call: object) -> Status:
-        """Connect to a worker of this scheduler and pass on all that comes, both ways, until one end leaves."""
+        """Connect to a worker of this scheduler, and pass messages on in both directions until one end leaves."""
         try:
             if to in self._workers:
                 security = self._security.get_connection_args("scheduler")
@@ -204,21 +210,24 @@ class RelayPlugin(SchedulerPlugin):
                     group.start_soon(_pass_on, comm, other)
                     group.start_soon(_pass_on, other, comm)
         except BROKEN:
-            pass  # both ends find their link at its end
+            pass  # both ends notice that their link has ended
         finally:
             comm.abort()
         return Status.dont_reply
 
 
 async def called(address: str, security: Mapping[str, Any], call: Mapping[str, object]) -> Any:
-    """Return a comm on which a handler was called, and which is the handler's from then on; raises what Dask does."""
+    """Connect to ``address``, call a handler, and return the comm, which leads to the handler from then on.
+
+    Raises the errors of Dask, see ``BROKEN``.
+    """
     comm = await _COMM.connect(address, timeout=LINK_SECONDS, deserialize=False, **security)
     await comm.write(call)
     return comm
 
 
 async def _put_out(comm: Any, message: object) -> None:
-    """Write to a comm, and wait until that is with the system: Dask itself keeps all that the other end lets lie."""
+    """Write to a comm, and wait until the system has the message; Dask itself would buffer without limit."""
     await comm.write(message)
     stream = getattr(comm, "stream", None)
     if stream is not None and stream.writing():
@@ -230,5 +239,5 @@ async def _pass_on(source: Any, sink: Any) -> None:
         while True:
             await _put_out(sink, await source.read())
     except BROKEN:
-        source.abort()  # with it the other direction ends, too
+        source.abort()  # this ends the other direction, too
         sink.abort()

@@ -1,7 +1,7 @@
 """A node of a cluster: ``python -P -m subagents.cluster.node KIND ADDRESS SLOTS FOLDER PARENT [CERTIFICATES...]``.
 
-KIND is ``scheduler``, which listens at ADDRESS, or ``worker``, whose scheduler is there; FOLDER is for files of Dask.
-It says its own address on standard output once it serves, and dies with the process that started it.
+KIND is ``scheduler``, which listens at ADDRESS, or ``worker``, whose scheduler is at ADDRESS. FOLDER is for Dask's
+files. A node prints its own address on standard output once it serves, and dies with the process that started it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ SETTINGS: dict[str, Any] = {
     "distributed.worker.http.routes": [],
     "distributed.worker.profile.enabled": False,
 }
-"""Dask's settings for us: an attempt at a step is no small computation, and never made again by Dask."""
+"""Dask's settings for vibe: an attempt at a step is long, unlike most tasks of Dask, and Dask must never repeat it."""
 FOLDER = "temporary-directory"
+"""Dask's setting of the folder for its files."""
 NO_PAGE = {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
-"""Dask has a server for pages even so, which then has none."""
+"""Options that turn off Dask's web pages. Dask starts a server for them all the same, but it serves none."""
 PRELOAD = "subagents.cluster.places"
 _DASK: Any = dask
 _SCHEDULER: Any = Scheduler
@@ -41,7 +42,10 @@ _WORKER: Any = Worker
 
 
 def security_of(certificates: Sequence[str]) -> Security:
-    """Return the security of links by the files of an authority, a certificate and its key; none: those of loopback."""
+    """Return the security settings of links: by the files of an authority, a certificate and its key, or none.
+
+    Without certificates nodes talk only over loopback.
+    """
     if not certificates:
         return Security()
     ca, certificate, key = certificates
@@ -52,7 +56,7 @@ def security_of(certificates: Sequence[str]) -> Security:
 
 @asynccontextmanager
 async def scheduler_at(address: str, folder: str, certificates: Sequence[str]) -> AsyncGenerator[str]:
-    """Have a scheduler in this process, and yield its address."""
+    """Run a scheduler in this process while the block runs, and yield its address."""
     protocol, _, place = address.partition("://")
     host, _, port = place.rpartition(":")
     security = security_of(certificates)
@@ -63,12 +67,12 @@ async def scheduler_at(address: str, folder: str, certificates: Sequence[str]) -
 
 
 async def serve(kind: str, address: str, slots: int, folder: str, certificates: Sequence[str]) -> None:
-    """Serve until the node ends: a worker's scheduler is gone, or it was taken off that one's list."""
+    """Serve until the node ends: a worker ends when its scheduler is gone or has removed it."""
     if kind == "scheduler":
         async with scheduler_at(address, folder, certificates) as own:
             _say(own)
             await anyio.sleep_forever()
-    # What is on loopback stays there: without an address of its own a worker listens on all.
+    # Without certificates a worker must stay on loopback; without an address of its own it would listen on all.
     host = LOOPBACK if not certificates else None
     with _DASK.config.set({**SETTINGS, FOLDER: folder}):
         node = _WORKER(
@@ -86,7 +90,7 @@ def _say(address: str) -> None:
 
 
 def main(words: Sequence[str]) -> None:
-    """Be a node."""
+    """Run a node until it ends."""
     kind, address, slots, folder, parent, *certificates = words
     die_with(int(parent))
     logging.getLogger("distributed").setLevel(logging.WARNING)

@@ -1,6 +1,6 @@
-"""The plugin of a Dask worker that makes it a worker of vibe; ``--preload subagents.cluster.places`` loads it.
+"""The plugin that makes a Dask worker a worker of vibe; ``--preload subagents.cluster.places`` loads it.
 
-A worker's slots are its ``nthreads``: a place is a task, ``hold``, that takes one until the run has come and gone.
+A worker's slots are its ``nthreads``. A place is a task, ``hold``, which takes a slot until the run has come and gone.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from vibe.system.programs import find_program
 
 PLUGIN = "vibe"
 TAKE_SECONDS = 20.0
-"""A place to which nobody comes for so long ends."""
+"""Seconds after which a place ends if no run has come for it."""
 SWEEP_MS = 5_000
+"""Milliseconds between two sweeps of runs that have ended."""
 POLL_SECONDS = 0.1
+"""Seconds between two looks, while closing, whether attempts are at work."""
 
 
 class _Held(Struct, eq=False):
-    """A place that waits for its run, or has it."""
+    """A place that waits for its run, or is in use by it."""
 
     needs: Mapping[str, float]
     taken: anyio.Event = field(default_factory=anyio.Event)
@@ -42,7 +44,7 @@ class _Held(Struct, eq=False):
 
 
 class VibeWorkerPlugin(WorkerPlugin):
-    """Lets runs come to the places of this worker, over links of their own (``vibe_link``)."""
+    """Lets runs use their places on this worker, over links of their own (``vibe_link``)."""
 
     name = PLUGIN
     idempotent = True
@@ -52,7 +54,7 @@ class VibeWorkerPlugin(WorkerPlugin):
         self._held: dict[str, _Held] = {}
 
     async def setup(self, worker: Any) -> None:
-        """Make the folders, and take runs' calls; Dask calls it."""
+        """Make the folders, and register the handlers for runs' calls. Dask calls this."""
         self.folder = Path(self.settings.folder or tempfile.mkdtemp(prefix="vibe-worker-"))
         settings = ("DASK_", SETTINGS_VARIABLE)
         environ = {name: value for name, value in os.environ.items() if not name.startswith(settings)}
@@ -63,14 +65,14 @@ class VibeWorkerPlugin(WorkerPlugin):
         worker.periodic_callbacks[PLUGIN] = PeriodicCallback(self.place.sweep, SWEEP_MS)
 
     async def teardown(self, worker: Worker) -> None:
-        """Let attempts end that are at work, as when the scheduler is gone; then forget all runs. Dask calls it."""
+        """Wait for attempts at work to end, as when the scheduler is gone, then forget all runs. Dask calls this."""
         del worker
         while self.place.at_work:  # each ends with its link at the latest  # noqa: ASYNC110
             await anyio.sleep(POLL_SECONDS)
         await self.place.close()
 
     async def link(self, comm: Any, attempt: str) -> Status:
-        """Serve the run that comes for an attempt; the comm is the link's from here on."""
+        """Serve the run that comes for an attempt, over a link that takes the comm over."""
         async with comm_link(comm, self.settings.lost_seconds) as link:
             held = self._held.get(attempt)
             if held is not None and not held.taken.is_set():
@@ -78,25 +80,25 @@ class VibeWorkerPlugin(WorkerPlugin):
                 try:
                     await self.place.serve(link, attempt)
                 except LinkError:
-                    pass  # the run, too, finds the link at its end
+                    pass  # the run notices, too, that the link has ended
                 finally:
                     held.over.set()
         return Status.dont_reply
 
     async def info(self) -> Mapping[str, Any]:
-        """Return what this worker has and does, in plain values."""
+        """Return what this worker has and is doing, as plain values."""
         info = {**msgspec.to_builtins(self.settings), "pid": os.getpid(), "steps": dict(self.place.at_work)}
         info |= {"used": self.used(), "held": len(self._held)}
         return {**info, **await anyio.to_thread.run_sync(self._system)}
 
     def _system(self) -> Mapping[str, Any]:
-        """Return what there is on this machine. Blocks."""
+        """Return the versions, git and free disk space of this machine. Blocks."""
         own = Hello.own(())
         free = shutil.disk_usage(self.folder).free
         return {"vibe": own.vibe, "python": own.python, "git": str(find_program("git", os.environ) or ""), "free": free}
 
     def used(self) -> dict[str, float]:
-        """Return how much of the resources is taken."""
+        """Return how much of each resource is in use."""
         used: dict[str, float] = {}
         for held in self._held.values():
             for name, amount in held.needs.items():
@@ -104,7 +106,7 @@ class VibeWorkerPlugin(WorkerPlugin):
         return used
 
     async def hold(self, worker: Worker, topic: str, attempt: str, needs: Mapping[str, float]) -> str:
-        """Say that an attempt has a place here, and keep it until the run has come and gone."""
+        """Announce that an attempt has a place here, and keep the place until the run has come and gone."""
         used = self.used()
         full = any(used.get(name, 0) + amount > self.settings.resources.get(name, 0) for name, amount in needs.items())
         worker.log_event(topic, {"attempt": attempt, "at": worker.address, "full": full})
@@ -123,7 +125,7 @@ class VibeWorkerPlugin(WorkerPlugin):
 
 
 async def hold(topic: str, attempt: str, needs: Mapping[str, float]) -> str:
-    """Hold a place of the worker that this runs on; the task of a place."""
+    """Hold a place on the worker that runs this task."""
     worker = get_worker()
     plugin = worker.plugins.get(PLUGIN)
     if not isinstance(plugin, VibeWorkerPlugin):
@@ -132,7 +134,7 @@ async def hold(topic: str, attempt: str, needs: Mapping[str, float]) -> str:
 
 
 async def dask_setup(worker: Worker) -> None:
-    """Make a Dask worker one of ours; its preload calls it."""
+    """Make a Dask worker a worker of vibe. Dask's preload calls this."""
     text = os.environ.get(SETTINGS_VARIABLE)
     settings = msgspec.json.decode(text, type=WorkerSettings) if text else WorkerSettings()
     await worker.plugin_add(VibeWorkerPlugin(settings), name=PLUGIN)

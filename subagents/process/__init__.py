@@ -1,3 +1,3 @@
-"""Attempts in a process of their own."""
+"""Attempts that each run in a process of their own."""
 
 from __future__ import annotations

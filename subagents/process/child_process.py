@@ -1,4 +1,4 @@
-"""StepProcess: the process one attempt at a step runs in, from its start until nothing of it is left; and a pool."""
+"""The process in which one attempt at a step runs, from its start until nothing of it is left, and a pool of those."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ from vibe.system.errors import EnvironmentFailure
 from vibe.system.process import kill_group, kill_marked
 
 MARK = "_VIBE_STEP"
-"""The variable of what the process of a step starts."""
+"""The environment variable that marks everything a step's process starts."""
 CHUNK_BYTES = 64 * 1024
+"""Bytes of output that are read at once."""
 PRINTED_BYTES = 4 * 1024
+"""Bytes of output that are kept, from its end."""
 LAST_OUTPUT_SECONDS = 0.1
+"""Seconds to read the last output of a process that has ended."""
 KILL_SECONDS = 5.0
+"""Seconds that killing the process, and then what it started, may take each."""
 
 
 class ProcessStartError(EnvironmentFailure):
-    """The system refuses a process for a step."""
+    """The system refuses to start a process for a step."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(
@@ -40,10 +44,10 @@ class ProcessStartError(EnvironmentFailure):
 
 
 class StepProgram(Struct, frozen=True, kw_only=True):
-    """The program that processes of steps run: ``argv``, to which the link's descriptor and our pid are added.
+    """The program that processes of steps run: ``argv``, followed by the link's descriptor and our process id.
 
-    ``environ`` is all they get. ``document`` is the JSON they are sent first, about this run, after a hello with what
-    it can do for them.
+    ``environ`` is their whole environment. They are sent first a hello with the run's ``capabilities``, then
+    ``document``, JSON about the run.
     """
 
     argv: tuple[str, ...]
@@ -53,14 +57,14 @@ class StepProgram(Struct, frozen=True, kw_only=True):
 
 
 class StepProcess:
-    """A running process. The starter must call ``end`` in every case.
+    """A running process. Whoever starts it must call ``end`` in every case.
 
-    It has a session of its own and a mark in its environment, which whatever it starts inherits, in whatever session.
-    What it prints goes nowhere; only the end of it is kept. ``link`` is the run's end of its link.
+    It has a session of its own, and in its environment a mark that everything it starts inherits, in any session. Its
+    output is shown nowhere; only the end is kept. ``link`` is the run's end of the link to it.
     """
 
     why_lost = ""
-    """Never lost: how it ended is known."""
+    """Always empty: the end of a process on this machine is known."""
 
     def __init__(self, process: Process, link: SocketTransport, output: int, mark: str) -> None:
         self.link = link
@@ -71,10 +75,10 @@ class StepProcess:
 
     @classmethod
     async def start(cls, program: StepProgram, *descriptors: int) -> StepProcess:
-        """Start one, which is given these descriptors, and let it prepare for the run.
+        """Start a process, which inherits ``descriptors``, and let it prepare for the run.
 
         Raises:
-            ProcessStartError: the system refuses.
+            ProcessStartError: The system refuses.
         """
         mark = uuid4().hex
         environ = {**program.environ, MARK: mark}
@@ -120,11 +124,11 @@ class StepProcess:
 
     @property
     def printed(self) -> str:
-        """The end of what it printed."""
+        """The end of its output."""
         return self._tail.decode("utf-8", "replace").strip()
 
     async def listen(self) -> None:
-        """Take what it prints, so that it never waits for anybody to read."""
+        """Read its output until that ends, so that it never has to wait for a reader."""
         while True:
             await wait_readable(self._output)
             with suppress(BlockingIOError):
@@ -133,7 +137,7 @@ class StepProcess:
                 self._tail = (self._tail + data)[-PRINTED_BYTES:]
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
-        """Wait so long for it to leave; then kill it, and in any case all that it started. Shielded."""
+        """Give it ``grace_seconds`` to exit, then kill it, and in any case all that it started. Shielded."""
         with CancelScope(shield=True):
             with move_on_after(grace_seconds):
                 await self._process.wait()
@@ -154,8 +158,8 @@ class StepProcess:
 class ProcessPool:
     """Starts processes that serve one attempt each.
 
-    ``spares`` of them are kept ready, and in all no more than ``expected`` are started before they are asked for: to be
-    ready takes one a third of a second.
+    It keeps up to ``spares`` of them ready, because a process takes a third of a second to get ready. In all it starts
+    at most ``expected`` of them in advance.
     """
 
     def __init__(self, program: StepProgram, *, spares: int = 2, expected: int = 0) -> None:
@@ -166,10 +170,10 @@ class ProcessPool:
         self._spares: deque[StepProcess] = deque()
 
     async def take(self) -> StepProcess:
-        """A process for one attempt; the caller ends it.
+        """Return a process for one attempt, which the caller must end.
 
         Raises:
-            ProcessStartError: the system refuses one.
+            ProcessStartError: The system refuses to start one.
         """
         process = await self._ready()
         try:
@@ -180,7 +184,7 @@ class ProcessPool:
         return process
 
     async def fill(self) -> None:
-        """Fill up with idle processes. A failure to start one is reported to the caller that needs one."""
+        """Start idle processes until enough are ready. If one can't be started, the next ``take`` reports it."""
         while self._expected > 0 and len(self._spares) + self._starting < self._size:
             self._expected -= 1
             self._starting += 1
@@ -202,6 +206,6 @@ class ProcessPool:
             spare = self._spares.popleft()
             if spare.exit_code is None:
                 return spare
-            await spare.end()  # it did not survive its own start, or was killed
+            await spare.end()  # it failed while starting, or was killed
         self._expected -= 1
         return await StepProcess.start(self._program)

@@ -1,6 +1,6 @@
-"""ProcessExecutor: each attempt of an agent in its own process, which may crash or hang without harm to the run.
+"""The executor that runs each attempt of an agent in its own process, which may crash or hang without harm to the run.
 
-EventCloser ends what the events of such a process began and did not end.
+``EventCloser`` announces the end of everything that such a process announced and did not end itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from vibe.core.messages import Outcome, Spending, Usage, total_of
 
 
 class _Agent(Struct):
-    """A subagent that works."""
+    """A subagent at work."""
 
     begun: e.SubAgentStartedEvent
     started: float
@@ -52,23 +52,26 @@ _PAIRS: tuple[tuple[type[e.Event], type[Any], tuple[str, ...], dict[str, Any], s
     (e.ModelStartedEvent, e.ModelEndedEvent, ("message_id", "model"), {"status": "cancelled"}, ""),
     (e.BackgroundStartedEvent, e.BackgroundEndedEvent, ("handle", "command"), {"status": "stopped"}, ""),
 )
-"""Events that begin something and that end it; the fields they share, of which the first names it; what the end says of
-what was left open, and in which field (blank: none) it says why. Such things are ended in this order."""
+"""Pairs of events that begin and end something, in the order in which open ones are ended.
+
+Each has the two types, the fields they share (the first is the id), the values of the closing event for something that
+was left open, and the closing event's field that says why (blank if it has none).
+"""
 
 
 class EventCloser:
-    """Hands events on and remembers the subagents, and what they began, that are open."""
+    """Passes events on, and remembers which subagents, and what of their doings, have begun and not ended."""
 
     def __init__(self, sink: EventSink, clock: Callable[[], float] = time.monotonic) -> None:
         self.agent_id: str | None = None
-        """The step's own agent; None: it has not announced itself yet."""
+        """The id of the step's own agent, or None until that has announced itself."""
         self._sink = sink
         self._clock = clock
         self._agents: dict[str, _Agent] = {}
         self._open: dict[type, dict[tuple[str | None, str], e.Event]] = {begins: {} for begins, *_ in _PAIRS}
 
     def publish(self, event: e.Event) -> None:
-        """Note what it begins or ends, and hand it on."""
+        """Note what the event begins or ends, and pass it on."""
         for begins, ends, (name, *_), *_ in _PAIRS:
             if type(event) is begins:
                 self._open[begins][event.subagent_id, getattr(event, name)] = event
@@ -93,7 +96,7 @@ class EventCloser:
                 pass
 
     def close_open(self, outcome: str, reason: str, detail: str) -> None:
-        """End what is open, innermost first; ``detail`` says for people why."""
+        """Announce the end of everything that is open, innermost first; ``detail`` tells people why."""
         for begins, ends, names, told, why in _PAIRS:
             for begun in list(self._open[begins].values()):
                 same = {name: getattr(begun, name) for name in names}
@@ -103,7 +106,7 @@ class EventCloser:
             self._end(agent.begun, finished_event(outcome, reason, agent.spent, turns, duration_s))
 
     def _end(self, begun: e.Event, ended: e.Event) -> None:
-        """Publish the end of what an event began, as of the same agent."""
+        """Publish the end of what an event began, in the name of the same agent."""
         same = {"subagent_id": begun.subagent_id, "subagent_step_id": begun.subagent_step_id}
         self.publish(structs.replace(ended, **same))
 
@@ -111,18 +114,21 @@ class EventCloser:
 logger = logging.getLogger(__name__)
 
 CRASHED = "crashed"
+"""The reason of an attempt whose process died or sent invalid messages."""
 LEAVE_SECONDS = 0.7
-"""The time a process has to leave when told to: what is cancelled is gone within a second."""
+"""Seconds that a cancelled process has to exit: what is cancelled must be gone within a second."""
 EXIT_SECONDS = 1.0
+"""Seconds that a process has to exit once it has closed its link."""
 LATE_SECONDS = 3.0
-"""The time a process may take beyond its step's limit before it is no longer trusted to watch the clock."""
+"""Seconds beyond the step's time limit after which its process is no longer trusted to keep to that."""
 STOP_POLL_SECONDS = 0.1
+"""Seconds between two looks at the signal to stop."""
 
 
 class ProcessExecutor(Struct, eq=False):
-    """Does the steps of agents in processes of their own, and those that are commands by way of ``commands``.
+    """Does the steps of agents in processes of their own, and passes those that are commands to ``_commands``.
 
-    A command is a process of its own anyway: its session ends with it, and what it prints is bounded.
+    A command is a process of its own anyway: its session ends with it, and its output is limited.
     """
 
     _pool: ProcessPool
@@ -153,14 +159,14 @@ class ProcessExecutor(Struct, eq=False):
         return result
 
     async def _unfinished(self, task: StepTask, attempt: Attempt) -> StepResult:
-        """Return what an attempt came to that did not say so itself; its calls are counted all the same."""
+        """Return the result of an attempt whose process reported none, with the usage of all its calls."""
         folder = await anyio.to_thread.run_sync(self._step_folder, task.step_id)
         said = await anyio.to_thread.run_sync(attempt_spending, folder, task.attempt)
         return structs.replace(attempt.verdict(), **structs.asdict(total_of((said, *attempt.server.lost))))
 
 
 class Attempt:
-    """One attempt and what it is made in."""
+    """One attempt, and the process or place in which it runs."""
 
     def __init__(self, process: Carrier, services: RunServices, others: Callable[[], Sequence[str]]) -> None:
         self._process = process
@@ -168,7 +174,7 @@ class Attempt:
         self._events = EventCloser(services.sink)
         self.server = StepServer(replace(services, sink=self._events), process.link, others)
         self.heard: list[str] = []
-        """Messages to its agent that it was given."""
+        """The messages that its agent has been given."""
         self._flaw: LinkError | None = None
         self._hung_up = False
         self._stopped = False
@@ -176,7 +182,7 @@ class Attempt:
         self._begun = anyio.Event()
 
     async def make(self, task: StepTask, stop: StopSignal) -> Self:
-        """Have the process do it, also what people say meanwhile, and leave nothing of it."""
+        """Run the attempt, pass on people's messages meanwhile, and leave nothing of it running."""
         try:
             with self._services.steering.heard_by(task.step_id, self._tell, lambda: self._events.agent_id) as early:
                 self.heard += early
@@ -191,7 +197,7 @@ class Attempt:
         return is_heard
 
     async def _work(self, task: StepTask, stop: StopSignal) -> None:
-        """Have the process do it, until it is done, gone, or far too late."""
+        """Run the attempt until it has ended, its process is gone, or it is far too late."""
         limit = math.inf if task.step.timeout_seconds is None else task.step.timeout_seconds + LATE_SECONDS
         with anyio.move_on_after(limit * (1 + len(task.setup))) as scope:
             async with anyio.create_task_group() as group:
@@ -202,7 +208,7 @@ class Attempt:
         self._late = scope.cancelled_caught
 
     async def _end(self) -> None:
-        """See to it that nothing of it is left, among the processes and in what was announced."""
+        """Make sure that no process is left, and that everything announced has an end."""
         told = self.server.result is not None
         await self._process.end(grace_seconds=EXIT_SECONDS if self._hung_up else 0.0)
         if not told:
@@ -210,7 +216,7 @@ class Attempt:
             self._events.close_open(verdict.outcome.value, verdict.reason or "", verdict.detail)
 
     def verdict(self) -> StepResult:
-        """Return what it came to if it did not say so itself; known once it has ended."""
+        """Return the result of an attempt that has ended without reporting one."""
         if self._late:
             return StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
         if self._stopped:
@@ -240,7 +246,7 @@ class Attempt:
             self.server.met.set()
 
     async def _let_leave(self) -> None:
-        """Hear its last words after a call to leave."""
+        """Ask the process to exit, and take its last messages."""
         try:
             await self.server.send(CancelNow())
             await self.server.serve(leaving=True)
@@ -249,9 +255,9 @@ class Attempt:
             self._flaw = error
 
     async def _pass_on(self, stop: StopSignal) -> None:
-        """Tell the process when to stop at the end of its turn."""
+        """Once a stop is requested, tell the process to stop at the end of its turn."""
         await self._begun.wait()
-        while not stop.requested:  # noqa: ASYNC110  the signal of a run is looked at, it can't be waited for
+        while not stop.requested:  # noqa: ASYNC110  a stop signal can only be polled
             await anyio.sleep(STOP_POLL_SECONDS)
         await self.server.send(StopAtTurnEnd())
 

@@ -1,4 +1,4 @@
-"""The run's end of a link: publishes a step's events and lends its process what is one for the whole run."""
+"""The run's end of a link, which publishes a step's events and lends its process what exists once per run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from vibe.system.errors import EnvironmentFailure
 
 
 class _Lease(Struct, eq=False):
-    """A lease that a step's process has asked for and not given back."""
+    """A lease that a step's process has asked for and not yet returned."""
 
     scope: CancelScope
     room: CallReservation | None = None
@@ -40,24 +40,24 @@ class _Lease(Struct, eq=False):
 
 
 class _Said(Struct, eq=False):
-    """Something that was said to a step's agent; ``taken`` counts once ``answered`` is set."""
+    """A message to a step's agent; ``taken`` is valid once ``answered`` is set."""
 
     answered: anyio.Event = field(default_factory=anyio.Event)
     taken: bool = False
 
 
 class StepServer:
-    """Serves one step's process. ``result`` is what the attempt came to, None while it has not said.
+    """Serves one step's process. ``result`` is the attempt's result, or None until the process has reported it.
 
-    ``lost`` is what the calls may have taken that were under way when the process died: that is unknown, so
-    they are booked with all the room they had. ``others`` tells what steps beside this one claimed to write.
+    ``lost`` has the most that calls under way may have used when the process died: their usage is unknown, so all the
+    room they had is booked. ``others`` returns what steps that ran at the same time claimed to write.
     """
 
     def __init__(self, services: RunServices, transport: Transport, others: Callable[[], Sequence[str]]) -> None:
         self.result: StepResult | None = None
         self.lost: list[Spending] = []
         self.met = anyio.Event()
-        """Set once it is served, or will never be."""
+        """Set once the process is being served, or never will be."""
         self._services = services
         self._transport = transport
         self._others = others
@@ -68,11 +68,11 @@ class StepServer:
         self._start: Callable[..., object]
 
     async def meet(self) -> bool:
-        """Hear who the process is; False if it is gone without a word. Only then may it be told to begin.
+        """Receive the process's hello, after which it may be told to begin. Return False if it is gone without one.
 
         Raises:
-            MismatchError: it is of another version, or makes no attempts.
-            LinkError: it says something else first.
+            MismatchError: The process is of another version, or can't make attempts.
+            LinkError: Its first message is invalid.
         """
         line = await self._transport.receive()
         if line is None:
@@ -84,16 +84,16 @@ class StepServer:
         return True
 
     async def send(self, message: protocol.ToStep) -> None:
-        """Send a message; one that the process is not there to read any more is lost."""
+        """Send a message, which is lost if the process is gone."""
         await self._transport.send(protocol.encode(message))
 
     async def serve(self, *, leaving: bool = False) -> None:
-        """Do what the messages say until there are no more; what is still lent by then goes back.
+        """Handle messages until there are no more, and then take back everything that is still lent.
 
-        ``leaving``: the process was told to leave, so that its calls were cut off, not lost.
+        ``leaving`` says that the process was told to exit, so that its calls were cut off rather than lost.
 
         Raises:
-            LinkError: one of them is invalid.
+            LinkError: A message is invalid.
         """
         flaw: protocol.LinkError | None = None
         async with anyio.create_task_group() as group:
@@ -107,7 +107,7 @@ class StepServer:
                 flaw = error
             finally:
                 self._is_serving = False
-                for said in self._said.values():  # the process that is gone answers nothing more
+                for said in self._said.values():  # a process that is gone answers nothing more
                     said.answered.set()
             if self.result is None and not leaving:
                 self._write_off()
@@ -116,7 +116,7 @@ class StepServer:
             raise flaw
 
     async def tell(self, text: str, by: str = "") -> bool:
-        """Say something to the step's agent; False: it is not at work."""
+        """Send a message to the step's agent. Return False if the agent is not at work or doesn't take it."""
         await self.met.wait()
         if not self._is_serving:
             return False
@@ -151,7 +151,7 @@ class StepServer:
             case protocol.Ended(result):
                 self.result = result
             case protocol.Hello():
-                pass  # one that is told to leave may not have said it before
+                pass  # a process that is told to exit early may send its hello only now
             case _:
                 assert_never(message)
 
@@ -174,7 +174,7 @@ class StepServer:
         lease.scope.cancel()
 
     def _write_off(self) -> None:
-        """Book the calls that were under way."""
+        """Book the calls that were under way with the most they may have used."""
         for lease in self._leases.values():
             if lease.room is not None and lease.worst is not None:
                 lease.room.settle(lease.worst.usage, lease.worst.cost_usd)

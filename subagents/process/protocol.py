@@ -1,11 +1,11 @@
-"""The messages between a run and the process of a step: JSON, one message a line, whatever carries the lines.
+"""The messages between a run and the process of a step: JSON, one message per line, whatever carries the lines.
 
-Each end says ``Hello`` first, and talks no further to one of another version. Then the run sends ``Prepare`` and, once
+Each end sends ``Hello`` first, and stops if the other is of another version. Then the run sends ``Prepare`` and, once
 it has the process's hello, ``Begin``.
 
-A step's process asks for what must be one for the whole run: room in the ledger, a provider's slot, the turns to ask a
-person and to write, a place for a subagent. Each is a lease: ``Asked`` opens it, ``Granted`` or ``Refused`` answers,
-``Returned`` ends it. Whatever a process has leased when it ends goes back by itself.
+A step's process asks the run for everything that exists once for the whole run: room in the ledger, a slot among a
+provider's calls, the turns to ask a person and to write, a place for a subagent. Each is a lease: ``Asked`` opens it,
+``Granted`` or ``Refused`` answers, ``Returned`` ends it. When a process ends, its leases end, too.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from vibe.core.messages import Usage
 from vibe.core.tools.ports import ApprovalAnswer
 
 PROTOCOL_VERSION = 3
-"""Counts up with every change that one end cannot understand of the other."""
+"""Version of the protocol. It grows with every change that an end of the old version could not understand."""
 
 AGENTS = "agents"
-"""The capability of a process: it makes attempts of agents."""
+"""The capability of a process that makes attempts by agents."""
 APPROVALS = "approvals"
-"""The capability of a run: a person can approve calls."""
+"""The capability of a run in which a person can approve calls."""
 QUESTIONS = "questions"
-"""The capability of a run: a person can answer agents."""
+"""The capability of a run in which a person can answer agents' questions."""
 
 
 class LinkError(Exception):
-    """A line that came over the link is not a valid message."""
+    """A line received over the link is not a valid message."""
 
 
 class MismatchError(LinkError):
@@ -49,10 +49,10 @@ class MismatchError(LinkError):
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
-    """The identity of an end, and what it can do for the other: its first message."""
+    """The first message of an end: its identity, and what it can do for the other end."""
 
     version: int
-    """``PROTOCOL_VERSION``."""
+    """The sender's ``PROTOCOL_VERSION``."""
     vibe: str = ""
     python: str = ""
     platform: str = ""
@@ -73,7 +73,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
         """Check that this process, whose hello this is, can work with the other end.
 
         Raises:
-            MismatchError: the other is of another version, or lacks a capability that is ``needed``.
+            MismatchError: The other end is of another version, or lacks a capability that is ``needed``.
         """
         if (other.version, other.vibe) != (self.version, self.vibe):
             raise MismatchError(
@@ -93,7 +93,7 @@ class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
 
 
 class LedgerRoom(Struct, frozen=True, kw_only=True, tag="room"):
-    """Room on the plan's account for one model call; prices in USD per million tokens."""
+    """Room on the plan's account for one model call; prices are in USD per million tokens."""
 
     model: str
     provider: str
@@ -104,23 +104,23 @@ class LedgerRoom(Struct, frozen=True, kw_only=True, tag="room"):
 
 
 class ProviderSlot(Struct, frozen=True, kw_only=True, tag="slot"):
-    """A place among the calls to a provider."""
+    """A slot among the calls to a provider."""
 
     provider: str
 
 
 class TurnToAsk(Struct, frozen=True, kw_only=True, tag="turn"):
-    """The right to put a question to a person: one question at a time in the whole run."""
+    """The right to ask a person something; a run asks one question at a time."""
 
 
 class PersonsAnswer(Struct, frozen=True, kw_only=True, tag="approval"):
-    """The person's answer to a question about a call; needs the turn to ask."""
+    """A person's answer to an approval request; needs the turn to ask."""
 
     request: ApprovalRequestEvent
 
 
 class PersonsReplies(Struct, frozen=True, kw_only=True, tag="questions"):
-    """The person's answers to an agent's questions, each as JSON; needs the turn to ask."""
+    """A person's answers to an agent's questions, each as JSON; needs the turn to ask."""
 
     questions: tuple[dict[str, Any], ...]
     request_id: str = ""
@@ -131,11 +131,11 @@ class SubagentPlace(Struct, frozen=True, kw_only=True, tag="subagent"):
 
 
 class ClaimsBeside(Struct, frozen=True, kw_only=True, tag="beside"):
-    """The write claims of steps that worked beside this one."""
+    """The write claims of the steps that ran at the same time as this one."""
 
 
 class TurnToWrite(Struct, frozen=True, kw_only=True, tag="write"):
-    """The run's turn to write in the shared workspace; ``Waits`` says if others have to be waited for."""
+    """The run's turn to write in the shared workspace. ``Waits`` says whom it has to wait for, if anybody."""
 
 
 Want: TypeAlias = (
@@ -147,22 +147,23 @@ Want: TypeAlias = (
 
 
 class Announced(Struct, frozen=True, tag="event"):
-    """An event, as ``ipc.codec`` writes it."""
+    """An event, as ``ipc.codec`` encodes it."""
 
     event: Raw
 
 
 class Asked(Struct, frozen=True, tag="asked"):
-    """A lease is wanted; the number is the asker's."""
+    """A lease is wanted; the step's process numbers its leases."""
 
     lease: int
     want: Want
 
 
 class Returned(Struct, frozen=True, omit_defaults=True, tag="returned"):
-    """A lease is over, granted or not. ``usage``: what the call took for which there was room (None: nothing).
+    """A lease is over, whether or not it was granted.
 
-    ``yeses`` are lasting approvals that were given in the turn to ask.
+    ``usage`` and ``cost_usd`` are what the model call used (None if it was not made). ``yeses`` are lasting approvals
+    that were given in the turn to ask.
     """
 
     lease: int
@@ -172,21 +173,21 @@ class Returned(Struct, frozen=True, omit_defaults=True, tag="returned"):
 
 
 class Paused(Struct, frozen=True, tag="paused"):
-    """A provider wants no calls for so many seconds."""
+    """A provider accepts no calls for so many seconds."""
 
     provider: str
     seconds: float
 
 
 class Heard(Struct, frozen=True, tag="heard"):
-    """Reply to ``Say``. ``taken``: the agent is told before its next model call."""
+    """Reply to ``Say``; ``taken`` says that the agent gets the message before its next model call."""
 
     number: int
     taken: bool
 
 
 class Ended(Struct, frozen=True, tag="ended"):
-    """The attempt is over and all that it started is gone: the last message."""
+    """The last message: the attempt is over, and everything it started is gone."""
 
     result: StepResult
 
@@ -198,13 +199,13 @@ FromStep: TypeAlias = Hello | Announced | Asked | Returned | Paused | Heard | En
 
 
 class Prepare(Struct, frozen=True, tag="prepare"):
-    """The document that steps of this run need; only the two ends understand it."""
+    """The document that the steps of this run need, which only the two ends understand."""
 
     document: Raw
 
 
 class Begin(Struct, frozen=True, tag="begin"):
-    """The attempt to make, and what the plan has spent by now."""
+    """The attempt to make, and what the plan has spent so far."""
 
     task: StepTask
     usage: Usage = Usage()
@@ -214,10 +215,9 @@ class Begin(Struct, frozen=True, tag="begin"):
 class Granted(Struct, frozen=True, omit_defaults=True, tag="granted"):
     """A lease begins.
 
-    ``tokens`` is the longest answer there is room for; ``usage`` and ``cost_usd`` are what the plan has spent by now.
-    ``yeses`` are all lasting approvals of the run. ``answer`` and ``answers`` are the person's (None: no
-    answer).
-    ``writes`` is what steps beside this one claimed.
+    ``tokens`` is the longest answer that has room; ``usage`` and ``cost_usd`` are what the plan has spent so far.
+    ``yeses`` are all lasting approvals of the run. ``answer`` and ``answers`` are a person's (None if there is none).
+    ``writes`` are the claims of steps that ran at the same time.
     """
 
     lease: int
@@ -231,7 +231,7 @@ class Granted(Struct, frozen=True, omit_defaults=True, tag="granted"):
 
 
 class Refused(Struct, frozen=True, omit_defaults=True, tag="refused"):
-    """A lease was refused. ``message`` says why; if the ledger has no room, ``account``, ``limit`` and ``spent`` do."""
+    """A lease was refused. If the ledger has no room, ``account``, ``limit`` and ``spent`` say so, else ``message``."""
 
     lease: int
     message: str = ""
@@ -241,18 +241,18 @@ class Refused(Struct, frozen=True, omit_defaults=True, tag="refused"):
 
 
 class Waits(Struct, frozen=True, tag="waits"):
-    """A lease has to be waited for; ``message`` says for whom."""
+    """A lease has to wait; ``message`` says for whom."""
 
     lease: int
     message: str
 
 
 class StopAtTurnEnd(Struct, frozen=True, tag="stop"):
-    """Stop at the end of the turn."""
+    """Stop at the end of the current turn."""
 
 
 class Say(Struct, frozen=True, tag="say"):
-    """Tell the agent something; ``Heard`` answers it, by its number."""
+    """Send the agent a message; ``Heard`` replies with the same number."""
 
     number: int
     text: str
@@ -260,7 +260,7 @@ class Say(Struct, frozen=True, tag="say"):
 
 
 class CancelNow(Struct, frozen=True, tag="cancel"):
-    """Stop now: end what was started, and leave."""
+    """Stop at once: end everything that was started, and exit."""
 
 
 ToStep: TypeAlias = Hello | Prepare | Begin | Granted | Refused | Waits | StopAtTurnEnd | Say | CancelNow
@@ -282,28 +282,28 @@ _to_step = msgspec.json.Decoder(ToStep, dec_hook=_restored)
 
 
 def encode(message: FromStep | ToStep) -> bytes:
-    """One line, with its end.
+    """Return a message as one line, with its newline.
 
     Raises:
-        TypeError, ValueError, OverflowError, RecursionError: it holds a value that is not JSON.
+        TypeError, ValueError, OverflowError, RecursionError: The message holds a value that JSON can't hold.
     """
     return _encoder.encode(message) + b"\n"
 
 
 def from_step(line: bytes) -> FromStep:
-    """The message of a step's process in a line.
+    """Return the message from a step's process that a line holds.
 
     Raises:
-        LinkError: the line is invalid.
+        LinkError: The line is invalid.
     """
     return decoded(_from_step, line, _invalid)
 
 
 def to_step(line: bytes) -> ToStep:
-    """The message to a step's process in a line.
+    """Return the message to a step's process that a line holds.
 
     Raises:
-        LinkError: the line is invalid.
+        LinkError: The line is invalid.
     """
     return decoded(_to_step, line, _invalid)
 

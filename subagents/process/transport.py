@@ -1,4 +1,4 @@
-"""Links and what they lead to: two ports, and the link of lines over a socket to a process of this machine."""
+"""The ports for links and for what is at their other end, and the link over a socket to a process on this machine."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from anyio import wait_readable, wait_writable
 from subagents.process.protocol import LinkError
 
 CHUNK_BYTES = 256 * 1024
+"""Bytes that are read from a socket at once."""
 LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes; a longer message is invalid."""
+"""Bytes of the longest valid message."""
 
 
 T = TypeVar("T")
 
 
 class Link(Protocol[T]):
-    """One end of a link. What is sent comes out whole at the other end, after all sent before it, or not at all."""
+    """One end of a link. Messages arrive whole and in order, or not at all."""
 
     def post(self, message: T, /) -> None:
-        """Send something; lost if the other end can't get it. A line is out of this process when this returns."""
+        """Send a message, which is lost if the other end is gone. A line has left this process when this returns."""
         ...
 
     async def send(self, message: T, /) -> None:
-        """Send something once there is room for it, and let others work meanwhile; lost if the other end is gone."""
+        """Send a message once there is room for it, without blocking the loop. It is lost if the other end is gone."""
         ...
 
     async def receive(self) -> T | None:
-        """Return what comes next, a line without its end; None once the other end is gone and there is no more.
+        """Return the next message (a line without its newline), or None once the other end is gone and all is read.
 
         Raises:
-            LinkError: it is invalid, or a line without an end.
+            LinkError: The message is invalid, or the line too long.
         """
         ...
 
     def close(self) -> None:
-        """Leave; the other end gets what was sent, and then the end."""
+        """Close this end. The other end still gets what was sent, and then the end."""
         ...
 
 
@@ -48,7 +49,7 @@ Transport: TypeAlias = Link[bytes]
 
 
 class Carrier(Protocol):
-    """The place where an attempt is made. The taker must call ``end`` in every case."""
+    """The place where an attempt runs. Whoever takes it must call ``end`` in every case."""
 
     @property
     def link(self) -> Transport:
@@ -57,39 +58,39 @@ class Carrier(Protocol):
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of that, negative for a signal; None: unknown, or it runs."""
+        """Its exit code, negative for a signal; None if it is unknown or it still runs."""
         ...
 
     @property
     def printed(self) -> str:
-        """The end of what it printed."""
+        """The end of its output."""
         ...
 
     @property
     def why_lost(self) -> str:
-        """The reason why nothing is known of it any more; blank: it is not lost."""
+        """The reason that contact with it was lost, or an empty string if it was not."""
         ...
 
     async def listen(self) -> None:
-        """Take what it prints."""
+        """Read its output until that ends."""
         ...
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
-        """Wait so long for it to leave, then see to it that it is gone. Shielded."""
+        """Give it ``grace_seconds`` to exit, then make sure that it is gone. Shielded from cancellation."""
         ...
 
 
 class Lines:
-    """Cuts what arrives into lines. One that is torn off by the end never comes out."""
+    """Splits what arrives into lines. A last line that was cut off is dropped."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that are whole by now.
+        """Return the lines that are now complete.
 
         Raises:
-            LinkError: one of them has no end.
+            LinkError: A line is longer than LONGEST_LINE.
         """
         *whole, rest = data.split(b"\n")
         lines: list[bytes] = []
@@ -113,14 +114,14 @@ class SocketTransport:
         self._sending = anyio.Lock()
 
     def post(self, line: bytes) -> None:
-        """Send a line; where the other end does not keep up, the process waits."""
+        """Send a line. This blocks the process while the other end does not keep up."""
         try:
             self._link.sendall(line)
         except OSError:
-            return  # the other end is gone: `receive` finds out
+            return  # the other end is gone, as `receive` will find out
 
     async def send(self, line: bytes) -> None:
-        """Send a line, and let others work meanwhile."""
+        """Send a line without blocking the loop."""
         view = memoryview(line)
         async with self._sending:
             while view:

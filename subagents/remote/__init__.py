@@ -1,3 +1,3 @@
-"""Attempts on other machines: their trees, files and messages, whatever cluster lends the places."""
+"""Attempts on other machines: their trees, files and messages, independent of the kind of cluster."""
 
 from __future__ import annotations

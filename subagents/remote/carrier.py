@@ -1,4 +1,4 @@
-"""RemoteCarrier: an attempt on a worker, as the run sees it; and the paths of two machines, exchanged."""
+"""An attempt on a worker, as the run sees it, and the exchange of paths between two machines."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from subagents.worktree.errors import GitFailedError
 from subagents.worktree.worktree import Worktree
 
 OF_THE_RUN = ("plan.", "worktree.", "session.", "prompt.", "conversation.")
-"""The beginnings of the names of events that are not an agent's."""
+"""Prefixes of the types of events that only the run may announce."""
 
 
 class PathExchange:
-    """Replaces paths of one machine in a text by their counterparts on another, the longest first."""
+    """Replaces paths of one machine in a text with their counterparts on another, the longest first."""
 
     def __init__(self, pairs: Mapping[str, str]) -> None:
         self._pairs = {_quoted(path): _quoted(other) for path, other in pairs.items()}
@@ -39,21 +39,21 @@ class PathExchange:
         return re.sub(pattern, lambda found: self._pairs[found[0]], text) if named else text
 
     def back(self) -> PathExchange:
-        """Return the exchange the other way round."""
+        """Return the exchange in the opposite direction."""
         return PathExchange({ours.decode(): theirs.decode() for theirs, ours in self._pairs.items()})
 
 
 class OwnEvents(Struct, frozen=True):
-    """Passes on the events of a step that a worker may announce: its agents', and what they do."""
+    """Passes on the events that a worker may announce: those of one step's agents."""
 
     _step_id: str
     _sink: EventSink
 
     def publish(self, event: Event) -> None:
-        """Pass it on.
+        """Pass the event on.
 
         Raises:
-            LinkError: it is another step's, or says what only the run can say.
+            LinkError: It is of another step, or of a kind that only the run may announce.
         """
         kind = str(type(event).__struct_config__.tag)
         step_id = event.subagent_step_id
@@ -63,22 +63,22 @@ class OwnEvents(Struct, frozen=True):
 
 
 class RemoteCarrier:
-    """An attempt on a worker: a ``Carrier`` and its ``Transport``. Files and trees are taken as they come.
+    """An attempt on a worker: a ``Carrier`` and its ``Transport``. Files and trees are stored as they arrive.
 
-    A line is handed on only when all that was sent before it is on the disk.
+    A line is passed on only once everything sent before it is on disk.
     """
 
     def __init__(
         self, link: FrameLink, worktree: Worktree, folder: Path, exchange: PathExchange, largest_tree: int
     ) -> None:
         self.worker = ""
-        """Host and port of where it is."""
+        """The worker's host and port."""
         self.exit_code: int | None = None
         self.printed = ""
         self.refused: OrderRefused | None = None
-        """The reason why the worker could not do it, said in the middle of it."""
+        """The worker's refusal, if it came after the attempt had begun."""
         self.flaw = ""
-        """The reason why some of its files can't be merged."""
+        """The reason that some of its files can't be merged, or an empty string."""
         self._link = link
         self._worktree = worktree
         self._folder = folder
@@ -116,14 +116,14 @@ class RemoteCarrier:
         return self._into(self._lines.popleft()) if self._lines else None
 
     def close(self) -> None:
-        """See ``Transport``: the link ends with the place."""
+        """See ``Transport``. This does nothing: the link ends with the place."""
 
     async def listen(self) -> None:
-        """See ``Carrier``: it comes with the end."""
+        """See ``Carrier``. The output comes with the last frame."""
         await anyio.sleep_forever()
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
-        """See ``Carrier``. A worker ends what it started for a link that is closed, as this is with the place."""
+        """See ``Carrier``. The worker ends everything when the link is closed, which happens with the place."""
 
     async def _take(self, frame: Frame) -> None:
         match frame:
@@ -158,5 +158,5 @@ class RemoteCarrier:
 
 
 def _quoted(path: str) -> bytes:
-    """Return a path as it stands in JSON."""
+    """Return a path as it is written in JSON, without the quotes."""
     return msgspec.json.encode(path)[1:-1]

@@ -1,6 +1,6 @@
-"""ClusterExecutor: attempts in worktrees made on workers; what is lost with one is made again on another.
+"""The executor that runs attempts in worktrees on workers, and repeats on another worker those lost with one.
 
-The run keeps all that is one for it: ledger, events, decisions, the user's repository. A worker only carries attempts.
+The run keeps everything that exists once: ledger, events, decisions, the user's repository. Workers only run attempts.
 """
 
 from __future__ import annotations
@@ -49,20 +49,22 @@ from vibe.core.messages import Outcome, Spending, total_of
 logger = logging.getLogger(__name__)
 
 ROOM_SECONDS = 0.5
-"""Between two looks for a worker with room for a step that needs a certain one."""
+"""Seconds between two looks for a worker with room for a step that has needs."""
 LEFT_OUT_SECONDS = 60.0
-"""A worker that could not do a step is asked for no other for so long."""
+"""Seconds for which a worker that could not do a step is given no other."""
 MOST_FRESH = 2
-"""The most times a lost attempt is made again."""
+"""The number of times a lost attempt is repeated."""
 HELLO_SECONDS = 10.0
+"""Seconds that a worker has to send its hello."""
 _HOST = r"[A-Za-z0-9.-]{1,253}"
 READY_SECONDS = 600.0
+"""Seconds that a worker without setup commands has to get ready for an attempt."""
 
 
 class Parcel(Struct, frozen=True, kw_only=True):
-    """The things that the steps of a run need on any machine. The document names the three folders as they are here.
+    """Everything that the steps of a run need on any machine. The document has the paths of the folders on this one.
 
-    ``shipped.files`` are named by their paths below ``home``. ``needed`` is what a worker must be able to do.
+    ``shipped.files`` are named by their paths below ``home``. ``needed`` are the capabilities that a worker must have.
     """
 
     run: str
@@ -74,7 +76,7 @@ class Parcel(Struct, frozen=True, kw_only=True):
 
 
 class _Sent(Struct, eq=False):
-    """The part of an attempt that is sent: its worktree here, that as a commit, and the files of its step."""
+    """The things sent for an attempt: its worktree here, a commit of that, and the files of its step."""
 
     worktree: Worktree
     commit: str
@@ -82,9 +84,9 @@ class _Sent(Struct, eq=False):
 
 
 class ClusterExecutor(Struct, eq=False):
-    """Has steps in worktrees done on the workers of ``_places``, all others by ``_local``; see ``StepExecutor``.
+    """Does steps in worktrees on the workers of ``_places``, and passes all others to ``_local``; see ``StepExecutor``.
 
-    ``_open_repository`` is called in a thread when the first step needs it.
+    ``_open_repository`` is called in a thread when the first step needs the repository.
     """
 
     works_elsewhere: ClassVar[bool] = True
@@ -102,7 +104,7 @@ class ClusterExecutor(Struct, eq=False):
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
     _project: tuple[Repository, str] | None = None
     _trees: dict[str, str] = field(default_factory=dict[str, str])  # see ``commit_at_head``
-    _made: set[str] = field(default_factory=set[str])  # commits that were sent, so that packs may build on them
+    _made: set[str] = field(default_factory=set[str])  # commits that were sent, on which later packs may build
     _left_out: dict[str, tuple[float, str]] = field(default_factory=dict[str, "tuple[float, str]"])
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
@@ -119,7 +121,10 @@ class ClusterExecutor(Struct, eq=False):
         return structs.replace(result, duration_s=time.monotonic() - started)
 
     async def _until_told(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Make an attempt until a worker says what became of it; those that were lost count for nothing."""
+        """Make an attempt, and repeat it when it is lost, until a worker reports its result.
+
+        At most MOST_FRESH lost attempts are repeated, and none that has side effects.
+        """
         lost: list[Spending] = []
         problem, times = "", 0
         while times <= MOST_FRESH and not (times and task.step.side_effects):
@@ -137,7 +142,7 @@ class ClusterExecutor(Struct, eq=False):
                 logger.warning("step %s: %s", task.step_id, problem)
                 name = self._names.get(error.address, error.address.rpartition("/")[2])
                 self._tell(task, "lost", name, problem)
-                # It may be there still: unless it answers, nothing is to be placed on it before it registers anew.
+                # The worker may still be there. Unless it answers, it must get nothing more before it registers anew.
                 await self._places.forget(error.address)
         outcome = Outcome.INTERRUPTED if task.step.side_effects else Outcome.FAILED
         result = StepResult(outcome=outcome, reason=LOST_REASON, detail=problem, lost=times)
@@ -146,10 +151,10 @@ class ClusterExecutor(Struct, eq=False):
 
     @asynccontextmanager
     async def _place(self, task: StepTask, stop: StopSignal) -> AsyncGenerator[tuple[str, f.FrameLink]]:
-        """Wait for a place that meets the step's needs; said if that takes long.
+        """Wait for a place that meets the step's needs, and announce a long wait.
 
         Raises:
-            PlaceLostError, ClusterGoneError, NoMorePlaceError: see ``Places``.
+            PlaceLostError, ClusterGoneError, NoMorePlaceError: See ``Places``.
         """
         sink = self._services.sink
         late = cache(partial(sink.publish, PlanWaitingEvent(step_id=task.step_id, waits_for="worker")))
@@ -162,8 +167,8 @@ class ClusterExecutor(Struct, eq=False):
             yield place
 
     async def _placed(self, task: StepTask, wanted: Wanted, stack: AsyncExitStack) -> tuple[str, f.FrameLink] | None:
-        """Wait for a place on a worker with room, and enter it; None: there is no such worker now."""
-        # One after another: what a worker says of its room holds only until the next place there.
+        """Wait for a place on a worker with room, and enter it. Return None if there is no such worker now."""
+        # One step chooses at a time, because a worker's report of its room is outdated by the next place there.
         async with self._choosing if task.step.needs else nullcontext():
             found = await self._wanted(task, wanted)
             if found is not None:
@@ -177,10 +182,12 @@ class ClusterExecutor(Struct, eq=False):
         sink.publish(event)
 
     async def _wanted(self, task: StepTask, wanted: Wanted) -> Wanted | None:
-        """Return what an attempt wants of a place, without the workers that could not do one of late; None: a worker.
+        """Return ``wanted`` with the step's priority and needs, and only workers that meet them now, or None.
+
+        Workers that could not do a step lately are excluded.
 
         Raises:
-            ClusterGoneError: there is no other.
+            ClusterGoneError: There are no other workers.
         """
         now = anyio.current_time()
         self._left_out = {address: why for address, why in self._left_out.items() if why[0] > now}
@@ -200,10 +207,10 @@ class ClusterExecutor(Struct, eq=False):
     async def _make(
         self, task: StepTask, stop: StopSignal, link: f.FrameLink, address: str, lost: list[Spending]
     ) -> StepResult:
-        """Make an attempt at a place; ``lost`` gets the calls that were under way if it is lost.
+        """Make an attempt at a place. If it is lost, the calls that were under way are added to ``lost``.
 
         Raises:
-            PlaceLostError, WorkerRefusedError: the worker is lost, or can't do it.
+            PlaceLostError, WorkerRefusedError: The worker is lost, or can't do the step.
         """
         try:
             carrier = await self._begin(task, link, address)
@@ -220,7 +227,7 @@ class ClusterExecutor(Struct, eq=False):
         if task.has_agent:
             services.steering.keep(task.step_id, attempt.heard)
         if carrier.refused is not None:
-            if task.step.side_effects:  # they may be there already
+            if task.step.side_effects:  # they may have happened already
                 raise PlaceLostError(address, carrier.refused.detail)
             raise WorkerRefusedError(address, carrier.refused.detail)
         verdict = attempt.verdict()
@@ -230,13 +237,13 @@ class ClusterExecutor(Struct, eq=False):
         return structs.replace(verdict, worker=carrier.worker, **structs.asdict(said))
 
     async def _begin(self, task: StepTask, link: f.FrameLink, address: str) -> RemoteCarrier:
-        """Say hello, send what the attempt needs, and wait until it can begin.
+        """Greet the worker, send what the attempt needs, and wait until it can begin.
 
         Raises:
-            MismatchError: the worker is of another version, or lacks what is needed.
-            WorkerRefusedError: it can't do it.
-            LinkError, TimeoutError: it breaks off, or is silent.
-            WorktreeError: git or the disk refuses here.
+            MismatchError: The worker is of another version, or lacks a needed capability.
+            WorkerRefusedError: The worker can't do the step.
+            LinkError, TimeoutError: The worker breaks off, or is silent.
+            WorktreeError: Git or the disk refuses here.
         """
         repository, project = await self._opened()
         parcel = self._parcel
@@ -253,7 +260,7 @@ class ClusterExecutor(Struct, eq=False):
         folder = self._parcel.steps / task.step_id
         carrier = RemoteCarrier(link, sent.worktree, folder, exchange, self._settings.largest_tree)
         setup = self._settings.setup
-        # A setup takes what it takes: a worker that is gone is told by the link.
+        # A setup may take any time. If the worker is gone, the link ends.
         with anyio.fail_after(math.inf if setup.commands else READY_SECONDS):
             while (frame := await link.receive()) != f.ProcessReady():
                 if isinstance(frame, f.OrderRefused):
@@ -270,7 +277,7 @@ class ClusterExecutor(Struct, eq=False):
     async def _order(
         self, task: StepTask, link: f.FrameLink, sent: _Sent, worker: f.WorkerHello, exchange: PathExchange
     ) -> None:
-        """Send what the attempt needs and the worker has not."""
+        """Send the order, and what the attempt needs and the worker doesn't have."""
         shipped = None
         if not worker.knows_run:
             shipped = self._parcel.shipped
@@ -296,10 +303,10 @@ class ClusterExecutor(Struct, eq=False):
             await _send_parts(link, await to_thread.run_sync(pack, repository.git, sent.commit, have))
 
     def _exchange(self, worktree: Worktree, worker: f.WorkerHello) -> PathExchange:
-        """Return the exchange of paths here for those of a worker.
+        """Return the exchange of paths on this machine for those on a worker.
 
         Raises:
-            LinkError: those are no paths.
+            LinkError: The worker's folders are not absolute paths.
         """
         theirs = (worker.checkout, worker.steps, worker.home, worker.workspace)
         if not all(path.startswith("/") and len(path) > 1 for path in theirs):
@@ -313,7 +320,7 @@ class ClusterExecutor(Struct, eq=False):
         })
 
     def _sent(self, task: StepTask, repository: Repository) -> _Sent:
-        """Return what is sent for an attempt. Blocks."""
+        """Return what has to be sent for an attempt. Blocks."""
         path = Path(task.workdir or "")
         for _ in Path(repository.prefix).parts:
             path = path.parent
@@ -333,7 +340,7 @@ class ClusterExecutor(Struct, eq=False):
 
 
 def _name_of(host: str, address: str) -> str:
-    """Return host and port of a worker, for people."""
+    """Return the host and port of a worker, as shown to people."""
     named, _, port = address.rpartition("/")[2].rpartition(":")
     return f"{host if re.fullmatch(_HOST, host) else named}:{port}"
 
@@ -344,7 +351,7 @@ async def _send_parts(link: f.FrameLink, data: bytes) -> None:
 
 
 def _mergeable(result: StepResult, flaw: str) -> StepResult:
-    """Return the result, or a failure if it is done and can't be merged because of a ``flaw``."""
+    """Return the result, or a failure if the step is done but can't be merged because of a ``flaw``."""
     if not flaw or result.outcome is not Outcome.COMPLETED:
         return result
     detail = f"done, but can't be merged: {flaw}"

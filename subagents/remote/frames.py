@@ -1,7 +1,7 @@
-"""The frames between a run and a worker: lines of an attempt's protocol, and what has to travel beside them.
+"""The frames between a run and a worker: lines of an attempt's protocol, and the trees and files that go with them.
 
-Both ends greet first, the run with ``RunHello``, and no more is said to one of another version. The run sends an
-``Order`` with the parts of its tree's pack, the worker says ``Ready``, and from then on lines go both ways.
+Both ends greet first, the run with ``RunHello``, and stop if the other is of another version. The run sends an
+``Order`` with the parts of its tree's pack, the worker answers ``ProcessReady``, and from then on lines go both ways.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from subagents.process.protocol import Hello, LinkError
 from subagents.process.transport import LONGEST_LINE, Link
 
 COMMANDS = "commands"
-"""The capability of a worker: it does steps that are commands."""
+"""The capability of a worker that does steps which are commands."""
 PART_BYTES = 8 * 1024 * 1024
-"""The most of a pack or a file in one frame; each is a word of the other end's."""
+"""Bytes of a pack or file in one frame. Each frame also tells the other end that the sender is alive."""
 LONGEST_FRAME = LONGEST_LINE + 1024 * 1024
-"""Bytes; a longer frame is invalid."""
+"""Bytes of the longest valid frame."""
 MOST_FILE_BYTES = 64 * 1024 * 1024
-"""The most bytes of a file that a worker may write in a step's folder of the run."""
+"""Bytes of the largest file that a worker may write in a step's folder of the run."""
 
 
 class Beat(Struct, frozen=True, tag="beat"):
-    """The other end is there."""
+    """A sign of life of the other end."""
 
 
 class LineBatch(Struct, frozen=True, tag="lines"):
-    """Lines of the attempt's protocol, without their ends."""
+    """Lines of the attempt's protocol, without their newlines."""
 
     lines: tuple[bytes, ...]
 
 
 class RunHello(Struct, frozen=True, kw_only=True, tag="run"):
-    """The run; ``project`` names its repository."""
+    """The greeting of a run; ``project`` names its repository."""
 
     hello: Hello
     run: str
@@ -45,9 +45,9 @@ class RunHello(Struct, frozen=True, kw_only=True, tag="run"):
 
 
 class WorkerHello(Struct, frozen=True, kw_only=True, tag="worker"):
-    """The worker, where the attempt will be on it, and what it has already.
+    """The greeting of a worker, with its folders for the attempt and what it has already.
 
-    ``commits`` are the newest that it has of the project; ``knows_run``: it needs no ``Shipped``.
+    ``commits`` are the newest that it has of the project. ``knows_run`` says that it doesn't need ``Shipped``.
     """
 
     hello: Hello
@@ -61,17 +61,20 @@ class WorkerHello(Struct, frozen=True, kw_only=True, tag="worker"):
 
 
 class Shipped(Struct, frozen=True, kw_only=True):
-    """The things that the steps of a run need: the document, and files of the home by their names there."""
+    """Everything that the steps of a run need: the document, and files of the vibe home by their names there."""
 
     document: bytes
     files: Mapping[str, bytes] = {}
     capabilities: tuple[str, ...] = ()
     agents: int = 0
-    """The number of agents still to come."""
+    """The number of steps with agents that are still to come."""
 
 
 class WorkerSetup(Struct, frozen=True, kw_only=True):
-    """Commands that a worker runs once for each content of the files ``keys``; ``share``: paths linked from there."""
+    """Commands that a worker runs once for each content of the files ``keys``.
+
+    ``share`` are the paths that attempts get as links to the result.
+    """
 
     commands: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -79,7 +82,7 @@ class WorkerSetup(Struct, frozen=True, kw_only=True):
 
 
 class RemoteSettings(Struct, frozen=True, kw_only=True):
-    """Settings of steps on workers: see ``[cluster]``; ``largest_tree`` in bytes."""
+    """Settings of steps on workers, as in ``[cluster]``; ``largest_tree`` is in bytes."""
 
     checkpoint_seconds: float = 10.0
     largest_tree: int = 2_000_000_000
@@ -87,9 +90,10 @@ class RemoteSettings(Struct, frozen=True, kw_only=True):
 
 
 class Order(Struct, frozen=True, kw_only=True, tag="order"):
-    """An attempt to prepare for. Parts follow: of each of ``files``, below the steps' folder, then of a pack.
+    """An attempt to prepare for.
 
-    No pack follows if the worker ``has_tree``.
+    The parts of each of ``files``, named below the steps' folder, follow, and then those of a pack, unless the worker
+    ``has_tree``.
     """
 
     step_id: str
@@ -104,29 +108,29 @@ class Order(Struct, frozen=True, kw_only=True, tag="order"):
 
 
 class PackPart(Struct, frozen=True, tag="pack"):
-    """A part of a pack of objects, or of one of an order's files."""
+    """A part of a pack of git objects, or of one of an order's files."""
 
     data: bytes
     is_last: bool = True
 
 
 class PackMissing(Struct, frozen=True, tag="missing"):
-    """The worker has not what it was thought to have: the whole tree is to be sent."""
+    """The worker lacks objects that it was expected to have, so it needs the whole tree."""
 
 
 class ProcessReady(Struct, frozen=True, tag="ready"):
-    """The attempt's process is there: lines may be sent."""
+    """The attempt's process is running, and lines may be sent."""
 
 
 class OrderRefused(Struct, frozen=True, tag="refused"):
-    """The worker can't do it; ``reason`` is a step's."""
+    """The worker can't do the attempt; ``reason`` is that of a step's result."""
 
     reason: str
     detail: str
 
 
 class FilePart(Struct, frozen=True, tag="kept"):
-    """A part of a file in the step's folder: to be put at its end, or to be the beginning of a new one."""
+    """A part of a file in the step's folder, to append to it, or to begin a new one with."""
 
     name: str
     data: bytes
@@ -134,14 +138,17 @@ class FilePart(Struct, frozen=True, tag="kept"):
 
 
 class WorkTree(Struct, frozen=True, tag="work"):
-    """The tree of the attempt's files is now that of this commit, whose pack came before. ``flaw``: some are not."""
+    """The attempt's files are now those of this commit, whose pack came before.
+
+    ``flaw`` says why they can't all be committed, if so.
+    """
 
     commit: str
     flaw: str = ""
 
 
 class ProcessGone(Struct, frozen=True, tag="gone"):
-    """The attempt's process has ended, and all it started; the last frame."""
+    """The last frame: the attempt's process has ended, with everything it started."""
 
     exit_code: int | None
     printed: str
@@ -163,24 +170,24 @@ Frame: TypeAlias = (
 )
 
 encode_frame = msgspec.msgpack.Encoder().encode
-"""Returns a frame as bytes."""
+"""Encodes a frame as bytes."""
 _decoder: msgspec.msgpack.Decoder[Frame] = msgspec.msgpack.Decoder(Frame)
 
 
 class FrameLink(Link[Frame], Protocol):
-    """One end of a link between a run and a worker; beats are not received. Its taker closes it."""
+    """One end of a link between a run and a worker. ``receive`` returns no beats. Whoever takes it closes it."""
 
     @property
     def why_lost(self) -> str:
-        """The reason why there is no more to come; blank: there may be."""
+        """The reason that the link has ended, or an empty string while it has not."""
         ...
 
 
 def decode_frame(data: object) -> Frame:
-    """Return the frame in bytes.
+    """Return the frame in ``data``.
 
     Raises:
-        LinkError: it is none, or holds more than it may.
+        LinkError: It holds no frame, or one that is too long.
     """
     if not isinstance(data, bytes):
         raise LinkError("not a frame: no bytes")
@@ -193,7 +200,7 @@ def decode_frame(data: object) -> Frame:
 
 
 def pieces_of(data: bytes) -> list[bytes]:
-    """Cut what is too long for one frame; at the ends of lines, if it has such, so that no path is cut."""
+    """Cut ``data`` into pieces that fit in a frame. The cuts are at ends of lines, if possible, to keep paths whole."""
     pieces: list[bytes] = []
     start = 0
     while start < len(data) or not pieces:
@@ -206,6 +213,6 @@ def pieces_of(data: bytes) -> list[bytes]:
 
 
 def parts_of(data: bytes) -> list[PackPart]:
-    """Return the frames of a pack, or of a file."""
+    """Return a pack or a file as frames."""
     pieces = pieces_of(data)
     return [PackPart(piece, is_last=number == len(pieces)) for number, piece in enumerate(pieces, 1)]

@@ -1,6 +1,6 @@
-"""Keeps what must outlive a worker: the files of an attempt's step, and its tree, sent while they grow.
+"""Saves what must outlive a worker: the files of an attempt's step and its tree are sent to the run as they change.
 
-``Keeper`` is on the worker; ``keep`` writes on the run's side, within the step's own folder. Both block.
+``Keeper`` runs on the worker. ``keep`` writes on the run's side, within the step's own folder. Both block.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from vibe.system.files import replace_file
 
 RESULT_FILE = "result.json"
 HELD_BACK = frozenset({RECORD_FILE, RESULT_FILE})
-"""Files of a step's folder that are the run's alone."""
+"""Files of a step's folder that only the run writes."""
 MOST_RESULT_BYTES = 1_000_000
-"""Of the result of an earlier step that goes along."""
+"""Bytes of the largest result of an earlier step that is sent along."""
 SLOW_SECONDS = 2.0
-"""A tree that takes longer to copy is copied only when that is due; any other before each model call."""
+"""Seconds. A tree that takes longer to copy is copied only at intervals, any other before each model call."""
 
 _NAME = re.compile(r"[^/\0]{1,255}(?:/[^/\0]{1,255}){0,15}")
 _Seen: TypeAlias = tuple[int, int, int]
 
 
 class Keeper:
-    """Knows what the run has of a step's folder and of the attempt's worktree."""
+    """Knows which parts of a step's folder and of the attempt's worktree the run has."""
 
     def __init__(self, folder: Path, worktree: Worktree, commit: str, checkpoint_seconds: float) -> None:
         self._folder = folder
@@ -47,7 +47,7 @@ class Keeper:
         self._seen = dict(_files(folder))
 
     def frames(self, *, last: bool) -> list[Frame]:
-        """Return what the run has not got yet; the tree only if its copy is old, or this is the ``last`` time."""
+        """Return what the run doesn't have yet. A tree that is slow to copy comes only at intervals, or if ``last``."""
         return [*self._grown(last=last), *self._tree(last=last)]
 
     def _grown(self, *, last: bool) -> list[Frame]:
@@ -87,11 +87,11 @@ class Keeper:
 
 
 def keep(folder: Path, kept: FilePart, data: bytes) -> None:
-    """Write a part of a file that a worker sent into a step's folder of the run.
+    """Write a part of a file that a worker sent into the run's folder of the step.
 
     Raises:
-        LinkError: its name leads elsewhere, or it is too large.
-        WorktreeError: the disk refuses.
+        LinkError: Its name leads out of the folder, or it is too large.
+        WorktreeError: The disk refuses.
     """
     path = folder / _checked(kept.name)
     try:
@@ -111,9 +111,9 @@ def keep(folder: Path, kept: FilePart, data: bytes) -> None:
 
 
 def files_to_send(steps: Path, step_id: str, results: Iterable[Path]) -> Mapping[str, bytes]:
-    """Return the files of a step, and the results of earlier ones, by their names below the steps' folder.
+    """Return the files of a step and the results of earlier steps, by their names below the steps' folder.
 
-    A result that is too long is left out: what its dependant is told of it is in the task.
+    A result that is too long is left out. The task has what the step is told of it.
     """
     own = {f"{step_id}/{name}": (steps / step_id / name) for name, _ in _files(steps / step_id)}
     for result in results:
@@ -131,7 +131,7 @@ def _checked(name: str) -> str:
 
 
 def _files(folder: Path) -> Generator[tuple[str, _Seen]]:
-    """Yield the plain files below a folder with their inode, size and time of change; links are not followed."""
+    """Yield the regular files below a folder with inode, size and time of change. Links are not followed."""
     for path in (Path(place, name) for place, _, names in os.walk(folder) for name in names):
         with suppress(OSError):
             found = path.lstat()

@@ -1,4 +1,4 @@
-"""The worker's side: attempts in checkouts of its own, each served by the run over one link, and gone with it."""
+"""The worker's side: runs attempts in its own checkouts, each over a link to its run, with which it ends."""
 
 from __future__ import annotations
 
@@ -38,21 +38,27 @@ from vibe.system.redaction import redact
 logger = logging.getLogger(__name__)
 
 STEP_PROGRAM = ("-P", "-m", "vibe.app.plan.child_main")
-"""The program of an attempt. -P: the folder it starts in may hold modules of any name."""
+"""Python's arguments for the process of an attempt. -P, because the folder it starts in may hold modules of any name.
+"""
 HOME_VARIABLE = "VIBE_HOME"
 MOST_SPARES = 2
+"""Processes that are kept ready for one run."""
 KEPT_SECONDS = 60.0
-"""The things that a worker has for a run stay for so long after the last of its attempts."""
+"""Seconds for which a worker keeps a run's files and processes after the run's last attempt."""
 LEAVE_SECONDS = 0.3
+"""Seconds that an attempt's process has to exit."""
 HOST_SECONDS = 1.0
+"""Seconds beyond the grace period that the host of commands has to end one attempt before it is killed."""
 SETUP_SECONDS = 3_600.0
+"""Seconds that each of the user's setup commands may take."""
 MOST_SAID = 2_000
+"""Characters of a failed setup command's output that are reported."""
 DONE = ".done"
-"""The end of the name of the file that says that a template is made, and when it was used."""
+"""Suffix of the file that says that a template is complete, and by its date when it was last used."""
 MOST_KEPT = 8
-"""The projects, and the templates, that a worker keeps: those that were used last."""
+"""Projects, and templates, that a worker keeps: the most recently used."""
 MOST_PACKS = 500
-"""A project that took more packs is sent whole again."""
+"""Packs of a project beyond which it is removed and sent whole again."""
 _NAME = re.compile(r"[0-9a-f]{8,64}")
 _ROOM = re.compile(rb'\{"type":"asked","lease":\d+,"want":\{"type":"room"')
 _ENDED = b'{"type":"ended"'
@@ -63,14 +69,14 @@ class SetupFailedError(Exception):
 
 
 class RunHere(Struct, eq=False):
-    """The part of a worker that is a run's: its settings, a copy of its workspace, and processes that are ready."""
+    """The part of a worker that belongs to one run: its settings, a copy of its workspace, and ready processes."""
 
     home: Path
-    """Its home of vibe."""
+    """The vibe home of the run."""
     steps: Path
-    """The folder of the steps' folders."""
+    """The folder that holds the steps' folders."""
     tree: Path
-    """The copy of its repository's working tree."""
+    """The copy of the working tree of the run's repository."""
     pool: ProcessPool | None = None
     program: StepProgram | None = None
     host: StepProcess | None = None
@@ -80,11 +86,11 @@ class RunHere(Struct, eq=False):
     idle_since: float = 0.0
 
     async def take(self, *, is_command: bool) -> Carrier:
-        """Return a process for an attempt; all commands have one.
+        """Return a process for an attempt. All attempts of commands share one, their host.
 
         Raises:
-            ProcessStartError: the system refuses one.
-            LinkError: the run was forgotten meanwhile.
+            ProcessStartError: The system refuses to start one.
+            LinkError: The run was forgotten meanwhile.
         """
         if self.pool is None or self.program is None:
             raise LinkError("the run was forgotten meanwhile")
@@ -98,24 +104,24 @@ class RunHere(Struct, eq=False):
                     self.host = await StepProcess.start(self.program, theirs.fileno())
         ours, theirs = socket.socketpair()
         link = SocketTransport(ours)
-        with theirs, suppress(OSError):  # if the host is gone, so is the other end
+        with theirs, suppress(OSError):  # if the host is gone, the link ends at once
             if self.control is not None:
                 socket.send_fds(self.control, [b"+"], [theirs.fileno()])
         await link.send(encode(Hello.own(self.program.capabilities)))
         return _HostedAttempt(link, ours, self.host)
 
     async def end_host(self) -> None:
-        """End the process of all commands, if there is one."""
+        """End the host of commands, if there is one."""
         if self.host is not None:
             await self.host.end()
             self.host = None
-        if self.control is not None:  # without a host if none could be started
+        if self.control is not None:  # it may be there without a host, if none could be started
             self.control.close()
             self.control = None
 
 
 class _HostedAttempt(Struct, eq=False):
-    """An attempt of a command in the host of its run; see ``Carrier``."""
+    """An attempt of a command, in its run's host of commands; see ``Carrier``."""
 
     link: SocketTransport
     _socket: socket.socket
@@ -125,11 +131,11 @@ class _HostedAttempt(Struct, eq=False):
     why_lost: str = ""
 
     async def listen(self) -> None:
-        """Do nothing: the host prints for all."""
+        """Do nothing, because the host prints for all of them."""
         await anyio.sleep_forever()
 
     async def end(self, *, grace_seconds: float = 0.0) -> None:
-        """Have the host end it, and end the host if it does not."""
+        """Have the host end the attempt, and kill the host if it does not."""
         with anyio.CancelScope(shield=True):
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)
@@ -142,11 +148,11 @@ class _HostedAttempt(Struct, eq=False):
 
 
 class WorkerPlace:
-    """Serves attempts on a worker. ``folder`` is its alone."""
+    """Serves attempts on a worker. Nobody else uses ``folder``."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str], capabilities: tuple[str, ...] = ()) -> None:
         self.at_work: dict[str, str] = {}
-        """The steps that are done here, by the attempt."""
+        """The ids of the steps at work here, by attempt."""
         self._projects = folder / "projects"
         self._work = folder / "work"
         self._templates = folder / "templates"
@@ -158,7 +164,7 @@ class WorkerPlace:
         self._tidying = anyio.Lock()
 
     def prepare(self) -> None:
-        """Remove what one before left, and make the folders. Blocks."""
+        """Remove what an earlier worker left in the folder, and make its subfolders. Blocks."""
         shutil.rmtree(self._work, ignore_errors=True)
         self._remove_old()
         for project in self._projects.glob("*.git"):
@@ -168,13 +174,13 @@ class WorkerPlace:
         self._work.mkdir(parents=True)
 
     async def serve(self, link: f.FrameLink, attempt: str) -> None:
-        """Serve one attempt until it has ended or the link is lost; what it started is gone then."""
+        """Serve one attempt until it has ended or the link is lost. Everything it started is gone by then."""
         hello = await link.receive()
         if not isinstance(hello, f.RunHello) or not (_NAME.fullmatch(hello.run) and _NAME.fullmatch(hello.project)):
             return
         folder = self._work / f"run-{hello.run}"
         run = self._runs.setdefault(hello.run, RunHere(folder / "home", folder / "steps", folder / "tree"))
-        run.users += 1  # from its hello on, or it is forgotten while it packs its tree
+        run.users += 1  # from its hello on, so that it isn't forgotten while it packs its tree
         try:
             await self._serve_run(link, hello, run, self._work / attempt)
         finally:
@@ -202,7 +208,7 @@ class WorkerPlace:
                 await self._serve_order(link, hello.project, run, order, checkout)
 
     async def end_run(self, run: str) -> None:
-        """Forget a run that is over."""
+        """Forget a run that has ended, and remove its files and processes."""
         here = self._runs.pop(run, None)
         if here is not None:
             if here.pool is not None:
@@ -214,7 +220,10 @@ class WorkerPlace:
                 await to_thread.run_sync(self._remove_old)
 
     def _remove_old(self) -> None:
-        """Remove projects and templates but those used last; no attempt may be prepared meanwhile. Blocks."""
+        """Remove all but the most recently used projects and templates. Blocks.
+
+        No attempt may be prepared meanwhile.
+        """
         kept = _last_used(self._projects.glob("*.git"))
         large = [one for one in kept if sum(1 for _ in one.glob("objects/pack/*.pack")) > MOST_PACKS]
         made = _last_used(self._templates.glob(f"*{DONE}"))
@@ -224,7 +233,7 @@ class WorkerPlace:
                 path.unlink() if path.suffix == DONE else shutil.rmtree(path, ignore_errors=True)
 
     async def sweep(self) -> None:
-        """Forget runs of which nothing was heard for long."""
+        """Forget runs that have had no attempt here for KEPT_SECONDS."""
         now = anyio.current_time()
         for run_id, run in list(self._runs.items()):
             if run.users == 0 and now - run.idle_since > KEPT_SECONDS:
@@ -245,7 +254,7 @@ class WorkerPlace:
     async def _serve_order(self, link: f.FrameLink, project: str, run: RunHere, order: f.Order, checkout: Path) -> None:
         self.at_work[checkout.name] = order.step_id
         try:
-            async with self._tidying:  # what is removed now is not to be found
+            async with self._tidying:  # wait until old projects are removed, so as not to find one that is going
                 pass
             files = {name: await _parts(link) for name in order.files}
             repository = await self._receive_tree(link, project, order)
@@ -269,11 +278,11 @@ class WorkerPlace:
             del self.at_work[checkout.name]
 
     async def _receive_tree(self, link: f.FrameLink, project: str, order: f.Order) -> Repository:
-        """Return the project's repository once it has the order's commit.
+        """Receive the order's commit, and return the project's repository, which then has it.
 
         Raises:
-            EnvironmentFailure: git is missing, or refuses, or the disk does.
-            LinkError: what came is no pack.
+            EnvironmentFailure: Git is missing, or git or the disk refuses.
+            LinkError: Something other than a pack arrived.
         """
         if await to_thread.run_sync(find_program, "git", self._environ) is None:
             raise EnvironmentFailure("it has no git: install it there")
@@ -291,10 +300,10 @@ class WorkerPlace:
         return repository
 
     async def _know(self, run: RunHere, order: f.Order, repository: Repository) -> None:
-        """Make ready for a run, the first time.
+        """Prepare for a run, if that has not been done yet.
 
         Raises:
-            LinkError: the run has not said what it needs.
+            LinkError: The run has not sent what it needs.
         """
         if run.pool is not None:
             return
@@ -309,11 +318,13 @@ class WorkerPlace:
         run.pool = ProcessPool(run.program, spares=MOST_SPARES, expected=shipped.agents)
 
     async def _set_up(self, project: str, order: f.Order, repository: Repository) -> Path:
-        """Return the workspace in the checkout where the run's commands for it were run; they are, if it is new.
+        """Return the workspace in the template, the checkout in which the run's setup commands were run.
+
+        If there is no such template yet, it is made and the commands are run there.
 
         Raises:
-            SetupFailedError: one of them failed.
-            WorktreeError: git or the disk refuses.
+            SetupFailedError: A command failed.
+            WorktreeError: Git or the disk refuses.
         """
         setup = order.settings.setup
         names = [f"{order.commit}:{order.prefix}{key}" for key in setup.keys]
@@ -345,11 +356,11 @@ class WorkerPlace:
 
 
 async def _run_setup(folder: Path, commands: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Run the user's commands in a folder, one after the other; cancelling ends the one that is under way.
+    """Run the user's commands in a folder, one after the other. A cancellation ends the current one.
 
     Raises:
-        SetupFailedError: one of them failed.
-        CommandStartError: the system refuses a process.
+        SetupFailedError: A command failed.
+        CommandStartError: The system refuses to start a process.
     """
     for command in commands:
         ended = await run_command(command, cwd=folder, environ=environ, timeout=SETUP_SECONDS)
@@ -361,11 +372,11 @@ async def _run_setup(folder: Path, commands: Sequence[str], environ: Mapping[str
 
 
 async def _carry(link: f.FrameLink, process: Carrier, keeper: Keeper) -> None:
-    """Pass lines on, both ways, until the process has ended or the link is lost.
+    """Pass lines on in both directions until the process has ended or the link is lost.
 
     Raises:
-        WorktreeError, OSError: git or the disk refuses.
-        LinkError: the process sends what is no line.
+        WorktreeError, OSError: Git or the disk refuses.
+        LinkError: The process sends an invalid line.
     """
 
     async def until_left() -> None:
@@ -378,7 +389,7 @@ async def _carry(link: f.FrameLink, process: Carrier, keeper: Keeper) -> None:
 
 
 async def _left(link: f.FrameLink) -> None:
-    """Return once the run has left; it says nothing meanwhile."""
+    """Return once the run has left. It sends nothing while it waits."""
     with suppress(LinkError):
         await link.receive()
 
@@ -407,10 +418,10 @@ async def _bring_lines(link: f.FrameLink, process: Carrier) -> None:
 
 
 async def _parts(link: f.FrameLink) -> bytes:
-    """Return the pack, or the file, whose parts come next.
+    """Receive the parts of a pack or a file, and return them joined.
 
     Raises:
-        LinkError: something else does.
+        LinkError: Something else arrives.
     """
     parts: list[bytes] = []
     while isinstance(frame := await link.receive(), f.PackPart):
@@ -421,6 +432,7 @@ async def _parts(link: f.FrameLink) -> bytes:
 
 
 def _take_tree(repository: Repository, order: f.Order, data: bytes) -> bool:
+    """Unpack the order's pack, if there is one, and return whether the repository has the order's tree."""
     if not data:
         return has_tree(repository, order.commit)
     try:
@@ -453,10 +465,10 @@ def _write_files(run: RunHere, step_id: str, files: Mapping[str, bytes]) -> None
 
 @asynccontextmanager
 async def _checked_out(worktree: Worktree, commit: str, lock: anyio.Lock) -> AsyncGenerator[None]:
-    """Have a worktree with a commit's files for the block; ``lock`` guards the list of worktrees.
+    """Have a worktree with a commit's files while the block runs; ``lock`` guards the list of worktrees.
 
     Raises:
-        WorktreeError: git or the disk refuses.
+        WorktreeError: Git or the disk refuses.
     """
     try:
         async with lock:

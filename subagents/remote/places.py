@@ -1,11 +1,11 @@
-"""Places: the port through which attempts get places on workers, whatever cluster has those.
+"""The port through which attempts get places on workers, independent of the kind of cluster.
 
 PlaceError
-├── PlaceLostError      a worker that had a place, or was to have it, is lost
+├── PlaceLostError      the worker with the attempt's place is lost
 ├── NoMorePlaceError    the run is to stop, and no place is wanted any more
-├── PlaceFullError      another run's attempt has it meanwhile
-├── WorkerRefusedError  a worker can't do it, and another may
-└── ClusterGoneError    whoever gives places is not there any more
+├── PlaceFullError      another run's attempt got the place first
+├── WorkerRefusedError  a worker can't do the step, but another may
+└── ClusterGoneError    the scheduler, which gives the places, is gone
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from subagents.step_result import ENVIRONMENT_REASON
 from vibe.core.messages import NeverStop, StopSignal
 
 LOST_SECONDS = 20.0
-"""The other end of a link from which no word comes for so long is lost, unless settings say another time."""
+"""Seconds of silence after which the other end of a link counts as lost, unless the settings say otherwise."""
 SETTINGS_VARIABLE = "VIBE_WORKER"
-"""Holds a ``WorkerSettings`` as JSON, for the worker that is started with it."""
+"""The environment variable that gives a worker its ``WorkerSettings`` as JSON."""
 
 
 class WorkerSettings(Struct, frozen=True, kw_only=True):
-    """The settings of a worker, which whoever starts it chooses.
+    """The settings of a worker, chosen by whoever starts it.
 
-    ``folder`` is where it keeps projects and works (blank: a temporary one). ``capabilities`` are the sandboxes it has.
+    ``folder`` is where it keeps projects and works (a temporary one if blank). ``capabilities`` are its sandboxes.
     """
 
     folder: str = ""
@@ -42,12 +42,12 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
 
 
 def own_labels() -> dict[str, str]:
-    """Return the labels that this machine has by itself."""
+    """Return the labels that every machine has: ``os``, ``arch`` and ``host``."""
     return {"os": platform.system().lower(), "arch": platform.machine(), "host": socket.gethostname()}
 
 
 def unmet(needs: Mapping[str, float | str], labels: Mapping[str, str], resources: Mapping[str, float]) -> str:
-    """Return the first of a step's needs that a machine does not meet, in words; blank: it meets all."""
+    """Return the first of a step's needs that a machine does not meet, in words, or an empty string."""
     for name, need in needs.items():
         if isinstance(need, str) and labels.get(name) != need:
             return f"{name}={need}"
@@ -57,11 +57,11 @@ def unmet(needs: Mapping[str, float | str], labels: Mapping[str, str], resources
 
 
 class PlaceError(Exception):
-    """An attempt has no place, or no more."""
+    """An attempt has no place, or has lost it."""
 
 
 class PlaceLostError(PlaceError):
-    """The worker at ``address`` (blank: not known which) is lost, or the way there."""
+    """The worker at ``address`` (blank if unknown), or the connection to it, is lost."""
 
     def __init__(self, address: str, problem: str) -> None:
         super().__init__(f"worker {address} was lost: {problem}" if address else problem)
@@ -69,15 +69,18 @@ class PlaceLostError(PlaceError):
 
 
 class NoMorePlaceError(PlaceError):
-    """The run is to stop before a place was given."""
+    """The run was told to stop before a place was given."""
 
 
 class PlaceFullError(PlaceError):
-    """The worker that was named has no room any more for what the attempt needs, or none is there after all."""
+    """The worker named for the place has no room any more for what the attempt needs, or is gone."""
 
 
 class WorkerRefusedError(PlaceError):
-    """The worker at ``address`` can't do a step; with a ``reason`` that is not its surroundings, no other can."""
+    """The worker at ``address`` can't do a step.
+
+    If ``reason`` is other than ENVIRONMENT_REASON, no other worker can do it either.
+    """
 
     def __init__(self, address: str, problem: str, reason: str = ENVIRONMENT_REASON) -> None:
         super().__init__(f"worker {address}: {problem}")
@@ -86,13 +89,13 @@ class WorkerRefusedError(PlaceError):
 
 
 class ClusterGoneError(PlaceError):
-    """The scheduler is gone, and was not back in time."""
+    """The scheduler is gone and did not come back in time."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """The wishes of an attempt for a place: of the ``workers`` alone (none: of any), and so much of their resources.
+    """The place that an attempt wants: on one of ``workers`` (any if empty), with the resources in ``needs``.
 
-    ``late`` is called while none is given, from a second on. ``stop``: none is wanted any more once that is requested.
+    ``late`` is called while no place is given, after the first second. Once ``stop`` is requested, none is wanted.
     """
 
     priority: int = 0
@@ -103,7 +106,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class WorkerInfo(Struct, frozen=True, kw_only=True):
-    """A worker of the cluster, and what it said of itself: see ``VibeWorkerPlugin.info``; empty: it does not answer."""
+    """A worker of the cluster; ``said`` is its ``VibeWorkerPlugin.info``, empty if it does not answer."""
 
     address: str
     slots: int
@@ -116,34 +119,34 @@ class WorkerInfo(Struct, frozen=True, kw_only=True):
         return self.slots - self.said.get("held", 0)
 
     def has_room(self, needs: Mapping[str, float | str]) -> bool:
-        """Return whether it could do a step with these needs now."""
+        """Return whether the worker could do a step with these needs now."""
         used = self.said.get("used", {})
         free = {name: amount - used.get(name, 0) for name, amount in self.said.get("resources", {}).items()}
         return self.room > 0 and not unmet(needs, self.said.get("labels", {}), free)
 
 
 class Places(Protocol):
-    """A cluster's places, for one run."""
+    """The places of a cluster, for one run."""
 
     async def workers(self) -> Sequence[WorkerInfo]:
         """Return the workers that are there now.
 
         Raises:
-            ClusterGoneError: nobody knows any more.
+            ClusterGoneError: The scheduler is gone.
         """
         ...
 
     def place(self, wanted: Wanted) -> AbstractAsyncContextManager[tuple[str, FrameLink]]:
-        """Wait for a place; the block has it, with the worker's address and a link to it.
+        """Wait for a place, and hold it while the block runs, which gets the worker's address and a link to it.
 
         Raises:
-            PlaceLostError: it was given, and is no more.
+            PlaceLostError: The place was given and then lost.
             NoMorePlaceError: ``stop`` was requested before.
-            PlaceFullError: there is none after all, as where the workers that were named have no room; ask again.
-            ClusterGoneError: no place will be given.
+            PlaceFullError: There is no place after all, for example because the workers named have no room; ask again.
+            ClusterGoneError: No place will be given.
         """
         ...
 
     async def forget(self, address: str) -> None:
-        """Have no more places given on a worker that is lost; it may come back as a new one."""
+        """Stop giving places on a worker that is lost. It may come back as a new worker."""
         ...

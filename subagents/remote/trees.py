@@ -1,6 +1,6 @@
-"""Trees on their way between a run and its workers: commits without parents, in packs of what the other end lacks.
+"""Sends trees between a run and its workers, as commits without parents, in packs of what the other end lacks.
 
-The same tree is the same commit everywhere, and no history travels. Everything here blocks: call it in a thread.
+The same tree is the same commit everywhere, and no history is sent. All functions block, so call them in a thread.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ AUTHOR = "vibe <vibe@localhost> 0 +0000"
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 WORKERS_REF = "refs/vibe"
 MOST_COMMITS = 8
-"""The newest commits of a worker that a pack is made against."""
+"""Commits of a worker, the newest, on which a pack may build."""
 CHECKPOINT_INDEX = "vibe-checkpoint"
+"""The name of the copy of a worktree's index in which its files are recorded."""
 
 
 def checked_commit(name: str) -> str:
-    """Return the name of a commit that came from elsewhere.
+    """Return the name of a commit that came from another machine.
 
     Raises:
-        LinkError: it is something else, such as a ref.
+        LinkError: It is something else, such as a ref.
     """
     if not COMMIT.fullmatch(name):
         raise LinkError(f"not the name of a commit: {name[:80]!r}")
@@ -61,27 +62,27 @@ def commit_without_parents(repository: Repository, tree: str) -> str:
 
 
 def commit_of(worktree: Worktree) -> str:
-    """Return the commit of a worktree's files as they are now.
+    """Return a commit of a worktree's files as they are now.
 
     Raises:
-        WorktreeError: git or the disk refuses, or it holds what can't be committed.
+        WorktreeError: Git or the disk refuses, or the worktree holds something that can't be committed.
     """
     return commit_without_parents(worktree.repository, worktree.tree(index=CHECKPOINT_INDEX))
 
 
 def commit_at_head(worktree: Worktree, asked: dict[str, str]) -> str:
-    """Return the commit of a new worktree's files, which are those of its branch.
+    """Return a commit of a new worktree's files, which are those of its branch.
 
-    ``asked`` are the trees of commits that git was asked for before; one that it is asked for now is added.
+    ``asked`` maps commits to their trees, to save calls of git; this commit is added.
 
     Raises:
-        WorktreeError: git or the disk refuses.
+        WorktreeError: Git or the disk refuses.
     """
     folder, admin = worktree.repository.common_dir, worktree.admin_folder()
     head = text_of(admin / "HEAD").strip().removeprefix("ref: ") if admin is not None else ""
     commit = text_of(folder / head).strip()
     tree = asked.get(commit, "")
-    with suppress(OSError, zlib.error):  # read where git has just written it
+    with suppress(OSError, zlib.error):  # git has just written it here, so usually no call is needed
         data = zlib.decompress((folder / "objects" / commit[:2] / commit[2:]).read_bytes())
         tree = data.partition(b"\0tree ")[2][: len(commit)].decode("ascii", "replace")
     if not COMMIT.fullmatch(tree):
@@ -92,10 +93,10 @@ def commit_at_head(worktree: Worktree, asked: dict[str, str]) -> str:
 
 
 def pack(git: Git, commit: str, have: Iterable[str] = ()) -> bytes:
-    """Return what a repository that has the commits ``have`` lacks of another.
+    """Return a pack of what a repository with the commits ``have`` lacks of ``commit``.
 
     Raises:
-        GitFailedError: git refuses.
+        GitFailedError: Git refuses.
     """
     revisions = "\n".join([commit, *(f"^{one}" for one in have), ""])
     words = ("pack-objects", "--revs", "--thin", "--shallow", "--stdout", "-q", "--delta-base-offset")
@@ -103,40 +104,40 @@ def pack(git: Git, commit: str, have: Iterable[str] = ()) -> bytes:
 
 
 def unpack(git: Git, data: bytes, *, most: int, strict: bool = False) -> None:
-    """Add a pack's objects. ``strict``: they come from a worker, and each is checked.
+    """Add a pack's objects to a repository. With ``strict``, as for those of a worker, each is checked.
 
     Raises:
-        GitFailedError: they are damaged, more than ``most`` bytes, or refused.
+        GitFailedError: They are damaged, more than ``most`` bytes, or refused.
     """
     checks = ("--strict",) if strict else ()
     git("index-pack", "--stdin", "--fix-thin", f"--max-input-size={most}", *checks, stdin=data)
 
 
 def bring(worktree: Worktree, commit: str) -> None:
-    """Make a worktree's files those of a commit; its branch stays where it is, and ignored files stay.
+    """Change a worktree's files to those of a commit, without moving its branch or removing ignored files.
 
     Raises:
-        GitFailedError: git refuses.
+        GitFailedError: Git refuses.
     """
     worktree.git("read-tree", "-u", "--reset", f"{commit}^{{tree}}")
 
 
 def project_name(repository: Repository) -> str:
-    """Return the name of a project on all machines: its first commit.
+    """Return the name that a project has on all machines: its first commit.
 
     Raises:
-        GitFailedError: git refuses.
+        GitFailedError: Git refuses.
     """
     return repository.git("rev-list", "--max-parents=0", "HEAD").text.splitlines()[-1]
 
 
 def open_project(folder: Path, commit: str, environ: Mapping[str, str]) -> Repository:
-    """Return a worker's bare repository of a project, made if it is not there; ``commit`` tells its kind of hash.
+    """Return a worker's bare repository of a project, made if it does not exist, with the kind of hash of ``commit``.
 
-    Git goes by settings of our own, whatever a step writes into those of the repository.
+    Git uses settings of our own, whatever a step writes into those of the repository.
 
     Raises:
-        WorktreeError: git or the disk refuses.
+        WorktreeError: Git or the disk refuses.
     """
     kind = "sha1" if len(commit) == 40 else "sha256"
     quiet = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
@@ -161,18 +162,18 @@ def open_project(folder: Path, commit: str, environ: Mapping[str, str]) -> Repos
 
 
 def known_commits(folder: Path) -> list[str]:
-    """Return the newest commits that a worker has of a project, in the bare repository at ``folder``."""
+    """Return the newest commits of a project that a worker has, in the bare repository at ``folder``."""
     refs = sorted((folder / WORKERS_REF).glob("*"), key=lambda ref: ref.stat().st_mtime_ns)
     return [ref.name for ref in refs[-MOST_COMMITS:]]
 
 
 def note_commit(repository: Repository, commit: str) -> None:
-    """Remember that a worker has a commit, and all of its tree; and when the project was used."""
+    """Record that a worker has a commit with its whole tree, and that the project was used now."""
     (repository.common_dir / WORKERS_REF / commit).write_text(f"{commit}\n")
     os.utime(repository.common_dir)
 
 
 def has_tree(repository: Repository, commit: str) -> bool:
-    """Return whether a worker that noted a commit still has it whole, as far as one look tells."""
+    """Return whether a worker noted a commit and seems to have its tree still."""
     noted = (repository.common_dir / WORKERS_REF / commit).is_file()
     return noted and repository.git.ask("cat-file", "-e", f"{commit}^{{tree}}").code == 0

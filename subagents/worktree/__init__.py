@@ -1,3 +1,3 @@
-"""Attempts in a git worktree of their own, merged by the host."""
+"""Attempts that each work in a git worktree of their own, which the host merges."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The carrying out of a merge in the user's working tree, index and branch: in that order, file by file; its locks.
+"""Carries out a planned merge in the user's working tree, index and branch, in that order, and holds the locks for it.
 
-Every file is replaced as a whole. What is found must be what the merge was worked out for, or what it leads to: so a
-merge that was cut off is continued, and nothing else is ever overwritten.
+Files are replaced one by one, each as a whole. A file must have the content that the merge was planned for, or the
+content it is to get. So a merge that was cut off can continue, and nothing else is ever overwritten.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from subagents.worktree.repository import ABSENT, Change, Repository, stdin_of
 from vibe.system.files import POLL_SECONDS, FileLock
 
 LOCK_NAME = "vibe.lock"
+"""The file in a repository that plans lock while they change it."""
 OURS = b"vibe plan run\n"
-"""The content of our ``index.lock``: git's own are empty or contain an index."""
+"""The content of vibe's ``index.lock``. Git's own are empty or contain an index."""
 
 PATIENCE_SECONDS = 10.0
-"""The time we wait for a git command of the user's to release the index."""
+"""Seconds to wait for a git command of the user's to release the index."""
 
 
 def lock_repository(common_dir: Path, seconds: float = 0) -> FileLock | None:
-    """Take the lock of a repository; None if another process, or another plan in this one, has it all that time.
+    """Take the lock of a repository, waiting up to ``seconds``. Blocks.
 
-    Blocks.
+    Return None if another process, or another plan in this one, keeps it.
 
     Raises:
-        WorktreeError: the repository can't be written.
+        WorktreeError: The repository can't be written.
     """
     path = common_dir / LOCK_NAME
     try:
@@ -51,13 +52,13 @@ def lock_repository(common_dir: Path, seconds: float = 0) -> FileLock | None:
 
 @contextmanager
 def index_lock(git_dir: Path, scratch: Path) -> Generator[None]:
-    """Hold git's lock on the index, as any git command that writes would. Blocks; only with the repository's lock held.
+    """Hold git's lock on the index, as any git command that writes would. Blocks. The repository's lock must be held.
 
-    ``scratch`` is a folder of ours on the same file system.
+    ``scratch`` is a folder of vibe's on the same file system.
 
     Raises:
-        MergeRefusedError: a git command of the user's does not let go of it.
-        WorktreeError: the repository can't be written.
+        MergeRefusedError: A git command of the user's does not release it.
+        WorktreeError: The repository can't be written.
     """
     path, draft = git_dir / "index.lock", scratch / "lock"
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -65,7 +66,7 @@ def index_lock(git_dir: Path, scratch: Path) -> Generator[None]:
         draft.write_bytes(OURS)
         while True:
             with suppress(FileExistsError):
-                os.link(draft, path)  # it is never there without its text, so that it can be told whose it is
+                os.link(draft, path)  # a link never appears without its content, which says whose lock it is
                 break
             drop_own_index_lock(git_dir)
             if time.monotonic() > deadline:
@@ -80,7 +81,7 @@ def index_lock(git_dir: Path, scratch: Path) -> Generator[None]:
 
 
 def drop_own_index_lock(git_dir: Path) -> None:
-    """Remove the lock of a process of ours that was killed; call it with the repository's lock held."""
+    """Remove the index lock of a vibe process that was killed. The repository's lock must be held."""
     path = git_dir / "index.lock"
     with suppress(OSError):
         if path.read_bytes() == OURS:
@@ -92,7 +93,7 @@ LINK = "120000"
 
 
 class WorkingTree:
-    """Compares files with git's entries. Most are stored as they are; git is asked about the others, in one call."""
+    """Compares files with git's entries. Git stores most as they are, and is asked about the others in one call."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
@@ -101,15 +102,15 @@ class WorkingTree:
         self._hidden: frozenset[str] = frozenset()
 
     def due(self, changes: Sequence[Change]) -> list[Change]:
-        """The changes still to be made.
+        """Return the changes that are still to be made.
 
         Raises:
-            StaleTreeError: a path has other content than before and after the change.
+            StaleTreeError: A path has neither the content before nor the content after its change.
         """
         goes = {change.path for change in changes if change.new_mode == ABSENT}
         unsure = [change for change in changes if not self._is_before(change, goes) and not self._is_after(change)]
         self._ask([change.path for change in unsure])
-        if unsure:  # what a sparse checkout keeps out of the folder is as the index has it
+        if unsure:  # files that a sparse checkout keeps out of the folder count as they are in the index
             listed = self._git("ls-files", "-z", "-t", "--", ":/").items
             self._hidden = frozenset(item[2:] for item in listed if item.startswith("S "))
         stale = [change.path for change in unsure if not self._is_before(change, goes) and not self._is_after(change)]
@@ -118,7 +119,7 @@ class WorkingTree:
         return [change for change in changes if self._is_before(change, goes)]
 
     def all_done(self, changes: Sequence[Change]) -> bool:
-        """Return whether all of them have been made."""
+        """Return whether all changes have been made."""
         self._ask([change.path for change in changes if not self._is_after(change)])
         return all(self._is_after(change) for change in changes)
 
@@ -127,14 +128,14 @@ class WorkingTree:
             return False
         if change.old_mode == ABSENT and change.new_mode != ABSENT and (self._repository.top / change.path).is_dir():
             return self._is_emptied(change.path, goes)
-        # Whether it may be run does not count: not every file system can tell.
+        # The executable bit does not count, because not every file system has one.
         return self._is_at(change.path, change.old_mode, change.old, exactly=False)
 
     def _is_after(self, change: Change) -> bool:
         return self._is_at(change.path, change.new_mode, change.new, exactly=True)
 
     def _is_reachable(self, path: str, goes: AbstractSet[str]) -> bool:
-        """Return whether the folders on the way are folders, or missing, or files that go."""
+        """Return whether each folder on the way to ``path`` is a folder, missing, or a file that will be removed."""
         for parent in reversed(Path(path).parents[:-1]):
             found = _stat(self._repository.top / parent)
             if found is None:
@@ -144,7 +145,7 @@ class WorkingTree:
         return True
 
     def _is_emptied(self, path: str, goes: AbstractSet[str]) -> bool:
-        """Return whether all that a folder holds goes."""
+        """Return whether every file in a folder will be removed."""
         top = self._repository.top
         files = (Path(folder, name) for folder, _, names in os.walk(top / path) for name in names)
         return all(file.relative_to(top).as_posix() in goes for file in files)
@@ -165,7 +166,7 @@ class WorkingTree:
         return oid in (self._oid(data), self._stored_as.get(path))
 
     def _ask(self, paths: Sequence[str]) -> None:
-        """Have git say how it would store files: line ends may differ, large files be kept elsewhere."""
+        """Ask git how it would store files, because line ends may differ and large files may be kept elsewhere."""
         top = self._repository.top
         plain = [path for path in paths if (top / path).is_file() and not (top / path).is_symlink()]
         listed = [path for path in plain if "\n" not in path and '"' not in path]
@@ -190,15 +191,15 @@ def _stat(path: Path) -> os.stat_result | None:
 
 @contextmanager
 def held(repository: Repository, lock: FileLock) -> Generator[Repository]:
-    """The repository with its lock, and our folder in its own, empty at first; both are gone in the end.
+    """Yield the repository while ``lock`` is held, with an empty scratch folder. Both are released at the end.
 
     Raises:
-        WorktreeError: the folder can't be made.
+        WorktreeError: The folder can't be made.
     """
     with lock:
         locked = replace(
             repository, git=replace(repository.git, locks=(lock.descriptor,))
-        )  # which its commands keep open
+        )  # git commands keep the lock's descriptor open
         drop_own_index_lock(locked.git_dir)
         shutil.rmtree(locked.scratch, ignore_errors=True)
         try:
@@ -213,11 +214,13 @@ def held(repository: Repository, lock: FileLock) -> Generator[Repository]:
 
 
 def apply_merge(repository: Repository, plan: MergePlan) -> None:
-    """Change files, index and branch as planned; what is changed already is left. With both locks and scratch folder.
+    """Change files, index and branch as planned, except what is changed already.
+
+    Both locks must be held and the scratch folder must exist.
 
     Raises:
-        StaleTreeError: a file is not as expected; nothing was changed.
-        WorktreeError: the disk is full or refuses, or the branch moved.
+        StaleTreeError: A file is not as expected; nothing was changed.
+        WorktreeError: The disk is full or refuses, or the branch moved.
     """
     due = WorkingTree(repository).due(plan.files)
     index = repository.scratch / "index"
@@ -238,14 +241,14 @@ def apply_merge(repository: Repository, plan: MergePlan) -> None:
 
 
 def is_merged(repository: Repository, plan: MergePlan) -> bool:
-    """Return whether a merge was carried out to its end."""
+    """Return whether a merge was carried out completely."""
     if plan.commit is not None:
         return repository.is_ancestor(plan.commit, "HEAD")
     return WorkingTree(repository).all_done(plan.files)
 
 
 def _stage(repository: Repository, due: Sequence[Change], index: Path | None) -> Path:
-    """Have git write the new files beside the repository, as it would check them out; where they are."""
+    """Make git check out the new files into the scratch folder, and return where they are."""
     folder = repository.scratch / "files"
     come = [change for change in due if change.new_mode != ABSENT]
     if come:
@@ -258,7 +261,7 @@ def _stage(repository: Repository, due: Sequence[Change], index: Path | None) ->
 
 
 def _remove(repository: Repository, due: Sequence[Change]) -> None:
-    """Remove the files that go, and the folders that are empty without them."""
+    """Remove the files that the merge deletes, and the folders that are empty without them."""
     for change in due:
         if change.new_mode != ABSENT:
             continue
@@ -283,7 +286,7 @@ def _place(repository: Repository, due: Sequence[Change], staged: Path) -> None:
             _remove_empty(target)
         try:
             (staged / change.path).replace(target)
-        except OSError:  # the repository's folder is on another file system
+        except OSError:  # git's folder may be on another file system than the working tree
             draft = target.with_name(f".vibe-{os.getpid()}")
             shutil.copy2(staged / change.path, draft, follow_symlinks=False)
             draft.replace(target)

@@ -2,11 +2,11 @@
 
 VibeError
 ├── UsageError
-│   └── WorktreeRefusedError    the repository is in no state for worktree steps; nothing was done
+│   └── WorktreeRefusedError    the repository can't be used for worktree steps now; nothing was done
 └── EnvironmentFailure
     └── WorktreeError           a worktree can't be made, committed or merged
         ├── GitFailedError      a git command failed
-        ├── StaleTreeError      the user's files are not what the merge was worked out for
+        ├── StaleTreeError      the user's files are not those that the merge was planned for
         └── MergeRefusedError   a step's work may not be merged
 """
 
@@ -19,21 +19,22 @@ from vibe.system.errors import EnvironmentFailure, UsageError, shortage_in
 from vibe.system.plain_text import some_of
 
 NAMES_SHOWN = 5
+"""Paths that a sentence names at most."""
 
 
 class WorktreeRefusedError(UsageError):
-    """The workspace can't have worktree steps now."""
+    """Worktree steps can't run in the workspace now."""
 
     def __init__(self, workspace: Path, problem: str, fix: str) -> None:
         super().__init__(f"steps with workspace 'worktree' can't run in {str(workspace)!r}: {problem}; {fix}")
 
 
 class WorktreeError(EnvironmentFailure):
-    """Something with a worktree went wrong."""
+    """A worktree can't be made, committed or merged."""
 
 
 class GitFailedError(WorktreeError):
-    """A git command failed; ``problem`` is what it said."""
+    """A git command failed; ``problem`` is its own message."""
 
     def __init__(self, words: Sequence[str], folder: Path, problem: str) -> None:
         command = words[2] if words[0] == "-c" else words[0]
@@ -42,7 +43,7 @@ class GitFailedError(WorktreeError):
 
 
 class StaleTreeError(WorktreeError):
-    """Files on disk are neither what git said they were nor what they are to become."""
+    """Files on disk have neither the content that git reported nor the content they are to get."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         super().__init__(
@@ -52,9 +53,9 @@ class StaleTreeError(WorktreeError):
 
 
 class MergeRefusedError(WorktreeError):
-    """The step's work must not be merged as things are; the sentence says why and what to do."""
+    """The step's work must not be merged as things are; the message says why and what to do."""
 
 
 def name_some(paths: Sequence[str]) -> str:
-    """Paths for a sentence: some of them by name, quoted."""
+    """Return the paths as part of a sentence: the first few quoted, and the number of the others."""
     return some_of(map(repr, paths), NAMES_SHOWN)

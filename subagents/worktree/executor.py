@@ -1,4 +1,4 @@
-"""WorktreeExecutor: gives steps with workspace ``worktree`` a worktree of their own, and merges what they did there."""
+"""The executor that gives steps with workspace ``worktree`` a worktree of their own, and merges their work."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from vibe.system.racing import shielded
 
 
 def write_out(repository: Repository, record: WorktreeRecord, folder: Path, step_id: str) -> KeptWork | None:
-    """Write the files of a dropped attempt's branch into ``folder``, as to be deleted; None: it has none.
+    """Write the files of a dropped attempt's branch into ``folder``, under a name that marks them for deletion.
 
-    Blocks; with the repository's lock held and its scratch folder.
+    Return None if the branch doesn't exist. Blocks; the repository's lock must be held, with its scratch folder.
 
     Raises:
-        WorktreeError: git or the disk refuses.
+        WorktreeError: Git or the disk refuses.
     """
     found = repository.git.ask("rev-parse", "--verify", "--quiet", f"refs/heads/{record.branch}^{{commit}}")
     if found.code != 0:
@@ -67,9 +67,10 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 LOCK_POLL_SECONDS = 0.005
+"""Seconds between two attempts to take the repository's lock."""
 
 MOST_TRIES = 2
-"""The most times a subagent is set to one conflict: again if marks are left or the step's checks fail."""
+"""Subagents that try to resolve one conflict: the next one if markers are left or the step's checks fail."""
 
 LEFT_OUT = "step {step} met uncommitted changes of yours: its changes of {files} are in your tree, but in no commit"
 
@@ -82,12 +83,12 @@ OWN_TREE = (
 
 
 class WorktreeExecutor(Struct, eq=False):
-    """Has ``_inner`` do the steps; see ``StepExecutor``. It runs in the process that has the plan.
+    """Has ``_inner`` do the steps, in worktrees; see ``StepExecutor``. It runs in the process that has the plan.
 
-    ``_open_repository`` is called, in a thread, when the first step needs it.
+    ``_open_repository`` is called in a thread when the first step needs the repository.
 
-    What changes the user's repository is done by one step at a time, also among several plans. A step whose process was
-    killed is continued where it was: at work, being merged, or merged.
+    Only one step at a time changes the user's repository, even among several plans. A step whose process was killed
+    continues where it was: at work, being merged, or merged.
     """
 
     _inner: StepExecutor
@@ -100,20 +101,20 @@ class WorktreeExecutor(Struct, eq=False):
     _janitors: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
-        """Have worktrees of merged steps deleted beside the steps that follow, not before them."""
+        """Open the task group that deletes worktrees of merged steps in the background, while later steps run."""
         self._janitors = anyio.create_task_group()
         await self._janitors.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Wait until they are gone."""
+        """Wait until all of them are deleted."""
         janitors, self._janitors = self._janitors, None
         if janitors is not None:
-            await janitors.__aexit__(None, None, None)  # they raise nothing, and what ended the block is not theirs
+            await janitors.__aexit__(None, None, None)  # they raise nothing, and the block's error must not cancel them
             await _shielded(partial(remove_if_empty, self._place.folder))
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Do one attempt at a step, and merge its work if it completes."""
+        """Do one attempt at a step, and merge its work if the step completes."""
         if task.step.workspace != "worktree":
             return await self._inner.run(task, stop)
         try:
@@ -133,17 +134,17 @@ class WorktreeExecutor(Struct, eq=False):
             elsewhere = getattr(self._inner, "works_elsewhere", False)
             setup = tuple(self._place.setup) if step.is_new or elsewhere else ()
             result = await self._inner.run(structs.replace(_in_worktree(task, step), setup=setup), stop)
-            task = structs.replace(task, setup=setup if elsewhere else ())  # what is left is done here
+            task = structs.replace(task, setup=setup if elsewhere else ())  # the merge and its checks happen here
             if _goes_on(result):
-                return structs.replace(result, files_changed=(), folder=record.folder)  # none of the user's yet
+                return structs.replace(result, files_changed=(), folder=record.folder)  # the user's files are unchanged
             record = await self._finish(step, result)
         return await self._merge(task, stop, step, record)
 
     async def recover(self) -> None:
-        """Carry to its end what a killed process was merging; before any step starts.
+        """Complete the merges of a process that was killed. Call this before any step starts.
 
         Raises:
-            WorktreeError, WorktreeRefusedError: git or the disk refuses.
+            WorktreeError, WorktreeRefusedError: Git or the disk refuses.
         """
         for rest in await to_thread.run_sync(self._place.put_away):
             await self._delete(rest)
@@ -153,10 +154,10 @@ class WorktreeExecutor(Struct, eq=False):
                 await self._writing((await self._worktree(step_id, record.attempt)).recover, step_id)
 
     async def clear(self, step_ids: Collection[str]) -> None:
-        """Remove the worktrees of steps that will not be continued; what was not merged is kept on their branches.
+        """Remove the worktrees of steps that will not be continued, and keep unmerged work on their branches.
 
         Raises:
-            WorktreeError, WorktreeRefusedError: git or the disk refuses.
+            WorktreeError, WorktreeRefusedError: Git or the disk refuses.
         """
         for step_id in await to_thread.run_sync(self._place.steps):
             record = await to_thread.run_sync(self._place.record, step_id)
@@ -165,9 +166,9 @@ class WorktreeExecutor(Struct, eq=False):
 
     @asynccontextmanager
     async def kept(self, step_id: str) -> AsyncGenerator[KeptWork | None]:
-        """Yield what a step that failed has on its branch, written out to be read.
+        """Yield the work that a failed step has on its branch, written out as files.
 
-        None: nothing, or git or the disk refuses.
+        Yield None if there is none, or if git or the disk refuses.
         """
         work: KeptWork | None = None
         try:
@@ -185,13 +186,13 @@ class WorktreeExecutor(Struct, eq=False):
 
     async def _delete(self, rest: Path) -> None:
         if self._janitors is not None:
-            delete = partial(shutil.rmtree, rest, ignore_errors=True)  # not the folder: the next is made in it
+            delete = partial(shutil.rmtree, rest, ignore_errors=True)  # keep its parent, where the next one is made
             self._janitors.start_soon(_shielded, delete)
         else:
             await _shielded(partial(remove_folder, rest))
 
     async def _finish(self, step: StepWorktree, result: StepResult) -> WorktreeRecord:
-        """Commit what the attempt left; what did not complete is kept on its branch, and nothing is merged."""
+        """Commit the attempt's work. If the attempt did not complete, keep the work on its branch, unmerged."""
         if result.outcome is Outcome.COMPLETED:
             try:
                 return await _shielded(partial(step.finish, result))
@@ -202,7 +203,7 @@ class WorktreeExecutor(Struct, eq=False):
         return await self._alone(partial(step.drop, result=result))
 
     async def _merge(self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord) -> StepResult:
-        """Merge, and have conflicts resolved, until the work is in the user's tree or can't get there."""
+        """Merge, and have conflicts resolved, until the work is in the user's tree or can't be merged."""
         try:
             merged = await self._until_merged(task, stop, step, record)
         except WorktreeError as error:
@@ -238,7 +239,10 @@ class WorktreeExecutor(Struct, eq=False):
     async def _resolve(
         self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord
     ) -> WorktreeRecord | StepResult:
-        """Have a subagent resolve the conflict, then the checks run again; a result if all this is to go on later."""
+        """Have a subagent resolve the conflict, then run the checks again.
+
+        Return a result, rather than the new record, if the attempt stops here and continues later.
+        """
         conflict = await self._alone(step.begin_conflict)
         theirs = await to_thread.run_sync(other_side, await self._repository(), record.base, conflict)
         resolving = Resolving(conflict=conflict, round=record.rounds, theirs=theirs)
@@ -280,7 +284,7 @@ class WorktreeExecutor(Struct, eq=False):
         return self._opened
 
     async def _writing(self, act: Callable[[Repository], T], step_id: str) -> T:
-        """Call ``act``, which writes the user's files, in a turn of its own."""
+        """Call ``act``, which writes the user's files, in the run's turn to write."""
 
         def tell(message: str) -> None:
             self._sink.publish(WarningEvent(code=WAITS, message=message, subagent_step_id=step_id))
@@ -289,7 +293,7 @@ class WorktreeExecutor(Struct, eq=False):
             return await self._alone(act)
 
     async def _alone(self, act: Callable[[Repository], T]) -> T:
-        """Do something in a thread with the repository locked against other steps and processes."""
+        """Call ``act`` in a thread while the repository is locked against other steps and processes."""
         repository = await self._repository()
         async with self._lock:
             while True:
@@ -328,7 +332,7 @@ def _locked(repository: Repository, lock: FileLock, act: Callable[[Repository], 
 
 
 async def _shielded(act: Callable[[], T]) -> T:
-    """Do something short in a thread, to its end even if the step is cancelled meanwhile."""
+    """Call ``act``, which is short, in a thread, and let it complete even if the step is cancelled meanwhile."""
     return await shielded(partial(to_thread.run_sync, act))
 
 
@@ -339,13 +343,13 @@ def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:
 
 
 def _goes_on(result: StepResult) -> bool:
-    """Return whether the attempt will be continued, in the same worktree."""
+    """Return whether the attempt will be continued later, in the same worktree."""
     is_refused = result.provider_refused and result.outcome is not Outcome.COMPLETED
     return result.outcome is Outcome.INTERRUPTED or is_refused
 
 
 def _paused(so_far: StepResult, last: StepResult) -> StepResult:
-    """Return what stopped in the middle of a merge that will be continued."""
+    """Return the result of an attempt that stopped during a merge, which will be continued."""
     return structs.replace(
         so_far,
         outcome=last.outcome,
@@ -357,13 +361,14 @@ def _paused(so_far: StepResult, last: StepResult) -> StepResult:
 
 
 def _refused(result: StepResult, error: WorktreeError) -> StepResult:
-    """A step that is done and can't be merged."""
+    """Return the result of a step that is done but can't be merged."""
     return structs.replace(result, outcome=Outcome.FAILED, reason="merge", detail=f"done, but can't be merged: {error}")
 
 
 MOST_COMMITS = 20
+"""Commits of the other side that a prompt names."""
 MOST_SUMMARY = 2_000
-"""Characters of the step's own summary."""
+"""Characters of the step's own summary that a prompt quotes."""
 
 PROMPT = """\
 The work of step {step_id!r} is done and was committed. Merging it clashes with what came into the project meanwhile.
@@ -384,9 +389,9 @@ when you are done.
 
 
 class Resolving(Struct, frozen=True, kw_only=True):
-    """A conflict to be resolved: the ``round``-th of the step's.
+    """A conflict to be resolved, number ``round`` of the step.
 
-    ``theirs`` says what came into the project meanwhile.
+    ``theirs`` describes what came into the project meanwhile.
     """
 
     conflict: MergeConflict
@@ -394,9 +399,9 @@ class Resolving(Struct, frozen=True, kw_only=True):
     theirs: Sequence[str]
 
     def task(self, task: StepTask, so_far: StepResult, tries: int, problem: str) -> StepTask | None:
-        """The ``tries``-th task for it, on what is left of the step's budget; None if nothing is.
+        """Return the task of try number ``tries``, with what is left of the step's budget, or None if nothing is left.
 
-        ``problem`` is what the try before left.
+        ``problem`` says what was wrong with the try before.
         """
         spent, cost = so_far.usage.total_tokens, so_far.cost_usd or 0.0
         price = None if task.step.max_price is None else task.step.max_price - cost
@@ -435,12 +440,12 @@ class Resolving(Struct, frozen=True, kw_only=True):
 
 
 def check_task(task: StepTask) -> StepTask:
-    """Runs the step's checks, and nothing else."""
+    """Return a task that only runs the step's checks."""
     return structs.replace(task.with_step(title=f"Check the merge of: {task.step.title}"), only_checks=True)
 
 
 def other_side(repository: Repository, base: Base, conflict: MergeConflict) -> tuple[str, ...]:
-    """Return what came into the project since the step began, in the files that clash, in words."""
+    """Return descriptions of what came into the project, in the files that clash, since the step began."""
     paths = [f":(top,literal){path}" for path in conflict.paths]
     words = ("log", "-z", f"-{MOST_COMMITS}", "--no-merges", "--format=%s (%b)", f"{base.head}..{conflict.head}")
     subjects = [" ".join(item.split()) for item in repository.git(*words, "--", *paths).items]
@@ -450,7 +455,7 @@ def other_side(repository: Repository, base: Base, conflict: MergeConflict) -> t
 
 
 def joined(first: StepResult, second: StepResult) -> StepResult:
-    """``first``, with what ``second`` took."""
+    """Return ``first`` with the usage, turns, time, denials and agents of ``second`` added."""
     return structs.replace(
         first,
         **structs.asdict(total_of((first, second))),

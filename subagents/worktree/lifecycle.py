@@ -1,4 +1,4 @@
-"""StepWorktree: one attempt's way from a fresh worktree to merged files, each phase recorded before the next begins."""
+"""Takes one attempt from a fresh worktree to merged files, and records each phase before the next begins."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder
 from vibe.system.files import replace_file
 
 RECORD_FILE = "worktree.json"
+"""The file in a step's folder that holds the record of its worktree."""
 
 
 class Phase(StrEnum):
@@ -30,18 +31,21 @@ class Phase(StrEnum):
     CREATING = "creating"
     WORKING = "working"
     FINISHED = "finished"
-    """The work is done and committed on its branch; ``result`` and ``work`` tell."""
+    """The work is done and committed on its branch; the record has its ``result`` and ``work``."""
     RESOLVING = "resolving"
-    """A subagent resolves ``conflict``."""
+    """A subagent is resolving ``conflict``."""
     MERGING = "merging"
     """``plan`` is being carried out in the user's files."""
     MERGED = "merged"
     DROPPED = "dropped"
-    """It ended without a merge; what there was is on the branch."""
+    """The attempt ended without a merge; any work is on its branch."""
 
 
 class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt's worktree. ``rounds`` counts the conflicts so far, ``left_out`` are paths in no commit."""
+    """The record of one attempt's worktree.
+
+    ``rounds`` counts the conflicts so far; ``left_out`` are paths whose changes are in no commit.
+    """
 
     attempt: int
     branch: str
@@ -57,18 +61,18 @@ class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 MOST_ROUNDS = 3
-"""Conflicts of one step that are resolved; each comes from work that was merged while the one before was resolved."""
+"""Conflicts that are resolved for one step. Each further one comes from work merged while the last was resolved."""
 
 MERGE_TRIES = 3
-"""The user may save a file at the very moment it is looked at."""
+"""Attempts at a merge, because the user may save a file at the very moment it is compared."""
 
 ENDED = frozenset({Phase.MERGED, Phase.DROPPED})
 
 
 class WorktreePlace(Struct, frozen=True, kw_only=True):
-    """A plan's place for worktrees: ``folder`` holds them, ``step_folder`` says where a step keeps its record.
+    """The place of a plan's worktrees: ``folder`` holds them, ``step_folder`` returns where a step keeps its record.
 
-    ``setup`` are commands that are run in each worktree as it is made, before its step. The methods read files.
+    ``setup`` are the commands to run in each new worktree before its step. The methods read files.
     """
 
     plan_id: str
@@ -77,21 +81,21 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
     setup: Sequence[str] = ()
 
     def steps(self, *, put_away: bool = False) -> list[str]:
-        """The steps that have a worktree, or one that was ``put_away``, too: git may know that still."""
+        """Return the steps that have a worktree; with ``put_away`` also those with one put away, which git may know."""
         names: list[str] = []
         with suppress(OSError):
             names += [path.name for path in self.folder.iterdir() if put_away or not path.name.startswith(PUT_AWAY)]
         return sorted({name.removeprefix(PUT_AWAY).partition(".")[0] for name in names})
 
     def put_away(self) -> list[Path]:
-        """Return the folders that were put away and are still to be deleted."""
+        """Return the folders of worktrees that were put away and are still to be deleted."""
         return list(self.folder.glob(f"{PUT_AWAY}*"))
 
     def record(self, step_id: str) -> WorktreeRecord | None:
-        """The record of a step's latest worktree; None if it never had one.
+        """Return the record of a step's latest worktree, or None if it never had one.
 
         Raises:
-            WorktreeError: it can't be read back.
+            WorktreeError: The record can't be read.
         """
         path = self.step_folder(step_id) / RECORD_FILE
         try:
@@ -104,19 +108,19 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
 
 
 def work_of(step_id: str, plan_id: str) -> str:
-    """Return what tells a step's own commits from others."""
+    """Return the sentence in the messages of a step's own commits that distinguishes them from others."""
     return f"The work of step {step_id!r} of plan {plan_id}."
 
 
 def plan_branches(plan_id: str) -> str:
-    """Return how the names of a plan's branches begin."""
+    """Return the prefix of the names of a plan's branches."""
     return f"vibe/{plan_id}/"
 
 
 class StepWorktree(Struct, kw_only=True, eq=False):
-    """The worktree of an attempt at a step, and what becomes of it. Everything here blocks: call it in a thread.
+    """The worktree of an attempt at a step, from its creation to its merge. All methods block: call them in a thread.
 
-    What takes a repository needs its lock held and the scratch folder.
+    Methods that take a repository need its lock held and its scratch folder.
     """
 
     place: WorktreePlace
@@ -125,34 +129,34 @@ class StepWorktree(Struct, kw_only=True, eq=False):
     title: str = ""
     repository: Repository
     is_new: bool = False
-    """It was made, or made anew, when the attempt was taken up."""
-    _changes: tuple[Change, ...] = ()  # of the work, once it is known
+    """True if the worktree was made, or made anew, by ``open``."""
+    _changes: tuple[Change, ...] = ()  # those of the work, once they are known
 
     @property
     def folder(self) -> Worktree:
-        """The worktree, by way of the repository whose lock is not held."""
+        """The worktree in the repository without its lock held."""
         return self.worktree(self.repository)
 
     def worktree(self, repository: Repository) -> Worktree:
-        """The worktree, by way of a repository; its name tells it from others, since no step's id has a dot."""
+        """Return the worktree in ``repository``. Its name is unique, because no step's id has a dot."""
         name = self.step_id if self.number == 1 else f"{self.step_id}.{self.number}"
         branch = f"{plan_branches(self.place.plan_id)}{name}"
         return Worktree(repository=repository, path=self.place.folder / name, branch=branch)
 
     @property
     def _words(self) -> Words:
-        """The messages of its commits."""
+        """The messages of the step's commit and of its merge."""
         title, plan_id = " ".join(self.title.split()) or self.step_id, self.place.plan_id
         whose = f"step {self.step_id!r} of plan {plan_id}"
         return Words(work=f"{title}\n\n{work_of(self.step_id, plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
 
     def open(self, repository: Repository, *, restarts: bool) -> WorktreeRecord:
-        """Take the attempt up where it is, or begin it with a fresh worktree.
+        """Continue the attempt from its recorded phase, or begin it with a fresh worktree.
 
-        ``restarts``: where it was cut off at work, all of it is done again, and not on what is half done.
+        With ``restarts``, an attempt that was cut off at work starts over in a new worktree.
 
         Raises:
-            WorktreeError: the repository is in no state for it, or git or the disk refuses.
+            WorktreeError: Something is in progress in the repository, or git or the disk refuses.
         """
         record = self.place.record(self.step_id)
         if record is not None and record.attempt != self.number:
@@ -168,10 +172,10 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return record
 
     def finish(self, result: StepResult) -> WorktreeRecord:
-        """Commit the work, in the worktree alone.
+        """Commit the work on the worktree's branch.
 
         Raises:
-            WorktreeError: it can't be committed.
+            WorktreeError: It can't be committed.
         """
         record = self._record()
         work, changes = self.folder.commit(record.base, self._words.work) or (None, ())
@@ -182,18 +186,18 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return self._write(structs.replace(record, phase=Phase.FINISHED, work=work, result=result))
 
     def drop(self, repository: Repository, result: StepResult) -> WorktreeRecord:
-        """End the attempt without a merge; what it did is kept on its branch."""
+        """End the attempt without a merge, and keep its work on its branch."""
         record = self._record()
         kept = _keep(self.worktree(repository), record, self._words)
         said = f"{result.detail.rstrip('.')}; {kept}" if result.detail and kept else result.detail or kept
-        result = structs.replace(result, detail=said, files_changed=())  # none of the user's
+        result = structs.replace(result, detail=said, files_changed=())  # no file of the user's has changed
         return self._write(structs.replace(record, phase=Phase.DROPPED, result=result, conflict=None, plan=None))
 
     def merge(self, repository: Repository) -> WorktreeRecord:
-        """Merge the finished work, or find what it clashes with.
+        """Merge the finished work, or record the conflict it has.
 
         Raises:
-            WorktreeError: it can't be merged; the user's files are as they were.
+            WorktreeError: It can't be merged; the user's files are as they were.
         """
         record = self._record()
         if record.phase in ENDED:
@@ -221,12 +225,12 @@ class StepWorktree(Struct, kw_only=True, eq=False):
             self._write(record)
             raise
         merged = structs.replace(merging, phase=Phase.MERGED, plan=None, left_out=plan.left_out)
-        return self._write(merged, sync=False)  # if "merging" is read again, the merge is found done
+        return self._write(merged, sync=False)  # if a crash leaves "merging" on disk, `recover` finds the merge done
 
     def recover(self, repository: Repository) -> WorktreeRecord:
         """Continue a merge that was cut off.
 
-        Where the user's files are something else by now, it is to be worked out again.
+        If the user's files have changed since, the record returns to FINISHED, so that the merge is planned anew.
         """
         record = self._record()
         plan = record.plan
@@ -240,16 +244,16 @@ class StepWorktree(Struct, kw_only=True, eq=False):
                 with index_lock(repository.git_dir, repository.scratch):
                     apply_merge(repository, plan)
             except StaleTreeError:
-                pass  # worked out again below
+                pass  # it is planned anew, as recorded below
             else:
                 return self._write(merged)
         return self._write(structs.replace(record, phase=Phase.FINISHED, plan=None))
 
     def begin_conflict(self, repository: Repository) -> MergeConflict:
-        """Bring the worktree into the middle of the merge that clashes.
+        """Begin the conflicting merge in the worktree, and return its conflict.
 
         Raises:
-            WorktreeError: git refuses, or there were too many.
+            WorktreeError: Git refuses, or the step had too many conflicts.
         """
         record = self._record()
         if record.conflict is None or record.work is None or record.rounds > MOST_ROUNDS:
@@ -261,22 +265,22 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return record.conflict
 
     def checks(self, task: StepTask) -> TamperGuard:
-        """The files the step's checks consist of, as they are in the middle of the merge."""
+        """Return a guard of the files that the step's checks consist of, as they are during the merge."""
         record = self.place.step_folder(self.step_id) / f"verification.{self.number}.merge{self._record().rounds}.json"
         return TamperGuard(task, self.folder.workdir, record, tuple)
 
     def unresolved(self, conflict: MergeConflict, checks: TamperGuard) -> str:
-        """Return what stands against committing the resolution, or nothing."""
+        """Return the reason that the resolution can't be committed, or an empty string."""
         clashing = {self.repository.from_workspace(path) for path in conflict.paths}
         changed = [path for path in checks.changed() if path not in clashing]
         tampered = f"{name_some(changed)} are part of the step's checks and were changed" if changed else ""
         return self.folder.unresolved(conflict) or tampered
 
     def end_conflict(self, conflict: MergeConflict, result: StepResult) -> WorktreeRecord:
-        """Take the resolution for the step's work from now on; ``result`` counts what it took.
+        """Commit the resolution, which is the step's work from now on; ``result`` includes what it cost.
 
         Raises:
-            WorktreeError: it can't be committed.
+            WorktreeError: It can't be committed.
         """
         work = self.folder.end_conflict(conflict, self._words.work)
         self._changes = ()
@@ -286,9 +290,9 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return self._write(resolved)
 
     def clean_up(self, repository: Repository) -> Path:
-        """Remove worktree and branch of what was merged, and the branches of earlier attempts.
+        """Remove the worktree and branch of merged work, and the branches of earlier attempts.
 
-        What is left to be deleted.
+        Return the folder that is left to be deleted.
         """
         rest = self.worktree(repository).put_away()
         for number in range(1, self.number + 1):
@@ -296,7 +300,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return rest
 
     def clear(self, repository: Repository) -> None:
-        """Leave no worktree of an attempt that will not be continued; what was not merged is kept on its branch."""
+        """Remove the worktree of an attempt that will not be continued, and keep unmerged work on its branch."""
         record = self._record()
         if record.phase is Phase.MERGED:
             remove_folder(self.clean_up(repository))
@@ -328,14 +332,14 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return record
 
     def _write(self, record: WorktreeRecord, *, sync: bool = True) -> WorktreeRecord:
-        """Replace the record, on disk when this returns if ``sync``.
+        """Replace the record and return it; with ``sync`` it is on disk before this returns.
 
         Raises:
-            WorktreeError: the disk is full or refuses.
+            WorktreeError: The disk is full or refuses.
         """
         path = self.place.step_folder(self.step_id) / RECORD_FILE
         try:
-            # Names of files need not be text: only this module writes what no encoding knows in a form it reads back.
+            # File names need not be valid text. `json`, unlike msgspec, writes even those in a form that it reads back.
             replace_file(path, json.dumps(msgspec.to_builtins(record)).encode(), sync=sync)
         except OSError as error:
             raise WorktreeError(f"{str(path)!r} can't be written: {error.strerror}") from error
@@ -343,7 +347,10 @@ class StepWorktree(Struct, kw_only=True, eq=False):
 
 
 def _keep(folder: Worktree, record: WorktreeRecord, words: Words) -> str:
-    """Put what an attempt did on its branch and remove the rest; where it is now, or nothing if it did nothing."""
+    """Keep an attempt's work on its branch and remove its worktree.
+
+    Return a phrase that says where the work is, or an empty string if there is none.
+    """
     work = record.work
     try:
         if work is not None:

@@ -1,7 +1,7 @@
-"""Works out what merging a step's commit means for the user's branch, index and files; changes none of them.
+"""Plans how a step's commit is merged into the user's branch, index and files, without changing any of them.
 
-There are two merges, both from the step's base: one with the files as they are now, which is what the user will see,
-and one with the last commit, which is what is committed. They are the same while the working tree is clean.
+There are two merges, both from the step's base: one with the files as they are now, which the user will see, and one
+with the last commit, which will be committed. They are the same while the working tree is clean.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from subagents.worktree.repository import ABSENT, GITLINK, Base, Change, Reposit
 
 
 class MergePlan(Struct, frozen=True, kw_only=True):
-    """The changes a merge will make.
+    """The changes that a merge will make.
 
-    ``files`` go to the working tree, ``index`` to the index and, with ``commit`` (None: nothing can be committed), to
-    the branch, which is at ``head`` now. ``left_out`` are paths whose change stays uncommitted.
+    ``files`` go to the working tree and ``index`` to the index. ``commit`` is the new head of the branch, which is at
+    ``head`` now (None if there is nothing to commit). ``left_out`` are paths whose change stays uncommitted.
     """
 
     head: str
@@ -29,9 +29,9 @@ class MergePlan(Struct, frozen=True, kw_only=True):
 
 
 class MergeConflict(Struct, frozen=True, kw_only=True):
-    """The step's work does not fit what is there now: ``onto``, to which ``head`` is the last commit.
+    """The step's work conflicts in ``paths`` with the commit ``onto``, which holds the user's files as they are now.
 
-    ``paths`` clash.
+    ``head`` is the user's last commit and ``ref`` the branch it is on.
     """
 
     onto: str
@@ -41,7 +41,7 @@ class MergeConflict(Struct, frozen=True, kw_only=True):
 
     @property
     def base(self) -> Base:
-        """The commit the step's work is put on once the conflict is resolved."""
+        """The base of the step's work once the conflict is resolved."""
         return Base(commit=self.onto, head=self.head, ref=self.ref)
 
 
@@ -53,7 +53,7 @@ class Words(Struct, frozen=True, kw_only=True):
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """A step's commit, what it changed, and what to say of it."""
+    """A step's commit, its changes, and the messages to commit and merge it with."""
 
     commit: str
     changes: tuple[Change, ...]
@@ -61,10 +61,11 @@ class Work(Struct, frozen=True, kw_only=True):
 
 
 def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | MergeConflict | None:
-    """Return how to merge a step's work, made on ``base``; None if it changes nothing. With both locks held.
+    """Return how to merge a step's work, made on ``base``, or None if it changes nothing. Both locks must be held.
 
     Raises:
-        MergeRefusedError: the repository went elsewhere, is in the middle of something, or a submodule changed.
+        MergeRefusedError: The repository is on another branch, something is in progress there, or the step changed a
+            submodule.
     """
     state = _checked_state(repository, base)
     if not step.changes:
@@ -96,7 +97,7 @@ def _checked_state(repository: Repository, base: Base) -> RepositoryState:
 def _plan_clean(
     repository: Repository, state: RepositoryState, base: Base, step: Work
 ) -> MergePlan | MergeConflict | None:
-    """The merge with the last commit, if the user's files are as committed wherever it writes."""
+    """Plan the merge with the last commit, or return None if it would write where the user has uncommitted changes."""
     head, work, changes = state.head, step.commit, step.changes
     if _meets(changes, state.dirty):
         return None
@@ -115,7 +116,7 @@ def _plan_clean(
 def _plan_dirty(
     repository: Repository, state: RepositoryState, base: Base, step: Work, *, is_real: bool
 ) -> MergePlan | MergeConflict:
-    """The two merges, where the user's files differ from their commit, or the step did not start from one of theirs."""
+    """Plan both merges, for when files differ from the last commit or the step did not start from a user's commit."""
     head = state.head
     now, _ = repository.snapshot()
     onto = repository.commit(now, [base.commit], "What the working tree held when a step of a plan was merged\n")
@@ -136,11 +137,11 @@ def _plan_dirty(
 
 
 def _committable(repository: Repository, state: RepositoryState, merged: str, clashes: tuple[str, ...]) -> str:
-    """The merged tree without the paths that clash with the last commit or that the user staged."""
+    """Return the merged tree without the paths that clash with the last commit or that the user staged."""
     changed = repository.changes(state.head, merged)
     undo = [change for change in changed if change.path in state.staged or change.path in clashes]
     if any(change.old_mode == ABSENT and change.path in clashes for change in undo):
-        undo = list(changed)  # a file that was given a new name, too: commit all of it or nothing
+        undo = list(changed)  # the file may have been renamed, too, so commit either all changes or none
     if not undo:
         return merged
     index = repository.scratch / "commit"
@@ -150,10 +151,10 @@ def _committable(repository: Repository, state: RepositoryState, merged: str, cl
 
 
 def merge_trees(repository: Repository, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
-    """Merge two commits as git would, from where they parted; names of clashing paths come back with the tree.
+    """Merge two commits as git would, from their common ancestor. Return the tree and the clashing paths.
 
     Raises:
-        GitFailedError: git refuses.
+        GitFailedError: Git refuses.
     """
     words = ("merge-tree", "--write-tree", "-z", "--no-messages", "--name-only", ours, theirs)
     answer = repository.git.ask(*words)
@@ -164,7 +165,7 @@ def merge_trees(repository: Repository, ours: str, theirs: str) -> tuple[str, tu
 
 
 def _meets(changes: Sequence[Change], dirty: Sequence[str]) -> bool:
-    """Return whether a change writes where something is not committed: the path, or one above or below it."""
+    """Return whether a change touches an uncommitted path, or one above or below it."""
     paths = {change.path for change in changes}
     folders = {parent for path in paths for parent in _parents(path)}
     for path in dirty:

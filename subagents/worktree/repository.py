@@ -1,4 +1,4 @@
-"""Repository: the user's repository for worktree steps: where it is, its state, and what its files come to."""
+"""The user's repository as worktree steps use it: its location, its state, and commits of its files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ EFFECTIVE = os.access in os.supports_effective_ids
 
 
 def sort_paths(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
-    """Return the paths below ``top`` at which no file and no link is now, those at which one is, and the unreadable."""
+    """Return the paths below ``top`` without a file or link, those with a readable one, and the unreadable."""
 
     @cache
     def is_reached(parent: Path) -> bool:
-        """Return whether the way there leads through folders alone."""
+        """Return whether ``parent`` is reached from ``top`` without following a link."""
         return parent == top or (is_reached(parent.parent) and not parent.is_symlink())
 
     gone, there, closed = list[str](), list[str](), list[str]()
@@ -50,19 +50,19 @@ def sort_paths(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str], l
 
 
 def stdin_of(paths: Iterable[str]) -> bytes:
-    """Paths for ``-z --stdin``."""
+    """Return the paths as input for a git command with ``-z --stdin``."""
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 OLDEST = (2, 38)
-"""``merge-tree --write-tree`` came with it."""
+"""The oldest version of git that works: the first with ``merge-tree --write-tree``."""
 
 
 class Git(Struct, frozen=True, kw_only=True):
-    """Git in one folder. Every call blocks: make it in a thread.
+    """Git in one folder. Every call blocks, so make it in a thread.
 
-    ``environ`` is complete (see ``git_environ``); ``locks`` are descriptors that a command keeps open while it runs, so
-    that a lock outlives us for as long as it.
+    ``environ`` is the complete environment (see ``git_environ``). ``locks`` are descriptors that a command keeps open
+    while it runs, so that a lock is held until the command ends, even if this process ends before.
     """
 
     folder: Path
@@ -73,15 +73,15 @@ class Git(Struct, frozen=True, kw_only=True):
         return f"Git(folder={self.folder!r})"  # the environment may hold keys
 
     def at(self, folder: Path, git_dir: Path) -> Git:
-        """The same git in another worktree of the repository, of which git has its own in ``git_dir``."""
+        """Return the same git in another worktree of the repository, whose folder inside that is ``git_dir``."""
         where = {"GIT_DIR": str(git_dir), "GIT_WORK_TREE": str(folder)}
         return replace(self, folder=folder, environ={**self.environ, **where})
 
     def __call__(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> GitOutput:
-        """Run a command that has to succeed; ``index`` in place of the folder's own.
+        """Run a command that has to succeed, with ``index`` instead of the folder's own if given.
 
         Raises:
-            GitFailedError: it failed.
+            GitFailedError: The command failed.
         """
         answer = self.ask(*words, stdin=stdin, index=index)
         if answer.code != 0:
@@ -89,10 +89,10 @@ class Git(Struct, frozen=True, kw_only=True):
         return answer
 
     def ask(self, *words: str, stdin: bytes = b"", index: Path | None = None) -> GitOutput:
-        """Run a command whose failure is an answer, too.
+        """Run a command and return its output, whether or not it succeeds.
 
         Raises:
-            GitFailedError: it can't be started or takes too long.
+            GitFailedError: The command can't be started or takes too long.
         """
         environ = self.environ if index is None else {**self.environ, "GIT_INDEX_FILE": str(index)}
         call = GitCall(words=words, folder=self.folder, environ=environ, stdin=stdin, locks=self.locks)
@@ -107,10 +107,10 @@ class Git(Struct, frozen=True, kw_only=True):
 
 
 def git_version(git: Git) -> tuple[int, ...]:
-    """The version's numbers; empty if it can't be told.
+    """Return the numbers of git's version, or an empty tuple if it is unknown.
 
     Raises:
-        GitFailedError: git can't be started.
+        GitFailedError: Git can't be started.
     """
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", git("version").text)
     return tuple(int(number) for number in found.groups() if number) if found else ()
@@ -120,23 +120,27 @@ UNDER_WAY = (
     ("MERGE_HEAD", "a merge"), ("rebase-merge", "a rebase"), ("rebase-apply", "a rebase"),
     ("CHERRY_PICK_HEAD", "a cherry-pick"), ("REVERT_HEAD", "a revert"), ("BISECT_LOG", "a bisect"),
 )  # fmt: skip
+"""Entries in git's folder that show that something is in progress, and what."""
 
 SCRATCH = "vibe-merge"
-"""A folder of ours in the repository's own, while a merge is under way."""
+"""The folder that vibe makes inside git's own during a merge."""
 
 SNAPSHOT_TRIES = 3
-"""Files come and go while they are recorded: a step in the shared workspace may be at work."""
+"""Attempts at a snapshot. Files may come and go meanwhile, because a step in the shared workspace may be at work."""
 
 DETACHED = ""
+"""The ``ref`` of a detached HEAD."""
 ABSENT = "000000"
+"""The mode of a path that has no entry."""
 GITLINK = "160000"
+"""The mode of a submodule's entry."""
 
 
 class Base(Struct, frozen=True, kw_only=True):
-    """A step's start: ``commit``, made on the commit ``head`` that ``ref`` (blank: a detached HEAD) was at.
+    """The commit that a step starts from, made on ``head``, the commit that ``ref`` (blank if detached) was at.
 
-    They are the same commit unless the working tree held what was not committed. ``left_out`` are paths there that
-    can't be read.
+    ``commit`` and ``head`` are the same unless the working tree had uncommitted changes. ``left_out`` are paths that
+    could not be read there.
     """
 
     commit: str
@@ -146,7 +150,7 @@ class Base(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, array_like=True):
-    """A path whose entry goes from one mode and object to others; mode ``000000``: there is no entry."""
+    """A path whose entry changes from one mode and object to another. Mode ``000000`` means that there is no entry."""
 
     path: str
     old_mode: str
@@ -158,7 +162,7 @@ class Change(Struct, frozen=True, array_like=True):
 class RepositoryState(Struct, frozen=True, kw_only=True):
     """HEAD, and the paths that differ from it: in the index (``staged``), and anywhere (``dirty``).
 
-    A folder of which git knows nothing stands for what is in it, with a ``/`` at its end.
+    An untracked folder, with a ``/`` at its end, represents everything in it.
     """
 
     head: str
@@ -169,12 +173,12 @@ class RepositoryState(Struct, frozen=True, kw_only=True):
 
 
 class Repository(Struct, frozen=True, kw_only=True):
-    """A repository and the workspace in it. Everything here blocks: call it in a thread.
+    """A repository and the workspace in it. All methods block, so call them in a thread.
 
-    ``prefix`` is the workspace's path from ``top``, with a ``/`` at its end if it is not the top itself. ``own``
-    are places that don't belong to the user's work though they may lie below ``top``; ``keep`` is
-    where git's settings are (see ``take_shelter``), ``left_out`` are those of the repository's own that would have git
-    run programs, and that it does not go by. ``share`` are paths of the workspace that worktrees get links to.
+    ``prefix`` is the workspace's path from ``top``: empty, or with a ``/`` at its end. ``own`` are places of vibe's,
+    which don't belong to the user's work even if they lie below ``top``. ``keep`` is the folder with the settings that
+    git uses (see ``take_shelter``). ``left_out`` are settings of the repository that are ignored, because they would
+    make git run programs. ``share`` are paths of the workspace to which worktrees get links.
     """
 
     git: Git
@@ -191,27 +195,27 @@ class Repository(Struct, frozen=True, kw_only=True):
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """Pathspecs that leave out what is vibe's own."""
+        """Pathspecs that exclude the files of vibe's own."""
         return tuple(f":(top,exclude,literal){path}" for path in _below(self.top, self.own.below(self.top)))
 
     @property
     def scratch(self) -> Path:
-        """Our folder in the repository's own."""
+        """The folder that vibe uses inside git's own."""
         return self.git_dir / SCRATCH
 
     def state(self) -> RepositoryState:
-        """Return how it stands now."""
+        """Return the state of the repository now."""
         words = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--no-renames")
         return parse_status(self.git(*words, "--ignore-submodules=all", "--", ":/", *self.outside).items)
 
     def busy_with(self) -> str:
-        """Return what the user is in the middle of, or nothing."""
+        """Return what is in progress in the repository, such as "a merge", or an empty string."""
         return next((words for name, words in UNDER_WAY if (self.git_dir / name).exists()), "")
 
     def snapshot(self) -> tuple[str, tuple[str, ...]]:
-        """The tree of all files as they are now, but for ignored ones; the user's index is only read.
+        """Return the tree of all files as they are now, except ignored ones, and the paths that can't be read.
 
-        With it the paths that can't be read: they are in the tree as the index has them, if it has them.
+        Unreadable paths are in the tree as they are in the index, if there. The user's index is only read.
         """
         index = self.scratch / "snapshot"
         closed: tuple[str, ...] = ()
@@ -230,11 +234,12 @@ class Repository(Struct, frozen=True, kw_only=True):
     def record(
         self, git: Git, outside: Sequence[str] = (), index: Path | None = None
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Put all files of a worktree that changed or are new into an index.
+        """Put all new and changed files of a worktree into an index.
 
-        Returned are the repositories found among them, and the paths that can't be read.
+        Return the repositories found among them, and the paths that can't be read.
 
-        Not ``git add``: that asks the repositories within for changes, and so runs what their settings name.
+        This doesn't use ``git add``, which would look for changes in nested repositories and so run the programs that
+        their settings name.
         """
         words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", "--deduplicate")
         found = git(*words, "--", ":/", *outside, index=index).items
@@ -242,32 +247,32 @@ class Repository(Struct, frozen=True, kw_only=True):
         gone, there, closed = sort_paths(git.folder, (path for path in found if not path.endswith("/")))
         gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in gone) else {}
         gone = [path for path in gone if path not in gitlinks]
-        if gone:  # first: to make room
+        if gone:  # first, to make room for the others
             git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(gone), index=index)
         if there:
             git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(there), index=index)
         return inner, tuple(closed)
 
     def gitlinks(self, git: Git, index: Path | None = None) -> dict[str, str]:
-        """The paths of submodules in an index, and their commits."""
+        """Return the paths of the submodules in an index, with their commits."""
         items = git("ls-files", "-z", "--stage", "--", ":/", index=index).items
         return {item.partition("\t")[2]: item.split(" ", 2)[1] for item in items if item.startswith(GITLINK)}
 
     def changes(self, before: str, after: str) -> tuple[Change, ...]:
-        """Return what differs between two trees (or commits)."""
+        """Return the changes between two trees or commits."""
         words = self.git("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after).items
         return tuple(_change(raw, path) for raw, path in zip(words[0::2], words[1::2], strict=True))
 
     def commit(self, tree: str, parents: Sequence[str], message: str) -> str:
-        """Write a commit; no branch moves."""
+        """Write a commit without moving a branch, and return its name."""
         words = [word for parent in parents for word in ("-p", parent)]
         return self.git("commit-tree", tree, *words, "-F", "-", stdin=message.encode()).text
 
     def update_index(self, index: Path, changes: Sequence[Change]) -> None:
         """Put the new entries of ``changes`` into an index file.
 
-        All paths are taken out first: to make room, and since git 2.39 may else add a file of a sparse index beside the
-        folder that stands for it.
+        All paths are removed first, to make room, and because git 2.39 may otherwise add a file beside the folder that
+        represents it in a sparse index.
         """
         lines = [b"0 %s\t%s\0" % (c.old.encode(), os.fsencode(c.path)) for c in changes]
         come = (c for c in changes if c.new_mode != ABSENT)
@@ -275,28 +280,28 @@ class Repository(Struct, frozen=True, kw_only=True):
         self.git("update-index", "-z", "--index-info", stdin=b"".join(lines), index=index)
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Return whether ``newer`` is ``older`` or came after it."""
+        """Return whether ``newer`` is ``older`` or a descendant of it."""
         return older == newer or self.git.ask("merge-base", "--is-ancestor", older, newer).code == 0
 
     def from_workspace(self, path: str) -> str:
-        """A path from the top as it is called in the workspace."""
+        """Return a path below ``top`` as a path relative to the workspace."""
         return path.removeprefix(self.prefix) if path.startswith(self.prefix) else os.path.relpath(path, self.prefix)
 
 
 def open_repository(
     workspace: Path, environ: Mapping[str, str], keep: Path, *, own: OwnPlaces = NO_OWN_PLACES, programs: bool = False
 ) -> Repository:
-    """The repository of a workspace, if worktree steps can run there; ``own`` are places that hold no work.
+    """Return the repository of a workspace, if worktree steps can run there; ``own`` are places that hold no work.
 
-    ``keep`` and ``programs``: see ``take_shelter``.
+    For ``keep`` and ``programs`` see ``take_shelter``.
 
     Raises:
-        WorktreeRefusedError: no git, no repository, none with a working tree, or no commit yet.
+        WorktreeRefusedError: There is no git, no repository with a working tree, or no commit yet.
     """
     located = find_repository(workspace, environ)
     try:
         shelter = take_shelter(located, environ, keep, programs=programs)
-        (located.common_dir / "logs").mkdir(exist_ok=True)  # where the shelter leads, git makes none
+        (located.common_dir / "logs").mkdir(exist_ok=True)  # the shelter links here, and git would not make it
     except OSError as error:
         problem = f"{error.filename or located.common_dir} can't be written ({error.strerror})"
         raise WorktreeRefusedError(workspace, problem, "check free space and permissions there") from error
@@ -321,10 +326,10 @@ def open_repository(
 
 
 def find_repository(workspace: Path, environ: Mapping[str, str]) -> Located:
-    """Return where a workspace's repository is, if git is of use there.
+    """Return the location of a workspace's repository.
 
     Raises:
-        WorktreeRefusedError: no git, no repository, or none with a working tree.
+        WorktreeRefusedError: There is no git, or no repository with a working tree.
     """
     if not workspace.is_dir():
         raise WorktreeRefusedError(workspace, "the folder does not exist", "restore it, or run the plan elsewhere")
@@ -358,7 +363,11 @@ def _located(workspace: Path) -> Located:
 
 
 def _check_head(workspace: Path, located: Located, git: Git) -> None:
-    """Check that there is a commit, and that it can be read."""
+    """Check that there is a commit and that it can be read.
+
+    Raises:
+        WorktreeRefusedError: There is none, or it can't be read.
+    """
     named = git.ask("rev-parse", "--verify", "--quiet", "HEAD")
     branch = small_text(located.git_dir / "HEAD").removeprefix("ref:").strip()
     if named.code != 0 and not (located.common_dir / branch).exists():
@@ -373,8 +382,8 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
     """Check that a plan with worktree steps may start; new files in ``not_counted`` are ignored.
 
     Raises:
-        WorktreeRefusedError: something is under way, there are changes that were not allowed to be carried along, or
-            files are missing that git would have to fetch from where we let it fetch nothing.
+        WorktreeRefusedError: Something is in progress, there are uncommitted changes without ``allow_dirty``, or files
+            are missing that git would have to fetch over a protocol that we disable.
     """
     workspace, busy = repository.workspace, repository.busy_with()
     if busy:
@@ -390,10 +399,10 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
 
 
 def _check_objects(repository: Repository) -> None:
-    """Check that a partial clone lacks nothing unfetchable: its remotes of other protocols are disabled.
+    """Check that a partial clone lacks no files that we can't fetch, because only web addresses are enabled.
 
     Raises:
-        WorktreeRefusedError: it does.
+        WorktreeRefusedError: It lacks some.
     """
     git = repository.git
     listed = git.ask("config", "-z", "--get-regexp", r"^remote\..*\.promisor$").items
@@ -407,7 +416,7 @@ def _check_objects(repository: Repository) -> None:
 
 
 def take_base(repository: Repository) -> Base:
-    """The state of the user's files at this moment, as a commit to start from; with the repository's lock held."""
+    """Return the user's files as they are now, as a commit to start from. The repository's lock must be held."""
     state = repository.state()
     head = Base(commit=state.head, head=state.head, ref=state.ref)
     if not state.dirty:
@@ -420,7 +429,7 @@ def take_base(repository: Repository) -> Base:
 
 
 def parse_status(items: Sequence[str]) -> RepositoryState:
-    """The answer of ``git status --porcelain=v2 --branch -z --no-renames``."""
+    """Return the state in the output of ``git status --porcelain=v2 --branch -z --no-renames``."""
     head, ref = "", DETACHED
     staged: set[str] = set()
     dirty: list[str] = []
@@ -442,7 +451,7 @@ def parse_status(items: Sequence[str]) -> RepositoryState:
                 dirty.append(path)
                 if rest[0] != ".":
                     staged.add(path)
-    changed = tuple(dict.fromkeys(dirty))  # staged for deletion and still there, a file is listed twice
+    changed = tuple(dict.fromkeys(dirty))  # a file that is staged for deletion but still there is listed twice
     return RepositoryState(head=head, ref=ref, staged=frozenset(staged), dirty=changed, unmerged=unmerged)
 
 
@@ -452,11 +461,11 @@ def _change(raw: str, path: str) -> Change:
 
 
 def _identity(git: Git, common_dir: Path) -> dict[str, str]:
-    """Return who commits: the user as git knows them, or else ``vibe``."""
+    """Return the variables that name the author and committer: the user as git knows them, or else ``vibe``."""
     answer = git.ask("config", "-z", "--get-regexp", r"^(user\.(name|email)|filter\.lfs\.process)$").items
     known = dict(item.split("\n", 1) for item in answer if "\n" in item)
     if "filter.lfs.process" in known:
-        (common_dir / "lfs").mkdir(exist_ok=True)  # git-lfs would make it in the shelter
+        (common_dir / "lfs").mkdir(exist_ok=True)  # otherwise git-lfs would make it in the shelter
     name, email = known.get("user.name") or "vibe", known.get("user.email") or "vibe@localhost"
     defaults = {
         f"GIT_{who}_{what}": value
@@ -467,5 +476,6 @@ def _identity(git: Git, common_dir: Path) -> dict[str, str]:
 
 
 def _below(top: Path, paths: Sequence[Path]) -> list[str]:
+    """Return those of the paths that lie below ``top``, relative to it."""
     resolved = (Path(os.path.realpath(path)) for path in paths)
     return [path.relative_to(top).as_posix() for path in resolved if path != top and path.is_relative_to(top)]

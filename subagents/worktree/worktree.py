@@ -1,4 +1,4 @@
-"""Worktree: one attempt's git worktree and branch: create, set up, commit, begin and end a conflict, remove."""
+"""One attempt's git worktree and branch: creates, sets up, commits and removes it, and merges conflicts in it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from vibe.system.git.shelter import take_shelter
 from vibe.system.process import kill_in_folder
 
 INDEX_MARK = b"\0\0\xe0\0"
-"""The mode of a submodule, as any index has it."""
+"""The mode of a submodule, as it appears in every index that has one."""
 
 
 def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
     """Check that a worktree's submodules are unchanged.
 
-    ``git`` runs in the worktree, whose folder in the repository is ``admin``.
+    ``git`` runs in the worktree, whose folder inside the repository is ``admin``.
 
     Raises:
-        MergeRefusedError: one has changed.
-        GitFailedError: git refuses.
+        MergeRefusedError: One has changed.
+        GitFailedError: Git refuses.
     """
     if INDEX_MARK not in (admin / "index").read_bytes():
         return
@@ -69,14 +69,14 @@ def _changed(folder: Path, commit: str, repository: Repository) -> str:
 def _files(folder: Path) -> Iterator[str]:
     for place, _, names in os.walk(folder):
         for name in names:
-            yield os.path.relpath(os.path.join(place, name), folder)  # noqa: PTH118  text, which may be no name
+            yield os.path.relpath(os.path.join(place, name), folder)  # noqa: PTH118  plain text, even if no valid path
 
 
 def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
-    """Link those shared paths that exist into a worktree, except paths that git checked out there.
+    """Link the shared paths that exist into a worktree, except those that git has checked out there.
 
     Raises:
-        WorktreeError: a link can't be made.
+        WorktreeError: A link can't be made.
     """
     top = Path(os.path.realpath(workdir))
     for name in share:
@@ -92,7 +92,7 @@ def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
 
 
 def shared_links(share: Sequence[str], workspace: Path, workdir: Path) -> list[Path]:
-    """Return the links that still exist: they don't belong to the work."""
+    """Return the links that still exist, which don't belong to the step's work."""
     return [workdir / name for name in share if _leads_to(workdir / name, workspace / name)]
 
 
@@ -105,21 +105,24 @@ def _leads_to(link: Path, source: Path) -> bool:
 
 SEPARATOR = "======="
 LINK = "gitdir: "
+"""The beginning of a worktree's ``.git`` file, before the path of git's folder."""
 OUR_LABEL = "HEAD"
-"""Git's name for the step's side of a conflict; the other side is called by its commit."""
+"""Git's name for the step's side of a conflict. The other side is named by its commit."""
 
 AHEAD_NS = 2_000_000_000
+"""Nanoseconds by which an index is dated ahead of its writing."""
 WRITTEN = "vibe-written"
-"""In git's folder of the worktree: when its index was written, in nanoseconds."""
+"""The file in git's folder of the worktree that says when its index was written, in nanoseconds."""
 
 PUT_AWAY = ".removed-"
-"""Prefix of folders that are to be deleted."""
+"""Prefix of the folders that are still to be deleted."""
 
 
 class Worktree(Struct, frozen=True, kw_only=True):
     """A worktree at ``path`` on ``branch``.
 
-    All methods block: call them in a thread. ``create`` and ``remove`` need the lock of the repository's worktree list.
+    All methods block, so call them in a thread. ``create`` and ``remove`` need the lock of the repository's list of
+    worktrees.
     """
 
     repository: Repository
@@ -128,7 +131,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
     @property
     def workdir(self) -> Path:
-        """The folder in it that corresponds to the workspace."""
+        """The folder in the worktree that corresponds to the workspace."""
         return self.path / self.repository.prefix
 
     @property
@@ -138,37 +141,37 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
     @property
     def is_there(self) -> bool:
-        """True if it can be worked in."""
+        """True if the worktree exists and git knows it."""
         folder = self.admin_folder()
         return folder is not None and folder.is_dir() and self.workdir.is_dir()
 
     def create(self, base: Base) -> None:
-        """Create it from ``base``; a worktree in its place is removed.
+        """Create the worktree from ``base``, and remove one that is in its place.
 
         Raises:
-            WorktreeError: git or the disk refuses.
+            WorktreeError: Git or the disk refuses.
         """
         if self.path.exists():
             self.remove()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._forget()  # one that is gone, as after a kill
+            self._forget()  # git may still list one whose folder is gone, as after a kill
             self._add(base.commit)
         except OSError as error:
             raise WorktreeError(f"{str(self.path)!r} can't be made: {error.strerror}") from error
-        # Dated ahead, the index has git take files written in the same second (all of them) for unchanged: else each
-        # would be read again, twice; ``_touch_changed`` makes up for changes that git could miss.
+        # All files were written in the same second as the index, so git would read each of them again, twice. With the
+        # index dated ahead it takes them for unchanged. ``_touch_changed`` makes up for changes that it could miss.
         (self._admin / WRITTEN).write_text(str(date_ahead(self._admin / "index")))
-        self.workdir.mkdir(parents=True, exist_ok=True)  # a workspace of which nothing was ever committed
+        self.workdir.mkdir(parents=True, exist_ok=True)  # missing if nothing in the workspace was ever committed
         link_shared(self.repository.share, self.repository.workspace, self.workdir)
 
     def remove(self) -> None:
-        """Remove it, its processes first; the branch stays. It may be missing or damaged."""
+        """Kill the worktree's processes and remove it, even if it is missing or damaged. The branch stays."""
         remove_folder(self.put_away())
 
     def put_away(self) -> Path:
-        """Remove it like ``remove``, but rename the folder and leave its files to ``remove_folder``."""
-        kill_in_folder(str(self.path))  # what a step started is gone by now, if it did not hide
+        """Remove the worktree like ``remove``, but only rename its folder, and return that for ``remove_folder``."""
+        kill_in_folder(str(self.path))  # a step's processes are gone by now, unless they hid
         rest = self.path.with_name(f"{PUT_AWAY}{self.path.name}.{secrets.token_hex(4)}")
         with suppress(OSError):
             self._forget()
@@ -177,17 +180,18 @@ class Worktree(Struct, frozen=True, kw_only=True):
         return rest
 
     def delete_branch(self) -> None:
-        """Delete the branch, if there is one."""
+        """Delete the branch, if it exists."""
         self.repository.git("update-ref", "-d", self.ref)
 
     def commit(self, base: Base, message: str) -> tuple[str, tuple[Change, ...]] | None:
-        """Commit all its content to its branch as one commit on ``base``; return the commit and its changes.
+        """Commit all files of the worktree to its branch, as one commit on ``base``.
 
-        None: nothing changed. Commits made in it become part of the one commit.
+        Return the commit and its changes, or None if nothing changed. Commits made in the worktree become part of the
+        one commit.
 
         Raises:
-            MergeRefusedError: it holds a repository of its own.
-            GitFailedError: git refuses.
+            MergeRefusedError: The worktree holds a repository of its own.
+            GitFailedError: Git refuses.
         """
         tree = self.tree()
         changes = self.repository.changes(base.commit, tree)
@@ -198,7 +202,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
         return commit, changes
 
     def begin_conflict(self, work: str, conflict: MergeConflict) -> None:
-        """Merge the commit ``conflict.onto`` into the step's work; what clashes is left with conflict markers."""
+        """Merge the commit ``conflict.onto`` into the step's work, and leave conflict markers where they clash."""
         if self._merge_head() == conflict.onto:
             return
         self.git("symbolic-ref", "HEAD", self.ref)
@@ -213,7 +217,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
                 self._explain(path, conflict.onto)
 
     def unresolved(self, conflict: MergeConflict) -> str:
-        """Return the reason why the resolution can't be committed, or an empty string."""
+        """Return the reason that the resolution can't be committed, or an empty string."""
         if self._merge_head() != conflict.onto and not self._holds(conflict.onto):
             return "the merge was aborted in the worktree"
         paths = dict.fromkeys((*conflict.paths, *self._unmerged()))
@@ -229,9 +233,9 @@ class Worktree(Struct, frozen=True, kw_only=True):
         return commit
 
     def admin_folder(self) -> Path | None:
-        """Return git's folder of this worktree, which must name it back; None if there is none.
+        """Return git's folder for this worktree, or None. Only a folder that names this worktree counts.
 
-        The worktree's own ``.git`` file is only a hint: a step can write it.
+        The worktree's own ``.git`` file is only a hint, because a step can change it.
         """
         named = self._admin_folders / Path(text_of(self.path / ".git").removeprefix(LINK).strip()).name
         if self._is_named_by(named):
@@ -246,31 +250,31 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
     def _is_named_by(self, admin: Path) -> bool:
         back = text_of(admin / "gitdir").rstrip("\n")
-        real = os.path.join(os.path.realpath(self.path), ".git")  # noqa: PTH118  text, which is what git compares
+        real = os.path.join(os.path.realpath(self.path), ".git")  # noqa: PTH118  git compares plain text
         return bool(back) and back in {real, str(self.path / ".git")}
 
     def _add(self, commit: str) -> None:
-        """Have git create a full worktree with its branch at ``commit``."""
-        self._admin_folders.mkdir(exist_ok=True)  # where the shelter leads, git makes none
+        """Make git create a complete worktree with its branch at ``commit``."""
+        self._admin_folders.mkdir(exist_ok=True)  # the shelter links here, and git would not make it
         words = (
             *("-c", "core.sparseCheckout=false", "worktree", "add", "--quiet", "--force", "--no-track"),
             *("-B", self.branch, str(self.path), commit),
         )
         self.repository.git(*words)
         name = Path(text_of(self.path / ".git").strip()).name
-        # Git wrote the path of the shelter; work in the worktree needs the path of the repository.
+        # Git wrote the path of the shelter, but work in the worktree needs the path of the repository.
         link = f"{LINK}{self._admin_folders / name}\n"
         (self.path / ".git").write_text(link, encoding="utf-8", errors="surrogateescape")
 
     def _forget(self) -> None:
-        """Make git forget it, atomically; git's folder of it is deleted with the scratch folder."""
+        """Make git forget the worktree, atomically. Git's folder for it is deleted with the scratch folder."""
         while (admin := self.admin_folder()) is not None:
             admin.rename(self.repository.scratch / f"forgotten.{secrets.token_hex(4)}")
         with suppress(OSError):
-            self._admin_folders.rmdir()  # the last one, as git does
+            self._admin_folders.rmdir()  # with the last worktree, as git does
 
     def written_ns(self) -> int:
-        """Return the time in ns, by the file system's clock, when its first index was written; 0 if unknown."""
+        """Return when the first index was written, in ns of the file system's clock, or 0 if unknown."""
         admin = self.admin_folder()
         written = "" if admin is None else text_of(admin / WRITTEN)
         return int(written) if written.isdecimal() else 0
@@ -284,26 +288,26 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
     @property
     def git(self) -> Git:
-        """Git in it.
+        """Git in this worktree.
 
         Raises:
-            WorktreeError: it is no longer a worktree.
+            WorktreeError: It is no longer a worktree.
         """
         return self.repository.git.at(self.path, self._admin)
 
     def tree(self, index: str = "") -> str:
-        """Return the tree of all its files but ignored ones.
+        """Return the tree of all files in the worktree, except ignored ones.
 
-        ``index`` is the name of a copy of its index that takes them up; blank: the index itself does.
+        They are recorded in the worktree's index, or in a copy of that with the name ``index`` if given.
 
         Raises:
-            MergeRefusedError: it holds what can't be committed.
-            WorktreeError: git or the disk refuses.
+            MergeRefusedError: The worktree holds something that can't be committed.
+            WorktreeError: Git or the disk refuses.
         """
         self._touch_changed()
         git, admin = self.git, self._admin
         if index:
-            shutil.copy2(admin / "index", admin / index)  # with its date, by which git knows what to look at again
+            shutil.copy2(admin / "index", admin / index)  # keep its date, which tells git which files to read again
         check_submodules(self.repository, git, admin)
         links = shared_links(self.repository.share, self.repository.workspace, self.workdir)
         outside = [f":(top,exclude,literal){link.relative_to(self.path).as_posix()}" for link in links]
@@ -318,14 +322,14 @@ class Worktree(Struct, frozen=True, kw_only=True):
         return git("write-tree").text
 
     def _touch_changed(self) -> None:
-        """Give files that changed right after the checkout a new date: git counts in seconds and might miss them."""
+        """Give files that changed right after the checkout a new date; git counts in seconds and could miss them."""
         since = self.written_ns()
         if not since:
             return
         stamp = since + 2 * AHEAD_NS
         for entry in _files_below(self.path):
             if since <= entry.stat(follow_symlinks=False).st_ctime_ns < since + AHEAD_NS:
-                with suppress(PermissionError):  # another user's, as out of a container: its owner tells git enough
+                with suppress(PermissionError):  # another user's, as from a container: git sees that its owner changed
                     os.utime(entry.path, ns=(stamp, stamp), follow_symlinks=False)
 
     def _merge_head(self) -> str:
@@ -340,19 +344,19 @@ class Worktree(Struct, frozen=True, kw_only=True):
         return list(dict.fromkeys(item.partition("\t")[2] for item in items))
 
     def _explain(self, path: str, onto: str) -> None:
-        """Put marks in a file that git leaves none in (binary, deleted, another kind): they say what to choose from."""
+        """Write markers that name both sides into a file that git can't mark (binary, deleted, of another kind)."""
         items = self.git("ls-files", "-u", "-z", "--", f":(top,literal){path}").items
         sides = {item.split(" ", 2)[2][0]: item.split(" ", 2)[1] for item in items}
         ours, theirs = _side(sides.get("2")), _side(sides.get("3"))
         file = self.path / path
-        with suppress(OSError):  # a folder of the other side is in its place, which git has said
+        with suppress(OSError):  # a folder of the other side may be in its place, which git has reported
             file.parent.mkdir(parents=True, exist_ok=True)
             file.unlink(missing_ok=True)
             file.write_text(f"<<<<<<< {OUR_LABEL}\n{ours}\n{SEPARATOR}\n{theirs}\n>>>>>>> {onto}\n")
 
 
 def date_ahead(index: Path) -> int:
-    """Date an index ahead; when it was written, in nanoseconds."""
+    """Date an index ahead of its writing, and return when it was written, in nanoseconds."""
     written = index.stat().st_mtime_ns
     os.utime(index, ns=(written + AHEAD_NS, written + AHEAD_NS))
     return written
@@ -368,12 +372,12 @@ def _files_below(folder: Path | str) -> Generator[os.DirEntry[str]]:
 
 
 def _is_marked(file: Path, onto: str) -> bool:
-    """Return whether a file has marks that git, or we, put there for this merge."""
+    """Return whether a file has conflict markers that git or vibe wrote for this merge."""
     marks = rb"^(?:<{7,} %s|>{7,} %s)\s*$" % (OUR_LABEL.encode(), onto.encode())
     try:
         return not file.is_symlink() and bool(re.search(marks, file.read_bytes(), re.MULTILINE))
     except OSError:
-        return False  # it was deleted, which settles it
+        return False  # the file was deleted, which resolves the conflict
 
 
 def _side(oid: str | None) -> str:
@@ -381,15 +385,15 @@ def _side(oid: str | None) -> str:
 
 
 def remove_folder(rest: Path) -> None:
-    """Delete the rest of a worktree, and the plan's folder for them with the last one.
+    """Delete what is left of a worktree, and the plan's folder for worktrees with the last one.
 
-    Not beside one that is being made there.
+    Don't call this while another worktree is being made there.
     """
     shutil.rmtree(rest, ignore_errors=True)
     remove_if_empty(rest.parent)
 
 
 def remove_if_empty(folder: Path) -> None:
-    """Remove a plan's folder for worktrees, if none is left."""
+    """Remove a plan's folder for worktrees if it is empty."""
     with suppress(OSError):
         folder.rmdir()
