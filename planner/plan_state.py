@@ -1,4 +1,4 @@
-"""PlanState: a plan under way for a program that runs the steps itself; ``decide`` decides, this only words it."""
+"""PlanState tracks a plan whose steps a program runs itself; a thin face over ``planner.state.decide``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OUTCOMES = {StepStatus.COMPLETED: Outcome.COMPLETED, StepStatus.FAILED: Outcome
 
 
 class PlanStep(Struct, frozen=True, kw_only=True):
-    """One step as it stands now."""
+    """One step and its present status."""
 
     step_id: str
     title: str
@@ -43,7 +43,7 @@ class PlanStep(Struct, frozen=True, kw_only=True):
 
 
 class PlanDecision(Struct, frozen=True, kw_only=True):
-    """One decision as it stands now; ``selections`` is empty until it is taken."""
+    """One decision; ``selections`` is empty until it is taken."""
 
     decision_id: str
     question: str
@@ -52,7 +52,7 @@ class PlanDecision(Struct, frozen=True, kw_only=True):
 
 
 class PlanState:
-    """A plan whose steps a program of the user's runs and reports; ``sink`` gets its events.
+    """A plan whose steps a program of the user's runs and reports. ``sink`` gets its events.
 
     A failed step with ``retries`` left is offered again at once, without a wait. Without a reviser, ``on_failure:
     replan`` means failure.
@@ -74,7 +74,7 @@ class PlanState:
         self._now = now
         self._steps = {step.id: step for step in self.plan.steps}
         self._offered: dict[str, PlanStepUpdateEvent | None] = {}
-        """Steps to begin, and what is announced once they have."""
+        """Steps that may begin, with the event that is published once they have."""
         dag = Dag.build(self.plan.steps)
         self._take(
             c.Start(
@@ -96,7 +96,7 @@ class PlanState:
 
     @property
     def steps(self) -> list[PlanStep]:
-        """Every step, in the plan's order; those for items of a list once that was read."""
+        """Every step, in the plan's order, including those for the items of a list once it was read."""
         return [self._shown(step) for step in schedule_of(self._state).plan.steps]
 
     @property
@@ -105,7 +105,7 @@ class PlanState:
         return {decision.id: self._shown_decision(decision) for decision in self.plan.decisions}
 
     def get_runnable_steps(self) -> list[PlanStep]:
-        """The steps to begin now: all they wait for is there, and nothing that runs is in their way."""
+        """Return the steps that can begin now: all they wait for is there, and no running step is in their way."""
         return [self._shown(self._steps[step_id]) for step_id in self._offered]
 
     def update_step_status(self, step_id: str, status: StepStatus | str) -> None:
@@ -113,7 +113,7 @@ class PlanState:
 
         Raises:
             UnknownStepError: the plan has no such step.
-            IllegalTransitionError: the step can't go there from where it stands.
+            IllegalTransitionError: the step can't get that status from its present one.
         """
         wanted, previous = StepStatus(status), self._status(step_id)
         if wanted is StepStatus.IN_PROGRESS and step_id in self._offered:
@@ -131,7 +131,7 @@ class PlanState:
         """Take a decision; steps that waited for it become runnable, or are skipped.
 
         Raises:
-            DecisionInvalidError: the plan does not offer that.
+            DecisionInvalidError: the plan does not offer this.
         """
         self._take(Decide(decision_id=decision_id, selections=tuple(selections)))
 

@@ -1,6 +1,6 @@
-"""The repair door: what a model hands in becomes a plan, with each repair told.
+"""Repairs a plan that a model handed in, and reports each repair.
 
-What only the model can mend is refused.
+Problems that only the model can fix are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from planner.plan.strict_json import list_in, numbered_objects
 
 ORIGIN = "origin"
 MODEL_ORIGIN = "model"
-"""``metadata`` of a plan a model wrote: its commands run only once they are accepted."""
+"""The ``origin`` in the ``metadata`` of a plan that a model wrote: its commands run only once they are accepted."""
 
 MAX_ID = 64
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -31,20 +31,20 @@ Raw = dict[str, Any]
 
 
 class Repaired(Struct, frozen=True, kw_only=True):
-    """A plan out of a model's words; ``repairs`` says what was changed, a sentence each."""
+    """A plan that a model wrote. ``repairs`` says what was changed, one sentence each."""
 
     loaded: LoadedPlan
     repairs: tuple[str, ...]
 
 
 def repaired_plan(value: Mapping[str, Any], *, goal: str, metadata: Mapping[str, Any], where: str) -> Repaired:
-    """The plan in ``value``, a document without ``version`` and ``goal``.
+    """Return the plan in ``value``, a document without ``version`` and ``goal``.
 
-    Ids are made ids and unique, with every reference following; dependencies on no step, on itself, or in a circle are
-    dropped. The repairs and that a model wrote it are noted in the plan's metadata.
+    Ids become valid and unique, and every reference follows them. Dependencies of a step on itself, on unknown steps or
+    in a cycle are dropped. The plan's metadata notes the repairs, and that a model wrote it.
 
     Raises:
-        PlanInvalidError: it has problems beyond that; all of them.
+        PlanInvalidError: the plan has other problems; carries all of them.
     """
     document = cast("Raw", json.loads(json.dumps(value)))
     repair = _Repair(document)
@@ -57,13 +57,13 @@ def repaired_plan(value: Mapping[str, Any], *, goal: str, metadata: Mapping[str,
 
 
 def slug(text: str) -> str:
-    """An id as near to ``text`` as ids can be; empty if nothing of it is left."""
+    """Return the valid id closest to ``text``, or empty if nothing of the text can be kept."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return _NO_ID.sub("-", plain).strip("-_")[:MAX_ID].rstrip("-_")
 
 
 class _Repair(Struct):
-    """Mends a raw document in place. What has the wrong type it leaves to the loader, which says so."""
+    """Repairs a raw document in place. It skips values of the wrong type, which the loader reports."""
 
     document: Raw
     told: list[str] = field(default_factory=list[str])
@@ -85,7 +85,7 @@ class _Repair(Struct):
         self._break_circles(steps)
 
     def _rename(self, entries: list[Raw], kind: str, fallback: Callable[[Raw], object]) -> dict[str, str]:
-        """Give every entry an id; what each was called leads to it. Those that have a good one keep it."""
+        """Give every entry a valid, unique id, keeping good ones, and return the ids by the names the model used."""
         given = [entry.get("id") for entry in entries]
         good = [name if isinstance(name, str) and _ID.fullmatch(name) else None for name in given]
         taken = {name for name in good if name is not None}
@@ -97,7 +97,7 @@ class _Repair(Struct):
                 names[is_good] = is_good
                 continue
             if name is not None and (isinstance(name, bool) or not isinstance(name, (str, int))):
-                continue  # no name at all: the loader says so
+                continue  # not a name at all, which the loader reports
             text = "" if name is None else str(name)
             base = slug(text) or slug(str(fallback(entry) or "")) or f"{kind}-{number}"
             new = _free(base, taken)
@@ -124,7 +124,7 @@ class _Repair(Struct):
         for entry in cast("list[Any]", entries):
             name = _edge_name(entry)
             if name is None:
-                kept.append(entry)  # not even an edge: the loader says so
+                kept.append(entry)  # not an edge at all, which the loader reports
                 continue
             target = names.get(name) or names.get(slug(name))
             if self._is_no_edge(step, name, target, seen):
@@ -141,7 +141,7 @@ class _Repair(Struct):
         return target is None or target == step.get("id") or target in seen
 
     def _break_circles(self, steps: list[Raw]) -> None:
-        """Of each circle the edge goes that leads furthest against the order the steps are written in."""
+        """Drop from each cycle the edge that goes furthest against the order in which the steps are written."""
         by_id: dict[str, Raw] = {step["id"]: step for step in steps if isinstance(step.get("id"), str)}
         position = {step_id: number for number, step_id in enumerate(by_id)}
         needs: dict[str, list[str]] = {
@@ -161,7 +161,7 @@ class _Repair(Struct):
 
 
 def _free(base: str, taken: set[str]) -> str:
-    """``base``, or ``base`` with the first free number."""
+    """Return ``base`` if it is free, else ``base`` with the first free number."""
     number = 2
     name = base
     while name in taken:
@@ -185,7 +185,7 @@ def _edge_name(entry: object) -> str | None:
 
 
 def _follow(entry: Raw, key: str, names: Mapping[str, str]) -> None:
-    """Let a reference, or a list of them, follow the renaming; what is unknown stays for the loader to name."""
+    """Rename a reference, or a list of them; unknown ones stay, for the loader to report."""
     value = entry.get(key)
     if isinstance(value, list):
         entry[key] = [_renamed(name, names) for name in cast("list[Any]", value)]

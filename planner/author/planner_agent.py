@@ -1,4 +1,4 @@
-"""PlannerAgent: reads a repository and ends with a plan for a goal, or with operations on a plan whose step failed."""
+"""PlannerAgent reads a repository and writes a plan for a goal, or operations that change a plan."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAX_STEP = 6_000
 MAX_RESULT = 8_000
 MAX_OTHERS = 20_000
 MAX_PLAN = 60_000
-"""Characters; a note says if text was cut."""
+"""The most characters, in a prompt, of a whole plan; like the limits above, with a note if text was cut."""
 
 ATTENDED = (
     "If the goal can be read in ways that lead to different plans, and the repository does not settle it, ask the "
@@ -66,12 +66,12 @@ NO_NEW_COMMANDS = "Use no `command` or `verify` line that the plan does not have
 
 
 def planner_prompt(name: str) -> str:
-    """The standing orders for one kind of planning; reads a file of the program."""
+    """Return the system prompt for one kind of planning; reads a file of the program."""
     return resources.files("planner.author.prompts").joinpath(f"{name}.md").read_text(encoding="utf-8")
 
 
 def goal_prompt(goal: str, *, attended: bool) -> str:
-    """The message that opens the planning of a goal."""
+    """Return the message that asks for a plan for a goal."""
     modes = "\n".join(
         f"- `{mode.value}` ({known.title}): {known.planner_guidance}" for mode, known in MODE_CATALOG.items()
     )
@@ -80,7 +80,7 @@ def goal_prompt(goal: str, *, attended: bool) -> str:
 
 
 def redraft_prompt(plan: Plan, document: str, sentence: str, *, attended: bool) -> str:
-    """The message that opens the drafting of a proposal anew; ``document`` is the proposal as JSON."""
+    """Return the message that asks for the next version of a proposed plan; ``document`` is the proposal as JSON."""
     return "\n\n".join((
         goal_prompt(plan.goal, attended=attended),
         f"# The plan as it is proposed\n{document}",
@@ -90,7 +90,7 @@ def redraft_prompt(plan: Plan, document: str, sentence: str, *, attended: bool) 
 
 
 def change_prompt(plan: Plan, statuses: Mapping[str, str], open_steps: Collection[str], sentence: str) -> str:
-    """The message that opens the change of a plan that has begun, as the user asks."""
+    """Return the message that asks for the user's change to a plan that has begun."""
     fixed = _lines(statuses, [step for step in plan.steps if step.id not in open_steps])
     can_change = [
         f"({statuses.get(step.id, 'pending')}) {_step_text(step)}" for step in plan.steps if step.id in open_steps
@@ -104,7 +104,7 @@ def change_prompt(plan: Plan, statuses: Mapping[str, str], open_steps: Collectio
 
 
 def revision_prompt(request: RevisionRequest, *, in_place: bool, new_commands: bool) -> str:
-    """Return the message that asks for a revision of a plan."""
+    """Return the message that asks for a revision after a step failed."""
     plan = request.plan
     failed = next(step for step in plan.steps if step.id == request.failed_step_id)
     near = _neighbours(plan, failed)
@@ -127,7 +127,7 @@ def _whole(plan: Plan) -> list[str]:
 
 
 def _section(title: str, text: str) -> list[str]:
-    """Nothing, if the text is blank."""
+    """Return the section of a prompt as a list, which is empty if the text is blank."""
     return [f"# {title}\n{text}"] if text else []
 
 
@@ -170,33 +170,33 @@ def _kept_text(kept: KeptWork) -> str:
 _decoder = json.JSONDecoder()
 
 MOST_STARTS = 200
-"""So many braces are looked at for the beginning of a value."""
+"""The most opening braces in a text that are tried as the start of a value."""
 
 SHOWN_CHARACTERS = 300
-"""How much is told of what a planner said instead of planning."""
+"""The most characters shown of what a planner said instead of planning."""
 
 
 async def planned(
     reader: ReadOnlyAgent, orders: Literal["plan", "revise", "change"], prompt: str, offer: Offer
 ) -> ActResult:
-    """Have an offer made, by the standing ``orders`` of that name. What goes wrong is in the result."""
+    """Run a reader that ends with an offer, under the system prompt of that name. The result holds any failure."""
     text = await to_thread.run_sync(planner_prompt, orders)
     acted = await reader.read(text, prompt, offer, offer)
     if not offer.accepted and not offer.given_up and (value := _value_in(acted.text)) is not None:
         await to_thread.run_sync(offer.offer, value)
-    if offer.accepted:  # what it was not allowed to read on the way is listed, and no reason to throw the work away
+    if offer.accepted:  # denied reads on the way are listed, and don't spoil the work
         return replace(acted, outcome=Outcome.COMPLETED, reason=None, detail="")
     if offer.given_up or (offer.last_problem and acted.reason == "loop"):
         tries = f"{offer.refusals} {'try' if offer.refusals == 1 else 'tries'}"
         detail = f"{offer.last_problem} (after {tries})"
         return replace(acted, outcome=Outcome.FAILED, reason="output", detail=detail)
-    if acted.reason == "output" and acted.text.strip():  # a refusal, most likely: the user should read why
+    if acted.reason == "output" and acted.text.strip():  # most likely a refusal, which the user should read
         return replace(acted, detail=f"{acted.detail}; it said: {acted.text.strip()[:SHOWN_CHARACTERS]}")
     return acted
 
 
 def _value_in(text: str) -> dict[str, Any] | None:
-    """The largest JSON object in prose: a model may say what it was to hand in."""
+    """Return the largest JSON object in prose, or None; some models write what they should hand in."""
     found: list[tuple[int, dict[str, Any]]] = []
     start = text.find("{")
     for _ in range(MOST_STARTS):
@@ -213,20 +213,20 @@ def _value_in(text: str) -> dict[str, Any] | None:
 
 
 CALLER = "planner"
-"""The name that replays and logs know the planner by."""
+"""The planner's name in replays and logs."""
 
 PlanningLimits = ReaderLimits
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """Result of planning; ``plan`` is None if planning failed, and ``acted`` says why."""
+    """The result of planning; ``plan`` is None if planning failed, and ``acted`` says why."""
 
     acted: ActResult
     plan: Repaired | None = None
 
 
 class FoundChange(Struct, frozen=True, kw_only=True):
-    """The requested operations and the plan after them; None: there are no operations, and ``reason`` may say why."""
+    """The requested operations and the plan after them, which is None without any; ``reason`` may then say why."""
 
     acted: ActResult
     operations: tuple[Operation, ...] = ()
@@ -243,12 +243,12 @@ class NoPlanError(VibeError):
 
 
 class PlannerAgent:
-    """Turns goals into plans and revises plans; its only tools are those that read, whatever is configured.
+    """Turns goals into plans and revises plans. It has only tools that read, whatever the configuration says.
 
-    ``context`` is that of the run's agents: its account pays, its sink gets the events, its user (if any) is asked, at
-    most once a plan. ``new_commands``: a revision may add command lines, unread by the user. ``folder`` gets the
-    conversations of revisions as ``STEP.AGENT_ID.jsonl`` (None: they are not saved). ``kept_by`` gives the work of
-    a failed step outside the workspace.
+    ``context`` is that of the run's agents: its account pays, its sink gets the events, and its user, if any, is asked
+    at most once for each plan. With ``new_commands`` a revision may add command lines that the user has not read.
+    ``folder`` gets the conversations of revisions as ``STEP.AGENT_ID.jsonl``; with None they are not saved.
+    ``kept_by`` opens the work of a failed step that lies outside the workspace.
     """
 
     def __init__(
@@ -270,20 +270,20 @@ class PlannerAgent:
         self._reader: ReadOnlyAgent | None = None
 
     async def plan(self, goal: str, *, piped: str = "") -> Draft:
-        """A plan for the goal, with what came beside it. What goes wrong with the work is in the draft.
+        """Write a plan for the goal, to which ``piped`` input is appended. The draft holds any failure of the work.
 
         Raises:
-            UsageError: the model can't be had.
+            UsageError: the model is not available.
         """
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
         offer = PlanOffer(goal, {"model": reader.model.key}, schema=_schema_for(reader))
         return await self._drafted(reader, goal_prompt(goal + piped, attended=self._is_attended), offer)
 
     async def redraft(self, proposal: Plan, sentence: str) -> Draft:
-        """The next version of a proposed plan, changed as the user says. What goes wrong is in the draft.
+        """Write the next version of a proposed plan, changed as the user says. The draft holds any failure of the work.
 
         Raises:
-            UsageError: no change is named, the plan is too long to be told, or the model can't be had.
+            UsageError: no change is named, the plan is too long for a prompt, or the model is not available.
         """
         sentence = _stated(sentence)
         document = proposal.escaped().model_dump(mode="json", exclude_unset=True)
@@ -298,7 +298,7 @@ class PlannerAgent:
         return await self._drafted(reader, told, offer)
 
     def steer(self, text: str) -> bool:
-        """Say something to the model while it writes a plan; False: it does not, or can't take that."""
+        """Send the model a message while it writes a plan; return False if it can't receive one now."""
         return self._reader is not None and self._reader.steer(text)
 
     @property
@@ -332,10 +332,10 @@ class PlannerAgent:
         return Draft(acted=acted, plan=plan)
 
     async def change(self, plan: Plan, state: State, sentence: str) -> FoundChange:
-        """The operations on a plan that has begun which the user asks for; nothing is changed by it.
+        """Find the operations for a change that the user wants in a plan that has begun; changes nothing itself.
 
         Raises:
-            UsageError: no change is named, or the model can't be had.
+            UsageError: no change is named, or the model is not available.
         """
         sentence, fixed = _stated(sentence), fixed_steps(state)
         statuses = {step_id: step.status.value for step_id, step in state.steps.items()}
@@ -355,10 +355,10 @@ class PlannerAgent:
         return FoundChange(acted=acted, operations=offer.operations, reason=offer.reason, revised=revised[0])
 
     async def start_plan(self, goal: str) -> PlanState:
-        """Start a plan for the goal: the caller asks for its steps, does them and reports.
+        """Write a plan for the goal and start it; the caller fetches its steps, does them and reports.
 
         Raises:
-            NoPlanError: planning gave no plan.
+            NoPlanError: planning brought no plan.
         """
         draft = await self.plan(goal)
         if draft.plan is None:
@@ -371,7 +371,7 @@ class PlannerAgent:
         """The plan that ``start_plan`` began.
 
         Raises:
-            UsageError: it has not begun one.
+            UsageError: no plan was started.
         """
         if self._state is None:
             raise UsageError("no plan was started: await start_plan(goal) first")
@@ -392,14 +392,14 @@ class PlannerAgent:
     async def revise(self, request: RevisionRequest) -> Proposal | None:
         """Return the operations that revise a plan after a step failed; see ``Reviser``.
 
-        Only the failed step and those that wait for it are changed; others too, once a revised step failed again. A
-        step that acts outside the workspace is never repeated automatically, so there is no better plan for it.
+        It changes only the failed step and those that wait for it, and others too once a revised step has failed again.
+        A step that acts outside the workspace is never repeated automatically, so there is no better plan for it.
         """
         failed = next(step for step in request.plan.steps if step.id == request.failed_step_id)
         if failed.side_effects:
             return None
         if request.problems:
-            self._revised[failed.id] -= 1  # the answer before could not be applied
+            self._revised[failed.id] -= 1  # the last answer could not be applied, so it does not count
         in_place = self._revised[failed.id] <= 0
         async with self._kept_by(failed.id) as kept:
             return await self._revise(replace(request, kept=kept), failed, in_place=in_place)
@@ -431,10 +431,10 @@ class PlannerAgent:
     def _checked(
         self, request: RevisionRequest, operations: Sequence[Operation], *, in_place: bool
     ) -> tuple[Operation, ...]:
-        """The operations as they will be carried out.
+        """Return the operations as they will be carried out.
 
         Raises:
-            RevisionInvalidError: they can't be, or are not for a model to decide.
+            RevisionInvalidError: they don't fit the plan, or are not for a model to decide.
         """
         failed = next(step for step in request.plan.steps if step.id == request.failed_step_id)
         bound = with_inheritance(operations, failed)
@@ -448,10 +448,16 @@ class PlannerAgent:
 
 
 def _schema_for(reader: ReadOnlyAgent) -> dict[str, Any] | None:
+    """Return the small plan schema for models that write a plan at once, else None for the usual one."""
     return small_plan_schema() if reader.model.plans_at_once else None
 
 
 def _stated(sentence: str) -> str:
+    """Return the sentence without blanks around it.
+
+    Raises:
+        UsageError: it is blank.
+    """
     if not sentence.strip():
         raise UsageError("no change requested: say in a sentence what to change")
     return sentence.strip()

@@ -1,4 +1,4 @@
-"""Bounds of a model's revision of a running plan: the failed step first, all checks and limits kept; pure."""
+"""Bounds what a model may revise in a running plan: the failed step first, and no check or limit is lost. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ INHERITED = (
     *("agent", "model", "denied_tools", "allowed_tools", "workspace", "network", "max_price", "on_failure"),
     "side_effects",
 )
-"""Fields that a step has from the failed one it replaces, whatever the model says."""
+"""Fields that an added step takes from the failed one it replaces, whatever the model says."""
 
 
 def with_inheritance(operations: Sequence[Operation], failed: Step) -> tuple[Operation, ...]:
-    """Return the operations, with the steps they add limited as the failed step was."""
+    """Return the operations, with the limits of the failed step on the steps they add."""
     given: dict[str, Any] = {name: getattr(failed, name) for name in INHERITED if name in failed.model_fields_set}
     if failed.writes is not None:
         given["writes"] = failed.writes
@@ -36,10 +36,10 @@ def _inheriting(step: Step, given: dict[str, Any]) -> Step:
 def policy_problems(
     plan: Plan, revised: Plan, operations: Sequence[Operation], failed_id: str, *, in_place: bool, new_commands: bool
 ) -> tuple[Problem, ...]:
-    """Return the reasons why a model may not decide on these valid operations.
+    """Return why a model may not carry out these operations, though they are valid.
 
-    ``in_place``: only the failed step and those that wait for it may be changed. ``new_commands``: command lines may be
-    added, unread by the user.
+    ``in_place`` allows changes only to the failed step and the steps that wait for it. ``new_commands`` allows command
+    lines that the user has not read.
     """
     failed = next(step for step in plan.steps if step.id == failed_id)
     return (
@@ -65,7 +65,7 @@ def _out_of_place(operations: Sequence[Operation], plan: Plan, failed_id: str) -
             case RemoveEdge(step=step_id, depends_on=needed):
                 touched = {step_id, needed}
             case SetBudget():
-                continue  # said elsewhere
+                continue  # ``_authority`` refuses it
         if touched.isdisjoint(near) and touched & known:
             yield Problem(
                 f"operations[{index}]",
@@ -103,13 +103,13 @@ def _writes(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
 
 
 def _network(path: str, wanted: Any, failed: Step) -> Iterator[Problem]:
-    """Refuse network access that the failed step lacks; an unset field may mean more than the step's own value."""
+    """Refuse network access that the failed step lacks. Unsetting the field counts as access: a default may open it."""
     if wanted not in {"loopback", failed.network}:
         yield Problem(path, f"opens the network, and step {failed.id!r} does not", "leave it out")
 
 
 def _covers(bound: str, glob: str) -> bool:
-    """Return whether everything below ``glob`` is certainly below ``bound``."""
+    """Return whether everything that ``glob`` matches is certain to lie within ``bound``."""
     outer, inner = parse_glob(bound), parse_glob(glob)
     while outer and outer[-1] == "**":
         outer = outer[:-1]
@@ -119,7 +119,7 @@ def _covers(bound: str, glob: str) -> bool:
 
 
 def _lines(plan: Plan, revised: Plan, *, new_commands: bool) -> Iterator[Problem]:
-    """Refuse to drop command lines and checks, and to add ones that the user has not read."""
+    """Refuse operations that drop a command or a check, or add one that the user has not read."""
     before, after = _command_lines(plan), _command_lines(revised)
     for line in before:
         if line not in after:

@@ -1,4 +1,4 @@
-"""Structured output of a planner: a plan, or operations on one, taken through a schema and the checks behind it."""
+"""Takes a planner's structured output, a plan or operations on one, through a schema and further checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vibe.core.tools.hand_in import HandIn
 PLAN_TOOL = "hand_in_plan"
 SMALL_PLAN_STEPS = 4
 MAX_REFUSALS = 3
-"""So often a value that can't be used is handed back; then the planner has failed."""
+"""The number of unusable values after which a planner has failed."""
 
 _PLAN_FIELDS = ("context", "steps", "decisions", "max_parallel_steps")
 _STEP_FIELDS = (
@@ -41,29 +41,29 @@ CHANGED_FIELDS = (
 )
 _LISTS = ("steps", "decisions")
 _WRAPPERS = ("plan", "value")
-"""Fields that some models put a whole plan into."""
+"""Fields into which some models put a whole plan."""
 _NOT_WRITTEN = ("version", "summary")
-"""Fields that some models add, which say nothing of the plan."""
+"""Fields that some models add and that say nothing about the plan."""
 _NOISE = frozenset({"pattern", "title", "default", "$schema"})
-"""Of no use to a model: ids are mended anyway, and names and defaults say nothing that descriptions do not."""
+"""Parts of a schema that don't help a model: ids are repaired anyway, and the descriptions say the rest."""
 
 
 class Offer(HandIn):
-    """A hand-in that is refused at most ``tries`` times (None: as often as it takes); then it has ``given_up``."""
+    """A hand-in that gives up after ``tries`` refusals, or never if that is None."""
 
     refusals = 0
     tries: int | None = MAX_REFUSALS
 
     @property
     def given_up(self) -> bool:
-        """True once nothing more will be taken."""
+        """True once no further value is taken."""
         return self.tries is not None and self.refusals >= self.tries
 
     requested = given_up
-    """An agent stops then: the offer is its ``StopSignal``."""
+    """Stops the agent, whose ``StopSignal`` the offer is."""
 
     def offer(self, value: Any, summary: str = "") -> str | None:
-        """Take a value, or say everything that is wrong with it and how often it may be tried; blocks."""
+        """Take a value, or return everything that is wrong with it and how many tries are left; blocks."""
         problem = super().offer(value, summary)
         if problem is None:
             return None
@@ -75,10 +75,11 @@ class Offer(HandIn):
 
 
 class PlanOffer(Offer):
-    """A plan for a goal, or its own if the schema has one; ``plan`` is there once one was accepted, with ``metadata``.
+    """The hand-in of a plan; once one was accepted, ``plan`` holds it, with ``metadata``.
 
-    ``before`` is the document it takes the place of: what planners do not write of a plan, or of a step with the same
-    id, it has from there. ``schema`` is what a plan has to fit.
+    Its goal is the one given, or the plan's own if the schema has a goal. ``before`` is the document that the plan
+    replaces: it supplies the parts of a plan, and of steps with the same id, that planners do not write. A plan has to
+    fit ``schema``.
     """
 
     plan: Repaired | None = None
@@ -101,7 +102,7 @@ class PlanOffer(Offer):
         self._before = before or {}
 
     def offer(self, value: Any, summary: str = "") -> str | None:
-        """Take a plan, in whatever form a model put it, or say everything that is wrong with it; blocks."""
+        """Take a plan in any of the forms that models use, or return everything that is wrong with it; blocks."""
         value = plan_in(value)
         if isinstance(value, dict) and "goal" in self.schema["properties"]:
             value = {"goal": self._goal, **cast("dict[str, Any]", value)}
@@ -119,7 +120,7 @@ class PlanOffer(Offer):
 
 
 def plan_in(value: Any) -> Any:
-    """Return the plan that a model meant, which may be JSON text, lie in a field of its own, or be a list of steps."""
+    """Return the plan that a model meant, even if it came as JSON text, inside another field, or as a list of steps."""
     value = _decoded(value)
     if isinstance(value, list):
         return {"steps": cast("list[Any]", value)}
@@ -135,7 +136,7 @@ def plan_in(value: Any) -> Any:
 
 
 def _decoded(value: Any) -> Any:
-    """Return a list or an object that came as JSON text as what it is; all else as it came."""
+    """Return the list or object in a JSON text, or any other value unchanged."""
     if not isinstance(value, str) or value.lstrip()[:1] not in {"[", "{"}:
         return value
     try:
@@ -145,7 +146,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _with_the_rest(value: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan with what planners do not write of one, as the document before had it."""
+    """Return a plan with the parts that planners do not write added from the document before it."""
     known = {step["id"]: step for step in cast("Sequence[Mapping[str, Any]]", before.get("steps", ()))}
     steps = [
         {**_besides(known.get(str(step.get("id")), {}), _STEP_FIELDS), **step}
@@ -159,9 +160,9 @@ def _besides(document: Mapping[str, Any], fields: Sequence[str]) -> dict[str, An
 
 
 class RevisionOffer(Offer):
-    """Operations on a plan; ``operations`` is there once they were accepted.
+    """The hand-in of operations on a plan; ``operations`` holds them once they were accepted.
 
-    ``check`` tells what is wrong with them.
+    ``check`` returns the operations to carry out, or raises a PlanInvalidError that says what is wrong.
     """
 
     operations: tuple[Operation, ...] | None = None
@@ -177,7 +178,7 @@ class RevisionOffer(Offer):
 
     @property
     def reason(self) -> str:
-        """Reason, in the planner's words."""
+        """The reason for the operations, in the planner's words."""
         return str(self.value["reason"]) if self.accepted else ""
 
     def _take(self, value: Any) -> str | None:
@@ -189,7 +190,7 @@ class RevisionOffer(Offer):
 
 
 def plan_schema(*, with_goal: bool = False) -> dict[str, Any]:
-    """The part of the plan format that a planner writes, without what is repaired anyway."""
+    """Return the schema of the part of the plan format that a planner writes, without what is repaired anyway."""
     whole = Plan.model_json_schema()
     definitions = whole["$defs"]
     return {
@@ -207,9 +208,10 @@ def plan_schema(*, with_goal: bool = False) -> dict[str, Any]:
 
 
 def small_plan_schema() -> dict[str, Any]:
-    """A few steps, each with what no step can be without: whatever fits is a plan, since edges only lead back.
+    """Return the schema of a plan of few steps with only the fields that every step needs, for small models.
 
-    Bounds keep a model that repeats itself from doing so for ever.
+    Whatever fits the schema is a valid plan, since a step can depend only on those before it. Bounds on lengths stop a
+    model that repeats itself.
     """
     modes = [mode.value for mode in ExecutionMode if mode is not ExecutionMode.RUN]
     ids = [f"s{number}" for number in range(1, SMALL_PLAN_STEPS + 1)]
@@ -223,7 +225,7 @@ def small_plan_schema() -> dict[str, Any]:
         })
         for before, step_id in enumerate(ids)
     }
-    # A choice of lengths, since grammars that are made of schemas take a list of so many entries for exactly so many.
+    # One schema for each length: grammars made from schemas take ``prefixItems`` as a list of exactly that length.
     plans = [
         {
             "type": "array",
@@ -243,7 +245,7 @@ def _some_of(ids: Sequence[str]) -> dict[str, Any]:
 
 
 def revision_schema() -> dict[str, Any]:
-    """Operations as a planner writes them, and why."""
+    """Return the schema of the operations that a planner writes, with the reason for them."""
     whole = Step.model_json_schema()
     dependency = _object(whole["$defs"]["Dependency"], tuple(Dependency.model_fields))
     changes: dict[str, Any] = {**_object(whole, CHANGED_FIELDS), "required": [], "minProperties": 1}
@@ -271,7 +273,7 @@ def _operation(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _object(schema: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    """Some fields of an object, with what they mean."""
+    """Return the schema of an object with only these fields and their descriptions."""
     given = schema["properties"]
     properties = {name: {**_plain(given[name]), "description": given[name]["description"]} for name in fields}
     required = [name for name in schema.get("required", ()) if name in fields]

@@ -1,7 +1,7 @@
-"""The steps as a directed acyclic graph: order, dependants, paths, levels and cycles.
+"""The steps of a plan as a directed acyclic graph: order, dependants, paths, levels and cycles.
 
-The standard library's ``graphlib`` proves that a plan has no cycle and puts it in order. networkx, whose import costs
-more than everything else a start does (0.4 s), comes in only when there is a cycle to be found and printed.
+The standard library's ``graphlib`` proves that a plan has no cycle and puts it in order. networkx is imported only if
+there is a cycle to find and print: its import takes 0.4 s, more than everything else at the start.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from planner.plan.diagnostics import GraphError
 from planner.plan.model import Child, Step
 
 _SHOWN_IN_CYCLE = 12
+"""The most steps of a cycle that a message names."""
 
 
 class Dag(Struct, frozen=True, kw_only=True):
     """The graph of one plan; every mapping has every step id as a key. Building it takes O(steps + edges).
 
-    ``order`` is topological; ``remaining`` counts the steps on the longest path from a step to a sink, itself
-    included; ``depth`` those on the longest path from a source to it, itself not included. Of the steps for items
-    ``remaining`` counts as many as must follow one another.
+    ``order`` is topological. ``remaining`` counts the steps on the longest path from a step to a sink, including the
+    step; ``depth`` counts those on the longest path from a source to the step, without it. Of the steps for a list's
+    items, ``remaining`` counts as many as must run one after another.
     """
 
     order: tuple[str, ...]
@@ -33,7 +34,7 @@ class Dag(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def build(cls, steps: Sequence[Step]) -> Dag:
-        """The graph of these steps.
+        """Return the graph of these steps.
 
         Raises:
             GraphError: two steps share an id, a dependency is unknown, or there is a cycle.
@@ -47,7 +48,7 @@ class Dag(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, dependencies: Mapping[str, tuple[str, ...]], lengths: Mapping[str, int] | None = None) -> Dag:
-        """The graph of steps, by what each depends on; ``lengths`` of those that don't count as one in ``remaining``.
+        """Return the graph of steps, given what each depends on; ``lengths`` are those that are not 1 in ``remaining``.
 
         Raises:
             GraphError: a dependency is unknown, or there is a cycle.
@@ -75,7 +76,7 @@ class Dag(Struct, frozen=True, kw_only=True):
         )
 
     def critical_path(self) -> tuple[str, ...]:
-        """One longest chain of steps, source to sink; the plan's earliest steps win a tie."""
+        """Return a longest chain of steps, source to sink; in a tie the plan's earlier step wins."""
         path: list[str] = []
         choice: Iterable[str] = self.dependencies
         while step_id := max(choice, key=self.remaining.__getitem__, default=None):
@@ -84,7 +85,7 @@ class Dag(Struct, frozen=True, kw_only=True):
         return tuple(path)
 
     def levels(self) -> tuple[tuple[str, ...], ...]:
-        """The steps by depth, each level in the plan's order."""
+        """Return the steps by depth, each level in the plan's order."""
         levels: list[list[str]] = [[] for _ in range(max(self.depth.values(), default=-1) + 1)]
         for step_id in self.dependencies:
             levels[self.depth[step_id]].append(step_id)
@@ -92,12 +93,12 @@ class Dag(Struct, frozen=True, kw_only=True):
 
     @property
     def width(self) -> int:
-        """The size of the largest level: about how many steps could ever run side by side."""
+        """The size of the largest level, roughly the most steps that could run side by side."""
         return max((len(level) for level in self.levels()), default=0)
 
 
 def topological_order(dependencies: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The steps so that each comes after what it depends on; the same for the same plan, every time.
+    """Return the steps in an order in which each comes after its dependencies; equal plans give equal orders.
 
     Raises:
         GraphError: there is a cycle.
@@ -110,9 +111,9 @@ def topological_order(dependencies: Mapping[str, Sequence[str]]) -> tuple[str, .
 
 
 def find_cycles(dependencies: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
-    """One cycle of every knot of steps that depend on one another; each step of it depends on the next.
+    """Return one cycle for each group of steps that depend on one another; each step in it depends on the next.
 
-    A step that depends on itself alone is not reported: that is a problem of its own. No cycle: an empty list.
+    The list is empty without a cycle. A step that depends only on itself is not reported: that is a separate problem.
     """
     try:
         graphlib.TopologicalSorter(dependencies).prepare()
@@ -141,7 +142,7 @@ def find_cycles(dependencies: Mapping[str, Sequence[str]]) -> list[tuple[str, ..
 
 
 def shown_cycle(cycle: Sequence[str]) -> str:
-    """``a -> b -> c -> a``; the middle of a long one is left out."""
+    """Return a cycle as ``a -> b -> c -> a``, without the middle if it is long."""
     if len(cycle) > _SHOWN_IN_CYCLE:
         half = _SHOWN_IN_CYCLE // 2
         cycle = [*cycle[:half], f"... {len(cycle) - _SHOWN_IN_CYCLE} more ...", *cycle[-half:]]
@@ -149,13 +150,13 @@ def shown_cycle(cycle: Sequence[str]) -> str:
 
 
 def mean(numbers: Sequence[float], default: float) -> float:
-    """The mean of numbers; ``default`` if there are none."""
+    """Return the mean of numbers, or ``default`` if there are none."""
     return sum(numbers) / len(numbers) if numbers else default
 
 
 def rising(wanted: Sequence[float]) -> list[float]:
-    """Numbers as near as may be to those wanted (least squares), none smaller than the one before; for drawings."""
-    blocks: list[tuple[float, int]] = []  # the sum of what its members want, and their number
+    """Return the non-decreasing numbers closest to those wanted, by least squares; drawings use it to place things."""
+    blocks: list[tuple[float, int]] = []  # per block: the sum of its members, and their count
     for number in wanted:
         total, count = number, 1
         while blocks and blocks[-1][0] / blocks[-1][1] >= total / count:

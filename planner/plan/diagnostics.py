@@ -22,6 +22,7 @@ from vibe.system.errors import UsageError, VibeError, closest, did_you_mean
 from vibe.system.plain_text import some_of
 
 SHOWN_PROBLEMS = 50
+"""The most problems that a message lists."""
 _CANDIDATES = 120
 _LONGEST_NAME = 200
 
@@ -37,9 +38,10 @@ class Position(NamedTuple):
 
 
 class Problem(Struct, frozen=True):
-    """One thing wrong with a document: where (``steps[2].depends_on[0]``, empty: the document), what, and its cure.
+    """One thing that is wrong with a document: where, what, and how to fix it.
 
-    ``at`` is the place in the text that a person wrote, where there is one.
+    ``path`` is like ``steps[2].depends_on[0]``, or empty for the whole document. ``at`` is the place in the text, if a
+    person wrote one.
     """
 
     path: str
@@ -53,7 +55,7 @@ class Problem(Struct, frozen=True):
 
 
 class PlanInvalidError(UsageError):
-    """A plan document breaks the format. ``problems`` holds all of them, the message the first fifty."""
+    """A plan document breaks the format. ``problems`` holds all problems, the message the first fifty."""
 
     def __init__(self, where: str, problems: Sequence[Problem]) -> None:
         if len(problems) == 1:
@@ -75,7 +77,7 @@ class PlanInvalidError(UsageError):
 class InputsInvalidError(UsageError):
     """Inputs of a plan that are missing, unknown or of another type.
 
-    ``missing`` names those without a value if nothing else is wrong: they can be asked for.
+    ``missing`` names the inputs without a value if nothing else is wrong, so that a person can be asked for them.
     """
 
     def __init__(self, name: str, problems: Sequence[str], missing: Sequence[str]) -> None:
@@ -84,7 +86,7 @@ class InputsInvalidError(UsageError):
 
 
 class UnfilledError(UsageError):
-    """A placeholder names what is not there, or what it stands for is too long."""
+    """A placeholder names something that does not exist, or its value is too long."""
 
 
 class GraphError(UsageError):
@@ -108,14 +110,14 @@ class UnknownStepError(UsageError):
 
 
 class PlanEndedError(UsageError):
-    """The plan has ended, so this can't be done to it any more."""
+    """The plan has ended, so the command no longer applies."""
 
     def __init__(self, status: str, consequence: str) -> None:
         super().__init__(f"the plan has ended ({status}): {consequence}")
 
 
 class TooLargeToDrawError(UsageError):
-    """A drawing of so many steps could not be read."""
+    """The plan has more steps than a readable drawing can show."""
 
     def __init__(self, steps: int, most: int) -> None:
         super().__init__(
@@ -124,7 +126,7 @@ class TooLargeToDrawError(UsageError):
 
 
 class IllegalTransitionError(VibeError):
-    """Something asked for a change of status that does not exist."""
+    """A change of status was requested that the tables of transitions don't allow."""
 
     def __init__(self, subject: str, previous: str, status: str) -> None:
         super().__init__(
@@ -133,13 +135,13 @@ class IllegalTransitionError(VibeError):
 
 
 class Suggester:
-    """Finds the closest known name; only for the first problems of a document, so that a bad one costs no more."""
+    """Finds the closest known name, but only for the first problems of a document, to bound the cost of a bad one."""
 
     def __init__(self) -> None:
         self._lookups = SHOWN_PROBLEMS
 
     def fix(self, name: str, known: Iterable[str], otherwise: str) -> str:
-        """``did you mean 'x'?`` if something known is close enough, else ``otherwise``."""
+        """Return ``did you mean 'x'?`` if a known name is close enough, else ``otherwise``."""
         if not self._lookups or len(name) > _LONGEST_NAME:
             return otherwise
         self._lookups -= 1
@@ -151,11 +153,11 @@ class Suggester:
 
 
 def quoted(value: object, limit: int = 60) -> str:
-    """A value as a message shows it: quoted, on one line, cut to ``limit`` characters."""
+    """Return a value as messages show it: quoted, on one line, cut to ``limit`` characters."""
     text = repr(value[: limit + 1] if isinstance(value, str) else value)
     return text if len(text) <= limit + 2 else f"{text[:limit]}..."
 
 
 def listed(names: Iterable[str], limit: int = 12) -> str:
-    """Names for a message, the first ``limit`` of them."""
+    """Return the first ``limit`` names for a message, or 'none'."""
     return some_of((quoted(name)[1:-1] for name in names), limit) or "none"

@@ -1,4 +1,4 @@
-"""Estimate of a plan's size and cost, read off its graph before it runs: bounds, never guesses; pure."""
+"""Estimates a plan's size and cost from its graph before it runs, as bounds rather than guesses. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from planner.plan.write_claims import ANYTHING, Claim, claim_of, claims_overlap,
 from vibe.core.modes import ExecutionMode
 
 RateOf: TypeAlias = Callable[[Step], float | None]
-"""Tells what the dearest token of a step's model costs, in USD; None: unknown."""
+"""Returns the USD that the most expensive kind of token of a step's model costs, or None if unknown."""
 MAX_OVERLAPS = 20
 _OTHER_END = {"completed": "failed", "failed": "completed"}
 MAX_COMPARISONS = 100_000
+"""The most pairs of steps that are compared in search of overlaps."""
 CHAIN_SHARE = 0.8
-"""From this share of steps on the critical path on, a plan is a chain for all that parallel work could save."""
+"""A plan with at least this share of its steps on the critical path is a chain: parallel work saves next to nothing."""
 
 SEQUENTIAL_FIGURES = (
     "published figures, several agents against one: 81 % better on independent work, "
@@ -35,7 +36,8 @@ OVERLAP_ADVICE = "split them or order them"
 class Overlap(Struct, frozen=True, kw_only=True):
     """Two steps with no order between them that may write the same files.
 
-    ``shared``: both work in the user's own tree, so they take turns; else their changes may conflict when merged.
+    ``shared`` says that both work in the user's own tree, so they take turns. Otherwise their changes may conflict when
+    they are merged.
     """
 
     first: str
@@ -46,12 +48,12 @@ class Overlap(Struct, frozen=True, kw_only=True):
 class Estimate(PlanBounds, frozen=True, kw_only=True):
     """Bounds on a plan. Tokens are prompt plus completion, prices USD.
 
-    ``width`` is the size of the largest level. ``speed_up``: no run can be faster than all steps in a row by more,
-    if steps take alike. ``max_turns``, ``max_tokens`` and ``max_price`` are what the plan's own limits allow with every
-    retry, spent by ``model_steps`` steps (None: no limit); ``worst_price`` is what those tokens cost at most, within
-    that limit (None: a price is unknown); ``critical_turns`` the model calls that must follow one another, at worst.
-    ``writes_unknown`` are steps that may write anything, so each works while no other writer does. ``overlaps`` are the
-    first ``MAX_OVERLAPS``; ``overlaps_cut``: there may be more.
+    ``width`` is the size of the largest level. ``speed_up`` is the most that any run can gain over one step after
+    another, if all steps take equally long. ``max_turns``, ``max_tokens`` and ``max_price`` (None: no limit) are what
+    the plan's own limits allow its ``model_steps``, with every retry. ``worst_price`` is the most those tokens can cost
+    within that limit (None: a price is unknown). ``critical_turns`` counts the model calls that must follow one
+    another, at worst. ``writes_unknown`` are steps that may write anything, so each works while no other writer does.
+    ``overlaps`` holds the first ``MAX_OVERLAPS``, and ``overlaps_cut`` says that there may be more.
     """
 
     speed_up: float
@@ -70,9 +72,10 @@ def estimate(
     usual: Mapping[ExecutionMode, StepLimits] = USUAL,
     rate_of: RateOf = lambda _: None,
 ) -> Estimate:
-    """The bounds of a plan whose defaults are written into its steps; ``max_parallel`` None: the plan's own.
+    """Return the bounds of a plan whose defaults are written into its steps.
 
-    ``usual`` limits bound steps that name none. ``rate_of`` tells the price of a step's dearest token.
+    ``max_parallel`` replaces the plan's own limit. ``usual`` limits apply to steps that name none. ``rate_of`` returns
+    the price of the most expensive token of a step.
     """
     limits = {step.id: step_limits(step, usual) for step in plan.steps}
     models = [step for step in plan.steps if step.command is None]
@@ -105,7 +108,7 @@ def estimate(
 
 
 def notes(found: Estimate, *, bounds: bool = True) -> tuple[str, ...]:
-    """Return what a person should know before the plan runs, a sentence each; not ``bounds``: they know the figures."""
+    """Return what a person should know before the plan runs, as sentences; ``bounds=False`` omits the limits."""
     path, total = len(found.critical_path), found.steps
     levels = f"{total} step{'s'[: total > 1]} in {path} level{'s'[: path > 1]} of at most {found.width}"
     said = [f"{levels}: {_speed_up(found)}"]
@@ -141,7 +144,7 @@ def _overlap_note(overlap: Overlap) -> str:
 
 
 def _overlaps(plan: Plan, dag: Dag) -> tuple[tuple[Overlap, ...], bool]:
-    """The first pairs, and whether the search was given up."""
+    """Return the first overlapping pairs of steps, and whether the search was cut short."""
     writers = [(step, claim) for step in plan.steps if (claim := _written(step))]
     bit = {step.id: 1 << number for number, (step, _) in enumerate(writers)}
     reached = _reached(dag, bit) if len(writers) > 1 else {}
@@ -158,7 +161,7 @@ def _overlaps(plan: Plan, dag: Dag) -> tuple[tuple[Overlap, ...], bool]:
 
 
 def _exclude(one: Step, other: Step, single: AbstractSet[str]) -> bool:
-    """Return whether no run does both: a choice, or how a step ends, decides for one of them."""
+    """Return whether no run does both steps, because a choice or the end of another step rules one of them out."""
     ours, theirs = one.when or {}, other.when or {}
     if any(set(ours[name]).isdisjoint(theirs[name]) for name in ours.keys() & theirs.keys() & single):
         return True
@@ -167,12 +170,12 @@ def _exclude(one: Step, other: Step, single: AbstractSet[str]) -> bool:
 
 
 def _written(step: Step) -> Claim:
-    """The files a step names; what names none is counted elsewhere."""
+    """Return the globs of the files that a step says it writes; steps that say nothing are counted elsewhere."""
     return tuple(sorted({parse_glob(text) for text in step.writes or ()}))
 
 
 def _reached(dag: Dag, bit: Mapping[str, int]) -> dict[str, int]:
-    """For each step the writers that come before it, as a set of bits."""
+    """Return, for each step, the writers that come before it, as a set of bits."""
     before: dict[str, int] = {}
     for step_id in dag.order:
         seen = 0
@@ -183,6 +186,7 @@ def _reached(dag: Dag, bit: Mapping[str, int]) -> dict[str, int]:
 
 
 def _longest(dag: Dag, turns: Mapping[str, int]) -> int:
+    """Return the turns on the path with the most of them."""
     total: dict[str, int] = {}
     for step_id in dag.order:
         needed = max((total[needed] for needed in dag.dependencies[step_id]), default=0)
@@ -191,12 +195,12 @@ def _longest(dag: Dag, turns: Mapping[str, int]) -> int:
 
 
 def _least(*bounds: float | None) -> float | None:
-    """The tightest of the bounds there are."""
+    """Return the tightest of the bounds that are not None."""
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def _of_all(numbers: Sequence[float | None], what: Callable[[list[float]], float]) -> float | None:
-    """Their sum or their maximum, if each is known."""
+    """Return ``what``, such as the sum, of the numbers if all are known, else None."""
     known = [number for number in numbers if number is not None]
     return what(known) if len(known) == len(numbers) else None
 
@@ -206,12 +210,12 @@ def _max_price(step: Step) -> float | None:
 
 
 def _attempts(step: Step) -> int:
-    """The most attempts that are made by themselves at a step, and at those for its items."""
+    """Return the most attempts at a step, and at the steps for its items, that need no person's retry."""
     return _items(step) * (step.retries + max(1, len(step.models)))
 
 
 def _items(step: Step) -> int:
-    """The most steps that are made of one: for a list, those for its items."""
+    """Return the most steps that come of one: for a step with a list, those for its items."""
     each = step.for_each
     return 1 if each is None else each.at_most if each.items is None else len(each.items)
 

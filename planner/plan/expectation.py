@@ -1,6 +1,6 @@
-"""Expectations of plans: medians of what like steps took, and the times at which steps would run; pure.
+"""Expects what a plan will take: medians of similar earlier steps, and the times at which steps would run. Pure.
 
-Nothing is told of a plan of which a step is like none before.
+Nothing is expected of a plan with a step that resembles no earlier one.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from msgspec.structs import replace
 from ipc.events import Expectation, PlanExpectation, StepOutline, WorkOrder
 
 COMMAND: Final = "$"
+"""The mode of a command in its ``kind``."""
 READING: Final = frozenset({"research", "design"})
-"""Modes whose steps change nothing, unless they say what."""
+"""Modes whose steps change no files unless they name some."""
 LOOKED_AT: Final = 32
-"""Of the steps that could begin, so many more than can run are looked at for those whose files are free."""
+"""The steps, beyond those that can run at once, that are searched for ones whose files are free."""
 _PLAIN: Final = WorkOrder()
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """A completed step of an earlier plan, and what all attempts at it took: seconds at work, tokens, USD if known.
+    """A completed step of an earlier plan, with what all attempts at it took: seconds at work, tokens, USD if known.
 
-    ``kind`` is its mode and its model, or ``$`` and its command. ``here``: it was done in the same folder.
+    ``kind`` is its mode and its model, or ``$`` and its command. ``here`` says that it ran in the same folder.
     """
 
     kind: tuple[str, str]
@@ -39,10 +40,10 @@ class Measured(Struct, frozen=True, kw_only=True):
 def expect(
     steps: Sequence[StepOutline], kinds: Mapping[str, tuple[str, str]], past: Iterable[Measured], at_once: int
 ) -> PlanExpectation | None:
-    """Return what steps are expected to take, of which ``at_once`` can run; None: one is like none before.
+    """Return what steps are expected to take if ``at_once`` of them can run, or None if one resembles no earlier step.
 
-    A step is like one of the same kind, best in the same folder. Else one of a mode is like any of its model, and a
-    command like any other.
+    A step resembles those of the same kind, preferably in the same folder. Failing that, a model-driven step resembles
+    any step of its model, and a command any other command.
     """
     known: dict[tuple[bool, tuple[str, str]], list[Measured]] = {}
     for step in past:
@@ -66,7 +67,7 @@ def expect(
 
 
 def to_go(steps: Sequence[StepOutline], plan: PlanExpectation) -> Expectation | None:
-    """Return what the steps of a plan that are open will take, side by side as they can; None: one is not known."""
+    """Return what the open steps of a plan will take, side by side where possible, or None if one is unknown."""
     if any(step.id not in plan.steps for step in steps):
         return None
     each = [plan.steps[step.id] for step in steps]
@@ -80,12 +81,12 @@ def to_go(steps: Sequence[StepOutline], plan: PlanExpectation) -> Expectation | 
 
 
 def _wider(kind: tuple[str, str]) -> tuple[str, str]:
-    """The kind of all commands, or of all steps of a model."""
+    """Return the wider kind: all commands, or all steps of a model."""
     return (COMMAND, "") if kind[0] == COMMAND else ("", kind[1])
 
 
 def _lane(step: StepOutline) -> str:
-    """Files that only one step at a time may write; blank: it writes none, or where no other step does."""
+    """Return a key for the files that a step writes while no other may; blank if it is in nobody's way."""
     order = step.order or _PLAIN
     if step.workspace == "worktree" or order.command or (order.writes is None and step.mode in READING):
         return ""
@@ -95,9 +96,9 @@ def _lane(step: StepOutline) -> str:
 def times_to_come(
     steps: Iterable[StepOutline], plan: PlanExpectation, ends: Mapping[str, float], now: float
 ) -> dict[str, tuple[float, float]]:
-    """Return when steps that are open would begin and end, by id, in seconds of the plan's clock.
+    """Return when open steps would begin and end, by id, in seconds of the plan's clock.
 
-    ``ends`` is when those would end that run. What they come after, and is not among them, is done.
+    ``ends`` holds the expected ends of the running steps. Dependencies that are not among ``steps`` count as done.
     """
     found = {step.id: step for step in steps}
     left = {step.id: sum(one in found for one in step.depends_on) for step in found.values() if step.id not in ends}

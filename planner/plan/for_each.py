@@ -1,4 +1,4 @@
-"""Steps done once for each item of a list: the list found and checked, and steps made for its items."""
+"""Steps that are done once for each item of a list: finds and checks the list, and makes the steps for its items."""
 
 from __future__ import annotations
 
@@ -30,48 +30,48 @@ from subagents.step_model import MAX_ITEMS, ForEach
 from vibe.system.errors import UsageError
 
 ITEMS_REASON = "items"
-"""The reason of a step that failed since its list is none, or too few items completed; and of those skipped then."""
+"""Reason of a step that failed because its list is invalid or too few items completed, and of items skipped then."""
 LONGEST_ID = 55
-"""The most characters in the id of a step that is done for each item: those of its items are longer."""
+"""The most characters in the id of a step with a list; the ids of its items are longer."""
 LONGEST_KEY, LONGEST_IN_TITLE = 200, 80
 LARGEST_ENVIRONMENT = 100_000
-"""Bytes of an item that a command can be given: the system takes little more in one variable."""
+"""The most bytes of an item for a command: the system takes little more in one environment variable."""
 _DIGITS = 8
 _CHILD_ID = re.compile(rf"(.+)-[0-9a-f]{{{_DIGITS}}}")
 _NO_PATH = re.compile(r"[\x00-\x1f\\*?\[\]{}]|^[-/~!#]|^[A-Za-z]:|(^|/)\.\.(/|$)|^$")
 
 
 class ItemsInvalidError(UsageError):
-    """A list of which no steps can be made; the sentence says which item is the matter."""
+    """No steps can be made from a list; the message names the item that is wrong."""
 
 
 def variables_of(item: object) -> dict[str, str]:
-    """An item as commands find it in their environment, and each plain value at its top."""
+    """Return the environment variables of an item: the whole of it, and each plain value at its top level."""
     plain = {name: value for name, value in object_in(item).items() if not isinstance(value, dict | list)}
     said = {variable_of(ITEM_VARIABLE, name): as_text(value) for name, value in reversed(plain.items())}
     return {**said, ITEM_VARIABLE: as_text(item)}
 
 
 def pattern_named(step_id: str) -> str | None:
-    """The step of whose items one is called so; None: no item of any is."""
+    """Return the id of the step whose item may have this id, or None if no item's id looks so."""
     found = _CHILD_ID.fullmatch(step_id)
     return found[1] if found else None
 
 
 def at_pointer(value: object, pointer: str) -> object:
-    """The part of a value that a JSON pointer names; ABSENT: there is none."""
+    """Return the part of a value that a JSON pointer names, or ABSENT if there is none."""
     for name in _names_of(pointer):
         value = part_of(value, name)
     return value
 
 
 def _names_of(pointer: str) -> list[str]:
-    """The names that a JSON pointer leads through."""
+    """Return the names in a JSON pointer, unescaped."""
     return [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
 
 
 def items_of(pattern: Step, output: object, inputs: Mapping[str, object]) -> object:
-    """The list of a step: written down, an input of the plan, or in the output of the step it names; it may be none."""
+    """Return a step's list: its own, an input of the plan, or part of ``output``. It may turn out not to be a list."""
     each = list_of(pattern)
     found = each.items if each.source is None else at_pointer(output, each.at)
     found = found if each.input is None else inputs.get(each.input)
@@ -79,14 +79,14 @@ def items_of(pattern: Step, output: object, inputs: Mapping[str, object]) -> obj
 
 
 def list_of(pattern: Step) -> ForEach:
-    """The list of a step that is done for each item, as the plan names it."""
+    """Return the ``for_each`` of a step with a list."""
     if pattern.for_each is None:
         raise TypeError(f"step {pattern.id!r} has no list: this is a bug in vibe, please report it")
     return pattern.for_each
 
 
 def no_list_at(schema: JsonObject, pointer: str) -> str:
-    """Return how a JSON Schema rules out that a list is where a pointer leads; blank: it does not."""
+    """Return how a JSON Schema rules out a list at the place a pointer names; blank if it allows one."""
     for name in _names_of(pointer):
         kinds, known = _kinds(schema, "object"), object_in(schema.get("properties"))
         if "object" not in kinds and "array" not in kinds:
@@ -99,13 +99,13 @@ def no_list_at(schema: JsonObject, pointer: str) -> str:
 
 
 def _kinds(schema: JsonObject, usual: str) -> list[Any] | str:
-    """The types that a schema allows; the ``usual`` one if it says none, or what is none, which is told elsewhere."""
+    """Return the types that a schema allows, or the ``usual`` one if it names none; nonsense is reported elsewhere."""
     kinds = schema.get("type")
     return kinds if isinstance(kinds, str) else list_in(kinds) or usual
 
 
 def items_as_bytes(items: object) -> tuple[bytes, str]:
-    """A list as it is kept in a file, and the digest of that."""
+    """Return the bytes in which a list is kept on disk, and their SHA-256 digest."""
     data = json.dumps(items, separators=(",", ":")).encode()
     return data, sha256(data).hexdigest()
 
@@ -113,10 +113,10 @@ def items_as_bytes(items: object) -> tuple[bytes, str]:
 def children_of(
     pattern: Step, items: object, inputs: Mapping[str, object], known: Container[str] = ()
 ) -> tuple[Child, ...]:
-    """A step for each item; ``inputs`` are the values of the plan's, ``known`` the ids of its steps.
+    """Make a step for each item. ``inputs`` are the values of the plan's inputs, ``known`` the ids of its steps.
 
     Raises:
-        ItemsInvalidError: it is no list, too long, or one of its items can't be done.
+        ItemsInvalidError: ``items`` is not a list or too long, or no step can be made for one of the items.
     """
     each = list_of(pattern)
     entries = list_in(items)
@@ -148,19 +148,24 @@ def children_of(
 
 
 def _made_of(step: Step, **changes: Any) -> Child:
-    """A child that is as a step but for these fields."""
+    """Return a child with the fields of a step, except for these changes."""
     said = {name: getattr(step, name) for name in Step.model_fields}
     return Child.model_construct(_fields_set={*step.model_fields_set, *changes}, **{**said, **changes})
 
 
 def remade(child: Child, step: Step) -> Child:
-    """The child as a step of a plan that was changed says it."""
+    """Return the child with the fields that its step has after a revision."""
     return _made_of(
         step, **{name: getattr(child, name) for name in Child.model_fields if name not in Step.model_fields}
     )
 
 
 def _key(each: ForEach, item: object, number: int) -> str:
+    """Return the key of an item.
+
+    Raises:
+        ItemsInvalidError: the item has none, or one that is too long.
+    """
     named: Any = at_pointer(item, each.key)
     is_whole = not each.key and bool(object_in(item) or list_in(item))
     key = as_text(named) if named is not ABSENT else ""
@@ -174,10 +179,10 @@ def _key(each: ForEach, item: object, number: int) -> str:
 
 
 def _filled(pattern: Step, values: Mapping[str, object]) -> dict[str, Any]:
-    """The texts of a step with an item in them.
+    """Return the texts of a step with an item filled in.
 
     Raises:
-        UnfilledError: a text names what the item has not; or where it writes, or its commands, can't be given it.
+        UnfilledError: a text names something that the item lacks, or the item doesn't suit ``writes`` or a command.
     """
     title = " ".join(fill(pattern.title, values, longest=LONGEST_IN_TITLE).split())
     said: dict[str, Any] = {"title": title or pattern.id}
@@ -195,7 +200,11 @@ def _filled(pattern: Step, values: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _path(glob: str, values: Mapping[str, object]) -> str:
-    """A glob of ``writes`` with an item in it, which leads nowhere else and stands for no more than one name."""
+    """Return a glob of ``writes`` with an item filled in.
+
+    Raises:
+        UnfilledError: the item would lead elsewhere, stand for more than one name, or name files barred to items.
+    """
     for placeholder in dict.fromkeys(find(glob)):
         if _NO_PATH.search(text := fill(placeholder.text, values)):
             problem = "is no relative path without `..`, wildcards and a leading `-`"
@@ -207,7 +216,7 @@ def _path(glob: str, values: Mapping[str, object]) -> str:
 
 
 def with_children(plan: Plan, children: Iterable[Child]) -> Plan:
-    """The plan with steps for items, each after its pattern, which comes to its end after them."""
+    """Return the plan with steps for items, each listed after its pattern, which ends only after all of them."""
     own: dict[str, list[Child]] = {}
     for child in children:
         own.setdefault(child.pattern, []).append(child)
@@ -220,14 +229,14 @@ def with_children(plan: Plan, children: Iterable[Child]) -> Plan:
 
 
 def own_edges(step: Step) -> Iterable[Dependency]:
-    """The edges that the plan's document has; not those from the steps for its items."""
+    """Return the dependencies in the plan's document, without those on the steps for its own items."""
     if step.for_each is None:
         return step.dependencies
     return [edge for edge in step.dependencies if pattern_named(edge.step) != step.id]
 
 
 def folded(plan: Plan, statuses: Mapping[str, str]) -> Plan:
-    """The plan without steps for items, which the titles of their lists count; for drawings."""
+    """Return the plan for drawings: the steps for items are left out, and their lists' titles count them."""
     bare, children = without_children(plan)
     stand: dict[str, list[str]] = {}
     for child in children.values():
@@ -240,7 +249,7 @@ def folded(plan: Plan, statuses: Mapping[str, str]) -> Plan:
 
 
 def without_children(plan: Plan) -> tuple[Plan, dict[str, Child]]:
-    """The plan as its document says it, and its steps for items, by id."""
+    """Return the plan as in its document, and its steps for items by id."""
     children = {step.id: step for step in plan.steps if isinstance(step, Child)}
     if not children:
         return plan, children

@@ -1,4 +1,4 @@
-"""Inputs of a plan: how they are declared, where they stand, and the values that are given for them."""
+"""Inputs of a plan: checks their declarations and placeholders, and reads the values given for them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from planner.plan.strict_json import JsonRefused, numbered_objects, object_in, p
 MAX_VALUE_BYTES = 64_000
 """The most bytes of one value, as text."""
 MAX_VALUES_BYTES = 512_000
-"""The most of all of them: a command gets them all in its environment."""
+"""The most bytes of all values together: a command gets them all in its environment."""
 
 LONGEST_EXAMPLE = 60
+"""The most characters of a text that a message offers back as a JSON list."""
 
 _VARIABLE = re.compile(rf"{INPUT_VARIABLE}_\w+")
 _TYPES: Mapping[str, tuple[tuple[type, ...], str, str]] = {
@@ -44,7 +45,7 @@ def input_values(declared: Sequence[Input], given: Mapping[str, object], where: 
     """Return a value for each input: the one given, else its default.
 
     Raises:
-        InputsInvalidError: one is missing or unknown, or can't have its value; all are told at once.
+        InputsInvalidError: an input is missing or unknown, or a value does not suit it; names all of them at once.
     """
     known = {one.name: one for one in declared}
     otherwise = f"its inputs: {listed(known)}" if known else "the plan has no inputs"
@@ -75,7 +76,7 @@ def input_values(declared: Sequence[Input], given: Mapping[str, object], where: 
 
 
 def read_value(declared: Input, given: object) -> tuple[object, str]:
-    """Return a value, which may be given as text, and what is wrong with it (blank: nothing)."""
+    """Return the value of an input, which may be given as text, and what is wrong with it, or blank."""
     if declared.type != "string" and isinstance(given, str):
         with suppress(JsonRefused):
             given = parse(given)
@@ -84,7 +85,7 @@ def read_value(declared: Input, given: object) -> tuple[object, str]:
 
 
 def _value_problem(kind: str, choices: Sequence[Any] | None, value: object) -> str:
-    """Return why a value is none of its kind or its choices; blank: it is one."""
+    """Return why a value does not suit its kind or its choices, or blank if it does."""
     types, called, fix = _TYPES[kind]
     is_odd = isinstance(value, float) and not math.isfinite(value)
     if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean") or is_odd:
@@ -103,7 +104,7 @@ def _value_problem(kind: str, choices: Sequence[Any] | None, value: object) -> s
 
 
 def _as_list(value: object) -> str:
-    """The JSON list that a person may have meant who wrote a text with commas."""
+    """Return the JSON list that a person may have meant by a text with commas."""
     members = value.split(",") if isinstance(value, str) and len(value) <= LONGEST_EXAMPLE else ["a", "b"]
     return as_text([member.strip() for member in members])
 
@@ -151,7 +152,7 @@ def _placeholder_problems(raw: Mapping[str, Any], inputs: Sequence[str]) -> Iter
 
 
 def inputs_used(step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs that a step's commands, or its texts that are not filled in yet, name: what its key covers."""
+    """Return the inputs that a step's commands or unfilled texts name; its content key covers them."""
     named = {one.variable for text in (step.title, step.prompt or "") for one in find(text) if one.root == INPUTS}
     for line in filter(None, (step.command, *step.verify)):
         named.update(_VARIABLE.findall(line))

@@ -1,4 +1,4 @@
-"""The strict door: a plan file becomes a plan, or every problem in it is reported at once and nothing is run."""
+"""Loads a plan file strictly: it becomes a plan, or every problem in it is reported at once and nothing runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ Raw = dict[str, Any]
 
 
 class LoadedPlan(Struct, frozen=True, kw_only=True):
-    """A plan that passed: its ``defaults`` written into its steps, its graph, the bytes it was read from, and where."""
+    """A checked plan, its ``defaults`` written into its steps, with its graph, source bytes and name in messages."""
 
     plan: Plan
     dag: Dag
@@ -67,19 +67,19 @@ class LoadedPlan(Struct, frozen=True, kw_only=True):
     where: str
 
     def unfolded(self, children: Iterable[Child]) -> LoadedPlan:
-        """The plan with steps for the items of a list."""
+        """Return the plan with steps for the items of a list added."""
         plan = with_children(self.plan, children)
         return replace(self, plan=plan, dag=Dag.build(plan.steps))
 
     def folded(self, statuses: Mapping[str, str]) -> LoadedPlan:
-        """The plan for drawings, each list one step with how its items stand."""
+        """Return the plan for drawings, with each list as one step that counts its items."""
         plan = folded(self.plan, statuses)
         return self if plan is self.plan else replace(self, plan=plan, dag=Dag.build(plan.steps))
 
     def barred_writes(self) -> dict[str, list[str]]:
-        """Return by step what of its ``writes`` no mode lets it write by itself.
+        """Return, by step, those of its ``writes`` that no approval mode lets it write without asking.
 
-        That leads out of the workspace, is a secret, or decides what runs later.
+        They lead out of the workspace, hold secrets, or decide what runs later.
         """
         found = {step.id: [text for text in step.writes or () if is_barred(text)] for step in self.plan.steps}
         return {step_id: barred for step_id, barred in found.items() if barred}
@@ -88,20 +88,20 @@ class LoadedPlan(Struct, frozen=True, kw_only=True):
         """Write the document to a new file, whole or not at all. Blocks.
 
         Raises:
-            OSError: there is one, or it can't be written.
+            OSError: the file exists already, or it can't be written.
         """
         put_new_file(path, self.source_bytes)
 
 
 class Form(Struct, frozen=True):
-    """A format people write plans in: ``as_json`` makes JSON of it (or refuses), ``tokens`` say where its parts are."""
+    """A format people write plans in. ``as_json`` converts it to JSON or refuses; ``tokens`` locate its parts."""
 
     as_json: Callable[[str], str]
     tokens: Callable[[str], Iterable[Token]]
 
 
 def yaml_form() -> Form:
-    """The form of YAML, whose reader is loaded for it alone."""
+    """Return the form of YAML; its reader is imported only here, when it is needed."""
     from planner.plan.strict_yaml import yaml_as_json, yaml_tokens
 
     return Form(as_json=yaml_as_json, tokens=yaml_tokens)
@@ -111,12 +111,13 @@ JSON = Form(as_json=lambda text: text, tokens=json_tokens)
 
 
 def load_plan(source: bytes | str, *, where: str, form: Form | None = None) -> LoadedPlan:
-    """Check a document and build the plan; ``where`` names it in messages.
+    """Check a document and build the plan; ``where`` names the document in messages.
 
-    ``form``: a person wrote it so, and problems tell line and column; None: JSON that a program wrote.
+    ``form`` is the format if a person wrote it: problems then have a line and a column. None means JSON that a program
+    wrote.
 
     Raises:
-        PlanInvalidError: it breaks the format, anywhere; carries all problems.
+        PlanInvalidError: the document breaks the format; carries all problems.
     """
     text = ""
     try:
@@ -133,7 +134,7 @@ def load_plan(source: bytes | str, *, where: str, form: Form | None = None) -> L
 
 
 def checked(text: str, document: dict[str, object]) -> tuple[Plan | None, list[Problem]]:
-    """Return the plan in a JSON text, which is that document, with its defaults filled in; and all that is wrong."""
+    """Return the plan in a JSON text, defaults filled in, and all its problems; ``document`` is the parsed text."""
     plan, problems, others = None, list[Problem](), check_document(document)
     try:
         plan = Plan.model_validate_json(text, strict=True).resolved()
@@ -146,13 +147,13 @@ def checked(text: str, document: dict[str, object]) -> tuple[Plan | None, list[P
 
 
 def bound(loaded: LoadedPlan, given: Mapping[str, object]) -> LoadedPlan:
-    """Return the plan with values for its inputs in its texts; they become the defaults of its document.
+    """Return the plan with the values of its inputs filled in; they become the defaults in its document.
 
-    A value for another type than text may be given as text.
+    A value of any type may be given as text.
 
     Raises:
-        InputsInvalidError: one is missing or unknown, or can't have its value; all are told at once.
-        PlanInvalidError: the texts get too long.
+        InputsInvalidError: an input is missing or unknown, or a value does not suit it; names all of them at once.
+        PlanInvalidError: the texts become too long.
     """
     if not loaded.plan.inputs and not given:
         return loaded
@@ -164,7 +165,7 @@ def bound(loaded: LoadedPlan, given: Mapping[str, object]) -> LoadedPlan:
 
 
 def read_plan_file(path: Path) -> LoadedPlan:
-    """Read and check a plan file: YAML where its name says so, else JSON.
+    """Read and check a plan file: YAML if its name ends so, else JSON.
 
     Raises:
         PlanInvalidError: the file is missing or unreadable, or the plan is invalid.
@@ -174,7 +175,7 @@ def read_plan_file(path: Path) -> LoadedPlan:
 
 
 def _placed(problems: Sequence[Problem], text: str, form: Form | None) -> list[Problem]:
-    """The problems with where each is, where that can be told."""
+    """Return the problems with their places in the text, where these can be found, in the order of the text."""
     if form is None:
         return list(problems)
     wanted = [problem.path for problem in problems if problem.path and problem.at is None]
@@ -184,7 +185,7 @@ def _placed(problems: Sequence[Problem], text: str, form: Form | None) -> list[P
 
 
 def plan_json_schema() -> dict[str, Any]:
-    """The JSON Schema of the plan format, for editors; what only the loader can check is not in it."""
+    """Return the JSON Schema of the plan format, for editors; it lacks the checks that only the loader can make."""
     return {
         **Plan.model_json_schema(),
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -200,7 +201,7 @@ def _object(document: object) -> dict[str, object]:
         message = f"a plan must be an object, not {given}"
         raise JsonRefused(Problem("", message))
     fields = cast("dict[str, object]", document)
-    version = fields.get("version", FORMAT_VERSION)  # a missing one is a problem like any other
+    version = fields.get("version", FORMAT_VERSION)  # a missing version is reported by the model
     if type(version) is not int or version != FORMAT_VERSION:
         message = f"{quoted(version)} is not a plan format this vibe reads"
         raise JsonRefused(Problem("version", message, f"use {FORMAT_VERSION}"))
@@ -229,7 +230,7 @@ def _read(path: Path) -> bytes:
     return content
 
 
-# --- what no single field can tell: on the raw document, whose other fields may be wrong -----------------------------
+# --- checks across fields, made on the raw document because some of its fields may be wrong --------------------------
 
 
 class _Document(Struct):
@@ -245,15 +246,15 @@ class _Document(Struct):
     suggester: Suggester = field(default_factory=Suggester)
 
     def step(self, step_id: object) -> Raw:
-        """A step with the plan's ``defaults``; empty: there is none of that id."""
+        """Return a step with the plan's ``defaults``, or an empty object if no step has that id."""
         place = self.positions.get(step_id) if isinstance(step_id, str) else None
         return {} if place is None else {**self.defaults, **object_in(list_in(self.raw.get("steps"))[place])}
 
 
 def check_document(raw: Raw) -> list[Problem]:
-    """Everything wrong with how the parts of a plan fit together. A plan with too many steps is not looked into.
+    """Return every problem of how the parts of a plan fit together, or none if the plan has too many steps.
 
-    What does not have the right type is left to the model.
+    Values of the wrong type are skipped: validation by the model reports them.
     """
     steps = numbered_objects(raw.get("steps"))
     if len(steps) > MAX_STEPS:
@@ -316,6 +317,7 @@ def _check_default(path: str, decision: Raw, known: Counter[str]) -> Iterator[Pr
 
 
 def _edges(step: Raw) -> Iterator[tuple[JsonPath, str]]:
+    """Yield the step ids in ``depends_on``, each with its path in the step."""
     for index, entry in enumerate(list_in(step.get("depends_on"))):
         name = entry if isinstance(entry, str) else object_in(entry).get("step")
         if isinstance(name, str):
@@ -372,7 +374,7 @@ def _check_settings(document: _Document) -> Iterator[Problem]:
 
 
 def _check_schema(path: JsonPath, schema: object, known: dict[str, tuple[SchemaProblem, ...]]) -> Iterator[Problem]:
-    """A schema that many steps share is looked at once."""
+    """Yield the problems of a schema; ``known`` saves checking again a schema that many steps share."""
     if not isinstance(schema, dict):
         return
     key = json.dumps(schema, sort_keys=True)
@@ -415,7 +417,7 @@ def _check_decision_known(document: _Document, path: JsonPath, name: str) -> Ite
 
 
 def _check_commands(document: _Document) -> Iterator[Problem]:
-    """Check that a command stands only in a mode that has commands, and without a prompt: it runs without a model."""
+    """Check that only modes with commands have one, and that it has no prompt or output schema: no model reads them."""
     for index, step in document.steps:
         own = "command" in step
         if (step if own else document.defaults).get("command") is None:
@@ -436,7 +438,7 @@ def _check_commands(document: _Document) -> Iterator[Problem]:
 
 
 def _check_side_effects(document: _Document) -> Iterator[Problem]:
-    """Yield problems of steps that act outside the workspace: they are never done a second time by themselves."""
+    """Check that steps which act outside the workspace ask for nothing that repeats them automatically."""
     for index, step in document.steps:
         settings = {**document.defaults, **step}
         if settings.get("side_effects") is not True:
@@ -454,12 +456,12 @@ def _check_side_effects(document: _Document) -> Iterator[Problem]:
 
 
 def _check_lists(document: _Document) -> Iterator[Problem]:
-    """Check the lists of steps that are done for each item, and that items stand in what no other step writes."""
+    """Check the lists of steps, and that only such steps have placeholders in ``writes``."""
     for index, step in document.steps:
         path, each = f"steps[{index}]", step.get("for_each")
         for number, glob in enumerate(list_in(step.get("writes"))):
             yield from problems_in_text(f"{path}.writes[{number}]", glob, inputs=(), items=each is not None)
-        if isinstance(each, dict | list):  # what is neither is told elsewhere
+        if isinstance(each, dict | list):  # the model reports other types
             yield from _check_list(document, path, step, object_in(spelled_out(each)))
 
 
@@ -486,8 +488,8 @@ def _check_list(document: _Document, path: str, step: Raw, each: Raw) -> Iterato
 
 
 def _check_items(path: str, step: Raw, each: Raw) -> Iterator[Problem]:
-    """Yield what keeps steps from being made for items that the plan itself has."""
-    with suppress(ValidationError):  # told elsewhere
+    """Check that steps can be made for items that the plan itself lists."""
+    with suppress(ValidationError):  # reported elsewhere
         pattern = Step.model_validate({**step, "for_each": each})
         enough, count = each.get("enough"), len(each["items"])
         if isinstance(enough, int) and enough > count:
@@ -507,7 +509,7 @@ def _check_source(document: _Document, path: str, step: Raw, source: str, at: ob
     elif edge.get("on", "completed") != "completed":
         yield Problem(f"{path}.in", f"{quoted(source)} need not complete", 'depend on it with "on": "completed"')
     elif document.step(source).get("for_each") is not None:
-        return  # what its items came to is a list
+        return  # its output is the list of its items' results
     elif source in document.positions and not isinstance(schema, dict):
         fix = "give it one, so that it hands in the list"
         yield Problem(f"{path}.in", f"step {quoted(source)} has no `output_schema`", fix)
@@ -540,7 +542,7 @@ def _pattern_fault(pattern: str) -> str | None:
 
 def _regex_fault(text: str) -> str | None:
     try:
-        with warnings.catch_warnings():  # what re only warns about works as it always did
+        with warnings.catch_warnings():  # a pattern that re only warns about still works
             warnings.simplefilter("ignore")
             re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The plan as data: Plan, its inputs and Decision; the steps come from below, the statuses from beside."""
+"""The plan as data: Plan, its inputs and its decisions. Steps are defined in ``subagents``, statuses in ``status``."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ MAX_STEPS = 10_000
 MAX_INPUTS = 64
 FORMAT_VERSION = 1
 MAX_TITLE_VALUE = 80
-"""The most characters of a value in a title; a goal and a question hold more."""
+"""The most characters of an input's value in a title."""
 MAX_GOAL_VALUE = 4_000
+"""The most characters of an input's value in a goal or a question."""
 MAX_TEXTS = 16 * 1024 * 1024
-"""The most characters of a plan's prompts with their values."""
+"""The most characters of all prompts of a plan, with the values filled in."""
 
 
 LONGEST_IN_PROMPT = 4_000
@@ -58,7 +59,7 @@ LONGEST_IN_PROMPT = 4_000
 class Child(Step):
     """The step for one item of a list, with the settings of its ``pattern``; ``number`` counts from 0.
 
-    ``waves``: so many times over, at least, the steps of this list are begun.
+    ``waves`` is the least number of rounds in which the list's steps run, given how many may run at once.
     """
 
     pattern: Slug = Field(exclude=True)
@@ -74,7 +75,7 @@ class Child(Step):
 
 
 def own_ids(step: Step) -> frozenset[str]:
-    """The ids by which a step may be meant: its own, and that of the step of whose list it does an item."""
+    """Return the ids that may refer to a step: its own, and for an item the id of the step with the list."""
     return frozenset({step.id, step.pattern} if isinstance(step, Child) else {step.id})
 
 
@@ -172,27 +173,27 @@ class Plan(PlanModel):
     """Anything; carried through untouched."""
 
     def resolved(self) -> Plan:
-        """Return the plan with ``defaults``, which are kept, written into steps that do not set them."""
+        """Return the plan with its ``defaults`` written into steps that do not set them; the defaults are kept."""
         if self.defaults is None:
             return self
         common = {name: getattr(self.defaults, name) for name in self.defaults.model_fields_set}
         return self.model_copy(update={"steps": [step.filled(common) for step in self.steps]})
 
     def values(self) -> dict[str, Any]:
-        """The values of its inputs that are known: those it was begun with, else the defaults."""
+        """Return the known values of its inputs: those it was begun with, else the defaults."""
         return {given.name: given.default for given in self.inputs if given.default is not None}
 
     def variables(self) -> dict[str, str]:
-        """The values of its inputs as its commands find them in their environment."""
+        """Return the environment variables in which its commands find the values of its inputs."""
         return {variable_of(INPUT_VARIABLE, name): as_text(value) for name, value in self.values().items()}
 
     def filled(self) -> Plan:
-        """Return the plan with the values of its inputs in its texts; as it is while one of them is not known.
+        """Return the plan with the values of its inputs in its texts, or unchanged while a value is unknown.
 
-        Once for each plan that was read: what was filled in is text like any other.
+        To be called only once for a plan: values that were filled in are text like any other.
 
         Raises:
-            UnfilledError: a placeholder names no input, or the texts get too long.
+            UnfilledError: a placeholder names no input, or the texts become too long.
         """
         values = self.values()
         if not values or len(values) < len(self.inputs):
@@ -203,11 +204,11 @@ class Plan(PlanModel):
         return plan
 
     def escaped(self) -> Plan:
-        """Return the plan that ``filled`` makes this one of."""
+        """Return the plan from which ``filled`` makes this one."""
         return self._with_texts(None) if self.inputs and len(self.values()) == len(self.inputs) else self
 
     def _with_texts(self, values: Mapping[str, object] | None) -> Plan:
-        """Return the plan with its texts filled in; None: escaped."""
+        """Return the plan with its texts filled in, or escaped if ``values`` is None."""
 
         def asked(decision: Decision) -> Decision:
             return decision.model_copy(update={"question": _filled(decision.question, values, MAX_GOAL_VALUE)})
@@ -216,14 +217,14 @@ class Plan(PlanModel):
             update={
                 "goal": _filled(self.goal, values, MAX_GOAL_VALUE),
                 "context": _filled(self.context, values),
-                "steps": [step if step.for_each else with_texts(step, values) for step in self.steps],  # of each item
+                "steps": [step if step.for_each else with_texts(step, values) for step in self.steps],  # for each item
                 "decisions": [asked(decision) for decision in self.decisions],
             }
         )
 
 
 def with_texts(step: StepT, values: Mapping[str, object] | None) -> StepT:
-    """Return the step with its texts filled in; None: escaped."""
+    """Return the step with its texts filled in, or escaped if ``values`` is None."""
     title = " ".join(_filled(step.title, values, MAX_TITLE_VALUE).splitlines()) or step.id
     return step.model_copy(update={"title": title, "prompt": step.prompt and _filled(step.prompt, values)})
 

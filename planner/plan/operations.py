@@ -1,4 +1,4 @@
-"""Operations: the changes a revision of a plan consists of, read from plain data and told in words."""
+"""The operations that a revision of a plan consists of: read from plain data, and put into words."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _SHOWN_VALUE = 40
 
 
 class AddStep(PlanModel):
-    """One more step; ``depends_on`` of the step are its edges. What it leaves out is as the plan's ``defaults`` say."""
+    """Adds a step, whose ``depends_on`` are its edges. Fields it leaves out come from the plan's ``defaults``."""
 
     op: Literal["add_step"] = "add_step"
     step: Step
 
 
 class RemoveStep(PlanModel):
-    """A step goes, with its own edges. What depends on it must lose that edge, or go as well."""
+    """Removes a step with its own edges. Steps that depend on it must lose that edge or be removed as well."""
 
     op: Literal["remove_step"] = "remove_step"
     id: Slug
 
 
 class UpdateStep(PlanModel):
-    """Fields of a step change to these values, anything but its id and its edges."""
+    """Sets fields of a step to these values; any but its id and its edges."""
 
     op: Literal["update_step"] = "update_step"
     id: Slug
@@ -39,7 +39,7 @@ class UpdateStep(PlanModel):
 
 
 class AddEdge(PlanModel):
-    """``step`` comes after ``depends_on.step``."""
+    """Makes ``step`` wait for ``depends_on.step``."""
 
     op: Literal["add_edge"] = "add_edge"
     step: Slug
@@ -47,7 +47,7 @@ class AddEdge(PlanModel):
 
 
 class RemoveEdge(PlanModel):
-    """``step`` no longer waits for ``depends_on``."""
+    """Lets ``step`` no longer wait for ``depends_on``."""
 
     op: Literal["remove_edge"] = "remove_edge"
     step: Slug
@@ -55,7 +55,7 @@ class RemoveEdge(PlanModel):
 
 
 class SetBudget(PlanModel):
-    """New limits of the whole plan from now on (None: no limits); earlier spending counts."""
+    """Sets new limits for the whole plan (None: no limits). Earlier spending counts towards them."""
 
     op: Literal["set_budget"] = "set_budget"
     budget: PlanBudget | None
@@ -72,17 +72,17 @@ _OPERATIONS: Mapping[str, type[PlanModel]] = {
 
 
 class RevisionInvalidError(PlanInvalidError):
-    """A revision that cannot be carried out; nothing of it was. ``problems`` holds all there is to say."""
+    """A revision can't be carried out, and no part of it was. ``problems`` holds all reasons."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("the revision", problems)
 
 
 def read_operations(raw: object) -> tuple[Operation, ...]:
-    """Operations from plain data: what a model handed in, a person wrote, or a journal kept.
+    """Read operations from plain data that a model handed in, a person wrote, or a journal kept.
 
     Raises:
-        RevisionInvalidError: the list is invalid; all problems at once.
+        RevisionInvalidError: the list is invalid; carries all problems.
     """
     try:
         entries = parse(json.dumps(raw, ensure_ascii=False))
@@ -128,12 +128,12 @@ def _operation(entry: object) -> Operation:
 
 
 def plain_operations(operations: Sequence[Operation]) -> tuple[dict[str, Any], ...]:
-    """The operations as plain dicts, for a journal or an event; ``read_operations`` reads them back."""
+    """Return the operations as plain dicts, for a journal or an event; ``read_operations`` reads them back."""
     return tuple({"op": op.op, **op.model_dump(mode="json", exclude_unset=True)} for op in operations)
 
 
 def operation_text(operation: Operation) -> str:
-    """One operation as one line for people."""
+    """Return an operation as one line for people."""
     match operation:
         case AddStep(step=step):
             after = f" after {', '.join(edge.step for edge in step.dependencies)}" if step.dependencies else ""

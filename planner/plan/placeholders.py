@@ -1,7 +1,7 @@
 """Placeholders in a plan's texts: ``${inputs.name}``, ``${item.a.b}``, ``${index}``; ``$${`` is ``${`` itself.
 
-They are found, checked and filled in here, in one pass: what is filled in is never looked into again. In a shell line
-they are refused, and a variable of the environment stands for the value there, so that no value becomes program text.
+They are found, checked and filled in here, in one pass: a value that was filled in is never searched for placeholders.
+Shell lines may not have any. There an environment variable holds the value, so that no value becomes program text.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ INDEX = "index"
 INPUT_VARIABLE = "VIBE_INPUT"
 ITEM_VARIABLE = "VIBE_ITEM"
 LONGEST_NUMBER = 10
-"""Fewer digits than this has the number of an entry in a list."""
+"""Numbers of entries in a list have fewer digits than this."""
 MAX_FILLED = 256 * 1024
-"""The most characters that are filled in in a text."""
+"""The most characters that may be filled in in one text."""
 
 _VARIABLES = {INPUTS: INPUT_VARIABLE, ITEM: ITEM_VARIABLE}
 _FOUND = re.compile(
@@ -34,7 +34,7 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9_]")
 
 
 class Placeholder(Struct, frozen=True):
-    """A placeholder in a text: the ``root`` it begins with and the names after it; ``torn``: what it can't end with."""
+    """A placeholder in a text: the ``root`` it begins with, the names after it, and ``torn``, a malformed rest."""
 
     root: str
     names: tuple[str, ...] = ()
@@ -42,27 +42,27 @@ class Placeholder(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """As it is written."""
+        """The placeholder as it is written."""
         return f"{_OPEN}{'.'.join((self.root, *self.names))}" + ("}" if self.torn is None else f"{self.torn}}}")
 
     @property
     def variable(self) -> str:
-        """The variable of the environment that holds the same for a command."""
+        """The environment variable that holds the same value for a command."""
         return variable_of(_VARIABLES.get(self.root, ITEM_VARIABLE), *self.names[:1])
 
 
 def variable_of(prefix: str, *names: str) -> str:
-    """Return the variable for a name: ``VIBE_INPUT``, ``max-files`` is ``VIBE_INPUT_MAX_FILES``."""
+    """Return the environment variable for a name: ``VIBE_INPUT`` and ``max-files`` give ``VIBE_INPUT_MAX_FILES``."""
     return "_".join((prefix, *(_NOT_NAME.sub("_", name).upper() for name in names)))
 
 
 def as_text(value: object) -> str:
-    """Return a value as it is filled in: a text as it is, all else as JSON."""
+    """Return the text that is filled in for a value: text unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def find(text: str) -> Iterator[Placeholder]:
-    """Yield the placeholders in a text, as often as they are there; other ``${...}`` are the text's own."""
+    """Yield the placeholders in a text, repeated ones too; any other ``${...}`` is plain text."""
     if _OPEN in text:
         yield from (_read(match) for match in _FOUND.finditer(text) if match[1])
 
@@ -75,10 +75,10 @@ def _read(match: re.Match[str]) -> Placeholder:
 def fill(text: str, values: Mapping[str, object], *, longest: int = MAX_FILLED) -> str:
     """Return the text with its placeholders filled in from ``values``: ``{"inputs": {...}, "item": ..., "index": 0}``.
 
-    Of each value ``longest`` characters are kept, with the number of those left out.
+    A value keeps ``longest`` characters, followed by the number of those left out.
 
     Raises:
-        UnfilledError: a placeholder has no value, or all of them take more than MAX_FILLED.
+        UnfilledError: a placeholder has no value, or all values together are longer than MAX_FILLED.
     """
     if _OPEN not in text:
         return text
@@ -95,7 +95,7 @@ def fill(text: str, values: Mapping[str, object], *, longest: int = MAX_FILLED) 
 
 
 def escape(text: str) -> str:
-    """Return the text that ``fill`` turns back into this one."""
+    """Return the text that ``fill`` turns into this one."""
     return text.replace(_OPEN, "$${")
 
 
@@ -109,10 +109,11 @@ def _value(placeholder: Placeholder, values: Mapping[str, object]) -> object:
 
 
 ABSENT = object()
+"""Stands for a part that a value does not have."""
 
 
 def part_of(value: object, name: str) -> object:
-    """A part of an object or a list, by its name or number; ABSENT: there is none."""
+    """Return a part of an object or a list by its name or number, or ABSENT if there is none."""
     if isinstance(value, Mapping):
         return cast("Mapping[str, object]", value).get(name, ABSENT)
     if isinstance(value, list) and name.isascii() and name.isdigit() and len(name) < LONGEST_NUMBER:
@@ -126,7 +127,7 @@ def _shortened(text: str, longest: int) -> str:
 
 
 def problems_in_text(path: str, text: object, *, inputs: Collection[str], items: bool) -> Iterator[Problem]:
-    """Yield what is wrong with the placeholders of a text that is filled in; ``items``: those of an item may stand."""
+    """Yield problems of the placeholders in a text; ``items`` says that those of an item are allowed."""
     for placeholder in dict.fromkeys(find(text)) if isinstance(text, str) else ():
         if placeholder.torn is not None:
             fix = "write ${inputs.NAME}, ${item.FIELD} or ${index}; $${ is ${ itself"
@@ -150,7 +151,7 @@ def _input_problems(path: str, placeholder: Placeholder, inputs: Collection[str]
 
 
 def problems_in_commands(path: str, lines: object) -> Iterator[Problem]:
-    """Yield the placeholders in a shell line, or a list of them: a value never becomes a part of one."""
+    """Yield a problem for each placeholder in a shell line or a list of them, where none is allowed."""
     texts: list[Any] = list(cast("Sequence[Any]", lines)) if isinstance(lines, list) else [lines]
     for index, text in enumerate(texts):
         where = f"{path}[{index}]" if isinstance(lines, list) else path

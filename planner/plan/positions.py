@@ -1,4 +1,4 @@
-"""Positions of a plan's fields in the text of its file; looked for only once something is wrong with them."""
+"""Finds where fields of a plan are in the text of its file; used only when something is wrong with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from planner.plan.strict_json import shown_part
 
 
 class Kind(Enum):
-    """Kind of a token: the beginning of an object or a list, the end of either, or a value (a key is one, too)."""
+    """The kind of a token: the start of an object or a list, the end of either, or a value (keys included)."""
 
     OBJECT = 1
     LIST = 2
@@ -24,7 +24,7 @@ class Kind(Enum):
 
 
 Token: TypeAlias = tuple[Kind, str, Position]
-"""A part of a text: its kind, its words as they are written, and where it begins."""
+"""A part of a text: its kind, the text as written, and where it begins."""
 
 _Parts: TypeAlias = tuple[str, ...]
 
@@ -34,7 +34,7 @@ _PART = re.compile(r"""\.?([A-Za-z_][A-Za-z0-9_-]*|\[(?:\d+|'(?:[^'\\]|\\.)*'|"(
 
 
 class _Open(Struct):
-    """An object or a list that has begun; ``path`` is None where nothing below it is looked for."""
+    """An object or a list that is being read; ``path`` is None if nothing in it is wanted."""
 
     path: _Parts | None
     is_list: bool
@@ -43,7 +43,7 @@ class _Open(Struct):
 
 
 def json_tokens(text: str) -> Iterator[Token]:
-    """The tokens of a text that is known to be JSON."""
+    """Yield the tokens of a text that is known to be JSON."""
     line, begins, seen = 1, 0, 0
     for match in _TOKEN.finditer(text):
         word, at = match.group(), match.start()
@@ -54,9 +54,9 @@ def json_tokens(text: str) -> Iterator[Token]:
 
 
 def positions_in(tokens: Iterable[Token], paths: Iterable[str]) -> dict[str, Position]:
-    """Return where each of the paths (``steps[2].mode``) begins in a text: its key, or its entry of a list.
+    """Return where each path, such as ``steps[2].mode``, begins in a text: at its key or its entry in a list.
 
-    What is not there (a field that is missing) is placed at the nearest thing around it.
+    Anything that is missing is placed at the nearest thing around it.
     """
     wanted = {path: _parts_of(path) for path in paths}
     prefixes = {parts[:end] for parts in wanted.values() for end in range(len(parts) + 1)}
@@ -70,6 +70,7 @@ def positions_in(tokens: Iterable[Token], paths: Iterable[str]) -> dict[str, Pos
 
 
 def _found(tokens: Iterable[Token], prefixes: set[_Parts]) -> dict[_Parts, Position]:
+    """Return the positions of those prefixes that are in the text."""
     found: dict[_Parts, Position] = {}
     stack: list[_Open] = []
     for kind, word, begins in tokens:
@@ -90,7 +91,7 @@ def _found(tokens: Iterable[Token], prefixes: set[_Parts]) -> dict[_Parts, Posit
 
 
 def _here(around: _Open | None, begins: Position) -> tuple[_Parts | None, Position]:
-    """Return what begins now, by its path, and where it is to be looked for."""
+    """Return the path of what begins now, or None if it is not wanted, and the position to report for it."""
     if around is None:
         return (), begins
     part = f"[{around.entries}]"

@@ -1,4 +1,4 @@
-"""Revision of a plan that has begun: requested, checked as a whole, applied, and derived from two plans."""
+"""Revises a plan that has begun: applies operations and checks the result, or derives them from two plans."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TURN = {
 
 
 class ProviderRefused(VibeError):
-    """The provider refuses this call and would refuse any other.
+    """The provider refused a call, and would refuse any other.
 
     ``outcome`` is LIMIT if quota or credit is used up, FAILED if the key is refused.
     """
@@ -54,11 +54,11 @@ class ProviderRefused(VibeError):
 
 
 class RevisionRequest(Struct, frozen=True, kw_only=True):
-    """Request to a Reviser: the present plan, the failed step and its result.
+    """A request to a Reviser: the present plan, the failed step and its result.
 
-    ``statuses`` are those of all steps. ``problems`` are the reasons why the answer before could not be applied.
-    ``check`` returns the plan after operations, or raises a RevisionInvalidError; it blocks. ``kept`` is the step's
-    unmerged work in its own worktree.
+    ``statuses`` holds those of all steps. ``problems`` says why the previous answer could not be applied. ``check``
+    returns the plan after operations or raises a RevisionInvalidError; it blocks. ``kept`` is the step's unmerged work
+    in its own worktree.
     """
 
     plan: Plan
@@ -71,20 +71,20 @@ class RevisionRequest(Struct, frozen=True, kw_only=True):
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
-    """A better plan: the operations that lead to it, and the reviser's reason."""
+    """A better plan, as the operations that lead to it, and the reviser's reason."""
 
     operations: Sequence[Operation]
     reason: str = ""
 
 
 class Reviser(Protocol):
-    """Finds a better plan after a step failed, at the expense of the plan's account."""
+    """Finds a better plan after a step failed; the plan's account pays for it."""
 
     async def revise(self, request: RevisionRequest) -> Proposal | None:
-        """Return the proposal; None: no better plan found.
+        """Return a proposal, or None if there is no better plan.
 
         Raises:
-            ProviderRefused: the provider says the key, quota or credit is the matter.
+            ProviderRefused: the provider refused the calls, because of the key, quota or credit.
         """
         ...
 
@@ -94,11 +94,11 @@ def revise(
 ) -> LoadedPlan:
     """Return the plan after all the operations, which may be listed in any order.
 
-    Steps in ``fixed`` (those that run or are completed) stay as they are, edges into them included. Added steps come
-    last in the document.
+    Steps in ``fixed`` (those that run or are completed) may not change, nor the edges into them. Added steps come last
+    in the document.
 
     Raises:
-        RevisionInvalidError: an operation is impossible or the result is invalid as a plan; nothing is changed.
+        RevisionInvalidError: an operation is impossible, or the result is not a valid plan.
     """
     whole, children = without_children(plan.resolved())
     bare = whole.escaped()
@@ -129,7 +129,7 @@ def revise(
 
 
 class _Draft(Struct):
-    """A plan while operations are applied: raw steps by id, and the problems; of ``lists`` the items were read."""
+    """A plan while operations are applied: raw steps by id, and problems. ``lists``: the steps whose list was read."""
 
     plan: Plan
     fixed: frozenset[str]
@@ -140,7 +140,7 @@ class _Draft(Struct):
     budget: PlanBudget | None = None
 
     def apply(self, operations: Sequence[Operation]) -> None:
-        """Apply the possible operations; each impossible one becomes a problem."""
+        """Apply the operations; each impossible one becomes a problem."""
         self.budget = self.plan.budget
         for step in self.plan.steps:
             self._put(step)
@@ -179,7 +179,7 @@ class _Draft(Struct):
         return {**common, "steps": list(self.steps.values())}
 
     def located(self, problem: Problem) -> Problem:
-        """Return a problem of the document with the step's id instead of its number."""
+        """Return a problem of the document with the step's id in place of its number."""
         found = _STEP_PATH.match(problem.path)
         if found is None:
             return problem
@@ -190,7 +190,7 @@ class _Draft(Struct):
         """Return a step that may be changed.
 
         Raises:
-            JsonRefused: it may not be.
+            JsonRefused: it is unknown or may not be changed.
         """
         if step_id not in self.steps:
             known = f"the plan's steps: {listed(self.steps)}"
@@ -253,7 +253,7 @@ class _Draft(Struct):
 
 
 def about_one_item(plan: Plan, step_id: str, operations: Sequence[Operation]) -> list[Problem]:
-    """Return the problem of a revision after the failure of a step for an item that changes more than that step."""
+    """Return a problem if a revision that answers a failed item changes more than the step for that item."""
     failed = next((step for step in plan.steps if step.id == step_id), None)
     own = all(isinstance(operation, UpdateStep) and operation.id == step_id for operation in operations)
     if own or not isinstance(failed, Child):
@@ -265,7 +265,7 @@ def about_one_item(plan: Plan, step_id: str, operations: Sequence[Operation]) ->
 def already_tried(
     plan: Plan, revised: Plan, operations: Sequence[Operation], earlier: Sequence[Sequence[Mapping[str, Any]]]
 ) -> list[Problem]:
-    """Return the problem of a revision that changes nothing or repeats an earlier one, if it does."""
+    """Return a problem if a revision changes nothing or repeats an earlier one."""
     fix = "hand in another, or no operations and why"
     if revised == plan:
         return [Problem("operations", "change nothing in the plan", fix)]
@@ -280,10 +280,10 @@ def _in_order(operations: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def operations_between(old: Plan, new: Plan) -> tuple[Operation, ...]:
-    """Return the operations that turn one plan into the other; none if only the order of steps differs.
+    """Return the operations that turn ``old`` into ``new``; none if only the order of steps differs.
 
     Raises:
-        RevisionInvalidError: they differ in more than steps, edges and the budget.
+        RevisionInvalidError: the plans differ in more than steps, edges and the budget.
     """
     old, new = without_children(old.resolved())[0].escaped(), new.resolved().escaped()
     names = [name for name in Plan.model_fields if name not in {"steps", "defaults", "budget"}]
@@ -317,7 +317,7 @@ def _changes(old: Step, new: Step) -> Iterator[Operation]:
     if changes:
         yield UpdateStep(id=old.id, changes=changes)
     kept = [edge for edge in old.dependencies if edge in new.dependencies]
-    while tuple(kept) != new.dependencies[: len(kept)]:  # edges are added at the end: what stands before stays
+    while tuple(kept) != new.dependencies[: len(kept)]:  # new edges go to the end, so kept ones must come first
         kept.pop()
     yield from (RemoveEdge(step=old.id, depends_on=edge.step) for edge in old.dependencies if edge not in kept)
     yield from (AddEdge(step=old.id, depends_on=edge) for edge in new.dependencies if edge not in kept)

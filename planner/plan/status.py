@@ -1,4 +1,4 @@
-"""Statuses of a plan and its steps, their signs, and the tables of legal transitions between them."""
+"""The statuses of a plan and its steps, with the legal transitions between step statuses and marks to show them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 
 class StepStatus(StrEnum):
-    """Status of a step. COMPLETED, FAILED, SKIPPED and CANCELLED are final."""
+    """The status of a step. COMPLETED, FAILED, SKIPPED and CANCELLED are final."""
 
     PENDING = "pending"
     BLOCKED = "blocked"
-    """A dependency is not done."""
+    """It waits for a dependency."""
     NEEDS_DECISION = "needs_decision"
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
@@ -23,12 +23,12 @@ class StepStatus(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """True if nothing but a person's retry or a revision changes it any more."""
+        """True if only a person or a revision can still change it."""
         return self in FINAL_STATUSES
 
 
 class PlanStatus(StrEnum):
-    """Status of a whole plan."""
+    """The status of a whole plan."""
 
     IDLE = "idle"
     ACTIVE = "active"
@@ -42,16 +42,17 @@ FINAL_STATUSES = frozenset({StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.
 
 _OPEN = frozenset(StepStatus) - {StepStatus.COMPLETED, StepStatus.FAILED}
 STEP_TRANSITIONS: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
-    # failed: no better plan found, or an answer given before a sudden end says so; both: its items have ended
+    # FAILED: no better plan was found, or an answer from before a crash says so.
+    # FAILED or COMPLETED: the items of its list have ended.
     StepStatus.PENDING: _OPEN - {StepStatus.PENDING} | {StepStatus.FAILED, StepStatus.COMPLETED},
     StepStatus.BLOCKED: _OPEN - {StepStatus.BLOCKED},
-    # failed: it had failed before, and that is how it was to stay
+    # FAILED: its last attempt had failed, and the answer lets that stand.
     StepStatus.NEEDS_DECISION: _OPEN - {StepStatus.NEEDS_DECISION} | {StepStatus.FAILED},
-    # open again: interrupted, or waiting for its next attempt, a better plan or a person's word; skipped by a person
+    # Open again: interrupted, or waiting for its next attempt, a better plan or an answer. SKIPPED: by a person.
     StepStatus.IN_PROGRESS: frozenset(StepStatus) - {StepStatus.IN_PROGRESS, StepStatus.BLOCKED},
-    StepStatus.COMPLETED: frozenset({StepStatus.PENDING}),  # a person has it, or what it depends on, done again
-    StepStatus.FAILED: frozenset({StepStatus.PENDING, StepStatus.SKIPPED}),  # revised, or a person wants it so
-    StepStatus.SKIPPED: frozenset({StepStatus.PENDING}),  # a person has it done after all
+    StepStatus.COMPLETED: frozenset({StepStatus.PENDING}),  # a person retries it or one of its dependencies
+    StepStatus.FAILED: frozenset({StepStatus.PENDING, StepStatus.SKIPPED}),  # by a revision or a person
+    StepStatus.SKIPPED: frozenset({StepStatus.PENDING}),  # a person retries it
     StepStatus.CANCELLED: frozenset({StepStatus.PENDING, StepStatus.SKIPPED}),  # likewise
 })
 
@@ -67,18 +68,18 @@ MARKS = {
 }
 
 REUSED_MARK = "↺"
-"""Of a completed step that another plan did."""
+"""The mark of a completed step whose result comes from another plan."""
 
 _READY = frozenset({"reset", "decided", "revised", "rewound", "changed"})
-"""Reasons of a pause after which a command has changed the plan: nothing keeps it from being resumed."""
+"""Reasons of a pause that a command to a resting plan recorded: it is ready to be resumed."""
 
 LEFT = "left"
-"""Reason of a pause as the person left."""
+"""Reason of a pause because the person left."""
 _WORDS = {"SIGINT": "Ctrl-C", "decision": "waits for a decision", LEFT: "when you left"}
 
 
 def items_text(statuses: Iterable[str]) -> str:
-    """Return how the steps for the items of a list stand: ``34/120  2 failed  8 running``."""
+    """Return the progress of a list's items in words: ``34/120  2 failed  8 running``."""
     counts = Counter(statuses)
     failed, running = counts[StepStatus.FAILED], counts[StepStatus.IN_PROGRESS]
     said = f"{counts[StepStatus.COMPLETED]}/{counts.total()}"
@@ -86,7 +87,7 @@ def items_text(statuses: Iterable[str]) -> str:
 
 
 def paused_text(reason: str | None) -> str:
-    """Return how a paused plan stands."""
+    """Return words for a paused plan and its reason."""
     if reason in _READY:
         return "ready to resume"
     return f"paused ({_WORDS.get(reason, reason)})" if reason else "paused"

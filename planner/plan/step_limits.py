@@ -1,4 +1,4 @@
-"""Limits of a step's agent where the step names none: by its mode, and more once that ended it."""
+"""Limits of a step's agent if the step names none: they depend on its mode, and grow each time they end an attempt."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from planner.plan.model import Step
 
 MOST = 8
-"""The most a step may get, as a multiple of the usual."""
+"""The highest multiple of the usual limits that a step can get."""
 
 
 class StepLimits(Struct, frozen=True, kw_only=True):
-    """Limits of one attempt: tokens, prompt plus completion, and model calls."""
+    """Limits of one attempt: tokens (prompt plus completion) and model calls."""
 
     max_tokens: int
     max_turns: int
 
 
 def usual_limits(config: VibeConfig) -> Mapping[ExecutionMode, StepLimits]:
-    """Return the limits in the settings."""
+    """Return the limits for each mode in the settings."""
     turns, tokens = config.step_turns, config.step_tokens
     return {
         mode: StepLimits(max_tokens=getattr(tokens, mode.value), max_turns=getattr(turns, mode.value))
@@ -34,14 +34,14 @@ def usual_limits(config: VibeConfig) -> Mapping[ExecutionMode, StepLimits]:
 
 
 USUAL = usual_limits(VibeConfig())
-"""The limits if nothing is configured. A conversation is sent with each call, so tokens grow faster than turns."""
+"""The limits if nothing is configured. Each call sends the whole conversation, so tokens grow faster than turns."""
 
 
 def step_limits(step: Step, usual: Mapping[ExecutionMode, StepLimits] = USUAL, *, exhausted: int = 0) -> StepLimits:
     """Return what an attempt at a step may use.
 
-    ``exhausted`` attempts before it ended for want of it: it gets twice as much, each time. What the step itself says
-    holds whatever happened.
+    The usual limits double with each of the ``exhausted`` attempts that used them up, up to ``MOST`` times as much. The
+    step's own limits always hold.
     """
     common = usual.get(step.mode) or USUAL[step.mode]
     if step.max_tokens is None and step.max_turns is None and not exhausted:

@@ -1,4 +1,4 @@
-"""JSON text to plain data, with nothing let through that JSON forbids or that would break a reader further on."""
+"""Parses JSON strictly: refuses what JSON forbids or what would break later readers, and names every problem."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class JsonRefused(Exception):
-    """The text is no JSON we take; ``problems`` say why. The loader turns it into PlanInvalidError."""
+    """A text is not JSON that we accept; ``problems`` says why. The loader turns it into PlanInvalidError."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__(*map(str, problems))
@@ -29,7 +29,7 @@ class JsonRefused(Exception):
 
 
 def shown_path(path: JsonPath) -> str:
-    """``steps[2].depends_on[0]``; keys other than names are quoted."""
+    """Return a path in the form ``steps[2].depends_on[0]``; keys that are not names are quoted."""
     text = ""
     for part in path:
         shown = shown_part(part)
@@ -38,17 +38,17 @@ def shown_path(path: JsonPath) -> str:
 
 
 def shown_part(part: str | int) -> str:
-    """One key or index of a path."""
+    """Return one key or index in the form that paths have."""
     if isinstance(part, str) and _PLAIN_KEY.fullmatch(part):
         return part
     return f"[{part if isinstance(part, int) else quoted(part)}]"
 
 
 def decode(source: bytes | str) -> str:
-    """The text of a document; a UTF-8 byte order mark is dropped.
+    """Return the text of a document without a byte order mark.
 
     Raises:
-        JsonRefused: it is too large or not UTF-8.
+        JsonRefused: the document is too large or not UTF-8.
     """
     try:
         size = len(source if isinstance(source, bytes) else source.encode())
@@ -62,11 +62,11 @@ def decode(source: bytes | str) -> str:
 
 
 def parse(text: str) -> object:
-    """The document as dicts, lists and plain values.
+    """Return the document as dicts, lists and plain values.
 
     Raises:
-        JsonRefused: it is not JSON, has a key twice in one object, a number that is not finite, text no file can
-            hold (a NUL, half a surrogate pair), or is nested too deep.
+        JsonRefused: the text is not JSON, has a key twice in one object, a number that is not finite, or text that no
+            file can hold (a NUL, half a surrogate pair), or is nested too deep.
     """
     reader = _Reader()
     try:
@@ -87,17 +87,17 @@ def parse(text: str) -> object:
 
 
 def object_in(value: object) -> JsonObject:
-    """A value that is an object; an empty one for any other."""
+    """Return the value if it is an object, else an empty object."""
     return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
 def list_in(value: object) -> list[Any]:
-    """A value that is a list; an empty one for any other."""
+    """Return the value if it is a list, else an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def numbered_objects(value: object) -> list[tuple[int, JsonObject]]:
-    """The objects in a value that is a list, each with its place."""
+    """Return the objects in a list, each with its index; none if the value is not a list."""
     return [(index, cast("JsonObject", item)) for index, item in enumerate(list_in(value)) if isinstance(item, dict)]
 
 
@@ -106,11 +106,11 @@ def _too_deep(path: JsonPath) -> Problem:
 
 
 class _Reader:
-    """Problems that json.loads met on its way; their places are found afterwards, and only if there are any."""
+    """Notes problems while ``json.loads`` runs; their places are found afterwards, and only if there are any."""
 
     def __init__(self) -> None:
         self.odd_numbers = False
-        self._twice: dict[int, tuple[dict[str, Any], list[str]]] = {}  # by id; the dict is kept so that the id is
+        self._twice: dict[int, tuple[dict[str, Any], list[str]]] = {}  # by id(), which keeping the dict keeps unique
 
     def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)

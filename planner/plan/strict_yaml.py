@@ -1,8 +1,7 @@
-"""Turns a plan in YAML into JSON: only YAML that means the same to every reader, and that runs or expands nothing.
+"""Converts a plan in YAML to JSON, accepting only YAML that means the same to every reader and runs nothing.
 
-Of the plain words only ``true``, ``false``, ``null`` and numbers as JSON writes them are anything but text: ``no``,
-``on``, ``010``, ``1_000``, ``12:30`` and dates stay what was written, and are refused where the format wants something
-else.
+Plain words are text, except for ``true``, ``false``, ``null`` and numbers in JSON's notation. So ``no``, ``on``,
+``010``, ``1_000``, ``12:30`` and dates stay text, and are refused where the format wants something else.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from planner.plan.positions import Kind, Token
 from planner.plan.strict_json import MAX_DEPTH, JsonPath, JsonRefused, parse, shown_path
 
 MAX_ALIASED = 1_000_000
-"""The most text that aliases may stand for in all, each value counted as 16 characters more than it has."""
+"""The most characters that all aliases may expand to; each value counts as 16 more than it has."""
 
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -35,7 +34,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Node(Struct):
-    """A value with what it would add wherever an alias repeats it; ``key`` is one that waits for its value."""
+    """A value, and the weight and height it would add wherever an alias repeats it; ``key`` waits for its value."""
 
     value: Any
     anchor: str | None
@@ -47,7 +46,7 @@ class _Node(Struct):
 
 
 class _Builder(Struct):
-    """Takes the events of a document one after another."""
+    """Builds the document from the events of the YAML parser, one after another."""
 
     document: Any = None
     documents: int = 0
@@ -57,7 +56,7 @@ class _Builder(Struct):
     _aliased: int = 0
 
     def take(self, event: yaml.Event) -> None:
-        """Go on with an event of the text.
+        """Process one event.
 
         Raises:
             JsonRefused: the text can't be read any further.
@@ -146,7 +145,7 @@ class _Builder(Struct):
         self._add(node)
 
     def _add(self, node: _Node) -> None:
-        """Put a value that is complete where it belongs."""
+        """Put a complete value into the list or object around it."""
         if not self._open:
             self.document = node.value
             return
@@ -162,7 +161,7 @@ class _Builder(Struct):
         return bool(self._open) and not self._open[-1].is_list and self._open[-1].key is None
 
     def _path(self) -> JsonPath:
-        """Return where the next value goes."""
+        """Return the path of the next value."""
         if not self._open:
             return ()
         around = self._open[-1]
@@ -183,24 +182,23 @@ class _Builder(Struct):
 
 
 def yaml_as_json(text: str) -> str:
-    """The document in a text, as JSON.
+    """Return the document in a YAML text as JSON.
 
     Raises:
-        JsonRefused: it is not YAML, has a key twice in one object, or uses of YAML what a plan has no use for: tags,
-        merge
-            keys, several documents, aliases that stand for very much.
+        JsonRefused: the text is not YAML, has a key twice in one object, or uses YAML features that plans don't need:
+            tags, merge keys, several documents, or aliases that expand to too much.
     """
     builder = _Builder()
     for event in _events(text):
         builder.take(event)
     if builder.problems:
         raise JsonRefused(*builder.problems)
-    parse(json.dumps(builder.document))  # text that no file can hold
+    parse(json.dumps(builder.document))  # refuses text that no file can hold
     return json.dumps(builder.document, indent=2, ensure_ascii=False) + "\n"
 
 
 def yaml_tokens(text: str) -> Iterator[Token]:
-    """Yield where the parts of a text are, as far as it can be read."""
+    """Yield the tokens of a YAML text with their positions, as far as it can be read."""
     try:
         for event in _events(text):
             match event:

@@ -1,4 +1,4 @@
-"""Validation errors of pydantic, as problems a person can act on."""
+"""Turns validation errors of pydantic into problems that a person can act on."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _LIMITS: dict[str, tuple[str, str]] = {
 
 
 def field_problems(error: ValidationError, document: dict[str, object]) -> list[Problem]:
-    """One problem for each thing pydantic found wrong with the raw document."""
+    """Return a problem for each error that pydantic found in the raw document."""
     suggester = Suggester()
     found: dict[JsonPath, list[Problem]] = {}
     unused: dict[JsonPath, Problem] = {}
@@ -61,16 +61,16 @@ def field_problems(error: ValidationError, document: dict[str, object]) -> list[
             found.setdefault(path, []).append(problem)
         else:
             unused.setdefault(path, problem)
-    for path, problem in unused.items():  # of a value that fits no form at all, the first is told
+    for path, problem in unused.items():  # of a value that fits no branch of a union, report the first
         if not any(other[: len(path)] == path for other in found):
             found[path] = [problem]
     return [problem for problems in found.values() for problem in problems]
 
 
 def _located(detail: ErrorDetails, document: object) -> tuple[JsonPath, object, bool]:
-    """Return where the error is in the document, what is there, and whether it is about a form that the author used.
+    """Return the path of an error in the document, the value there, and whether it is about a form the author used.
 
-    pydantic names the branches of a union and the keys of a mapping in its paths; the document has no such places.
+    The paths of pydantic also name branches of unions and keys of mappings, which are no places in the document.
     """
     path: list[str | int] = []
     value: object = document

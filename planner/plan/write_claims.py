@@ -1,7 +1,7 @@
-"""Claims of steps on what they write, and whether two of them can meet.
+"""The claims of steps on the files they write, and whether two claims can overlap.
 
-A glob is relative to the workspace's root: ``*`` and ``?`` stay within one name, ``**`` spans any number of them, and
-what names a directory covers everything below it. Where it is not certain that two globs are apart, they overlap.
+A glob is relative to the workspace's root. ``*`` and ``?`` stay within one name, ``**`` spans any number of names, and
+a directory covers everything below it. Two globs overlap unless they are certain to match different files.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from vibe.core.modes import MODE_CATALOG, ONLY_READING, ExecutionMode
 from vibe.shell.sandbox.secrets import is_control, is_sensitive
 
 Glob: TypeAlias = tuple[str, ...]
-"""The names of a path, each a literal or a pattern, in one case."""
+"""The names of a path, each a literal or a pattern, all case-folded."""
 
 Claim: TypeAlias = tuple[Glob, ...]
-"""Everything a step may write; empty: nothing that others could mind."""
+"""All globs that a step may write; empty if it is in no other step's way."""
 
 ANYWHERE: Glob = ("**",)
 NOTHING: Claim = ()
@@ -34,10 +34,10 @@ _UNCERTAIN = re.compile(r"^[/~!#]|^[A-Za-z]:|[\\{}]|(^|/)\.\.(/|$)")
 
 
 def claim_of(step: Step) -> Claim:
-    """Return what this step holds while it runs, as far as its neighbours are concerned.
+    """Return the claim that this step holds while it runs.
 
-    A step in its own worktree disturbs no other; a command that names no files is taken at its author's word; a
-    model-driven step that names none may write anything, if it has a tool for it.
+    A step in its own worktree disturbs no other. A command without ``writes`` is trusted to be in nobody's way. A
+    model-driven step without ``writes`` may write anything if it has a tool for it.
     """
     if step.workspace == "worktree":
         return NOTHING
@@ -48,7 +48,7 @@ def claim_of(step: Step) -> Claim:
 
 
 def is_barred(text: str) -> bool:
-    """Return whether a glob leads out of the workspace, names secrets, or names what decides what runs later."""
+    """Return whether a glob leads out of the workspace, or names secrets or files that decide what runs later."""
     path = PurePosixPath(text)
     leads_out = path.is_absolute() or path.parts[:1] == ("~",) or ".." in path.parts
     return leads_out or is_sensitive(path) or is_control(path)
@@ -57,7 +57,7 @@ def is_barred(text: str) -> bool:
 def may_write(step: Step) -> bool:
     """Return whether the step's tools, its mode's or its own, may include one that changes files.
 
-    What a tool of the user's or of a server does is not known here, nor which of them a pattern matches: it may.
+    Unknown tools, such as a server's or the user's, and patterns count as tools that may.
     """
     if step.allowed_tools is None and not step.denied_tools:
         return _MODE_WRITES[step.mode]
@@ -70,14 +70,14 @@ def _only_reads(tool: str) -> bool:
 
 
 def _is_denied(tool: str, denied: Sequence[str]) -> bool:
-    """Return whether a name, or all that a pattern could match, is denied for certain."""
+    """Return whether a tool, or everything that a pattern could match, is certain to be denied."""
     if _WILD.search(tool) or tool.startswith(REGEX_PREFIX):
         return tool in denied or "*" in denied
     return any(map(NamePatterns(denied).matches, tool_spellings(tool)))
 
 
 def accepted_writes(plan: Plan, revisions: Iterable[PlanRevisedEvent]) -> frozenset[str]:
-    """The files a person accepted to be written: the globs of ``plan`` as it was then, and of their own revisions."""
+    """Return the globs a person accepted to be written: those of ``plan`` as accepted, and of their own revisions."""
     named = {glob for step in plan.steps for glob in step.writes or ()}
     own = (operation for revision in revisions if revision.by == "user" for operation in revision.operations)
     return frozenset(named.union(*map(_named, own)))
@@ -92,21 +92,21 @@ def _named(operation: dict[str, Any]) -> list[str]:
 
 
 def parse_glob(text: str) -> Glob:
-    """The names of a glob; ANYWHERE if it cannot be told where in the workspace it lies."""
+    """Return the names of a glob, or ANYWHERE if its place in the workspace is uncertain."""
     if _UNCERTAIN.search(text):
         return ANYWHERE
-    text = unicodedata.normalize("NFC", text).casefold()  # one file on a file system that folds names
+    text = unicodedata.normalize("NFC", text).casefold()  # names that some file systems take for the same
     names = [name for name in text.split("/") if name not in ("", ".")]
     return tuple("**" if "**" in name else name for name in names) or ANYWHERE
 
 
 def claims_overlap(one: Claim, other: Claim) -> bool:
-    """Return whether some file may belong to both."""
+    """Return whether some file may belong to both claims."""
     return any(globs_overlap(a, b) for a in one for b in other)
 
 
 def globs_overlap(one: Glob, other: Glob) -> bool:
-    """Return whether some file may match both; True if that is not certain."""
+    """Return whether some file may match both globs; True in case of doubt."""
     for a, b in zip(one, other, strict=False):
         if a == "**" or b == "**":
             return _endings_meet(one[-1], other[-1])
@@ -128,7 +128,7 @@ def _names_meet(a: str, b: str) -> bool:
 
 
 def _endings_meet(a: str, b: str) -> bool:
-    """After ``**`` only the kind of file can keep two globs apart: ``*.py`` and ``*.md``."""
+    """Return whether two last names may match one file: after ``**`` only the endings can differ, as .py and .md."""
     tail_a, tail_b = _tail(a), _tail(b)
     if not (tail_a.startswith(".") and tail_b.startswith(".")):
         return True
@@ -136,7 +136,7 @@ def _endings_meet(a: str, b: str) -> bool:
 
 
 def _tail(name: str) -> str:
-    """The literal text after the last wildcard; empty if there is none, or if it cannot be told."""
+    """Return the literal text after the last wildcard, or empty if there is none or it is uncertain."""
     end = max(name.rfind("*"), name.rfind("?"), name.rfind("]"))
     return "" if end < 0 else name[end + 1 :]
 

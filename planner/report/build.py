@@ -1,4 +1,4 @@
-"""From a plan, its journal and what was spent to its PlanReport; pure, and no figure that was not recorded."""
+"""Builds a PlanReport from a plan, its journal and its spending. Pure; every figure was recorded."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ _OF_STEP = {"id", "title", "command", "agent"}
 
 @dataclass(frozen=True, kw_only=True)
 class ReportSources:
-    """Sources of a report.
+    """The sources of a report.
 
-    ``plan`` is the present plan, revisions included, ``state`` its state, ``facts`` its journal, and ``dropped`` the
-    losses of a torn journal. ``spent`` is the spending of each attempt, from its facts or else from its conversation;
-    ``revisions`` is that of each revision, with the step that had failed. ``pid`` is the process that runs the plan, if
-    one does.
+    ``plan`` is the current plan, revisions included, ``facts`` its journal, and ``dropped`` the losses of a torn
+    journal. ``spent`` is the spending of each attempt, from its facts or else from its conversation; ``revisions`` is
+    that of each revision, with the step that had failed. ``pid`` is the process that runs the plan, if any.
     """
 
     plan_id: str
@@ -61,7 +60,7 @@ class ReportSources:
         return by_step
 
     def report(self) -> model.PlanReport:
-        """The report of a plan that ended, was left, or runs."""
+        """Return the report of a plan that has ended, is running, or was left in between."""
         state, settings = self.state, self.settings
         steps = tuple(self._step(step) for step in self.plan.steps)
         interrupted = state.status is PlanStatus.ACTIVE and self.pid is None
@@ -129,7 +128,7 @@ class ReportSources:
         return items_text(each.status for each in made) if made else ""
 
     def _models(self) -> Iterator[model.ModelReport]:
-        """Yield what came of each model of steps that name several."""
+        """Yield the results of each model, over the steps that name several."""
         taken: dict[str, list[AttemptState]] = {}
         spent: dict[str, list[Spent]] = {}
         for step in self.plan.steps:
@@ -145,7 +144,7 @@ class ReportSources:
             yield model.ModelReport(model=name, attempts=len(attempts), completed=completed, spent=used)
 
     def _is_cut(self, step: StepState) -> bool:
-        """Return whether its process ended while it ran."""
+        """Return whether the process died while the step was running."""
         return self.pid is None and step.left is Left.CUT and bool(step.spans) and step.spans[-1].ended == CUT
 
     def _spans(self, step: StepState) -> Iterator[Span]:
@@ -249,7 +248,7 @@ class ReportSources:
 
 
 def _models_of(step: Step, was: StepState) -> tuple[str, ...]:
-    """Return the models of a step, also those of its agent's file if these are several."""
+    """Return the models of a step, or several from its agent's file if it names none."""
     order = was.outline.order
     return step.models or (() if order is None else tuple(order.models))
 
@@ -276,9 +275,9 @@ def _spent(spent: Spent) -> model.ReportedUsage:
 
 
 def _checks(step: Step, status: StepStatus, result: StepResult) -> Iterator[model.CheckReport]:
-    """Yield what is known of the ``verify`` lines: all of a completed step passed.
+    """Yield the known results of the ``verify`` lines.
 
-    Else the one that failed is named.
+    If the step completed, all of them passed. Otherwise its result names the one that failed, if one did.
     """
     failed = result.outcome is Outcome.FAILED and result.reason == "verify"
     named = next((line for line in step.verify if failed and result.detail.startswith(f"`{line}` ")), None)

@@ -9,15 +9,16 @@ from planner.report.model import PlanReport, StepReportLine
 from vibe.system.plain_text import plain
 
 Mask = Callable[[str], str]
-"""Takes the secrets out of a text."""
+"""Removes secrets from a text."""
 
 SKIPPED = frozenset({"skipped", "cancelled", "pending", "blocked", "needs_decision", "in_progress"})
-"""Statuses without a result for JUnit."""
+"""Statuses that JUnit is told as skipped."""
 MESSAGE_LENGTH = 4_000
+"""The most characters of one text."""
 
 
 def report_junit(report: PlanReport, masked: Mask) -> str:
-    """The steps as test cases of one suite: one that failed is a failure, one that was not done is skipped."""
+    """Return the steps as test cases of one suite: failed steps are failures, steps that were not done are skipped."""
     suite = ET.Element("testsuite", name=_text(report.goal, masked))
     failures = skipped = 0
     for step in report.steps:
@@ -40,7 +41,7 @@ def report_junit(report: PlanReport, masked: Mask) -> str:
 
 
 def github_annotations(report: PlanReport, masked: Mask) -> Iterator[str]:
-    """A workflow command for each step that failed, and for each warning."""
+    """Yield a workflow command of GitHub for each failed step and each warning."""
     for step in report.steps:
         if step.status == "failed":
             level = "warning" if step.tolerated else "error"

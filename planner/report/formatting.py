@@ -1,4 +1,4 @@
-"""A report's figures in words, the same in every format."""
+"""Words for a report's figures, the same in every format."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from planner.report.model import DeniedReport, LimitReport, PlanReport, Reported
 from vibe.system.plain_text import date_text, plain, plain_line
 
 OUTPUT_CHARACTERS = 20_000
-"""Of a step's output or summary: what a person reads; the plan's folder has it all."""
+"""The most characters of a step's output or summary in a report; the plan's folder has all of it."""
 LONG_MINUTES = 60
 
 
 def took(seconds: float | None) -> str:
-    """``0.4 s``, ``12 s``, ``3 min 05 s``, ``2 h 07 min``; blank: it never ran."""
+    """Return a duration as ``0.4 s``, ``12 s``, ``3 min 05 s`` or ``2 h 07 min``; blank for None."""
     if seconds is None:
         return ""
     if seconds < 9.95:
@@ -33,17 +33,17 @@ def took(seconds: float | None) -> str:
 
 
 def when(at: float | None) -> str:
-    """A moment in unix seconds, as date and time in UTC; blank: unknown."""
+    """Return a time in unix seconds as date and time in UTC, or blank if it is unknown."""
     return "" if not at else date_text(at, "%Y-%m-%d %H:%M:%S UTC", utc=True)
 
 
 def money(cost_usd: float | None) -> str:
-    """A price in USD; it is said if it is not known."""
+    """Return a price in USD, or words that say it is unknown."""
     return "price unknown" if cost_usd is None else f"${cost_usd:,.4f}"
 
 
 def spending(spent: ReportedUsage) -> str:
-    """Tokens, calls and price; blank where no model calls."""
+    """Return tokens, calls and price, or blank without model calls."""
     if not spent.calls:
         return ""
     cached = f", {spent.cached_tokens:,} of them cached" if spent.cached_tokens else ""
@@ -52,7 +52,7 @@ def spending(spent: ReportedUsage) -> str:
 
 
 def amount(limit: LimitReport, value: float | None) -> str:
-    """So much of what a limit is about."""
+    """Return an amount in the unit of a limit."""
     if limit.unit == "USD":
         return money(value)
     if value is None:
@@ -61,7 +61,7 @@ def amount(limit: LimitReport, value: float | None) -> str:
 
 
 def ending(report: PlanReport) -> str:
-    """Return how the plan stands, as a sentence without its end."""
+    """Return the plan's status as a sentence without a full stop."""
     if report.pid is not None:
         return f"running in process {report.pid}; status as of its last record"
     if report.status == "interrupted":
@@ -75,7 +75,7 @@ def ending(report: PlanReport) -> str:
 
 
 def counted(report: PlanReport) -> str:
-    """Return how many steps have which status."""
+    """Return the number of steps of each status, in words."""
     reused = sum(step.reused_from is not None for step in report.steps)
     taken = {"completed": f" ({reused} reused)"} if reused else {}
     said = (f"{count} {status.replace('_', ' ')}{taken.get(status, '')}" for status, count in report.counts.items())
@@ -83,7 +83,7 @@ def counted(report: PlanReport) -> str:
 
 
 def facts(report: PlanReport) -> Iterator[tuple[str, str]]:
-    """Return what stands at a report's head: names and values, none of them blank."""
+    """Return the names and values at the head of a report; none is blank."""
     rows = [
         ("Plan", report.plan_id),
         ("Steps", f"{len(report.steps)}: {counted(report)}"),
@@ -102,7 +102,7 @@ def facts(report: PlanReport) -> Iterator[tuple[str, str]]:
 
 
 def other_spending(report: PlanReport) -> Iterator[tuple[str, str]]:
-    """Yield what was spent on other things than the steps there are: on what, and what it took."""
+    """Yield spending on things other than the present steps: what it was for, and how much."""
     for each in report.other_spending:
         times = f"{each.attempts} time{'s' if each.attempts > 1 else ''}"
         what = "begun" if each.what == "removed" else "failed, replanned"
@@ -111,19 +111,19 @@ def other_spending(report: PlanReport) -> Iterator[tuple[str, str]]:
 
 
 def models(report: PlanReport) -> Iterator[tuple[str, str]]:
-    """Yield each model of steps that name several, and how often it did one, and for what."""
+    """Yield each model of steps that name several, with its attempts and spending."""
     for each in report.models:
         tries = f"{each.completed} of {each.attempts} attempt{'s'[: each.attempts != 1]} completed"
         yield each.model, ", ".join(filter(None, (tries, spending(each.spent))))
 
 
 def call_text(denied: DeniedReport) -> str:
-    """A call that was not let through, with its tool's name once."""
+    """Return a denied call in words, with the tool's name only once."""
     return denied.summary if denied.summary.startswith(denied.tool) else f"{denied.tool} {denied.summary}"
 
 
 def removed_steps(report: PlanReport) -> Iterator[tuple[str, str]]:
-    """The steps that revisions took out of the plan, and how each stood."""
+    """Yield the steps that revisions removed from the plan, with their last status."""
     for each in report.removed_steps:
         begun = f" after {each.attempts} attempt{'s' if each.attempts > 1 else ''}" if each.attempts else ""
         by = f", removed by {each.removed_by}" if each.removed_by else ""
@@ -131,7 +131,7 @@ def removed_steps(report: PlanReport) -> Iterator[tuple[str, str]]:
 
 
 def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
-    """Return what is said of a step in its own section: names and values, none of them blank."""
+    """Return the names and values in a step's own section; none is blank."""
     again = len(step.attempts)
     budget = ""
     if step.budget_tokens is not None and step.budget_used is not None:
@@ -155,12 +155,12 @@ def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
 
 
 def output_text(value: object) -> str:
-    """A step's output as indented JSON, cut where it gets too long to be read."""
+    """Return a step's output as indented JSON, cut to OUTPUT_CHARACTERS."""
     return cut("" if value is None else json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def cut(text: str) -> str:
-    """Text as far as it is shown."""
+    """Return text cut to OUTPUT_CHARACTERS, with a note on how much is missing."""
     if len(text) <= OUTPUT_CHARACTERS:
         return text
     return f"{text[:OUTPUT_CHARACTERS]}\n… {len(text) - OUTPUT_CHARACTERS:,} more characters in the plan's folder"
@@ -169,28 +169,28 @@ def cut(text: str) -> str:
 _MARKDOWN = re.compile(r"[\\`*{}\[\]<>|~&$]|(?<![^\W_])_|_(?![^\W_])")
 
 _BLOCK = re.compile(r"^(\d*)([#+\-=.)]+)(?=\s|$)")
-"""Text that would begin a heading or an entry of a list."""
+"""Matches a start of a line that would make a heading or a list entry."""
 
 
 def one_line(text: str, cells: int = 0) -> str:
-    """Text as ``plain`` on one line, cut to so many cells of a fixed-width font (0: not at all).
+    """Return plain text on one line, cut to this many cells of a fixed-width font, or uncut for 0.
 
-    Wide characters take two.
+    Wide characters take two cells.
     """
     line = plain_line(text[: cells * 8] if cells else text)
     return line if not cells or cell_len(line) <= cells else set_cell_size(line, cells - 1).rstrip() + "…"
 
 
 def escaped(text: str) -> str:
-    """Plain text as it may stand in HTML or XML, in an attribute too."""
+    """Return plain text escaped for HTML or XML, attributes included."""
     return html.escape(plain(text), quote=True)
 
 
 def escaped_line(text: str, cells: int = 0) -> str:
-    """One plain line as it may stand in HTML or XML."""
+    """Return one plain line escaped for HTML or XML."""
     return html.escape(one_line(text, cells), quote=True)
 
 
 def markdown_line(text: str, cells: int = 0) -> str:
-    """One plain line that Markdown shows as it is: no link, no HTML, no end of a table's cell."""
+    """Return one plain line escaped for Markdown: no link, no HTML, no end of a table's cell."""
     return _BLOCK.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\g<0>", one_line(text, cells)))

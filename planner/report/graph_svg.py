@@ -1,4 +1,4 @@
-"""A plan's graph, laid out and as an SVG drawing: one file, no script, nothing loaded from elsewhere."""
+"""Lays out a plan's graph and draws it as SVG: one file, without scripts or anything loaded from elsewhere."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from planner.report.formatting import escaped_line
 from vibe.core.modes import MODE_CATALOG
 
 SWEEPS = 8
+"""The number of passes over the rows that untangle edges, and again that place steps."""
 SHORTEST_ROW = 6
-"""A row may always hold as many; beyond it grows with the root of the number of steps."""
+"""The number of steps that any row may hold; in large plans rows grow with the square root of the number of steps."""
 MOST_BENDS = 20_000
-"""With more, edges are drawn straight from step to step: the lines behind the boxes are no longer to be followed
-anyway."""
+"""The most bends in a drawing. Beyond it edges are straight, as nobody could follow them between the boxes anyway."""
 
 STEP_WIDTH = 1.0
 BEND_WIDTH = 0.09
 
 Node: TypeAlias = str | tuple[str, str, int]
-"""A step's id, or a bend: the edge from one step to another, and the row where it is."""
+"""A step's id, or a bend: the two steps of its edge, and its row."""
 
 
 class GraphLayout(Struct, frozen=True, kw_only=True):
-    """``centres``: of each step, the middle (in widths of a step) and the row.
+    """The places of all steps and bends. Distances are in widths of a step.
 
-    ``routes``: the same for each bend of an edge. ``width`` is in widths of a step; ``rows`` counts them.
+    ``centres`` holds the middle and the row of each step, ``routes`` those of the bends of each edge. ``rows`` is the
+    number of rows.
     """
 
     centres: Mapping[str, tuple[float, int]]
@@ -47,7 +48,7 @@ class GraphLayout(Struct, frozen=True, kw_only=True):
 
 
 def lay_out(dag: Dag) -> GraphLayout:
-    """Find a place for every step and every edge; the same graph always looks the same."""
+    """Find a place for every step and every edge; equal graphs get equal layouts."""
     row_of = _rows(dag)
     graph = _linked(dag, row_of)
     rows = _ordered(graph)
@@ -66,10 +67,10 @@ def lay_out(dag: Dag) -> GraphLayout:
 
 
 def _rows(dag: Dag) -> dict[str, int]:
-    """Each step below all it depends on, in the first row with room; those with most behind them come first."""
+    """Put each step into the first row with room below its dependencies; those with the most behind them come first."""
     room = max(SHORTEST_ROW, math.ceil(1.3 * math.sqrt(len(dag.order))))
     count: list[int] = []
-    skip: list[int] = []  # from a full row to where room may be
+    skip: list[int] = []  # from a full row to the next that may have room
     row_of: dict[str, int] = {}
     for step_id in sorted(dag.dependencies, key=lambda each: (dag.depth[each], -dag.remaining[each])):
         row = max((row_of[above] + 1 for above in dag.dependencies[step_id]), default=0)
@@ -87,9 +88,9 @@ def _rows(dag: Dag) -> dict[str, int]:
 
 
 class _Graph(Struct, frozen=True, kw_only=True):
-    """Steps and bends in ``rows``; every edge of ``above`` and ``below`` leads to the next row.
+    """Steps and bends in ``rows``; every link in ``above`` and ``below`` leads to the adjacent row.
 
-    ``bends`` are those of each edge, with their rows.
+    ``bends`` holds the bends of each edge with their rows.
     """
 
     rows: list[list[Node]]
@@ -99,6 +100,7 @@ class _Graph(Struct, frozen=True, kw_only=True):
 
 
 def _linked(dag: Dag, row_of: Mapping[str, int]) -> _Graph:
+    """Split edges that cross several rows into links between adjacent rows."""
     edges = [(above, step_id) for step_id, needed in dag.dependencies.items() for above in needed]
     is_bent = sum(row_of[low] - row_of[high] - 1 for high, low in edges) <= MOST_BENDS
     rows: list[list[Node]] = [[] for _ in range(max(row_of.values(), default=-1) + 1)]
@@ -122,7 +124,7 @@ def _width(node: Node) -> float:
 
 
 def _ordered(graph: _Graph) -> list[list[Node]]:
-    """The rows, each in the order that made the fewest edges cross."""
+    """Return the rows, ordered so that few edges cross: the best of SWEEPS passes."""
     rows = graph.rows
     place: dict[Node, int] = {}
     for row in rows:
@@ -159,7 +161,7 @@ def _crossings(graph: _Graph, rows: Sequence[Sequence[Node]], place: Mapping[Nod
 
 
 def _middles(graph: _Graph, rows: Sequence[Sequence[Node]]) -> dict[Node, float]:
-    """Return how far to the right the middle of each node lies."""
+    """Return the horizontal position of the middle of each node."""
     middles = {node: 0.0 for row in rows for node in row}
     around = {node: [*graph.above[node], *graph.below[node]] for node in middles}
     for row in rows:
@@ -171,7 +173,7 @@ def _middles(graph: _Graph, rows: Sequence[Sequence[Node]]) -> dict[Node, float]
 
 
 def _settle(row: Sequence[Node], wanted: Sequence[float], middles: dict[Node, float]) -> None:
-    """Put a row's nodes as near to where they want to be as their order and widths allow."""
+    """Place a row's nodes as close to the wanted positions as their order and widths allow."""
     starts = accumulate(map(_width, row), initial=0.0)
     offsets = [start + _width(node) / 2 for start, node in zip(starts, row, strict=False)]
     spaced = rising([want - offset for want, offset in zip(wanted, offsets, strict=True)])
@@ -179,36 +181,37 @@ def _settle(row: Sequence[Node], wanted: Sequence[float], middles: dict[Node, fl
 
 
 MAX_DRAWN = 2_000
-"""Steps. A larger drawing is metres wide: it is unreadable, and few programs open it."""
+"""The most steps in a drawing. A larger one is metres wide: unreadable, and few programs open it."""
 
 BOX_WIDTH, BOX_HEIGHT = 188, 46
 PITCH = BOX_WIDTH + 26
-"""From the middle of a step to that of its neighbour, in pixels; the unit of the layout's widths."""
+"""Pixels from the middle of a step to that of its neighbour; the unit of the layout's widths."""
 ROW_HEIGHT = BOX_HEIGHT + 46
 MARGIN = 18
 LINE = 22
 ID_CELLS, TITLE_CELLS = 19, 25
+"""The most characters of an id and of a title in a box."""
 CELL = 8.3
-"""Pixels of a character of the headline, about."""
+"""The approximate width of a character in the headline, in pixels."""
 
 
 class Shown(Struct, frozen=True, kw_only=True):
-    """Statuses of the steps (missing: pending), and which of them were reused from another plan."""
+    """The statuses of steps (pending if missing), and the ids of those reused from another plan."""
 
     statuses: Mapping[str, StepStatus]
     reused: Collection[str] = frozenset()
 
 
 def style_sheet(name: str) -> str:
-    """Return a style sheet of reports; reads a file of the program."""
+    """Return a style sheet for reports; reads a file of the program."""
     return resources.files("planner.report").joinpath(f"{name}.css").read_text(encoding="utf-8").strip()
 
 
 def svg(plan: Plan, dag: Dag, shown: Shown | None = None) -> str:
-    """A whole SVG document: the goal, the graph and, for a plan that ran, what the colours mean.
+    """Return an SVG document with the goal, the graph and, for a plan that ran, a legend.
 
     Raises:
-        TooLargeToDrawError: it has more than ``MAX_DRAWN`` steps.
+        TooLargeToDrawError: the plan has more than ``MAX_DRAWN`` steps.
     """
     drawing = _Drawing(plan, dag, shown)
     top = MARGIN + LINE
@@ -232,10 +235,10 @@ def svg(plan: Plan, dag: Dag, shown: Shown | None = None) -> str:
 
 
 def inline_svg(plan: Plan, dag: Dag, shown: Shown | None = None) -> str:
-    """The graph alone as an element for an HTML page that has the style sheet ``graph``.
+    """Return only the graph, as an element for an HTML page that has the style sheet ``graph``.
 
     Raises:
-        TooLargeToDrawError: it has more than ``MAX_DRAWN`` steps.
+        TooLargeToDrawError: the plan has more than ``MAX_DRAWN`` steps.
     """
     drawing = _Drawing(plan, dag, shown)
     return "\n".join([_opening(plan, drawing.width, drawing.height), *drawing.parts(), "</svg>"])
@@ -260,7 +263,7 @@ class _Drawing:
         self.height = self._layout.rows * ROW_HEIGHT - (ROW_HEIGHT - BOX_HEIGHT) + 2 * MARGIN
 
     def parts(self) -> Iterator[str]:
-        """Arrowhead, edges, and the boxes over them."""
+        """Yield the arrowhead, the edges, and the boxes above them."""
         yield (
             '<defs><marker id="vibe-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
             'orient="auto"><path class="head" d="M0 0 8 4 0 8z"/></marker></defs>'
@@ -272,7 +275,7 @@ class _Drawing:
             yield self._box(step)
 
     def legend(self) -> str:
-        """Each status there is, with its mark and how many steps have it."""
+        """Return each status in the plan, with its mark and its number of steps."""
         if self._shown is None:
             return ""
         counts = Counter(self._status(step).value for step in self._plan.steps)
@@ -286,7 +289,7 @@ class _Drawing:
         return StepStatus.PENDING if self._shown is None else self._shown.statuses.get(step.id, StepStatus.PENDING)
 
     def _point(self, middle: float, row: int) -> tuple[float, int]:
-        """The middle of the upper edge of what lies there."""
+        """Return, in pixels, the middle of the upper edge of the box or bend there."""
         return round(middle * PITCH - (PITCH - BOX_WIDTH) / 2 + MARGIN, 1), MARGIN + row * ROW_HEIGHT
 
     def _edge(self, step_id: str, edge: Dependency) -> str:
@@ -321,7 +324,7 @@ class _Drawing:
 
 
 def curve(x: float, y: float, to_x: float, to_y: float) -> str:
-    """A line that leaves and arrives upright."""
+    """Return the path of a curve that starts and ends vertically."""
     if x == to_x:
         return f"V{to_y:g}"
     half = (y + to_y) / 2

@@ -1,4 +1,4 @@
-"""A plan's graph as text: Mermaid for documents, DOT for Graphviz; pure."""
+"""A plan's graph as text: Mermaid for documents, DOT for Graphviz. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from planner.plan.model import Plan, StepStatus
 from vibe.system.plain_text import plain_line, shortened
 
 LONGEST_TITLE = 160
+"""The most characters of a step's title."""
 
 _MERMAID_CODES = str.maketrans({'"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;", "&": "#amp;", "`": "#96;"})
 _DOT_CODES = str.maketrans({'"': '\\"', "\\": "\\\\"})
@@ -16,7 +17,7 @@ Statuses = Mapping[str, StepStatus]
 
 
 def mermaid(plan: Plan, statuses: Statuses | None = None) -> str:
-    """A Mermaid flowchart, top down; an edge says on which end of its step it waits, if not on its success."""
+    """Return a Mermaid flowchart, top down; an edge that doesn't require success is labelled with what it requires."""
     names = {step.id: f"s{number}" for number, step in enumerate(plan.steps)}
     lines = ["flowchart TD"]
     for step in plan.steps:
@@ -35,7 +36,7 @@ def mermaid(plan: Plan, statuses: Statuses | None = None) -> str:
 
 
 def dot(plan: Plan, statuses: Statuses | None = None) -> str:
-    """A Graphviz digraph, top down; an edge says on which end of its step it waits, if not on its success."""
+    """Return a Graphviz digraph, top down; an edge that doesn't require success is labelled with what it requires."""
     lines = ["digraph plan {", "    rankdir=TB;", "    node [shape=box];"]
     for step in plan.steps:
         title = shortened(plain_line(step.title), LONGEST_TITLE).translate(_DOT_CODES)

@@ -1,4 +1,4 @@
-"""A PlanReport as one HTML file: no script, nothing loaded, every text escaped; readable on a phone and in the dark."""
+"""A PlanReport as one HTML file, without scripts or external resources, for wide, narrow, light and dark screens."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from planner.report.graph_svg import Shown, inline_svg, style_sheet
 from planner.report.model import DecisionReport, PlanReport, Span, StepReportLine
 
 MAX_ROWS = 1_000
-"""Steps in the timeline: the first that ran; beyond it a page gets heavy and says no more."""
+"""The most steps in the timeline, first those that ran first; more make the page heavy and tell nothing."""
 NARROWEST = 0.3
-"""Percent of the timeline's width: something that ran is never drawn as nothing."""
+"""The least width of a bar, in percent of the timeline, so that every span is visible."""
 
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -52,7 +52,7 @@ _HEAD = """<!doctype html>
 
 
 def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
-    """The whole page."""
+    """Return the report as a page; all text in it is escaped."""
     title = f"{escaped_line(report.goal, 80)} – {escaped_line(report.plan_id)}"  # noqa: RUF001  a dash is meant
     parts = [
         *_header(report),
@@ -73,7 +73,7 @@ def report_html(report: PlanReport, plan: Plan, dag: Dag) -> str:
 
 
 def page(title: str, style: str, parts: Iterable[str]) -> str:
-    """Return a page of parts in HTML that loads nothing; the title is HTML, too."""
+    """Return a page made of parts, which are HTML like the title; it loads nothing from elsewhere."""
     return "\n".join([_HEAD.format(title=title, style=style), *parts, "</main>", "</body>", "</html>"]) + "\n"
 
 
@@ -197,7 +197,7 @@ def _steps(report: PlanReport) -> Iterator[str]:
 
 
 def _items(report: PlanReport, pattern: StepReportLine) -> Iterator[str]:
-    """Yield the steps for the items of a list: those that failed, those at work, then the rest, in pages."""
+    """Yield the steps for a list's items in pages: failed ones, then those at work, then the rest."""
     pages = report.items_of(pattern.id)
     for number, page in enumerate(pages, 1):
         of = f", page {number} of {len(pages)}" if len(pages) > 1 else ""

@@ -1,4 +1,4 @@
-"""A PlanReport as Markdown: headings, tables and a Mermaid drawing; nothing a step said becomes markup."""
+"""A PlanReport as Markdown: headings, tables and a Mermaid drawing. Text from steps never becomes markup."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from planner.report.model import PlanReport, StepReportLine
 from vibe.system.plain_text import plain
 
 MERMAID_STEPS = 200
-"""Programs that draw Mermaid give up soon after."""
+"""The most steps in a Mermaid drawing; programs that render Mermaid fail soon beyond it."""
 
 
 def report_markdown(report: PlanReport, plan: Plan) -> str:
-    """The whole document."""
+    """Return the report as a Markdown document."""
     return "\n".join(_lines(report, plan)).rstrip("\n") + "\n"
 
 
@@ -113,7 +113,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
 
 
 def _block(text: str) -> Iterator[str]:
-    """Text as it is; four more backquotes than it has itself fence it in."""
+    """Yield text as a fenced block, with a fence longer than any run of backquotes in it."""
     text = plain(text).strip("\n")
     if not text.strip():
         return
@@ -130,7 +130,7 @@ def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """A table; nothing if it has no rows."""
+    """Yield the lines of a table; none if it has no rows."""
     lines = [f"| {' | '.join(map(markdown_line, row))} |" for row in rows]
     if lines:
         yield from (f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *lines)

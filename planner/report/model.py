@@ -1,4 +1,4 @@
-"""PlanReport: what a plan came to, as data; every figure is one that was recorded."""
+"""PlanReport: the results of a plan as data, in which every figure was recorded."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ REPORT_VERSION = 1
 
 
 class ReportedUsage(UsageSum, frozen=True, kw_only=True):
-    """Tokens and model calls; ``cost_usd`` None: unknown."""
+    """Tokens and model calls, with their cost in USD, or None if unknown."""
 
     cost_usd: float | None = 0.0
 
 
 class AttemptReport(Struct, frozen=True, kw_only=True):
-    """One attempt at a step that was recorded. ``ended_at`` in unix seconds, None: by no record of its own."""
+    """One recorded attempt at a step. ``ended_at`` is in unix seconds, or None if no record tells its end."""
 
     number: int
     outcome: str | None
@@ -31,35 +31,27 @@ class AttemptReport(Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     turns: int = 0
     worker: str = ""
-    """Host and port of the machine that did it, if not the plan's own."""
+    """Host and port of the machine that ran it, if not the plan's own."""
     lost: int = 0
-    """The number of times it was lost with a worker, and made again on another."""
+    """The number of times it was lost with a worker and repeated on another."""
     spent: ReportedUsage
 
 
 class CheckReport(Struct, frozen=True, kw_only=True):
-    """A ``verify`` line. ``result``: ``passed``, ``failed``, or ``unknown`` where the records do not tell."""
+    """A ``verify`` line. Its ``result`` is ``passed``, ``failed``, or ``unknown`` if the records don't tell."""
 
     command: str
     result: str
 
 
 class DeniedReport(Denial, frozen=True, kw_only=True):
-    """A call of a step that was not let through."""
+    """A step's tool call that was denied."""
 
     step_id: str
 
 
 class StepReportLine(Struct, frozen=True, kw_only=True):
-    """One step. ``duration_s`` sums the time it ran, over all attempts; None: it never did.
-
-    ``tolerated``: it failed or was cancelled, and the plan went on. ``reused_from``: the plan that did it.
-    ``spent`` counts all attempts, also those cut off; ``budget_tokens`` is what the last one may use, and
-    ``budget_used`` what it did. ``spans`` are the times it ran, in seconds of the plan's own time (see
-    ``PlanReport.active_seconds``); one that runs has ``open`` as its end. ``printed`` is the telling part of what a
-    command or check that failed printed. ``pattern`` is the step of whose list it does one item; ``items`` says of such
-    a step how those for its items stand. ``model`` names all its models.
-    """
+    """One step of a report."""
 
     id: str
     title: str
@@ -68,28 +60,39 @@ class StepReportLine(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     detail: str = ""
     tolerated: bool = False
+    """It failed or was cancelled, and the plan went on."""
     reused_from: str | None = None
+    """The plan whose result it took over."""
     depends_on: tuple[str, ...] = ()
     command: str | None = None
     model: str | None = None
+    """All its models, in words."""
     agent: str | None = None
     attempts: tuple[AttemptReport, ...] = ()
     spans: tuple[Span, ...] = ()
+    """The times it ran, in seconds of ``PlanReport.active_seconds``; one still running has the end ``open``."""
     duration_s: float | None = None
+    """The time it ran, over all attempts; None if it never did."""
     spent: ReportedUsage
+    """The spending of all attempts, including those cut off."""
     budget_tokens: int | None = None
+    """The tokens that its last attempt could use."""
     budget_used: int | None = None
+    """The tokens that its last attempt used."""
     summary: str = ""
     printed: str = ""
+    """The informative part of the output of a command or check that failed."""
     pattern: str = ""
+    """For the step of an item, the step with the list."""
     items: str = ""
+    """For a step with a list, the progress of its items in words."""
     output: Any = None
     files_changed: tuple[str, ...] = ()
     checks: tuple[CheckReport, ...] = ()
 
 
 class ModelReport(Struct, frozen=True, kw_only=True):
-    """One model of steps that name several: its attempts at them, those that completed, and what all of them took."""
+    """One model of steps that name several, with its attempts at them, the number completed, and their spending."""
 
     model: str
     attempts: int
@@ -98,7 +101,7 @@ class ModelReport(Struct, frozen=True, kw_only=True):
 
 
 class DecisionReport(Struct, frozen=True, kw_only=True):
-    """A choice: what was asked and, once it was taken, what was chosen, by whom and when (unix seconds)."""
+    """A decision: the question and, once it was taken, the choice, who took it and when, in unix seconds."""
 
     id: str
     question: str
@@ -110,7 +113,7 @@ class DecisionReport(Struct, frozen=True, kw_only=True):
 
 
 class RevisionReport(Struct, frozen=True, kw_only=True):
-    """A change of the plan while it ran: its operations, a line each."""
+    """A revision of the plan, with a line for each operation."""
 
     at: float
     by: str
@@ -119,7 +122,7 @@ class RevisionReport(Struct, frozen=True, kw_only=True):
 
 
 class RemovedStepReport(Struct, frozen=True, kw_only=True):
-    """A step that a revision took out of the plan, as it was then; what its attempts spent is in ``other_spending``."""
+    """A step that a revision removed, in its last state; ``other_spending`` holds what its attempts spent."""
 
     id: str
     title: str
@@ -132,7 +135,7 @@ class RemovedStepReport(Struct, frozen=True, kw_only=True):
 class OtherSpending(Struct, frozen=True, kw_only=True):
     """Spending on things other than the plan's present steps, with the number of attempts that called a model.
 
-    ``what``: ``removed``, for a step that a revision removed, or ``mending``, for revisions after the step had failed.
+    ``what`` is ``removed`` for a step that a revision removed, or ``mending`` for revisions after the step had failed.
     """
 
     what: str
@@ -142,9 +145,9 @@ class OtherSpending(Struct, frozen=True, kw_only=True):
 
 
 class LimitReport(Struct, frozen=True, kw_only=True):
-    """One limit of the whole plan and what was used of it (None: unknown).
+    """One limit of the whole plan, and how much of it was used, or None if unknown.
 
-    ``unit``: ``tokens``, ``USD`` or ``seconds``.
+    ``unit`` is ``tokens``, ``USD`` or ``seconds``.
     """
 
     unit: str
@@ -153,13 +156,13 @@ class LimitReport(Struct, frozen=True, kw_only=True):
 
 
 class PlanReport(Struct, frozen=True, kw_only=True, tag="plan_report", tag_field="type"):
-    """A plan that was run, at its end or on the way.
+    """The report of a plan that has ended or is under way.
 
     ``status`` is the plan's, or ``interrupted`` if its process ended without ending it; ``outcome`` is the result
     record's, None while a process runs it (``pid``). ``created`` and ``updated`` are in unix seconds;
-    ``active_seconds`` is the time processes had the plan, and ``breaks`` the points of it where another took over.
-    ``spent`` is the sum of what ``steps`` and ``other_spending`` list; ``models`` tells apart the models of steps that
-    name several.
+    ``active_seconds`` is the time for which processes had the plan, and ``breaks`` holds the points of it at which
+    another process took over. ``spent`` is the sum over ``steps`` and ``other_spending``; ``models`` breaks down the
+    steps that name several models.
     """
 
     schema_version: int = REPORT_VERSION
@@ -193,9 +196,9 @@ class PlanReport(Struct, frozen=True, kw_only=True, tag="plan_report", tag_field
     models: tuple[ModelReport, ...] = ()
 
     def listed(self) -> list[StepReportLine]:
-        """Return the steps for a list of them: of those for items, the ones that failed."""
+        """Return the steps to list: all but the steps for items, of which only failed ones are listed."""
         return [step for step in self.steps if not step.pattern or step.status == "failed"]
 
     def items_of(self, pattern: str) -> list[list[StepReportLine]]:
-        """Return the steps for the items of a list in pages: those that failed, those at work, then the rest."""
+        """Return the steps for a list's items in pages: failed ones, then those at work, then the rest."""
         return in_pages([step for step in self.steps if step.pattern == pattern], lambda step: step.status)

@@ -1,10 +1,11 @@
-"""Content keys of steps, differences between two plans, and which results of one stand for steps of the other; pure.
+"""Compares two plans by the content keys of their steps, and selects the results that the new plan can reuse. Pure.
 
-A key is what a step's result hangs on, as a digest; equal keys mean that the result would stand. It covers the step's
-definition (with ``defaults`` written in, and the goal and context that its agent is told), the keys of what it depends
-on, how the decisions it names fell, and the commit the plan began at. A step for an item of a list has that of the step
-it is made of, with the item in place of the list and of what hands it in. What only says how long or how hard a step
-may try (``LIMITS``) is no part of it: a completed step has stayed within them.
+A content key is a digest of everything that a step's result depends on: with equal keys, a result can be reused. It
+covers the step's definition (with ``defaults`` written in, and the goal and context that its agent reads), the keys of
+its dependencies, the answers to the decisions it names, and the commit at which the plan began. The key of a step for
+an item is that of the step with the list, with the item in place of the list and of the step that hands the list in.
+Fields that only bound how long or how hard a step may try (``LIMITS``) are left out: a completed step stayed within
+them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _EDGES = "depends_on"
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedPlan:
-    """A plan and what its results depend on besides: ``decisions`` taken, and the base commit (None: not known)."""
+    """A plan with all else its results depend on: ``decisions`` taken, and the base commit, or None if unknown."""
 
     plan: Plan
     dag: Dag
@@ -46,12 +47,12 @@ class KeyedPlan:
 
     @cached_property
     def steps(self) -> Mapping[str, Step]:
-        """The steps by id."""
+        """The plan's steps by id."""
         return {step.id: step for step in self.plan.steps}
 
     @cached_property
     def works(self) -> Mapping[str, str]:
-        """Of each step a digest of everything in its key but the commit."""
+        """Digests of everything in the keys except the commit, by step id."""
         works: dict[str, str] = {}
         for step_id in self.dag.order:
             step = self.steps[step_id]
@@ -63,7 +64,7 @@ class KeyedPlan:
         return works
 
     def definition(self, step_id: str) -> dict[str, Any]:
-        """Return the step as JSON: its fields but for LIMITS, and the plan's goal and context if an agent does it."""
+        """Return the step as JSON: its fields without LIMITS, and the plan's goal and context if an agent does it."""
         child = self.steps[step_id]
         step = self.steps[child.pattern] if isinstance(child, Child) else child
         fields = step.model_dump(mode="json", exclude={*LIMITS, _EDGES})
@@ -77,16 +78,16 @@ class KeyedPlan:
         return fields
 
     def edges(self, step: Step) -> list[Dependency]:
-        """The edges that a step's key covers; of a list, what hands it in tells nothing of one item."""
+        """Return the edges that a step's key covers; for an item, without the step that hands the list in."""
         source = list_of(self.steps[step.pattern]).source if isinstance(step, Child) else None
         return [edge for edge in own_edges(step) if edge.step != source]
 
     def limits(self, step_id: str) -> dict[str, Any]:
-        """The step's fields that its key leaves out."""
+        """Return the step's fields that its key leaves out."""
         return self.steps[step_id].model_dump(mode="json", include={*LIMITS})
 
     def reached(self, step_id: str) -> dict[str, list[str] | None]:
-        """Return how the decisions fell that the step names (None: not taken)."""
+        """Return the answers to the decisions that the step names, or None where none was taken."""
         step = self.steps[step_id]
         named = {*(step.when or ()), *([step.decision] if step.decision else [])}
         return {name: sorted(self.decisions[name]) if name in self.decisions else None for name in sorted(named)}
@@ -97,10 +98,10 @@ def _digest(value: object) -> str:
 
 
 class StepChange(Struct, frozen=True, kw_only=True):
-    """Reason why a step's result would not stand any more.
+    """The reasons why a step's earlier result can't be reused; false if there are none.
 
-    ``fields`` of its definition differ, as do ``dependencies`` it keeps, and ``decisions`` that fell otherwise;
-    ``base_commit``: the plans began at different commits.
+    ``fields`` of its definition differ, ``dependencies`` that it kept have changed, or ``decisions`` had other answers.
+    ``base_commit`` says that the plans began at different commits.
     """
 
     fields: tuple[str, ...] = ()
@@ -113,7 +114,7 @@ class StepChange(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The reasons in a line."""
+        """The reasons in one line."""
         said: list[str] = []
         if self.fields:
             said.append(f"{', '.join(self.fields)} {'differ' if len(self.fields) > 1 else 'differs'}")
@@ -126,7 +127,7 @@ class StepChange(Struct, frozen=True, kw_only=True):
 
 
 class PlanDiff(Struct, frozen=True, kw_only=True):
-    """Steps by id, in the order of the plan they are in. ``limits`` names fields that differ without changing a key."""
+    """The differences between two plans, by step id in plan order. ``limits``: changed fields that keys leave out."""
 
     unchanged: tuple[str, ...]
     changed: Mapping[str, StepChange]
@@ -135,13 +136,13 @@ class PlanDiff(Struct, frozen=True, kw_only=True):
     limits: Mapping[str, tuple[str, ...]]
 
     def as_document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the differences as plain data for JSON."""
         changed = [{"id": step_id, **asdict(change)} for step_id, change in self.changed.items()]
         return asdict(self) | {"changed": changed}
 
 
 def diff(old: KeyedPlan, new: KeyedPlan) -> PlanDiff:
-    """Return what differs from ``old`` to ``new``; what has the same content key is unchanged."""
+    """Return the differences from ``old`` to ``new``; steps with equal content keys are unchanged."""
     common = [step_id for step_id in new.steps if step_id in old.steps]
     changed: dict[str, StepChange] = {}
     limits: dict[str, tuple[str, ...]] = {}
@@ -161,7 +162,7 @@ def diff(old: KeyedPlan, new: KeyedPlan) -> PlanDiff:
 
 
 def change_of(step_id: str, old: KeyedPlan, new: KeyedPlan) -> StepChange:
-    """Return why a step that both have has another key in the new one; false if it has the same."""
+    """Return why a step of both plans has another key in the new one; false if the keys are equal."""
     base = old.base_commit != new.base_commit
     if old.works[step_id] == new.works[step_id]:
         return StepChange(base_commit=base)
@@ -175,13 +176,13 @@ def change_of(step_id: str, old: KeyedPlan, new: KeyedPlan) -> StepChange:
 
 
 def _differing(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[str, ...]:
-    """Names whose values differ; one that only the new or only the old has counts as a field's difference."""
+    """Return the names whose values differ; a missing name counts as None."""
     names = dict.fromkeys((*new, *old))
     return tuple(name for name in names if old.get(name) != new.get(name))
 
 
 REUSED_BY = "reuse"
-"""The taker of a decision whose answer was taken over."""
+"""The ``by`` of a decision whose answer came from an earlier plan."""
 SHOWN = 8
 SHORT_COMMIT = 10
 TAG = "tag:"
@@ -189,7 +190,7 @@ TAG = "tag:"
 
 
 class Earlier(Struct, frozen=True, kw_only=True):
-    """A finished run of a plan: its keys at the end, and its last ``state``."""
+    """An earlier run of a plan: its keys at the end, and its last ``state``."""
 
     plan_id: str
     keyed: KeyedPlan
@@ -197,10 +198,10 @@ class Earlier(Struct, frozen=True, kw_only=True):
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """Choice of steps a run is about.
+    """The steps that a run covers.
 
-    ``taken``: results taken over, by step; ``runs`` says of each step that is left to run why it is (blank: it was
-    asked for, or all were); ``left_out``: steps that the run excludes.
+    ``taken`` holds the reused results, by step. ``runs`` holds the steps to run, each with the reason, which is blank
+    if it was asked for, or if all were. ``left_out`` holds the steps that the run excludes.
     """
 
     taken: Mapping[str, StepResult] = field(default_factory=dict[str, StepResult])
@@ -230,7 +231,7 @@ def steps_named(plan: Plan, only: Iterable[str]) -> tuple[str, ...]:
 
 
 def select(plan: Plan, dag: Dag, only: Collection[str]) -> Selection:
-    """The steps named in ``only`` and all they depend on; none named: every step.
+    """Select the steps in ``only`` and all they depend on, or every step if it is empty.
 
     Raises:
         UnknownStepError: the plan lacks one of the steps.
@@ -249,7 +250,7 @@ def select(plan: Plan, dag: Dag, only: Collection[str]) -> Selection:
 def answers_taken_over(
     earlier: Earlier, plan: Plan, given: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Answers to decisions that the new plan puts in the same words and that were not given again."""
+    """Return earlier answers to decisions that are the same in the new plan and were not given anew."""
     old = {decision.id: decision for decision in earlier.keyed.plan.decisions}
     return {
         decision.id: earlier.keyed.decisions[decision.id]
@@ -259,9 +260,9 @@ def answers_taken_over(
 
 
 def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collection[str]) -> Selection:
-    """Take over every completed step whose key is the same and of whose dependencies none runs again.
+    """Reuse the result of every completed step whose key is the same and whose dependencies don't run again.
 
-    Steps that are asked for by name run themselves, and so does what comes after them.
+    Steps that are asked for by name run in any case, and so do all steps that depend on them.
     """
     again = _reached(only, new.dag.dependants)
     taken: dict[str, StepResult] = {}
@@ -284,7 +285,7 @@ def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collecti
 
 
 def items_taken(earlier: Earlier, new: KeyedPlan, pattern_id: str, reused: Container[str]) -> dict[str, StepResult]:
-    """The results that stand for items of a list, by their keys; ``reused``: steps whose results were taken over."""
+    """Return the earlier results for a list's items, by item key. ``reused``: the steps whose results were reused."""
     taken: dict[str, StepResult] = {}
     made = (step for step in new.steps.values() if isinstance(step, Child) and step.pattern == pattern_id)
     for step in made:
@@ -298,15 +299,12 @@ def items_taken(earlier: Earlier, new: KeyedPlan, pattern_id: str, reused: Conta
 
 
 def same_base(earlier: Earlier, head: str | None) -> bool:
-    """Return whether the repository stands where the earlier plan began, or where it left it."""
+    """Return whether the repository is at the commit where the earlier plan began, or where it left it."""
     return head in (earlier.keyed.base_commit, earlier.state.left_at or earlier.keyed.base_commit)
 
 
 def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) -> str:
-    """Return what is run and what is not, in sentences for the person who asked for it.
-
-    Blank: everything, as always.
-    """
+    """Return which steps run and which don't, in sentences for a person; blank if all do, as usual."""
     total = len(selection.runs) + len(selection.taken) + len(selection.left_out)
     said: list[str] = []
     if earlier is not None and not selection.taken:
@@ -337,7 +335,7 @@ def _nothing_taken(selection: Selection, earlier: Earlier, head: str | None) -> 
 
 
 def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection[str]) -> str:
-    """Return why the earlier result does not stand; blank if it does."""
+    """Return why a step's earlier result can't be reused, or blank if it can."""
     if step_id not in earlier.keyed.steps:
         return "new"
     change = change_of(step_id, earlier.keyed, new)
@@ -359,13 +357,13 @@ def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection
 
 
 def _is_ruled_out(step_id: str, plan: KeyedPlan) -> bool:
-    """Return whether a decision fell so that the step is not wanted, whatever its dependencies come to."""
+    """Return whether an answer excludes the step, whatever becomes of its dependencies."""
     when = plan.steps[step_id].when or {}
     return any(name in plan.decisions and set(plan.decisions[name]).isdisjoint(wanted) for name, wanted in when.items())
 
 
 def _bare(result: StepResult) -> StepResult:
-    """Return what a step came to, without what it took: that was spent by the plan that did it."""
+    """Return a step's result without its spending, which belongs to the plan that did it."""
     return StepResult(
         outcome=Outcome.COMPLETED,
         summary=result.summary,
@@ -376,6 +374,7 @@ def _bare(result: StepResult) -> StepResult:
 
 
 def _reached(start: Iterable[str], edges: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Return all steps that edges lead to from these, themselves included."""
     reached = set(start)
     open_steps = list(reached)
     while open_steps:

@@ -1,4 +1,4 @@
-"""PlanControl: how other tasks pause, cancel, decide, revise and act on single steps while a plan runs."""
+"""PlanControl takes commands to a running plan from other tasks and threads, and reports what became of each."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from planner.state.changes import TOO_LATE
 from planner.state.commands import Asked
 
 OnVerdict: TypeAlias = Callable[[str | None], None]
-"""Told once, in the run's thread: None if a command was carried out, else one sentence that says why not."""
+"""Called once, in the run's thread: with None if a command was carried out, else with a sentence that says why not."""
 
 
 class Request(Struct, eq=False):
-    """A command from outside, and whom to tell what becomes of it."""
+    """A command from outside, with the callback that reports its outcome."""
 
     command: Asked
     _tell: OnVerdict | None = None
 
     @property
     def is_answered(self) -> bool:
-        """True once the sender is gone."""
+        """True once it was answered, or if nobody waits for an answer."""
         return self._tell is None
 
     def answer(self, problem: str | None) -> None:
-        """Tell the sender; a second time nothing happens."""
+        """Report the outcome to the sender; a second call does nothing."""
         tell, self._tell = self._tell, None
         if tell is not None:
             tell(problem)
@@ -40,12 +40,12 @@ class Request(Struct, eq=False):
 class PlanControl:
     """Takes commands for one run of a plan, from any thread.
 
-    What is asked before the run begins is kept until then; what is asked after its end is ignored, or answered so.
+    Commands that come before the run are kept until it begins. Those that come after its end are answered as too late.
     """
 
     def __init__(self) -> None:
         self.requested = False
-        """True if steps are to stop at the end of the current turn; it can't be taken back within a run."""
+        """True if steps should stop at the end of their current turn; it stays True for the rest of the run."""
         self._early: deque[Request] | None = deque()
         self._deliver: Callable[[Request], object] | None = None
         self._served: list[Request] = []
@@ -53,13 +53,13 @@ class PlanControl:
         self._loop: anyio.lowlevel.EventLoopToken | None = None
 
     def submit(self, command: Asked, on_verdict: OnVerdict | None = None) -> None:
-        """Have the run carry a command out, when its turn comes."""
+        """Have the run carry out a command when its turn comes."""
         if isinstance(command, Pause | Cancel):
             self.requested = True
         request = Request(command, on_verdict)
         if self._early is not None:
             self._early.append(request)
-        elif self._loop is None:  # it was over before it began
+        elif self._loop is None:  # the run was over before it began
             request.answer(TOO_LATE)
         elif threading.get_ident() == self._thread:
             self._hand_over(request)
@@ -70,7 +70,7 @@ class PlanControl:
                 request.answer(TOO_LATE)  # the loop that ran the plan is gone, and the plan with it
 
     def attach(self, deliver: Callable[[Request], object]) -> None:
-        """Hand every command to ``deliver`` from now on, in the thread of the calling task's event loop."""
+        """Pass every command to ``deliver`` from now on, in the thread of the calling task's event loop."""
         self._thread = threading.get_ident()
         self._loop = anyio.lowlevel.current_token()
         self._deliver = deliver
@@ -79,7 +79,7 @@ class PlanControl:
             self._hand_over(request)
 
     def detach(self) -> None:
-        """Ignore every command from now on; those that were not served are answered so."""
+        """Answer every command from now on, and those not served yet, as too late."""
         self._deliver = None
         early, self._early = self._early, None
         served, self._served = self._served, []

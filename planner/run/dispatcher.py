@@ -1,4 +1,4 @@
-"""Carries a plan's effects out: one task a running step, one task for the clock, all in one task group."""
+"""The dispatcher carries out a plan's effects: one task per running step and one for the clock, in one task group."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ AttemptT = TypeVar("AttemptT")
 
 
 class GroupCommit(Generic[AttemptT]):
-    """Passes attempts to ``commit``, which puts them on disk, in batches; one batch at a time.
+    """Passes attempts to ``commit``, which puts them on disk, in batches, one batch at a time.
 
-    A batch takes the best by rank, 0 first, and at most twice as many as the batch before. So when many steps end at
-    one moment, the step with the longest chain behind it continues at once instead of after all the others, and the
-    disk is still flushed only a few times.
+    A batch takes the best attempts by rank, 0 first, and at most twice as many as the batch before. So when many steps
+    end at one moment, the plan continues behind the step with the longest chain at once rather than after all the
+    others, and the disk is still flushed only a few times.
     """
 
     def __init__(self, commit: Callable[[Sequence[AttemptT]], Awaitable[None]]) -> None:
@@ -55,9 +55,9 @@ class GroupCommit(Generic[AttemptT]):
         self._is_busy = False
 
     async def add(self, rank: int, attempt: AttemptT) -> None:
-        """Have an attempt committed. The first call returns once all are; calls made meanwhile return at once.
+        """Have an attempt committed. The first call returns once all are; calls made in the meantime return at once.
 
-        What ``commit`` raises goes to the first caller, and nothing more is committed.
+        If ``commit`` raises, the error goes to the first caller and nothing more is committed.
         """
         heappush(self._waiting, (rank, next(self._order), attempt))
         if self._is_busy:
@@ -69,30 +69,31 @@ class GroupCommit(Generic[AttemptT]):
             await self._commit(batch)
             size *= 2
             if self._waiting:
-                await anyio.lowlevel.checkpoint()  # what was just started begins
+                await anyio.lowlevel.checkpoint()  # lets the steps that the batch started begin
         self._is_busy = False
 
 
 SNAPSHOT_SECONDS = 1.0
+"""The shortest time between two snapshots of the plan's state."""
 STOPPED_SECONDS = 5.0
-"""A timer that is later than this tells that the run itself was stopped, as by Ctrl-Z."""
+"""A timer that is late by more than this shows that the run's process was stopped, as by Ctrl-Z."""
 NO_AGENT = "a program does step {!r}, not an agent: it hears nothing"
 NOT_HEARD = "the agent of step {!r} is done: once the step has ended, `vibe plan retry` takes a --message"
 MOST_HELD = 64
-"""Of so many steps at once it is said that they wait for others' files."""
+"""The most steps at once that are announced as waiting for others' files."""
 
 _ENDS = frozenset({e.PlanPausedEvent, e.PlanCompletedEvent})
-"""What must be on disk before anybody learns of it."""
+"""The facts that are announced only once they are on disk."""
 
 _NONE_USED, _NO_USAGE = Usage(), e.WorkDone().usage
 
 
 class Dispatcher:
-    """Runs one plan to its end, its pause or its cancellation; good for one ``run``.
+    """Runs one plan until it ends, pauses or is cancelled; each instance is good for one ``run``.
 
-    ``loaded`` is the plan as it stands; at most ``width`` of its steps run side by side. A result is on disk before any
-    other step learns of it. It alone changes the state of the plan: what a command comes to is in the journal before it
-    is announced.
+    ``loaded`` is the current plan, and at most ``width`` of its steps run side by side. Only the dispatcher changes the
+    plan's state. The facts of a command are in the journal before they are announced, and the result of a step is on
+    disk before any other step learns of it.
     """
 
     def __init__(
@@ -122,15 +123,15 @@ class Dispatcher:
         self._snapshot_due = -math.inf
         self._end: e.Fact | None = None
         self._lists = set[str]()
-        """Steps whose lists are being read, or what they came to being kept."""
+        """Steps whose list is being read, or whose items' results are being kept."""
         self._held: dict[str, tuple[str, ...]] = {}
-        """Of which steps it was said that they wait for others' files, and for whose."""
+        """Steps that were announced as waiting for others' files, with the steps they wait for."""
 
     async def run(self, control: PlanControl) -> RunResult:
         """Run until the plan ends or pauses.
 
         Raises:
-            StoreWriteError: the plan's folder can't be written any more; running steps were cancelled.
+            StoreWriteError: the plan's folder can no longer be written to; the running steps were cancelled.
         """
         started = self._clock()
         self._stop = control
@@ -139,7 +140,7 @@ class Dispatcher:
                 # Timers come first, so that an early command or a spent budget is handled before the first step starts.
                 self._tasks.start_soon(self._timers.run)
                 self._begin()
-                # Served from the run's own task group: what goes wrong there is the run's error, not the asker's.
+                # A timer serves requests in the run's task group, so that an error there ends the run, not the asker.
                 control.attach(lambda request: self._timers.after(0.0, lambda: self._serve(request)))
         except ExceptionGroup as group:
             raise innermost(group) from group
@@ -168,7 +169,7 @@ class Dispatcher:
             )
         )
         steps = self._state.steps.values()
-        for told in (told for step in steps for told in step.told):  # while no process had the plan
+        for told in (told for step in steps for told in step.told):  # sent while no process had the plan
             self._sink.publish(told)
 
     async def _finish(self, started: float) -> RunResult:
@@ -197,7 +198,7 @@ class Dispatcher:
     # --- commands and effects ---------------------------------------------------------------------------------
 
     def _take(self, command: c.Command) -> None:
-        """Carry a command out, with all that follows; raises as ``decide``, if it can't be."""
+        """Carry out a command and all that follows: record, announce, start effects. Raises what ``decide`` raises."""
         facts: list[e.Fact] = []
         effects = carry_out(self._state, command, self._options.now(), facts.append)
         if facts:
@@ -213,14 +214,14 @@ class Dispatcher:
             self._is_sorting = True
             self._tasks.start_soon(self._sort)
         if self._clock() >= self._snapshot_due:
-            self._snapshot_due = math.inf  # until this one is written
+            self._snapshot_due = math.inf  # no other until this one is written
             self._tasks.start_soon(self._write_snapshot)
 
     def _later(self, seconds: float, command: c.Command) -> None:
         self._timers.after(seconds, lambda: self._take(command))
 
     async def _sort(self) -> None:
-        """Let steps begin, and running ones have their turn, before thousands of others are written down as blocked."""
+        """Mark waiting steps as blocked, in portions, so that starting and running steps get their turn in between."""
         await anyio.lowlevel.checkpoint()
         while self._state.status is ACTIVE and schedule_of(self._state).to_mark_blocked:
             self._take(c.MarkBlocked())
@@ -269,7 +270,7 @@ class Dispatcher:
             run.interrupt(reason)
 
     def _see_to(self, effect: c.ReadItems | c.KeepItems | c.AskReviser) -> None:
-        """Begin what takes a while; what is asked for again meanwhile is under way."""
+        """Begin an effect that takes a while in a task of its own, unless it is under way for that step already."""
         step_id = effect.step_id
         if isinstance(effect, c.AskReviser):
             self._announce_wait(step_id, "revision")
@@ -282,9 +283,10 @@ class Dispatcher:
     # --- what is announced ------------------------------------------------------------------------------------
 
     def _announce(self, fact: e.Fact) -> None:
-        """Announce what was recorded.
+        """Announce a recorded fact.
 
-        What an attempt came to is for the journal alone (the step's own event tells it), and the end comes last.
+        The end of the run is held back, to come last. Attempts stay in the journal, since the step's own event has
+        their results.
         """
         kind = type(fact)
         if kind in _ENDS:
@@ -293,7 +295,7 @@ class Dispatcher:
             self._sink.publish(_with_work(fact, self._state))
 
     def _announce_held(self) -> None:
-        """Say which steps could start but for others' files; without a word it is a place among those that run."""
+        """Announce which steps wait only for files that running steps hold, or by now only for a free slot."""
         schedule = schedule_of(self._state)
         for step_id in (*self._held, *schedule.queue.parked()):
             if step_id not in schedule.ready:
@@ -322,7 +324,7 @@ class Dispatcher:
         await self._group_commit.add(schedule_of(self._state).queue.ranks[run.step.id], attempt)
 
     async def _commit(self, attempts: Sequence[c.AttemptEnded]) -> None:
-        """Record the results of attempts; once they are on disk, continue with the steps that follow."""
+        """Record the results of attempts and, once they are on disk, continue with the steps that follow."""
         for attempt in attempts:
             self._take(attempt)
             if self._options.write_results and attempt.result.outcome is not Outcome.INTERRUPTED:
@@ -348,7 +350,7 @@ class Dispatcher:
     # --- lists ------------------------------------------------------------------------------------------------
 
     async def _unfold(self, step_id: str) -> None:
-        """Read the list of a step; it is on disk before anything is made of it."""
+        """Read the list of a step and put it on disk, then make the steps for its items."""
         items = self._runner.items(step_id)
         await to_thread.run_sync(self._store.write_items, step_id, items)
         taken, reused_from = await to_thread.run_sync(self._options.earlier, step_id, items)
@@ -359,7 +361,7 @@ class Dispatcher:
             self._take(c.Unfold(step_id=step_id, items=items, taken=taken, reused_from=reused_from))
 
     async def _end_list(self, step_id: str) -> None:
-        """Keep what the items of a list came to; it is on disk before any other step learns of it."""
+        """Put the results of a list's items on disk, then end the step with the list."""
         self._store.keep_result(step_id, self._runner.came_of(step_id))
         await self._store.sync()
         self._lists.discard(step_id)
@@ -379,9 +381,9 @@ class Dispatcher:
         self._answer("decision.ignored", request, self._tried(command))
 
     async def _act(self, command: Act, request: Request) -> None:
-        with suppress(UsageError):  # told below
+        with suppress(UsageError):  # ``_tried`` reports it below
             for fact in decide(self._state, command, self._options.now()).facts:
-                if isinstance(fact, e.PlanResetEvent):  # before the attempt that will look at them
+                if isinstance(fact, e.PlanResetEvent):  # before the next attempt reads them
                     await to_thread.run_sync(self._store.forget_checks, fact.step_ids)
         self._answer("step.refused", request, self._tried(command))
 
@@ -396,7 +398,7 @@ class Dispatcher:
         self._answer("step.refused", request, problem)
 
     def _tried(self, command: c.Command) -> str | None:
-        """Carry a command from outside out; returns why it can't be, if so."""
+        """Carry out a command from outside, and return why that was impossible, or None."""
         try:
             self._take(command)
         except UsageError as error:
@@ -407,7 +409,8 @@ class Dispatcher:
         self._answer("revision.refused", request, await self._revisions.carry_out(command))
 
     def _answer(self, code: str, request: Request, problem: str | None) -> None:
-        if problem is not None and problem != TOO_LATE and request.is_answered:  # the sender is gone
+        """Answer a request; if its sender is gone, a refusal becomes a warning."""
+        if problem is not None and problem != TOO_LATE and request.is_answered:
             self._warn(code, problem)
         request.answer(problem)
 
@@ -420,7 +423,7 @@ class Dispatcher:
 
 
 def _with_work(fact: e.Fact, state: State) -> e.Fact:
-    """The end of an attempt with what that came to; the journal has it already."""
+    """Return a fact; if it ends an attempt, with the attempt's work added, which the journal has already."""
     if not isinstance(fact, e.PlanStepUpdateEvent) or fact.previous != IN_PROGRESS:
         return fact
     result = state.steps[fact.step_id].result

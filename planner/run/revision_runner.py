@@ -1,4 +1,4 @@
-"""RevisionRunner: revisions of a running plan, one at a time: by a Reviser after a failed step, or by the user."""
+"""RevisionRunner revises a running plan, one revision at a time: by a Reviser after a failure, or by the user."""
 
 from __future__ import annotations
 
@@ -37,20 +37,21 @@ from vibe.system.errors import UsageError, VibeError
 logger = logging.getLogger(__name__)
 
 REPLAN = "replan"
-"""The ``by`` of a revision that a step's failure led to."""
+"""The ``by`` of a revision that answers a step's failure."""
 DEFAULT_MAX_REPLANS = 3
 BUDGET_STANDS = Problem(
     "set_budget", "the budget can't be changed while the plan runs", "pause it with `vibe plan pause`, edit, resume"
 )
 _CHANCES = 2
-"""Answers a reviser may give: what is wrong with the first goes back to it."""
+"""The most answers of a reviser to one failure; the problems of the first go back to it."""
 
 
 class ReplanPolicy(Struct, frozen=True, kw_only=True):
-    """The ``reviser`` that is asked for a better plan (None: a failed step just fails), and its limit of revisions.
+    """Policy for steps with ``on_failure: replan``: the ``reviser``, and the most revisions it may make in a run.
 
-    ``check`` returns a revised plan (revised by the user, too) as it is run, or raises a VibeError if a step of it, or
-    one of those given as still left, can't start where the plan runs; it is called in a worker thread.
+    Without a reviser a failed step just fails. ``check`` takes a revised plan, whoever revised it, and the ids of the
+    steps still left. It returns the plan as it will be run, or raises a VibeError if a step can't start where the plan
+    runs. It is called in a worker thread.
     """
 
     reviser: Reviser | None = None
@@ -59,7 +60,7 @@ class ReplanPolicy(Struct, frozen=True, kw_only=True):
 
 
 class RevisionRunner:
-    """Revises the plan of a run: reads its ``state`` and passes commands to ``take``."""
+    """Revises the plan of a run. It reads the plan's ``state`` and passes commands to ``take``."""
 
     def __init__(self, state: State, take: Callable[[Command], None], policy: ReplanPolicy) -> None:
         self._state = state
@@ -67,11 +68,11 @@ class RevisionRunner:
         self._policy = policy
         self._turn = anyio.Lock()
         self._scopes: dict[anyio.CancelScope, str | None] = {}
-        """Open requests, each with the step whose failure led to it; None: the user asked."""
+        """The open requests, each with the id of the step whose failure led to it, or None if the user asked."""
         self._stopped = False
 
     def stop(self, step_id: str | None = None) -> None:
-        """Stop all open revisions, and refuse later ones; with ``step_id``, stop only those for that step."""
+        """Stop all open revisions and refuse later ones; with ``step_id``, stop only those for that step."""
         self._stopped = self._stopped or step_id is None
         for scope, answered in self._scopes.items():
             if step_id in (None, answered):
@@ -81,7 +82,7 @@ class RevisionRunner:
         """Have the plan revised because a step failed; without a better plan, the step fails.
 
         Raises:
-            ProviderRefused: the provider says the key, quota or credit is the matter.
+            ProviderRefused: the provider refused the reviser's calls, because of the key, quota or credit.
         """
         if self._stopped:
             return
@@ -96,7 +97,7 @@ class RevisionRunner:
                 del self._scopes[scope]
 
     async def carry_out(self, command: Revise) -> str | None:
-        """Revise the plan as the user asks; return the reason if it can't be revised, else None."""
+        """Revise the plan as the user asks, and return why that was impossible, or None."""
         if self._stopped:
             return TOO_LATE
         with anyio.CancelScope() as scope:
@@ -112,7 +113,7 @@ class RevisionRunner:
         return TOO_LATE
 
     async def _ask(self, step_id: str) -> str | None:
-        """Return the reason why there is no better plan; None: there is one, or the step no longer waits for it."""
+        """Return why there is no better plan, or None if it was found or the step no longer waits for it."""
         reviser, most, step = self._policy.reviser, self._policy.max_replans, self._state.steps.get(step_id)
         if step is None or step.left is not Left.REVISING or step.result is None:
             return None
@@ -155,15 +156,19 @@ class RevisionRunner:
             loaded = await to_thread.run_sync(revised)
             await anyio.lowlevel.checkpoint()  # the run may be over
             if schedule_of(self._state).loaded is not before.loaded:
-                continue  # a list was read meanwhile
-            with suppress(StepsWentOnError):  # looked at again
+                continue  # a list was read in the meantime
+            with suppress(StepsWentOnError):  # then it is checked against the new state
                 self._take(Revised(asked=asked, loaded=loaded, step_id=step_id))
                 return
 
     def _revised(
         self, plan: Plan, fixed: Collection[str], step_id: str | None, operations: Sequence[Operation]
     ) -> LoadedPlan:
-        """The plan after a revision that the failure of that step led to (None: the user asked for it)."""
+        """Return the plan after a revision; ``step_id`` is the step whose failure led to it, or None if the user asked.
+
+        Raises:
+            RevisionInvalidError: the operations don't fit the plan, or may not be made here.
+        """
         if any(isinstance(operation, SetBudget) for operation in operations):
             raise RevisionInvalidError([BUDGET_STANDS])
         if step_id is not None and (problems := about_one_item(plan, step_id, operations)):

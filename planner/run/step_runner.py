@@ -1,4 +1,4 @@
-"""Does attempts at steps: hands them to the executor, and says what they came to."""
+"""StepRunner makes attempts at steps: it gives each to the executor and reports its result."""
 
 from __future__ import annotations
 
@@ -45,47 +45,50 @@ from vibe.system.plain_text import both_ends
 
 
 class DispatchOptions(Struct, frozen=True, kw_only=True):
-    """Options of a run. Times in seconds.
-
-    ``attended``: a user can take decisions; if not, the plan pauses as soon as it waits only for decisions without a
-    timeout. ``write_results``: put ``result.json`` beside each step's conversation (the journal holds the result in any
-    case). ``watchdog``: the sink that the executor's events pass through; with None, idle steps are not ended.
-    ``clock`` and ``sleep`` belong together, ``now`` returns unix seconds. ``replanning``: the policy for steps with
-    ``on_failure: replan``. ``spent_by`` reads from files what a cancelled attempt, given by step and number, used and
-    cost; with None, that stays unknown. ``left`` tells the tokens and the USD of the plan's account that are free.
-    ``step_limits``: for steps without limits of their own. ``steering`` reaches the agents of running steps.
-    ``expected``: what a new plan will take. ``by_program``: a program does a step
-    of that id; it tells nothing of its work, so the step is never idle. ``earlier`` finds which items of a list an
-    earlier plan has done, by their keys, and its id; it is called in a worker thread.
-    """
+    """Options of a run. Times are in seconds."""
 
     attended: bool = False
+    """True if a user can take decisions. If not, the plan pauses once it waits only for decisions without a timeout."""
     step_limits: Mapping[ExecutionMode, StepLimits] = field(default_factory=lambda: USUAL)
+    """The limits of steps that name none."""
     write_results: bool = True
+    """Put ``result.json`` beside each step's conversation; the journal holds the result in any case."""
     watchdog: Watchdog | None = None
+    """The sink that the executor's events pass through; without it, idle steps are not ended."""
     version: str = ""
     expected: PlanExpectation | None = None
+    """The time, tokens and money that a new plan is expected to take."""
     earlier: Callable[[str, object], tuple[Mapping[str, StepResult], str]] = lambda _step_id, _items: ({}, "")
+    """Finds the results that an earlier plan has for the items of a step's list, by key, and that plan's id.
+
+    It is called in a worker thread.
+    """
     replanning: ReplanPolicy = field(default_factory=ReplanPolicy)
     spent_by: Callable[[str, int], Spending] | None = None
+    """Reads from files what a cancelled attempt (step, number) used and cost; without it, that stays unknown."""
     left: Callable[[], tuple[float, float]] = lambda: (inf, inf)
+    """Returns the tokens and the USD that are still free in the plan's account."""
     by_program: Callable[[Step], bool] = lambda _: False
+    """Tells whether a program of the user's does a step. Such a step reports no progress, so it is never idle."""
     steering: Steering = field(default_factory=Steering)
+    """Reaches the agents of running steps."""
     clock: Clock = time.monotonic
+    """The clock by which ``sleep`` sleeps."""
     sleep: Sleep = anyio.sleep
     now: Callable[[], float] = field(default_factory=steady_time)
+    """Returns unix seconds."""
 
 
 logger = logging.getLogger(__name__)
 
 MOST_BEFORE = 2_000
-"""Characters of what the attempt before came to, that the next model is told."""
+"""The most characters about the previous model's attempt that the next model is given."""
 OF_A_CUT = 60
-"""Of them, those that say how much is left out."""
+"""The characters of MOST_BEFORE that are kept for the note on how much was left out."""
 
 
 class StepRun(Struct, kw_only=True, eq=False):
-    """A running attempt. ``verdict`` is what it comes to if it is cancelled; ``has_task``: its agent has its orders."""
+    """A running attempt. ``verdict`` is its result if it is cancelled; ``has_task``: its agent has its orders."""
 
     step: Step
     attempt: int
@@ -95,19 +98,19 @@ class StepRun(Struct, kw_only=True, eq=False):
     idle_timer: Timer | None = None
 
     def cancel(self, outcome: Outcome, reason: str, detail: str) -> None:
-        """End the attempt; the first to do so gives the reason."""
+        """End the attempt with this result; only the first call counts."""
         if self.verdict is None:
             self.verdict = StepResult(outcome=outcome, reason=reason, detail=detail)
             self.scope.cancel()
 
     def interrupt(self, reason: str) -> None:
-        """End the attempt for now."""
+        """Interrupt the attempt; a resume continues it."""
         later = "restart" if self.step.command is not None else "continue from its last turn"
         self.cancel(Outcome.INTERRUPTED, reason, f"interrupted; will {later} on resume")
 
 
 class StepRunner:
-    """Runs attempts; what they are given is read from the plan's state."""
+    """Runs attempts, with inputs from the plan's state."""
 
     def __init__(self, state: State, executor: StepExecutor, store: PlanStore, *, options: DispatchOptions) -> None:
         self._state = state
@@ -117,16 +120,16 @@ class StepRunner:
         self._steering = options.steering
 
     async def execute(self, run: StepRun, stop: StopSignal) -> AttemptEnded:
-        """Do the attempt, to its end or until it is cancelled.
+        """Run the attempt until it ends or is cancelled.
 
         Raises:
-            StoreWriteError: it can't be put on disk that a step with side effects begins.
+            StoreWriteError: the start of a step with side effects can't be put on disk.
         """
         result: StepResult | None = None
         with run.scope:
             if run.verdict is None:
                 if run.step.side_effects:
-                    await self._store.sync()  # no power cut may hide that it began: it would be begun again
+                    await self._store.sync()  # else a power cut could hide its start, and it would run twice
                 result = await self._execute(run, stop)
         if result is None:
             result = run.verdict or internal_failure("the step's task was cancelled from inside")
@@ -136,7 +139,7 @@ class StepRunner:
         return _ended(run, result, self._options.left())
 
     async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:
-        """Return what an attempt took that was cancelled, and so could not say so itself."""
+        """Return the result of a cancelled attempt with what it used and cost, which it could not report itself."""
         spent_by, watchdog = self._options.spent_by, self._options.watchdog
         if spent_by is None or run.step.command is not None:
             return result
@@ -146,7 +149,7 @@ class StepRunner:
         return structs.replace(result, **spent, agent_id=agent_id, agents=agents)
 
     def _input(self, step_id: str) -> StepInput:
-        """Return what a dependency came to; one that failed says why."""
+        """Return a dependency's result as input for a step; the summary of a failed one says why."""
         state, step = self._state, self._state.steps[step_id]
         result, told = step.last_result, step.status is not StepStatus.COMPLETED
         has_file = self._options.write_results and step.result is not None
@@ -161,7 +164,7 @@ class StepRunner:
         )
 
     def items(self, step_id: str) -> object:
-        """Return the list of a step; it may be none."""
+        """Return the value that a step takes as its list; it may turn out not to be a list."""
         schedule = schedule_of(self._state)
         pattern = schedule.steps[step_id]
         source = list_of(pattern).source
@@ -169,13 +172,13 @@ class StepRunner:
         return items_of(pattern, output, schedule.plan.values())
 
     def came_of(self, step_id: str) -> StepResult:
-        """Return what the list of a step came to, whose items have ended, with what each did."""
+        """Return the result of a step with a list whose items have ended, with the items' results as its output."""
         steps = schedule_of(self._state).steps
         result = result_of_list(self._state, steps, step_id)
         return structs.replace(result, output=output_of(self._state, steps, step_id))
 
     async def _item(self, child: Child) -> GivenItem:
-        """Return the item that a step does its work for; a long one is put in a file."""
+        """Return the item that a step is for; a long one is written to a file."""
         file = await to_thread.run_sync(self._store.write_item, child) if child.is_long else None
         pattern = schedule_of(self._state).steps[child.pattern]
         return GivenItem(
@@ -214,7 +217,7 @@ class StepRunner:
 
 
 def _before(run: StepRun, step: StepState) -> str:
-    """Return what the attempt by the model before came to, for the next model; blank: there was none."""
+    """Return words about the previous model's attempt for the next model, or blank if there was none."""
     last = step.attempts[-1] if step.attempts else None
     if last is None or last.number != run.attempt - 1 or len(run.step.models) < 2:
         return ""

@@ -1,4 +1,4 @@
-"""Watchdog: how long each running step has been silent, by the events that pass; and the timers of a run."""
+"""Watchdog measures how long each running step has been silent, by the events that pass; Timers makes delayed calls."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def _since_boot() -> float:
 
 
 def steady_time(wall: Clock = time.time, steady: Clock = _since_boot) -> Clock:
-    """Return a clock in unix seconds that starts at the present time and is never set: differences are time passed."""
+    """Return a clock in unix seconds that starts now and is never set: differences are the time that has passed."""
     offset = wall() - steady()
     return lambda: offset + steady()
 
 
 class Timer(Struct, eq=False):
-    """A call that is due at a time, unless ``cancel`` comes first."""
+    """A delayed call, which ``cancel`` revokes."""
 
     call: Callable[[], object] | None
 
     def cancel(self) -> None:
-        """Forget the call; without effect if it was made or cancelled before."""
+        """Revoke the call; does nothing if it was made or cancelled before."""
         self.call = None
 
 
 class Timers:
-    """Makes calls when they are due; all from the task that awaits ``run``, in the order of their times.
+    """Makes calls when they are due, all from the task that awaits ``run``, in the order of their times.
 
-    The task sleeps until the earliest call and is woken only by an earlier one. Times in seconds.
+    The task sleeps until the earliest call is due and is woken only by a new, earlier one. Times are in seconds.
     """
 
     def __init__(self, clock: Clock = time.monotonic, sleep: Sleep = anyio.sleep) -> None:
@@ -59,7 +59,7 @@ class Timers:
         self._stopped = False
 
     def after(self, seconds: float, call: Callable[[], object]) -> Timer:
-        """Have ``call`` made in so many seconds."""
+        """Have ``call`` made after so many seconds."""
         timer = Timer(call)
         due = self._clock() + seconds
         heapq.heappush(self._heap, (due, next(self._order), timer))
@@ -68,12 +68,12 @@ class Timers:
         return timer
 
     def stop(self) -> None:
-        """End ``run``; calls that are not due yet are never made."""
+        """End ``run``; calls that are not due by then are never made."""
         self._stopped = True
         self._wake()
 
     async def run(self) -> None:
-        """Make the calls, until ``stop``."""
+        """Make the calls until ``stop``."""
         while not self._stopped:
             self._call_due()
             if self._stopped:
@@ -103,18 +103,19 @@ class Timers:
 
 
 PLACE = "place of "
+"""The prefix, before a step's id, that stands for an agent while the step waits for a worker."""
 WAITS = frozenset({WAITING, WAIT, WRITE_WAIT})
-"""Codes of the warnings that an agent waits, until its next event."""
+"""Codes of warnings that an agent waits; it does until its next event."""
 
 
 class Watchdog:
-    """An event sink that passes events on and records, per step, the time of the last one.
+    """An event sink that passes events on and records the time of the last one of each step.
 
-    Give executors this sink instead of the one it wraps: events count for the step in ``subagent_step_id``. A step's
-    clock stands still while a request of it (approval or question) is open, while one of its agents waits for room in
-    the budget, for its turn at the provider or to repeat a call, while it waits for a worker, and while a check runs,
-    which has its own time limit.
-    Only model-driven steps are watched: a command may print nothing for long, and has ``timeout_seconds``.
+    Executors are given this sink in place of the one it wraps. An event counts for the step in its
+    ``subagent_step_id``. A step's clock stands still while a request of it (approval or question) is open, while one of
+    its agents waits for room in the budget, for its turn at the provider or to repeat a call, while it waits for a
+    worker, and while a check runs, which has its own time limit. Only model-driven steps are watched: a command may
+    print nothing for long, and has ``timeout_seconds``.
     """
 
     def __init__(self, sink: EventSink, clock: Callable[[], float] = time.monotonic) -> None:
@@ -122,14 +123,14 @@ class Watchdog:
         self._clock = clock
         self._last: dict[str, float] = {}
         self._requests: dict[str, tuple[str, bool]] = {}
-        """What is open, with its step; True: a person is asked."""
-        self._waiting: dict[str | None, str] = {}  # agents, and their steps
+        """Open requests and checks by id, each with its step, and True if a person is asked."""
+        self._waiting: dict[str | None, str] = {}  # agents that wait, with their steps
         self._agents: dict[str, str] = {}
         self._waited: dict[str, float] = {}
         self._counted = 0.0
 
     def publish(self, event: e.Event) -> None:
-        """Record the step it counts for, and pass it on."""
+        """Record the event for its step, and pass it on."""
         self._count_waits()
         step_id = event.subagent_step_id
         self._waiting.pop(event.subagent_id, None)
@@ -161,7 +162,7 @@ class Watchdog:
         self._sink.publish(event)
 
     def _note_place(self, event: e.Event) -> None:
-        """Record that a step waits for a worker, or does no more."""
+        """Record that a step waits for a worker, or no longer does."""
         if isinstance(event, e.PlanWaitingEvent) and event.waits_for == "worker" and event.step_id in self._last:
             self._waiting[f"{PLACE}{event.step_id}"] = event.step_id
         elif isinstance(event, e.PlacementEvent):
@@ -181,11 +182,11 @@ class Watchdog:
         self._waiting = {agent: step for agent, step in self._waiting.items() if step != step_id}
 
     def agent_of(self, step_id: str) -> str | None:
-        """The agent of a watched step, once it has announced itself."""
+        """Return the agent of a watched step, once it has announced itself."""
         return self._agents.get(step_id)
 
     def waited(self, step_id: str) -> float:
-        """Seconds in which a step waited for a person since it is watched; 0 if it is not."""
+        """Return the seconds that a step has waited for a person while watched; 0 if it is not watched."""
         self._count_waits()
         return self._waited.get(step_id, 0.0)
 
@@ -196,7 +197,7 @@ class Watchdog:
         self._counted = now
 
     def idle_seconds(self, step_id: str) -> float:
-        """Seconds since the last event of a watched step; 0 while its clock stands still."""
+        """Return the seconds since the last event of a watched step; 0 while its clock stands still."""
         if any(step == step_id for step, _ in self._requests.values()) or step_id in self._waiting.values():
             return 0.0
         return max(0.0, self._clock() - self._last[step_id])

@@ -1,4 +1,4 @@
-"""The plan as it stands now: the document it began with and every revision recorded since."""
+"""The current plan: the document it began with, every revision recorded since, and the steps made for items."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from planner.store.folder import JOURNAL_FILE, SOURCE_FILE, PlanFolder, RunSetti
 
 
 def effective_plan(folder: PlanFolder, state: State | None = None, *, where: str = "") -> LoadedPlan:
-    """Return what everybody who reads a plan back must read; ``state`` saves reading its journal again.
+    """Return the current plan of a folder. Whoever reads a plan back must use this.
 
-    ``where`` names the document in messages, the folder's own file if left out.
+    ``state`` saves reading the journal again. ``where`` names the document in messages in place of the folder's file.
 
     Raises:
-        BrokenPlanError: the journal or the document can't be read, or holds a revision or an answer that does not fit.
+        BrokenPlanError: the journal or the document can't be read, or a recorded revision or answer does not fit.
     """
     source = str(folder.path / SOURCE_FILE)
     where = where or source
@@ -51,7 +51,7 @@ def effective_plan(folder: PlanFolder, state: State | None = None, *, where: str
 
 
 def _unfolded(folder: PlanFolder, state: State, loaded: LoadedPlan, revisions: int) -> LoadedPlan:
-    """Return the plan with steps for the items of the lists that were read after so many revisions."""
+    """Return the plan with steps for the items of those lists that were read after this many revisions."""
     for step_id, made in state.unfolded.items():
         pattern = next((step for step in loaded.plan.steps if step.id == step_id), None)
         if made.revisions == revisions and pattern is not None:
@@ -60,10 +60,10 @@ def _unfolded(folder: PlanFolder, state: State, loaded: LoadedPlan, revisions: i
 
 
 def current_state(folder: PlanFolder, settings: RunSettings | None = None) -> tuple[LoadedPlan, State]:
-    """The plan as it stands now, and how it stands: as its process has it, or as the next one will find it.
+    """Return the current plan and its state: as the process that runs it has it, or as the next one will find it.
 
     Raises:
-        BrokenPlanError: as ``effective_plan``.
+        BrokenPlanError: as for ``effective_plan``.
     """
     is_held, state = folder.holder() is not None, folder.state()
     loaded = effective_plan(folder, state)
@@ -80,7 +80,7 @@ def open_decisions(plan: Plan, state: State) -> tuple[Decision, ...]:
 
 
 def _as_decision(event: PlanDecisionEvent) -> Decision:
-    """The decision that an event tells of."""
+    """Return the decision that an event opens."""
     texts = zip(event.options, event.labels, event.descriptions, strict=True)
     options = [Option.model_construct(id=name, label=label, description=told) for name, label, told in texts]
     return Decision.model_construct(
@@ -94,6 +94,11 @@ def _as_decision(event: PlanDecisionEvent) -> Decision:
 
 
 def _check_decisions(plan: Plan, state: State) -> None:
+    """Check that the recorded answers to the plan's own decisions fit it.
+
+    Raises:
+        DecisionInvalidError: one does not.
+    """
     known = {decision.id: decision for decision in plan.decisions}
     for decision_id, taken in state.decisions.items():
         if decision_id in known or not taken.kind:

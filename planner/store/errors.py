@@ -1,8 +1,8 @@
 """Errors of a plan's folder on disk; roots in ``vibe.system.errors``.
 
 EnvironmentFailure                 (vibe.system.errors, exit 3)
-└── StoreError                     the plan's folder can't serve
-    ├── StoreWriteError            full, read-only or missing: nothing half-written stays
+└── StoreError                     the plan's folder can't be used
+    ├── StoreWriteError            the disk is full, read-only or missing; nothing half-written stays
     ├── BrokenPlanError            a file of the folder can't be read back
     │   └── EarlierJournalError    its journal has the form of an earlier version
     └── PlanLockedError            another process runs the plan
@@ -20,7 +20,7 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 
 
 class StoreError(EnvironmentFailure):
-    """The folder of a plan can't serve what was asked."""
+    """The folder of a plan can't be used for what was asked."""
 
 
 class StoreWriteError(StoreError):
@@ -36,7 +36,7 @@ class StoreWriteError(StoreError):
 
 @contextmanager
 def writing(path: Path) -> Generator[None]:
-    """Have what the disk refuses in the block raised as a ``StoreWriteError`` about a path."""
+    """Turn an OSError in the block into a ``StoreWriteError`` about a path."""
     try:
         yield
     except OSError as error:
@@ -44,14 +44,14 @@ def writing(path: Path) -> Generator[None]:
 
 
 class BrokenPlanError(StoreError):
-    """A file of a plan's folder can't be read back; ``where`` is the file, with the line where there is one."""
+    """A file of a plan's folder can't be read back; ``where`` is the file, with a line number if there is one."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}; restore the file from a backup or run the plan again")
 
 
 class EarlierJournalError(BrokenPlanError):
-    """A plan's journal was written by an earlier version, in a form that this one can't read any more."""
+    """A plan's journal was written by an earlier version in a format that this one no longer reads."""
 
     def __init__(self, where: str, version: str) -> None:
         by = f"vibe {version}" if version else "an earlier vibe"
@@ -60,7 +60,7 @@ class EarlierJournalError(BrokenPlanError):
 
 
 class PlanLockedError(StoreError):
-    """Another process runs the plan; ``pid`` is None if it has not said which."""
+    """Another process runs the plan; ``pid`` is None if it is unknown."""
 
     def __init__(self, plan_id: str, pid: int | None) -> None:
         holder = f"process {pid}" if pid else "another process"
@@ -68,7 +68,7 @@ class PlanLockedError(StoreError):
 
 
 class UnknownPlanError(UsageError):
-    """No plan has that id; ``any_known``: another has."""
+    """No plan has that id; ``any_known`` says whether there are plans at all."""
 
     def __init__(self, reference: str, folder: Path, *, any_known: bool) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""The folder of a plan as anyone may read it, with no lock: find it, list all of them, read back what it holds."""
+"""Reads the folders of plans without a lock: finds one, lists all, and reads back what they hold."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 SETTINGS_VERSION = 1
 PROGRAM = "program"
-"""The executor of a plan whose steps a program does, all of them."""
+"""The executor of a plan whose steps are all done by a program of the user's."""
 
 
 class ApprovalSetting(StrEnum):
-    """Rights of a run to act without asking."""
+    """The rights of a run to act without asking."""
 
     ASK = "ask"
     EDITS = "edits"
@@ -45,60 +45,65 @@ class ApprovalSetting(StrEnum):
 
 
 class RunSettings(BaseModel):
-    """Settings of a plan's run, kept so that a resume runs it the same way (``run.json``).
-
-    ``plan_id`` blank: the store chooses one. ``created`` is in unix seconds. ``origin`` says where the plan came from
-    (a file, ``-``, a goal). ``executor``: the name of what does the steps, ``program`` if that is one a program brings;
-    ``cluster``: the address of those who do them for it (blank: none). ``functions``: the steps that a program does,
-    whatever does the others. ``allow_dirty``: a worktree's base takes the user's uncommitted changes with it.
-    ``network``: confined commands reach everything.
-    ``accept_writes``: a person accepted that steps edit the files they name. ``only``: the steps to run (none: all).
-    ``reused_from``: the plan whose results were taken over. ``base_commit``: the commit its content keys stand on
-    (None: no repository), see ``planner.reuse.reuse``. ``variables``: a digest of each that a command names (None:
-    not known). ``inputs``: the values it was begun with.
-    ``note`` says which steps the run is about, if not all of them. ``sample`` marks a run on a temporary
-    copy of a demonstration; ``script`` is the file the scripted backend replays. ``session`` is the conversation in
-    which the plan was begun (blank: none), which had so many ``messages`` then (None: not known). ``given`` names the
-    settings that the command gave which began it, and that no resume has unless they are given again.
-    """
+    """Settings of a plan's run, kept in ``run.json`` so that a resume runs it the same way."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: Literal[1] = SETTINGS_VERSION
     plan_id: Slug | Literal[""] = ""
+    """The plan's id; if it is blank, the store chooses one."""
     goal: str = ""
     workspace: Annotated[str, Field(pattern=r"^[^\x00]*$")]
     sample: bool = False
+    """The run works on a temporary copy of a demonstration."""
     script: str | None = None
+    """The file that the scripted backend replays."""
     model: str | None = None
     approvals: ApprovalSetting = ApprovalSetting.ASK
     max_parallel: Annotated[int, Field(ge=1)] = 4
     decisions: dict[Slug, tuple[Slug, ...]] = {}
     fail_fast: bool = False
     executor: str = "local"
+    """The name of the executor that does the steps; ``program`` if a program of the user's brings it."""
     cluster: str = ""
+    """The address of the cluster whose workers do the steps; blank for none."""
     functions: tuple[Slug, ...] = ()
+    """The steps that a program does, whatever the executor."""
     allow_dirty: bool = False
+    """The base of a worktree includes the user's uncommitted changes."""
     network: bool = False
+    """Confined commands may reach the whole network."""
     accept_writes: bool = False
+    """A person accepted that steps edit the files they name."""
     only: tuple[Slug, ...] = ()
+    """The steps to run; empty for all."""
     reused_from: str | None = None
+    """The plan whose results were taken over."""
     base_commit: str | None = None
+    """The commit that the content keys are based on, or None without a repository; see ``planner.reuse.reuse``."""
     variables: dict[str, str] | None = None
+    """A digest of each environment variable that a command names; None if unknown."""
     inputs: dict[str, Any] = {}
+    """The values with which the plan was begun."""
     note: str = ""
+    """A sentence about the steps that the run covers, if not all."""
     created: float = 0.0
+    """Unix seconds."""
     origin: str = ""
+    """The source of the plan: a file, ``-`` or a goal."""
     session: str = ""
+    """The conversation in which the plan was begun; blank for none."""
     messages: int | None = None
+    """The number of messages in that conversation at the time; None if unknown."""
     given: tuple[str, ...] = ()
+    """The settings that the command which began the plan gave; a resume lacks them unless they are given again."""
 
     def by_program(self, step: Step) -> bool:
-        """Return whether a program does the step, which neither vibe nor another program can."""
+        """Return whether a program of the user's does the step, so that neither vibe nor another program can."""
         return self.executor == PROGRAM or not own_ids(step).isdisjoint(self.functions)
 
     def with_program(self, program: ProgramPart | None) -> RunSettings:
-        """Return the settings with what a program does of the plan."""
+        """Return the settings with the steps that a program does added."""
         if program is None:
             return self
         functions = tuple(dict.fromkeys((*self.functions, *program.functions)))
@@ -108,9 +113,9 @@ class RunSettings(BaseModel):
 
 
 class ProgramPart(Struct, frozen=True, kw_only=True):
-    """The steps that the program does in which a plan is run: its ``functions``, by their ids, or all of them.
+    """The part of a plan that the program running it does itself: steps by id in ``functions``, or all of them.
 
-    ``executor`` returns what does the steps of the plan, given what would do them without the program, and where.
+    ``executor`` returns the executor for the plan's steps, given the one used without the program, and the folder.
     """
 
     executor: Callable[[StepExecutor, Path], StepExecutor]
@@ -119,20 +124,11 @@ class ProgramPart(Struct, frozen=True, kw_only=True):
 
 
 class PlanRunOptions(Struct, frozen=True, kw_only=True):
-    """Choices of the user for this run; None: the plan's or the configuration's own.
-
-    ``plan_folder`` is where the plan file lies: a sample's files are found beside it. ``only``: the steps asked for
-    (none: all); ``reuse``: the plan whose results are taken over; ``allow_dirty``: worktrees may start from what is not
-    committed. ``accepted``: a person has read the commands of a plan that a model wrote. ``network``: confined commands
-    reach everything. ``plan_id`` is the id of a new plan (blank: one is chosen), ``session`` the conversation in which
-    it is begun, and how many ``messages`` that has. ``slowed``: the delays of a demonstration take so many times as
-    long as its script says. ``program`` does some of the steps (None: no program is there for that), and brings
-    ``tools`` and ``hooks`` for all agents.
-    ``asked``: it is asked for approvals, whatever the settings say. ``inputs``: values for the plan's inputs, by name.
-    """
+    """The user's choices for this run. None stands for the plan's or the configuration's own."""
 
     workdir: Path
     plan_folder: Path
+    """The folder of the plan file; a sample's files are beside it."""
     approvals: ApprovalSetting = ApprovalSetting.ASK
     max_parallel: int | None = None
     decisions: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -143,25 +139,39 @@ class PlanRunOptions(Struct, frozen=True, kw_only=True):
     executor: str | None = None
     cluster: str | None = None
     only: tuple[str, ...] = ()
+    """The steps to run; empty for all."""
     reuse: str | None = None
+    """The plan whose results are taken over."""
     allow_dirty: bool = False
+    """Worktrees may start from uncommitted changes."""
     accepted: bool = False
+    """A person has read the commands of a plan that a model wrote."""
     network: bool = False
+    """Confined commands may reach the whole network."""
     plan_id: str = ""
+    """The id of a new plan; if it is blank, one is chosen."""
     session: str = ""
+    """The conversation in which the plan is begun."""
     messages: int | None = None
+    """The number of messages in that conversation."""
     inputs: Mapping[str, object] = field(default_factory=dict[str, object])
+    """The values for the plan's inputs, by name."""
     slowed: float = 1.0
+    """The factor by which the delays in a demonstration's script are stretched."""
     program: ProgramPart | None = None
+    """The part of the plan that the calling program does itself."""
     tools: tuple[ToolClass, ...] = ()
+    """Tools of that program, for all agents."""
     hooks: tuple[Hook, ...] = ()
+    """Hooks of that program, for all agents."""
     asked: bool = False
+    """The program is asked for approvals, whatever the settings say."""
 
 
 class PlanSnapshot(Struct, frozen=True, kw_only=True):
-    """Snapshot of a plan's status, to be read fast (``state.json``); the journal is the truth.
+    """A snapshot of a plan's status in ``state.json``, quick to read; the journal is authoritative.
 
-    ``updated``: unix seconds.
+    ``updated`` is in unix seconds.
     """
 
     plan_id: str
@@ -179,9 +189,9 @@ LOCK_FILE = "lock"
 STEPS_FOLDER = "steps"
 RESULT_FILE = "result.json"
 ITEM_FILE = "item.txt"
-"""The item of a step, where it is long."""
+"""The file with the item of a step, if the item is long."""
 LATEST = "latest"
-"""Instead of an id: the plan that was begun last."""
+"""Stands for the id of the plan that was begun last."""
 
 _STEP_ID = re.compile(r"[a-z0-9_:-]{1,99}")
 
@@ -189,27 +199,27 @@ _snapshot_decoder = msgspec.json.Decoder(PlanSnapshot)
 
 
 def items_file(digest: str) -> str:
-    """The name of the file of a list in its step's folder."""
+    """Return the name of the file that holds a list, in its step's folder."""
     return f"items-{digest[:16]}.json"
 
 
 def plans_folder(home: Path) -> Path:
-    """Return where the plans of a home are kept."""
+    """Return the folder that holds the plans of a home."""
     return home / "plans"
 
 
 def new_plan_id(now: float) -> str:
-    """An id for a plan created at ``now`` (unix seconds): ``<6 hex>-<yyyymmdd>``, whose first characters tell it apart.
+    """Return an id for a plan created at ``now`` (unix seconds): ``<6 hex>-<yyyymmdd>``, distinct from its start on.
 
-    Two may be equal: who makes the folder tries again.
+    It may be taken by chance; whoever makes the folder then tries another.
     """
     return f"{secrets.token_hex(3)}-{time.strftime('%Y%m%d', time.gmtime(now))}"
 
 
 class PlanSummary(Struct, frozen=True, kw_only=True):
-    """A line of ``vibe plan list``. Times in unix seconds; ``holder`` is the pid that runs the plan, if one does.
+    """A line of ``vibe plan list``. Times are in unix seconds; ``holder`` is the pid of the process that runs it.
 
-    ``problem`` says why the folder can't be read; the other fields then hold what could be.
+    If the folder can't be read, ``problem`` says why, and the other fields hold what could be read.
     """
 
     plan_id: str
@@ -225,22 +235,22 @@ class PlanSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def is_interrupted(self) -> bool:
-        """True if its process ended without ending the plan."""
+        """True if its process died before it ended the plan."""
         return self.status is PlanStatus.ACTIVE and self.holder is None
 
     @property
     def can_go_on(self) -> bool:
-        """True if it was left before its end, and no process works on it."""
+        """True if it has not ended and no process works on it."""
         return self.is_interrupted or (self.status is PlanStatus.PAUSED and self.holder is None)
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Its steps that are done, and all of them."""
+        """The number of its completed steps, and of all steps."""
         return self.counts.get("completed", 0), sum(self.counts.values())
 
 
 class PlanFolder(Struct, frozen=True):
-    """One plan's folder. Everything read here may be a moment old while another process runs the plan."""
+    """One plan's folder. While another process runs the plan, everything read here may be a moment old."""
 
     path: Path
 
@@ -250,7 +260,7 @@ class PlanFolder(Struct, frozen=True):
         return self.path.name
 
     def source(self) -> bytes:
-        """The plan document, byte for byte as it was given.
+        """Return the plan document, byte for byte as it was given.
 
         Raises:
             BrokenPlanError: it can't be read.
@@ -258,10 +268,10 @@ class PlanFolder(Struct, frozen=True):
         return read_file(self.path / SOURCE_FILE)
 
     def settings(self) -> RunSettings:
-        """Return how the plan is run.
+        """Return the settings of the plan's run.
 
         Raises:
-            BrokenPlanError: ``run.json`` is missing or not what this version writes.
+            BrokenPlanError: ``run.json`` is missing, or is not a file that this version writes.
         """
         path = self.path / SETTINGS_FILE
         try:
@@ -275,11 +285,11 @@ class PlanFolder(Struct, frozen=True):
             raise BrokenPlanError(str(path), f"{where}: {first['msg']}" if where else first["msg"]) from error
 
     def ended_at(self) -> float:
-        """The time the journal was last written, in unix seconds; now if it can't be told."""
+        """Return the time when the journal was last written, in unix seconds; now if that is unknown."""
         return _written(self.path / JOURNAL_FILE) or time.time()
 
     def journal(self) -> JournalContent:
-        """All that is recorded of the plan; nothing on disk is touched.
+        """Read the plan's journal, leaving the file unchanged.
 
         Raises:
             BrokenPlanError: the journal can't be read or is broken before its end.
@@ -287,10 +297,10 @@ class PlanFolder(Struct, frozen=True):
         return read_journal(self.path / JOURNAL_FILE)
 
     def state(self, content: JournalContent | None = None) -> State:
-        """Return how the plan stood at its journal's last sound fact; ``content`` saves reading that again.
+        """Return the plan's state after the last sound fact in its journal; ``content`` saves reading that again.
 
         Raises:
-            BrokenPlanError: as ``journal``.
+            BrokenPlanError: as for ``journal``, or a fact is unknown to this version.
         """
         try:
             return fold((content or self.journal()).facts, self.plan_id)
@@ -298,31 +308,31 @@ class PlanFolder(Struct, frozen=True):
             raise BrokenPlanError(str(self.path / JOURNAL_FILE), str(error)) from error
 
     def snapshot(self) -> PlanSnapshot | None:
-        """The latest snapshot, or None if it is missing or unreadable: only the journal is authoritative."""
+        """Return the latest snapshot, or None if it is missing or unreadable: only the journal is authoritative."""
         try:
             return _snapshot_decoder.decode(read_file(self.path / SNAPSHOT_FILE))
         except (BrokenPlanError, *INVALID_JSON):
             return None
 
     def step_folder(self, step_id: str) -> Path:
-        """Return where a step's conversation and result are kept; the folder need not exist.
+        """Return the folder for a step's conversation and result; it may not exist yet.
 
         Raises:
-            BrokenPlanError: the id is invalid, as in a journal that was tampered with.
+            BrokenPlanError: the id is not a valid one, as in a journal that was tampered with.
         """
         if not _STEP_ID.fullmatch(step_id):
             raise BrokenPlanError(str(self.path / JOURNAL_FILE), f"names {step_id[:80]!r}, which is not a step id")
         return self.path / STEPS_FOLDER / step_id
 
     def result_file(self, step_id: str) -> Path:
-        """Return where a step's result is once it has one."""
+        """Return the file for a step's result; it may not exist yet."""
         return self.step_folder(step_id) / RESULT_FILE
 
     def items(self, step_id: str, digest: str) -> list[Any]:
-        """Return the list that a step's items were made of.
+        """Return the list from which the steps for items were made.
 
         Raises:
-            BrokenPlanError: it is missing, or is not that list.
+            BrokenPlanError: the file is missing, or does not match ``digest``.
         """
         path = self.step_folder(step_id) / items_file(digest)
         data = read_file(path)
@@ -331,12 +341,12 @@ class PlanFolder(Struct, frozen=True):
         return msgspec.json.decode(data, type=list[Any])
 
     def holder(self) -> int | None:
-        """The pid of the process that runs the plan, if one does."""
+        """Return the pid of the process that runs the plan, or None."""
         pid = holder_of(self.path / LOCK_FILE)
         return pid if pid is not None and is_alive(pid) else None
 
     def summary(self) -> PlanSummary:
-        """Return what a list shows; never fails: what is broken is said in ``problem``."""
+        """Return the plan's line for a list; never fails, since ``problem`` says what is broken."""
         holder = self.holder()
         try:
             settings, snapshot = self.settings(), self.snapshot()
@@ -352,17 +362,17 @@ class PlanFolder(Struct, frozen=True):
 
 
 def snapshot_of(state: State, updated: float) -> PlanSnapshot:
-    """A plan's state as it is to be read fast; ``updated`` in unix seconds."""
+    """Return the snapshot of a plan's state; ``updated`` is in unix seconds."""
     counts = state.counted()
     return PlanSnapshot(plan_id=state.plan_id, status=state.status, counts=counts, updated=updated, reason=state.reason)
 
 
 def find_plan(home: Path, reference: str) -> PlanFolder:
-    """The plan of that id, or the only one whose id begins so, or the one that was begun last (``latest``).
+    """Return the plan with that id, or the only one whose id begins so; ``latest`` is the one that was begun last.
 
     Raises:
         UnknownPlanError: there is no such plan.
-        UsageError: there are several.
+        UsageError: several ids begin so.
     """
     root = plans_folder(home)
     names = _plan_names(root)
@@ -379,12 +389,12 @@ def find_plan(home: Path, reference: str) -> PlanFolder:
 
 
 def list_plans(home: Path) -> list[PlanSummary]:
-    """Every plan of a home, the oldest first; broken folders are listed with what is the matter with them."""
+    """Return every plan of a home, oldest first; broken folders are included, with their problem."""
     return sorted((folder.summary() for folder in plan_folders(home)), key=lambda plan: plan.created)
 
 
 def plan_folders(home: Path) -> list[PlanFolder]:
-    """The folder of every plan of a home, by their ids; nothing in them is read.
+    """Return the folders of all plans of a home, sorted by id, without reading anything in them.
 
     Raises:
         BrokenPlanError: the plans can't be listed.
@@ -394,17 +404,17 @@ def plan_folders(home: Path) -> list[PlanFolder]:
 
 
 def latest_in(home: Path, workspace: str) -> PlanFolder | None:
-    """Return the plan of a workspace whose settings were written last; None: there is none.
+    """Return the plan of a workspace whose settings were written last, or None.
 
-    Only settings are read, from the newest to the one found.
+    It reads only settings, from the newest to the one it finds.
     """
     return next(plans_in(home, workspace), None)
 
 
 def plans_in(home: Path, workspace: str | None, most: int | None = None) -> Iterator[PlanFolder]:
-    """Yield the plans of a workspace (None: of all), those whose settings were written last first; none broken.
+    """Yield the plans of a workspace, or of all, beginning with those whose settings were written last.
 
-    ``most``: so many plans of a home are looked at (None: all), the newest. Only settings are read.
+    It skips broken plans, reads only settings, and looks at no more than the ``most`` newest plans of the home.
     """
     root = plans_folder(home)
     names = sorted(_plan_names(root), key=lambda name: _written(root / name / SETTINGS_FILE), reverse=True)
@@ -416,6 +426,7 @@ def plans_in(home: Path, workspace: str | None, most: int | None = None) -> Iter
 
 
 def _written(path: Path) -> float:
+    """Return when a file was last written, in unix seconds, or 0 if it can't be read."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -423,7 +434,7 @@ def _written(path: Path) -> float:
 
 
 def _begun(folder: PlanFolder) -> tuple[float, str]:
-    """Return the time when it was made (0 if it can't be read), and its id."""
+    """Return when a plan was created, in unix seconds (0 if its settings can't be read), and its id."""
     try:
         return folder.settings().created, folder.plan_id
     except BrokenPlanError:
@@ -440,10 +451,10 @@ def _plan_names(root: Path) -> list[str]:
 
 
 def lock_plan(path: Path, plan_id: str) -> FileLock:
-    """Take the lock of a plan at once or not at all.
+    """Take the lock of a plan without waiting for it.
 
     Raises:
-        PlanLockedError: another holder has it, in this process or another.
+        PlanLockedError: the lock is held, in this process or another.
         StoreWriteError: the lock file can't be made or locked.
     """
     with writing(path):

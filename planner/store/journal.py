@@ -1,4 +1,4 @@
-"""The plan's record: an append-only file of one JSON line a fact, and a tail that can be mended."""
+"""The plan's journal: an append-only file with one JSON line for each fact, whose torn tail can be repaired."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _decoder: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)
 
 
 class _EarlierRecord(msgspec.Struct):
-    """A line of a journal as versions wrote it whose journals held records of their own, not events."""
+    """A line in a journal of an earlier version, whose journals held records of their own in place of events."""
 
     type: str
     version: str = ""
@@ -33,9 +33,10 @@ _earlier_decoder = msgspec.json.Decoder(_EarlierRecord)
 
 
 class JournalContent(Struct, frozen=True, kw_only=True):
-    """Content of a journal. ``dropped`` says, a sentence each, what its tail lost; ``length`` is its sound part.
+    """The content of a journal.
 
-    ``unfinished`` tells that the last sound line lacks its newline.
+    ``dropped`` says in sentences what was lost at its end, ``length`` is the size of its sound part in bytes, and
+    ``unfinished`` says that the last sound line lacks its newline.
     """
 
     facts: Sequence[Fact]
@@ -45,10 +46,10 @@ class JournalContent(Struct, frozen=True, kw_only=True):
 
 
 def read_file(path: Path) -> bytes:
-    """The content of a file of a plan's folder.
+    """Return the content of a file in a plan's folder.
 
     Raises:
-        BrokenPlanError: it is missing, or can't be read.
+        BrokenPlanError: the file is missing or can't be read.
     """
     try:
         return path.read_bytes()
@@ -59,10 +60,10 @@ def read_file(path: Path) -> bytes:
 
 
 def read_journal(path: Path) -> JournalContent:
-    """All facts of a journal; a torn or zero-filled end is left out, the file is not touched.
+    """Read all facts of a journal without a torn or zero-filled end, leaving the file unchanged.
 
     Raises:
-        BrokenPlanError: the file can't be read, or a line that is not the last is broken.
+        BrokenPlanError: the file can't be read, or a line before the last is broken.
     """
     data = read_file(path)
     sound = data.rstrip(b"\0")
@@ -88,10 +89,10 @@ def read_journal(path: Path) -> JournalContent:
 
 
 def _refuse_earlier(path: Path, lines: Sequence[bytes]) -> None:
-    """Say so where a journal was written by a version whose journals can't be read any more.
+    """Refuse a journal that was written by a version whose journals are no longer read.
 
     Raises:
-        EarlierJournalError: it was.
+        EarlierJournalError: all its lines are of that kind.
     """
     version = ""
     for line in lines:
@@ -106,16 +107,16 @@ def _refuse_earlier(path: Path, lines: Sequence[bytes]) -> None:
 
 
 class PlanJournal:
-    """The open end of a journal; for the one process that holds the plan's lock.
+    """A journal open for appending, by the one process that holds the plan's lock.
 
-    After a failed write or flush nothing more is accepted: what the disk holds would no longer be known.
+    After a failed write or flush it accepts nothing more, since the state of the file would be unknown.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open for appending, making the file if there is none.
+        """Open the file for appending, and create it if it is missing.
 
         Raises:
-            StoreWriteError: it can't be opened or made.
+            StoreWriteError: the file can't be opened or created.
         """
         self.path = path
         self._failure: StoreWriteError | None = None
@@ -124,7 +125,7 @@ class PlanJournal:
             self._length = self._synced = os.fstat(self._fd).st_size
 
     def mend(self, content: JournalContent) -> None:
-        """Cut what ``content`` dropped off the file, so that the next record begins a line of its own.
+        """Cut the tail that ``content`` dropped off the file, so that the next fact begins a line of its own.
 
         Raises:
             StoreWriteError: the file can't be cut.
@@ -141,11 +142,11 @@ class PlanJournal:
             raise self._fail(error) from error
 
     def append(self, *facts: Fact) -> None:
-        """Hand facts to the kernel, all at once: they outlive this process, and after ``flush`` the machine.
+        """Hand all facts to the kernel at once. They then survive this process, and after ``flush`` a power cut.
 
         Raises:
-            StoreWriteError: it could not be written in full; what had been written of it was taken back.
-            TypeError, ValueError, OverflowError, RecursionError: it holds a value that is no JSON; nothing was written.
+            StoreWriteError: they could not be written in full; a part that was written was removed.
+            TypeError, ValueError, OverflowError, RecursionError: a value is not JSON; nothing was written.
         """
         lines = _encoder.encode_lines(facts)
         if self._failure is not None:
@@ -156,10 +157,10 @@ class PlanJournal:
             raise self._fail(error) from error
 
     def flush(self) -> None:
-        """Have everything appended so far on disk; waits for it, so call it from a worker thread.
+        """Put everything appended so far on disk. It waits for the disk, so call it from a worker thread.
 
         Raises:
-            StoreWriteError: the disk refused; the records may be lost with the power.
+            StoreWriteError: the disk refused; a power cut may lose the facts.
         """
         if self._failure is not None:
             raise self._failure

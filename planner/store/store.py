@@ -1,4 +1,4 @@
-"""PlanStore: the folder of a plan held for running it; the only writer of its journal, snapshot and results."""
+"""PlanStore holds the folder of a plan under its lock; only it writes the journal, the snapshot and the results."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _NEW_PREFIX = ".new-"
 _ABANDONED_SECONDS = 3600.0
 
 
-class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journal, results, a snapshot and a lock
+class PlanStore:  # noqa: PLR0904  the one owner of a folder with a journal, results, a snapshot and a lock
     """A plan's folder, locked by this process until ``close``; a context manager.
 
-    Everything but ``append``, ``keep_result`` and ``sync`` waits for files: call it before an event loop
-    runs or from a worker thread. ``now`` tells unix seconds.
+    All methods except ``append``, ``keep_result`` and ``sync`` wait for files: call them before an event loop runs or
+    from a worker thread. ``now`` returns unix seconds.
     """
 
     def __init__(self, folder: files.PlanFolder, lock: FileLock, *, now: Callable[[], float] = time.time) -> None:
@@ -57,7 +57,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self._steps = str(folder.path / files.STEPS_FOLDER)
         content = read_journal(folder.path / files.JOURNAL_FILE)
         self.dropped = content.dropped
-        """Sentences about what was cut off the journal when it was opened."""
+        """Sentences about what was dropped from the journal when it was opened."""
         self._state: State | None = folder.state(content)
         self._kept: deque[tuple[str, StepResult]] = deque()
         self._committing = anyio.Lock()
@@ -72,12 +72,12 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
     def create(
         cls, home: Path, settings: files.RunSettings, source: bytes, *, now: Callable[[], float] = time.time
     ) -> PlanStore:
-        """Make the folder of a new plan, whole or not at all, and hold it.
+        """Create and lock the folder of a new plan, as a whole or not at all.
 
-        A blank ``settings.plan_id`` is chosen here, a zero ``settings.created`` is set to now.
+        If ``settings.plan_id`` is blank, an id is chosen; if ``settings.created`` is 0, it becomes now.
 
         Raises:
-            StoreError: the id given is taken, or the folder can't be made.
+            StoreError: the given id is taken, or the folder can't be created.
         """
         root = files.plans_folder(home)
         created = settings.created or now()
@@ -86,7 +86,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             _sweep(root, now())
             draft = Path(tempfile.mkdtemp(prefix=_NEW_PREFIX, dir=root))
         with writing(root), ExitStack() as held:
-            held.callback(shutil.rmtree, draft, ignore_errors=True)  # gone already if it got its name
+            held.callback(shutil.rmtree, draft, ignore_errors=True)  # finds nothing if the draft was renamed
             lock = files.lock_plan(draft / files.LOCK_FILE, settings.plan_id or "new")
             held.callback(lock.release)
             replace_file(draft / files.SOURCE_FILE, source, sync=True)
@@ -100,15 +100,15 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
 
     @classmethod
     def open(cls, home: Path, reference: str, *, now: Callable[[], float] = time.time) -> PlanStore:
-        """Hold the plan of that id (or unique beginning of one) to go on with it.
+        """Lock the plan with that id, or the unique beginning of one, to continue it.
 
-        Mends what a sudden end left: a torn journal, results that are in the journal and in no file.
+        It repairs what a crash left: a torn journal, and results that are in the journal but in no file.
 
         Raises:
             UsageError: the reference names no plan, or several.
-            PlanLockedError: another process runs it.
+            PlanLockedError: another process runs the plan.
             BrokenPlanError: a file can't be read back.
-            StoreWriteError: the folder can't be written.
+            StoreWriteError: the folder can't be written to.
         """
         folder = files.find_plan(home, reference)
         lock = files.lock_plan(folder.path / files.LOCK_FILE, folder.plan_id)
@@ -130,7 +130,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self.close()
 
     def close(self) -> None:
-        """Let go of the plan; a second call does nothing."""
+        """Close the journal and release the lock; a second call does nothing."""
         self._journal.close()
         self._lock.release()
 
@@ -140,9 +140,9 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         return self.folder.plan_id
 
     def state(self) -> State:
-        """Return how the plan stood when the journal was last read.
+        """Return the plan's state as of the last reading of its journal.
 
-        Only the run that holds the plan evolves it.
+        Only the run that holds the plan may evolve it.
 
         Raises:
             BrokenPlanError: the journal can't be read back.
@@ -152,18 +152,17 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         return self._state
 
     def append(self, *facts: Fact) -> None:
-        """Write facts, all at once; they outlive this process, and a power cut after ``sync``.
+        """Write all facts at once. They survive this process, and after ``sync`` a power cut.
 
         Raises:
             StoreWriteError: the disk is full or refuses; nothing half-written stays.
-            TypeError, ValueError, OverflowError, RecursionError: one holds a value that is no JSON; nothing was
-            written.
+            TypeError, ValueError, OverflowError, RecursionError: a value is not JSON; nothing was written.
         """
         self._state = None
         self._journal.append(*facts)
 
     def note_program(self, program: files.ProgramPart | None) -> None:
-        """Keep what a program does of the plan from now on.
+        """Record in the settings which steps a program does from now on.
 
         Raises:
             StoreWriteError: the disk is full or refuses.
@@ -174,7 +173,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
                 _write_settings(self.folder.path, noted)
 
     async def sync(self) -> None:
-        """Return once all that was appended and kept is on disk.
+        """Put all facts and results handed over so far on disk, and return once they are.
 
         Raises:
             StoreWriteError: the disk is full or refuses.
@@ -187,7 +186,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self._kept.append((step_id, result))
 
     def write_items(self, step_id: str, items: object) -> None:
-        """Put a list on disk, for good; ``effective`` makes the steps for its items of it.
+        """Put a list on disk permanently; ``effective`` makes the steps for its items from it.
 
         Raises:
             StoreWriteError: the disk is full or refuses.
@@ -198,7 +197,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
             replace_file(path, data, sync=True)
 
     def write_item(self, child: Child) -> Path:
-        """Put an item where the agent of its step can read it; return the file.
+        """Write an item to a file that the agent of its step can read, and return the file.
 
         Raises:
             StoreWriteError: the disk is full or refuses.
@@ -209,7 +208,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         return path
 
     def effective(self) -> LoadedPlan:
-        """The plan as it stands now.
+        """Return the current plan.
 
         Raises:
             BrokenPlanError: it can't be read back.
@@ -217,9 +216,9 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         return effective_plan(self.folder, self.state())
 
     def reset(self, step_ids: Collection[str], asked: Act | None = None) -> tuple[str, ...]:
-        """Have steps done again, with whatever depends on them, which is returned; ``asked`` as in ``Retry``.
+        """Reset steps and all that depend on them, and return the ids of all these; ``asked`` is as in ``Retry``.
 
-        Raises as ``take``.
+        Raises the errors of ``take``.
         """
         again = with_dependants(self.effective(), self.state(), step_ids)
         self.take(Retry(tuple(step_ids), asked))
@@ -227,16 +226,17 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         return again
 
     def forget_checks(self, step_ids: Iterable[str]) -> None:
-        """Have steps that are done again take what their checks consist of as it is now: a person has looked at it."""
+        """Forget the recorded check files of retried steps: a person has seen them, so their present form counts."""
         for step_id in step_ids:
             for record in self.folder.step_folder(step_id).glob(RECORD_FILES):
                 record.unlink(missing_ok=True)
 
     def take(self, command: Command) -> None:
-        """Carry out a command to a plan that is not running: its facts are recorded, and the plan can be resumed.
+        """Carry out a command to a plan that is not running: record its facts and update the snapshot.
 
         Raises:
-            PlanEndedError, UnknownStepError, DecisionInvalidError, RevisionInvalidError: it can't be, as things stand.
+            PlanEndedError, UnknownStepError, DecisionInvalidError, RevisionInvalidError: the command can't be carried
+                out in the plan's present state.
         """
         facts = self.decided(command)
         self.append(PlanEditedEvent(ts=self._now(), plan_id=self.plan_id, pid=os.getpid()), *facts)
@@ -245,19 +245,19 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self.write_snapshot(preview_next_run(state, effective_plan(self.folder, state), self.settings.decisions))
 
     def decided(self, command: Command) -> Sequence[Fact]:
-        """Return what a command would come to; nothing is written.
+        """Return the facts that a command would lead to, without writing anything.
 
         Raises:
-            UsageError: it can't be carried out, as things stand.
+            UsageError: the command can't be carried out in the plan's present state.
         """
         state = preview_next_run(self.folder.state(), self.effective(), self.settings.decisions)
         return decide(state, command, self._now()).facts
 
     def _note_lost(self) -> None:
-        """Say which steps have results that no record tells of: the journal was cut, and they will be done again.
+        """Note steps with a result but no record: the journal was truncated, so they will run again.
 
         Raises:
-            BrokenPlanError: one of them acts outside the workspace.
+            BrokenPlanError: one of these steps acts outside the workspace.
         """
         state = self.state()
         known = {step_id for step_id, step in state.steps.items() if step.begun or step.reused_from}
@@ -293,10 +293,10 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         self._journal.flush()
 
     def step_folder(self, step_id: str) -> Path:
-        """The folder of a step, made if it is not there yet.
+        """Return the folder of a step, and create it if it is missing.
 
         Raises:
-            StoreWriteError: it can't be made.
+            StoreWriteError: the folder can't be created.
         """
         path = self.folder.step_folder(step_id)
         with writing(path):
@@ -304,7 +304,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
         return path
 
     def write_result(self, step_id: str, result: StepResult) -> None:
-        """Put a step's result beside its conversation, for people and for dependants; the journal has it too.
+        """Write a step's result beside its conversation, for people and dependants; the journal holds it too.
 
         Raises:
             StoreWriteError: the disk is full or refuses.
@@ -331,7 +331,11 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder that holds a journa
 
 
 def _settle(draft: Path, settings: files.RunSettings) -> Path:
-    """Give the draft its name; a chosen id that is taken by chance is chosen again."""
+    """Write the settings and rename the draft to the plan's id; an id of our own that is taken is chosen again.
+
+    Raises:
+        StoreError: the given id is taken.
+    """
     while True:
         plan_id = settings.plan_id or files.new_plan_id(settings.created)
         path = draft.parent / plan_id
@@ -355,15 +359,15 @@ def _write_settings(folder: Path, settings: files.RunSettings) -> None:
 
 
 def _sweep(root: Path, now: float) -> None:
-    """Remove drafts whose maker died; a draft lives for milliseconds."""
+    """Remove drafts whose process died; a draft normally exists for milliseconds."""
     for draft in root.glob(f"{_NEW_PREFIX}*"):
-        with suppress(FileNotFoundError):  # it has just got its name
+        with suppress(FileNotFoundError):  # it was renamed just now
             if _is_abandoned(draft) or now - draft.stat().st_mtime > _ABANDONED_SECONDS:
                 shutil.rmtree(draft, ignore_errors=True)
 
 
 def _is_abandoned(draft: Path) -> bool:
-    """Return whether its maker died: they put their pid into the lock file only once they held the lock."""
+    """Return whether the maker of a draft died: it writes its pid into the lock file once it holds the lock."""
     try:
         if not (draft / files.LOCK_FILE).read_bytes():
             return False

@@ -1,3 +1,3 @@
-"""Standing orders of the planner, as Markdown."""
+"""The planner's system prompts, as Markdown."""
 
 from __future__ import annotations
