@@ -1,3 +1,3 @@
-"""The engine: one agent, its tools, its model, its session."""
+"""The engine: one agent with its tools, its model and its session."""
 
 from __future__ import annotations

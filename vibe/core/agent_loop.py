@@ -1,4 +1,8 @@
-"""AgentLoop: turn after turn until the model asks for no more tools, or a limit, a fault or a person ends it."""
+"""AgentLoop: runs turn after turn until the model asks for no more tools, or a limit, a fault or a person ends it.
+
+Read ``AgentLoop.act`` first, then ``_take_turns``: that is the whole loop. What may interfere with it (budgets, loop
+detection, hooks, file history) is middleware, see ``vibe.core.middleware``.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +50,12 @@ WRITTEN_NOTICE = (
 
 
 class ActResult(Struct, frozen=True, kw_only=True):
-    """Result of a prompt.
+    """The result of one prompt.
 
-    ``reason`` is a stable word: ``turns``, ``budget``, ``length``, ``loop``, ``empty``, ``context``, ``provider``,
-    ``model``, ``blocked``, ``stopped``, ``timeout``, ``environment``, ``output``; None if completed. ``detail`` says it
-    for people. ``text`` is the answer; of one that was cut off and not gone on with, what there is. ``cost_usd`` None:
-    unknown. ``output`` is the value that was handed in.
+    ``reason`` is None if the work completed, else a stable word: ``turns``, ``budget``, ``length``, ``loop``,
+    ``empty``, ``context``, ``provider``, ``model``, ``blocked``, ``stopped``, ``timeout``, ``environment`` or
+    ``output``. ``detail`` explains it to people. ``text`` is the answer, or the part of it that exists if it was cut
+    off. ``cost_usd`` is None if a price is unknown. ``output`` is the value that was handed in.
     """
 
     outcome: Outcome
@@ -68,9 +72,9 @@ class ActResult(Struct, frozen=True, kw_only=True):
 
 
 class AgentLoop:
-    """One agent in its conversation.
+    """One agent and its conversation.
 
-    ``max_turns`` counts model calls over the transcript, ``turns_before`` left out.
+    ``max_turns`` limits the model calls of the whole transcript, of which the first ``turns_before`` don't count.
     """
 
     def __init__(self, kit: AgentKit, *, max_turns: int | None = None, turns_before: int = 0) -> None:
@@ -92,9 +96,10 @@ class AgentLoop:
         self._is_working = False
 
     async def act(self, prompt: str, stop: StopSignal | None = None, *, images: tuple[Image, ...] = ()) -> ActResult:
-        """Answer a prompt, using tools as needed. What goes wrong is a result; only a cancellation is raised.
+        """Answer a prompt, using tools as needed.
 
-        One that the model can't take whole is refused, and is no part of the conversation.
+        Failures are returned as results; only a cancellation is raised. A prompt that does not fit into the model's
+        context is refused and does not become part of the conversation.
         """
         self._renew()
         if too_long := self._too_long(prompt, images):
@@ -103,21 +108,25 @@ class AgentLoop:
         return await self._run(stop or NeverStop())
 
     async def compact(self, focus: str = "") -> bool:
-        """Put a summary in place of all but the recent turns, with an eye on ``focus``; False: a warning says why."""
+        """Replace all but the recent turns by a summary that keeps ``focus`` above all.
+
+        Return False if that failed; a warning has said why.
+        """
         length = self._turns.context().context_tokens
         return await Compactor(self._kit, focus.strip()).compact(length, self._threshold or length)
 
     @property
     def has_unread(self) -> bool:
-        """True if something was said to the agent, and its model was not called since."""
+        """True if the agent was told something and its model has not been called since."""
         last = next(reversed(self._transcript.messages), None)
         return bool(self._steered) or (isinstance(last, UserMessage) and not last.content.startswith(HOST_NOTICE))
 
     def steer(self, text: str, by: str = "", *, at_rest: bool = False) -> bool:
-        """Say something to the agent at work: it is told before its next model call, and does not end without that.
+        """Say something to the working agent, which reads it before its next model call and before it ends.
 
-        ``by`` is whoever says it from elsewhere. ``at_rest``: also if it does not work; it is told when it goes on.
-        False: it does not work, or has just ended, or the model can't take the text whole; nothing was said.
+        ``by`` names a sender outside this process. With ``at_rest`` the text is also taken while the agent is idle,
+        and is read once it goes on. Return False if the text was not taken: the agent is idle or has just ended, or
+        the text does not fit into the model's context.
         """
         if not (self._is_working or at_rest) or self._too_long(text):
             return False
@@ -125,7 +134,7 @@ class AgentLoop:
         return True
 
     async def resume(self, stop: StopSignal | None = None) -> ActResult:
-        """Go on with a conversation that was cut off, from its last complete turn."""
+        """Continue an interrupted conversation from its last complete turn."""
         transcript = self._transcript
         transcript.close_dangling_calls()
         if self.has_unread:
@@ -148,11 +157,11 @@ class AgentLoop:
         return await self._run(stop or NeverStop())
 
     def interrupted(self) -> ActResult:
-        """Return what a cancelled ``act`` came to so far."""
+        """Return the result of an ``act`` that was cancelled, with all it had done until then."""
         return self._result(Outcome.INTERRUPTED, "stopped", "stopped before the end")
 
     async def _run(self, stop: StopSignal) -> ActResult:
-        """Work until it is done; however that ends, what the middleware began meanwhile has ended, too."""
+        """Work until the prompt is answered. The middleware's background tasks have ended, too, when this returns."""
         self._is_working = True
         try:
             ended = await self._guarded(stop)
@@ -168,14 +177,17 @@ class AgentLoop:
         return ended
 
     async def _guarded(self, stop: StopSignal) -> ActResult | Exception:
-        """Work until it is done, with the tasks of the middleware beside; an error is returned, else one of a group."""
+        """Take turns inside the task group of the middleware.
+
+        An error is returned, not raised, since the task group would wrap it in an exception group.
+        """
         ended: ActResult | Exception = self.interrupted()
         async with create_task_group() as tasks:
             for member in self._middleware:
                 member.before_run(tasks)
             try:
                 ended = await self._until_done(stop)
-            except Exception as error:  # noqa: BLE001  raised by the caller, not as one of a group
+            except Exception as error:  # noqa: BLE001  the caller raises it, outside the task group
                 ended = error
             finally:
                 with CancelScope(shield=True):
@@ -183,6 +195,7 @@ class AgentLoop:
         return ended
 
     async def _until_done(self, stop: StopSignal) -> ActResult:
+        """Take turns until one of them ends the work: the loop itself."""
         empty_before = False
         while True:
             self._take_steered()
@@ -200,7 +213,7 @@ class AgentLoop:
             empty_before = turn.message.is_empty
 
     async def _heed(self, hook: Hook) -> ActResult | None:
-        """Do what the middleware says at a hook; the result, if that ends the work: a ``Stop`` is the last."""
+        """Call one hook of each middleware and act on the verdicts; return the result if one of them is a ``Stop``."""
         context = self._turns.context()
         for member in self._middleware:
             for verdict in await hook(member, context):
@@ -218,6 +231,7 @@ class AgentLoop:
         return None
 
     async def _turn(self) -> TurnResult | ActResult:
+        """Run one turn and note its denials and changed files; return an ``ActResult`` if the turn failed."""
         try:
             turn = await self._run_turn()
         except BudgetExhaustedError as error:
@@ -234,7 +248,7 @@ class AgentLoop:
         return turn
 
     async def _run_turn(self) -> TurnResult:
-        """One turn; a conversation that is too long for the model is shortened, and the turn tried again, once."""
+        """Run one turn. If the conversation is too long for the model, shorten it and try the turn again, once."""
         try:
             turn = await self._turns.run()
         except ContextTooLongError:
@@ -247,7 +261,7 @@ class AgentLoop:
         return turn
 
     async def _ending(self, turn: TurnResult, *, empty_before: bool) -> ActResult | None:
-        """The result, if this turn was the last."""
+        """Return the result if this turn was the last, None if the agent goes on."""
         message, hand_in, answer = turn.message, self._kit.hand_in, self._answer
         answer.take(message)
         if hand_in is not None and hand_in.accepted:
@@ -266,7 +280,7 @@ class AgentLoop:
         return None
 
     def _too_long(self, text: str, images: tuple[Image, ...] = ()) -> str:
-        """Return why the model can't take a prompt whole, whatever else is left out; empty: it can, as far as known."""
+        """Return why a prompt alone overflows the model's context; empty if it fits, as far as an estimate can say."""
         tokens, model = self._turns.estimate(UserMessage(text, images)), self._kit.model
         if tokens <= model.context_size:
             return ""
@@ -277,11 +291,11 @@ class AgentLoop:
         )
 
     def _written(self) -> str:
-        """Return the tool that the answer calls in words only; empty: it does not."""
+        """Return the name of the tool that the answer calls as text instead of making a call; empty if none."""
         return written_call(self._answer.text, self._turns.offered)
 
     def _ask_again(self, tool: str) -> ActResult | None:
-        """Have a call that was written as text made; the result, if the answer before was another such."""
+        """Ask the model to make the call it wrote as text; return a failure if it was asked just before."""
         notice, text = WRITTEN_NOTICE.format(tool=tool), self._answer.text
         said = next(last_notices(self._transcript), "")
         if said.startswith(WRITTEN_NOTICE.partition("{")[0]) and self._transcript.messages[-2:-1] == [
@@ -297,18 +311,19 @@ class AgentLoop:
         return None
 
     def _say(self, text: str, images: tuple[Image, ...] = (), origin: str = "prompt", by: str = "") -> None:
+        """Add a person's words to the conversation and announce them."""
         self._transcript.append(UserMessage(text, images))
         index = len(self._transcript.messages) - 1
         self._sink.publish(UserMessageEvent(text=text, message_index=index, images=len(images), origin=origin, by=by))
 
     def _take_steered(self) -> None:
-        """Put what was said to the agent meanwhile into its conversation; that of one that has ended, too."""
+        """Move the steering that arrived meanwhile into the conversation, also once the work has ended."""
         said, self._steered = self._steered, []
         for text, by in said:
             self._say(text, origin="steer", by=by)
 
     def _cut_off(self, message: AssistantMessage) -> ActResult | None:
-        """Have the model go on; the result, if it was cut off too often for that."""
+        """Ask the model to continue its cut-off answer; return the result if answers were cut off too often."""
         if self._answer.too_often:
             detail = (
                 f"{MAX_CUTS} answers in a row were cut off at the model's output limit: ask for less at once, or raise "
@@ -319,7 +334,7 @@ class AgentLoop:
         return None
 
     async def _ended_with(self, text: str) -> ActResult | None:
-        """The result with this closing text, unless the middleware has the agent go on."""
+        """Return the result with this closing text, or None if a middleware or new steering makes the agent go on."""
         said = len(self._transcript.prompts)
         await self._heed(lambda one, context: one.before_end(context, text))
         if not self._steered and said == len(self._transcript.prompts):
@@ -329,13 +344,13 @@ class AgentLoop:
         return None
 
     def _renew(self) -> None:
-        """Begin another answer, and another value to hand in."""
+        """Begin a new answer, and expect a new value to be handed in."""
         if self._kit.hand_in is not None:
             self._kit.hand_in.renew()
         self._answer.renew()
 
     def _unhanded(self, hand_in: HandIn, text: str) -> ActResult | None:
-        """Remind an agent that would end without handing in; the result, if it was reminded of it already."""
+        """Remind an agent that ends without handing in its result; return a failure if it was reminded before."""
         reminder = UNHANDED_NOTICE.format(tool=hand_in.name)
         if reminder in last_notices(self._transcript):
             refused = f"; the last value was refused: {hand_in.last_problem}" if hand_in.last_problem else ""
@@ -346,6 +361,7 @@ class AgentLoop:
         return None
 
     def _failed(self, reason: str, error: ModelError) -> ActResult:
+        """Announce an error of the model and return the result it leads to."""
         self._sink.publish(ErrorEvent(code=f"model.{reason}", message=str(error)))
         outcome = Outcome.LIMIT if error.is_spent else Outcome.FAILED
         return self._result(outcome, reason, str(error), error=error)
@@ -359,6 +375,7 @@ class AgentLoop:
         text: str = "",
         error: ModelError | None = None,
     ) -> ActResult:
+        """Build the result. Completed work counts as blocked if a call was denied for want of a user or of a turn."""
         transcript = self._transcript
         blocked = next((denial for denial in self._denied if denial.by in {"headless", BUSY}), None)
         if outcome is Outcome.COMPLETED and blocked is not None:
@@ -382,7 +399,7 @@ class AgentLoop:
 
 
 MAX_CUTS: Final = 5
-"""So many answers in a row that were cut off end the work."""
+"""The work ends after this many answers in a row that were cut off."""
 CONTINUE: Final = (
     f"{HOST_NOTICE}your last answer was cut off at the output limit. Continue it exactly where it stopped: repeat "
     "nothing of it, and do not comment on the cut."
@@ -393,16 +410,20 @@ SPEAK: Final = (
 )
 
 _REPEATED: Final = 40
-"""So many characters that end one part and begin the next are the same text said twice; fewer may be chance."""
+"""Characters that must match between the end of one part and the start of the next to count as text said twice.
+
+A shorter match may be chance."""
 _DISTINCT: Final = 10
-"""With fewer different characters it is a ruler or a table, not a sentence."""
+"""Different characters that text must have to count as repeated: with fewer it is a ruler or part of a table."""
 _LOOK_BACK: Final = 8_000
+"""The most characters of a part that are searched for repeated text."""
 
 
 class CutAnswer:
-    """The answer an agent is giving: ``text`` is all parts of it so far as one, nothing of it twice.
+    """The answer an agent is giving, joined from its parts if the output limit cuts it.
 
-    ``cuts`` is how many turns in a row were cut off by now.
+    ``text`` is the answer so far, without text that a later part repeats. ``cuts`` counts the turns in a row that
+    were cut off.
     """
 
     def __init__(self) -> None:
@@ -411,19 +432,19 @@ class CutAnswer:
 
     @property
     def too_often(self) -> bool:
-        """True if it is no use to go on."""
+        """True if so many turns in a row were cut off that the work should end."""
         return self.cuts >= MAX_CUTS
 
     def renew(self) -> None:
-        """Begin another answer."""
+        """Begin a new answer."""
         self.cuts, self.text = 0, ""
 
     def take(self, message: AssistantMessage) -> None:
-        """Add what one turn said; what is said beside tool calls is no part of an answer."""
+        """Add what one turn said. Text beside tool calls is not part of the answer."""
         if message.tool_calls:
             self.text = ""
         elif message.content.strip():
-            # A part that goes on from another begins with the white space that belongs there.
+            # The content is not stripped: a continued part begins with the white space that belongs between the two.
             self.text = _joined(self.text, message.content)
         if message.cut:
             self.cuts += 1
@@ -431,7 +452,7 @@ class CutAnswer:
             self.cuts = 0
 
     def restore(self, messages: Sequence[Message]) -> None:
-        """Take the answer that a saved conversation ends with."""
+        """Restore the answer that a saved conversation ends with."""
         self.renew()
         start = len(messages)
         while start and _is_part(messages[start - 1]):
@@ -442,7 +463,7 @@ class CutAnswer:
 
 
 def go_on(message: AssistantMessage) -> UserMessage:
-    """Return what the model is told after a turn without calls that was cut off."""
+    """Return the host's message that makes the model continue after a cut-off turn without tool calls."""
     return UserMessage(CONTINUE if message.content.strip() else SPEAK)
 
 
@@ -453,7 +474,7 @@ def _is_part(message: Message) -> bool:
 
 
 def _joined(said: str, more: str) -> str:
-    """Both texts as one, where ``more`` may begin with the end of what was said, or say all of it once more."""
+    """Join two parts of an answer. ``more`` may repeat the end of ``said``, or all of it from the start."""
     opening = said[:_LOOK_BACK]
     if _is_repeated(opening) and more.startswith(opening):
         return more

@@ -1,4 +1,4 @@
-"""Budget: the port through which an agent pays for its model calls, before and after each."""
+"""Budget: the port through which an agent reserves and pays for its model calls."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from vibe.core.messages import Usage
 from vibe.system.errors import VibeError
 
 WAITING = "budget.wait"
-"""The code of the warning that an agent waits for room; with its next event it waits no longer."""
+"""The code of the warning that an agent waits for budget; its next event means that it no longer waits."""
 WAITED = "budget.waited"
-"""The code of the warning that it has room."""
+"""The code of the warning that the wait for budget is over."""
 
 PATIENCE_SECONDS = 2.0
-"""How long an agent waits for room before it says so."""
+"""Seconds an agent waits for budget before a warning says so."""
 
 
 class BudgetExhaustedError(VibeError):
-    """Nothing is left. ``account`` names whose budget it is, ``limit`` which of its limits."""
+    """The budget is used up. ``account`` names its owner, ``limit`` the limit that was reached."""
 
     def __init__(self, account: str, limit: str, spent: str) -> None:
         super().__init__(f"the budget of {account} is used up: {limit}, {spent} spent")
@@ -32,45 +32,45 @@ class BudgetExhaustedError(VibeError):
 
 
 class Reservation(Protocol):
-    """Room for one call. It is either settled or released, once."""
+    """Budget set aside for one call. It is either settled or released, once."""
 
     @property
     def max_completion_tokens(self) -> int:
-        """Most tokens the answer may have."""
+        """The most tokens the answer may have."""
         ...
 
     def settle(self, usage: Usage, cost_usd: float | None) -> None:
-        """Book what the call took and give back the rest."""
+        """Book what the call used and give back the rest."""
         ...
 
     def release(self) -> None:
-        """Give everything back: the call was not made or brought nothing."""
+        """Give everything back: the call was not made or had no result."""
         ...
 
 
 class Budget(Protocol):
-    """Port to the budget an agent pays from."""
+    """The budget an agent pays from."""
 
     async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> Reservation:
-        """Set room aside for a call, waiting while others' reservations stand in the way.
+        """Set budget aside for a call, waiting while the reservations of other calls leave too little.
 
         Raises:
-            BudgetExhaustedError: there is no room, whatever the others give back.
+            BudgetExhaustedError: too little is left even if the other calls give everything back.
         """
         ...
 
     def used_share(self) -> float:
-        """The largest used share (0 to 1) of any limit; 0 where there is none."""
+        """Return the used share (0 to 1) of the tightest limit, or 0 if there is no limit."""
         ...
 
 
 async def room_for(
     budget: Budget, sink: EventSink, model: ModelConfig, prompt_tokens: int, wanted_tokens: int
 ) -> Reservation:
-    """Set room aside for a call, as ``Budget.reserve``; a wait of some length is announced, and so is its end.
+    """Reserve budget for a call, announcing a wait of more than ``PATIENCE_SECONDS`` and its end.
 
     Raises:
-        BudgetExhaustedError: there is no room, whatever the others give back.
+        BudgetExhaustedError: too little is left even if the other calls give everything back.
     """
     started = current_time()
     with move_on_after(PATIENCE_SECONDS):

@@ -1,7 +1,7 @@
-"""Compactor: has the model summarise a conversation, so that it can go on in less room.
+"""Compactor: has the model summarise a long conversation, so that it fits into the model's context again.
 
-A part of it is kept word for word, and the rest is summarised: there is a warning when the conversation fills half of
-what the model takes, and a summary when it nears that.
+The recent turns stay word for word and the rest is summarised. A warning comes at half of the threshold, the summary at
+the threshold.
 """
 
 from __future__ import annotations
@@ -26,32 +26,34 @@ from vibe.system.errors import VibeError
 from vibe.system.plain_text import both_ends
 
 SUMMARY_TOKENS = 4_096
+"""The most tokens a summary may have."""
 KEEP_SHARE = 0.2
-"""The share of the threshold that recent turns may fill, which stay word for word."""
+"""The share of the threshold that the recent turns, kept word for word, may fill."""
 KEEP_TOKENS = 20_000
+"""The most tokens of recent turns that are kept word for word, however high the threshold is."""
 REQUEST_SHARE = 0.25
-"""The share of the threshold that the user's last request may fill, word for word."""
+"""The share of the threshold that the user's last request, kept word for word, may fill."""
 RECORD_SHARE = 0.6
-"""The share of the threshold that the text may fill from which the summary is made."""
+"""The share of the threshold that the text to be summarised may fill."""
 CUT_SUMMARY = "\n[The summary was cut off here: look up what you miss.]"
 CUT_WARNING = "the summary of the conversation was cut off at the model's output limit: its end is missing"
 COMPACT = "compact"
-"""The purpose of the call, see ``model.started``."""
+"""The purpose of the summary's model call, as the event ``model.started`` names it."""
 ATTEMPTS = 3
-"""A record that is too long for the model is halved so often."""
+"""Tries to get a summary; each halves the text if the model finds it too long."""
 
 
 class Compactor(Struct, frozen=True):
-    """Shortens the conversation of one agent. Its call is paid for from the same budget as the agent's own.
+    """Shortens the conversation of one agent, paid for from the agent's own budget.
 
-    ``focus`` is what the summary is to keep above all; empty: nothing.
+    ``focus`` is what the summary should keep above all, or empty.
     """
 
     kit: AgentKit
     focus: str = ""
 
     async def compact(self, context_tokens: int, threshold: int) -> bool:
-        """Return whether it worked; if not, the conversation is as it was and a warning said why."""
+        """Shorten the conversation. Return False if that failed: it is unchanged, and a warning has said why."""
         self.kit.sink.publish(CompactStartEvent(context_tokens=context_tokens, threshold=threshold))
         messages = len(self.kit.transcript.messages)
         try:
@@ -72,14 +74,14 @@ class Compactor(Struct, frozen=True):
         return True
 
     async def _replace(self, threshold: int) -> int:
-        """Put a summary in place of all but the recent turns; how many tokens that saved.
+        """Replace all but the recent turns by a summary, and return how many tokens that saved.
 
         Raises:
-            VibeError: model, budget or disk did not let it.
+            VibeError: the model, the budget or the disk prevented it.
         """
         messages = list(self.kit.transcript.messages)
         fair = min(int(threshold * KEEP_SHARE), KEEP_TOKENS)
-        keep = min(fair, estimate_messages(messages) // 2)  # where the estimate is too low, half
+        keep = min(fair, estimate_messages(messages) // 2)  # summarise at least half, even if the estimate is too low
         start = split_recent(messages, keep)
         if start == 0:
             raise VibeError("there is nothing to summarise")
@@ -95,7 +97,7 @@ class Compactor(Struct, frozen=True):
         return estimate_messages(messages) - estimate_messages(shortened)
 
     def _kept(self, request: str, threshold: int) -> str:
-        """The user's words as they stay in the summary: whole, or with a word about what is missing and where it is."""
+        """Return the user's request for the summary: whole, or clipped with a note on where all of it is."""
         most = max(int(threshold * REQUEST_SHARE) * CHARS_PER_TOKEN, REQUEST_LENGTH)
         if len(request) <= most:
             return request
@@ -106,6 +108,11 @@ class Compactor(Struct, frozen=True):
         return f"{both_ends(request, most)}\n[{where}]"
 
     async def _summary(self, messages: Sequence[Message], max_tokens: int) -> Completion:
+        """Have the messages summarised, clipping them to ``max_tokens`` and further if the model finds that too long.
+
+        Raises:
+            VibeError: the model, or the budget, had no summary to give.
+        """
         instructions = await anyio.to_thread.run_sync(self.kit.summarising)
         if self.focus:
             instructions = f"{instructions}\n\nKeep above all: {self.focus}\n"
@@ -139,11 +146,13 @@ class Compactor(Struct, frozen=True):
 
 
 TEXT_LENGTH = 4_000
-"""Characters of one prompt or answer that go into the record a summary is made from."""
+"""Characters of one answer that go into the text to be summarised; a prompt may have twice as many."""
 RESULT_LENGTH = 2_000
+"""Characters of one tool result that go into the text to be summarised."""
 ARGUMENTS_LENGTH = 600
+"""Characters of one call's arguments that go into the text to be summarised."""
 REQUEST_LENGTH = 8_000
-"""Characters of the user's last request that stay word for word, or more where there is room."""
+"""Characters of the user's last request that always stay word for word; a high threshold allows more."""
 
 _STAND_IN = (
     "the conversation was summarised to save context. What stands here takes the place of all that came before the "
@@ -154,9 +163,9 @@ _REQUEST = re.compile(r"<request>\n(.*?)\n</request>", re.DOTALL)
 
 
 def split_recent(messages: Sequence[Message], keep_tokens: int) -> int:
-    """Return where the recent turns begin that fit into ``keep_tokens``; a call is never parted from its results.
+    """Return the index at which the recent turns begin that fit into ``keep_tokens``.
 
-    The user's unanswered messages are always among them.
+    A call is never separated from its results, and the user's unanswered messages always belong to the recent turns.
     """
     start = len(messages)
     tokens = 0
@@ -171,13 +180,13 @@ def split_recent(messages: Sequence[Message], keep_tokens: int) -> int:
 
 
 def record_of(messages: Sequence[Message], max_tokens: int) -> str:
-    """The conversation as text of about ``max_tokens`` at most: long parts are clipped, then its middle is left out."""
+    """Return the conversation as text of at most about ``max_tokens``: long parts are clipped, then the middle is."""
     room = max_tokens * CHARS_PER_TOKEN
     return both_ends("\n\n".join(map(_as_text, messages)), room)
 
 
 def last_request(prompts: Sequence[UserMessage], messages: Sequence[Message]) -> str:
-    """Return what the user asked last; where only a summary is left of it, what that has word for word; else empty."""
+    """Return what the user asked last, taken from an earlier summary if only that is left; empty if there is none."""
     for prompt in reversed(prompts):
         if not prompt.content.startswith(HOST_NOTICE):
             return prompt.content
@@ -189,7 +198,7 @@ def last_request(prompts: Sequence[UserMessage], messages: Sequence[Message]) ->
 
 
 def stand_in(summary: str, request: str, reminders: Sequence[str]) -> UserMessage:
-    """The message that takes the place of what was summarised."""
+    """Return the message that replaces the summarised part of a conversation."""
     parts = [f"{HOST_NOTICE}{_STAND_IN}", f"<summary>\n{summary.strip()}\n</summary>"]
     if request:
         parts.append(f"The user's last request, word for word:\n<request>\n{request}\n</request>")
@@ -200,7 +209,7 @@ def stand_in(summary: str, request: str, reminders: Sequence[str]) -> UserMessag
 
 
 def summary_in(message: Message) -> str:
-    """Return the summary in a message that takes the place of others; empty: it takes none."""
+    """Return the summary in a message made by ``stand_in``; empty for any other message."""
     if not isinstance(message, UserMessage) or not message.content.startswith(f"{HOST_NOTICE}{_STAND_IN}"):
         return ""
     found = _SUMMARY.search(message.content)
@@ -220,15 +229,17 @@ def _as_text(message: Message) -> str:
 
 
 WARNING_SHARE = 0.5
+"""The share of the threshold at which model and user are warned."""
 DEFAULT_THRESHOLD = 200_000
+"""Tokens at which a conversation is shortened if the configuration names no threshold."""
 CONTEXT_SHARE = 0.85
-"""A prompt may fill so much of what a model takes; the rest is for its answer."""
+"""The share of a model's context that a prompt may fill; the rest is left for the answer."""
 RETRY_GROWTH = 1.1
-"""After shortening did not help, it is tried again once the conversation has grown by so much."""
+"""The growth after which shortening is tried again if it did not bring the conversation below the threshold."""
 
 
 def compaction_threshold(model: ModelConfig) -> int | None:
-    """Tokens of prompt at which a conversation with ``model`` is shortened; None: never by itself."""
+    """Return the prompt tokens at which a conversation with ``model`` is shortened; None if never automatically."""
     wanted = model.auto_compact_threshold
     if wanted == 0:
         return None
@@ -236,7 +247,10 @@ def compaction_threshold(model: ModelConfig) -> int | None:
 
 
 class ContextLimit(Middleware):
-    """Has the conversation shortened at ``threshold`` tokens; ``warns`` at half of them, once until that was done."""
+    """Asks to shorten the conversation at ``threshold`` tokens, and ``warns`` at half of it.
+
+    The warning comes once, and again only after the conversation fell below that half.
+    """
 
     def __init__(self, threshold: int, *, warns: bool = True) -> None:
         self._threshold = self._next = threshold
@@ -244,7 +258,7 @@ class ContextLimit(Middleware):
         self._said = False
 
     async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
-        """Tell the model and the people, and ask unless the last time brought nothing and little was said since."""
+        """Warn at half of the threshold, and ask to shorten unless that just failed and the growth since is small."""
         tokens = context.context_tokens
         verdicts: list[Verdict] = []
         half_used = tokens >= self._threshold * WARNING_SHARE

@@ -1,4 +1,4 @@
-"""Entry points by which installed packages extend vibe, in three groups; see docs/guide/extending.md."""
+"""Loads what installed packages add to vibe through three groups of entry points; see docs/guide/extending.md."""
 
 from __future__ import annotations
 
@@ -14,24 +14,29 @@ LISTENERS = "vibe.listeners"
 
 
 def extension_names(group: str) -> list[str]:
-    """Return the names that installed packages have in a group; reads files."""
+    """Return the names that installed packages register in a group; reads files."""
     from importlib.metadata import entry_points  # noqa: PLC0415  only for what an extension is asked for
 
     return sorted({point.name for point in entry_points(group=group)})
 
 
 def make_extension(group: str, name: str, *given: object) -> Any:
-    """Return what a package makes of ``given``, by what it has under a name; imports the package.
+    """Import the extension with this name and call it with ``given``; return what it makes.
 
     Raises:
-        UsageError: no installed package has that name.
-        EnvironmentFailure: it can't be imported, or made.
+        UsageError: no installed package registers that name.
+        EnvironmentFailure: importing or calling it failed.
     """
     return load_extension(group, name)(*given)
 
 
 def load_extension(group: str, name: str) -> Callable[..., Any]:
-    """Import what a package has under a name, and return what ``make_extension`` calls; blocks."""
+    """Import the extension with this name and return it as a function whose errors are reported clearly; blocks.
+
+    Raises:
+        UsageError: no installed package registers that name.
+        EnvironmentFailure: importing it failed.
+    """
     from importlib.metadata import entry_points  # noqa: PLC0415  only for what an extension is asked for
 
     point = next(iter(entry_points(group=group, name=name)), None)
@@ -52,6 +57,7 @@ def load_extension(group: str, name: str) -> Callable[..., Any]:
 
 @contextmanager
 def _told(where: str) -> Generator[None]:
+    """Turn any error of an extension into an EnvironmentFailure that says ``where`` it came from."""
     try:
         yield
     except VibeError:

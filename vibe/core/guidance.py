@@ -1,6 +1,6 @@
-"""Guidance: all that the user and a trusted project teach the agents of one run, read once at its start.
+"""Guidance: everything the user and a trusted project teach the agents of one run, read once at its start.
 
-From a project only what lies in trusted folders is read.
+That is prompts, instructions, skills, slash commands, hooks and memory. In a project only trusted folders are read.
 """
 
 from __future__ import annotations
@@ -39,21 +39,25 @@ from vibe.shell.sandbox.temporary import brief_folder
 from vibe.system.programs import find_shell
 
 PROJECT_VARIABLE = "VIBE_PROJECT_DIR"
-"""In a hook's environment: the folder whose ``.vibe`` names the hook; for the user's own, where the agent works."""
+"""The environment variable that tells a hook its project's folder: the one whose ``.vibe`` defines the hook.
+
+For one of the user's own hooks it is the folder the agent works in."""
 
 _WITH_INPUT = ("/bin/sh", "-c", 'exec /bin/sh -c "$1" <"$2"', "hook")
-"""The command gets a file as its input; a pipe would block who writes to a hook that does not read."""
+"""Runs a hook's command with a file as its standard input.
+
+A pipe would block the writer if the hook does not read its input."""
 
 
 class ShellHooks:
-    """Runs hooks in ``cwd``, an agent's root, without the secrets of ``environ``."""
+    """Runs hooks in ``cwd``, an agent's root, with ``environ`` minus its secrets."""
 
     def __init__(self, cwd: Path, environ: Mapping[str, str]) -> None:
         self._cwd = cwd
         self._environ = child_environ(environ, by_vibe=True)
 
     async def run(self, hook: Hook, payload: str) -> CommandResult:
-        """See ``HookCommands``."""
+        """Run one hook; see ``HookCommands``."""
         environ = {**self._environ, PROJECT_VARIABLE: str(hook.project_dir or self._cwd)}
         kept = ExitStack()
         try:
@@ -65,7 +69,7 @@ class ShellHooks:
                 await anyio.to_thread.run_sync(kept.close)
 
     def _keep(self, payload: str, kept: ExitStack) -> Path:
-        """The payload in a file that only the user can read, until ``kept`` is closed or this process is gone."""
+        """Write the payload to a file that only the user can read; it goes when ``kept`` closes or the process dies."""
         try:
             file = kept.enter_context(brief_folder()) / "payload.json"
             file.write_text(payload, encoding="utf-8", errors="replace")
@@ -79,9 +83,10 @@ MEMORY_TOOL = "memory"
 
 
 class AgentPlace(Struct, frozen=True, kw_only=True):
-    """One agent among those of a run: where it works, whom it tells, and who it is (for hooks).
+    """One agent's place in a run: the folder it works in, the sink for its events, and its identity for hooks.
 
-    ``subagent`` names it, None for the one a person talks to. ``conversation`` is what it has said already.
+    ``subagent`` describes it to hooks, and is None for the agent a person talks to. ``conversation`` is what a resumed
+    agent said before.
     """
 
     root: Path
@@ -92,7 +97,7 @@ class AgentPlace(Struct, frozen=True, kw_only=True):
 
 
 class AgentPrompt(Struct, frozen=True, kw_only=True):
-    """An agent's own part of its prompt. A ``lean`` one tells nothing of files and git."""
+    """The part of a system prompt that differs between agents. A ``lean`` prompt leaves out files and git."""
 
     workspace: Path
     model: str
@@ -103,12 +108,12 @@ class AgentPrompt(Struct, frozen=True, kw_only=True):
 
 
 class Guidance(Struct, frozen=True, kw_only=True):
-    """Instructions found for a workspace; empty if nothing was given. ``warnings`` are for the user.
+    """Everything found for a workspace; the default is empty. ``warnings`` are for the user.
 
-    ``context``, ``memory_section`` and ``docs`` are as they were at the start, so that prompts stay the same;
-    ``git`` is what the context was made of (None: git was not asked, or said nothing).
-    ``commit_signature``, ``model_info`` and ``prompt_detail`` say which layers a system prompt has. ``session_id`` is
-    for hooks; ``parent_skills`` restrict the agents started by their owner.
+    ``context``, ``memory_section`` and ``docs`` stay as they were at the start of the run, so that prompts don't
+    change. ``git`` is what the context was made from, or None if git was not asked or had no answer.
+    ``commit_signature``, ``model_info`` and ``prompt_detail`` choose the layers of a system prompt. ``session_id`` is
+    for hooks. ``parent_skills`` are the skills of the agent that starts others, which restrict those, too.
     """
 
     workdir: Path | None = None
@@ -132,7 +137,9 @@ class Guidance(Struct, frozen=True, kw_only=True):
     parent_skills: AgentSkills | None = None
 
     def started(self, prompt: str) -> str:
-        """The prompt that a slash command stands for, else as it is: skills are started later. Blocks.
+        """Return the prompt a slash command expands to, else the prompt itself; blocks.
+
+        The name of a skill is left as it is: skills are started later.
 
         Raises:
             UsageError: there is no such command, or its file can't be used.
@@ -140,13 +147,13 @@ class Guidance(Struct, frozen=True, kw_only=True):
         return self.commands.expanded(prompt, self.skills.commands)
 
     def tools(self, tools: ToolManager) -> ToolManager:
-        """The same tools without those that would have nothing to work with."""
+        """Return the tools without the memory and skill tools if there is no memory or no skill."""
         idle = [*((MEMORY_TOOL,) if self.memory is None else ()), *(() if self.skills.available else (SKILL_TOOL,))]
         unneeded = [name for name in idle if name in tools.available]
         return tools.filtered(None, unneeded) if unneeded else tools
 
     def for_agent(self, place: AgentPlace) -> CallGuidance:
-        """Return what one agent gets of it; an agent that goes on is restricted by the skills it had loaded."""
+        """Return the guidance for one agent. A resumed agent is restricted by the skills it had loaded."""
         skills = AgentSkills(self.skills, self.parent_skills) if self.skills.available else None
         if skills is not None:
             skills.restore(loaded_skills(place.conversation))
@@ -160,11 +167,11 @@ class Guidance(Struct, frozen=True, kw_only=True):
         )
 
     def below(self, agent: CallGuidance) -> Guidance:
-        """The same for those an agent starts."""
+        """Return the guidance for the subagents of an agent."""
         return replace(self, parent_skills=agent.skills)
 
     def base_prompt(self, prompt_id: str | None, default: str) -> str:
-        """The prompt of that id, else ``default``; reads files.
+        """Return the prompt with this id, or ``default`` if no id is given; reads files.
 
         Raises:
             UsageError: there is no such prompt, or it can't be read.
@@ -172,9 +179,9 @@ class Guidance(Struct, frozen=True, kw_only=True):
         return default if prompt_id is None else self.library.load(prompt_id)
 
     def system_prompt(self, base: str, prompt: AgentPrompt) -> str:
-        """The system prompt of one agent: layers in a fixed order, of which empty ones are left out.
+        """Return the system prompt of one agent: layers in a fixed order, without the empty ones.
 
-        It is the same bytes for a whole conversation, so that providers can cache it.
+        Its bytes stay the same for a whole conversation, so that providers can cache it.
         """
         shell, model = self.shell_path, prompt.model if self.model_info else ""
         facts = [f"Workspace: {prompt.workspace}"]
@@ -198,7 +205,7 @@ class Guidance(Struct, frozen=True, kw_only=True):
 
 
 def loaded_skills(conversation: Iterable[Message]) -> list[str]:
-    """The names of the skills an agent loaded, or was started with, in a conversation."""
+    """Return the names of the skills that an agent loaded, or was started with, in a conversation."""
     names: list[str] = []
     asked: dict[str, str] = {}
     for message in conversation:
@@ -217,7 +224,7 @@ def loaded_skills(conversation: Iterable[Message]) -> list[str]:
 
 
 def _names(line: str) -> list[str]:
-    """The names of a reminder; a line that only looks like one has none."""
+    """Return the names in a reminder of loaded skills; none if the line only looks like a reminder."""
     try:
         found: Any = json.loads(line)
     except ValueError:
@@ -236,24 +243,25 @@ OF_OTHERS = MappingProxyType({
     "commands": (".claude/commands",),
     "servers": (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"),
 })  # fmt: skip
-"""Files and folders in which other agents look for things of a kind."""
+"""Files and folders that other coding agents read, by kind."""
 TAKE_OVER = MappingProxyType({
     "rules": "put rules into AGENTS.md",
     "skills": 'skill_paths = ["{name}"] reads the skills',
     "commands": "copy {name} to .vibe/commands",
     "servers": "`vibe mcp import {name}` adds the servers",
 })
+"""Hints on how to use those files here, by kind."""
 PROMPTS = "prompts"
 
 
 def load_guidance(loaded: LoadedConfig, nested: Sequence[Path] = (), *, snapshot: bool = False) -> Guidance:
-    """Read everything; blocks, and asks git.
+    """Read all guidance for a workspace; blocks, and runs git.
 
-    ``nested`` are trusted folders below the workspace, whose skills are its own, too. ``snapshot``: the workspace's
-    files and git are to be told.
+    ``nested`` are trusted folders below the workspace, whose skills are used, too. With ``snapshot`` the prompts
+    describe the workspace's files and git state.
 
     Raises:
-        UsageError: a hooks file or the system prompt that was chosen is wrong.
+        UsageError: a hooks file or the chosen system prompt is wrong.
     """
     config, trusts = loaded.config, loaded.trusts
     project = [] if loaded.project_dir is None else [loaded.project_dir / PROMPTS]
@@ -288,7 +296,7 @@ def load_guidance(loaded: LoadedConfig, nested: Sequence[Path] = (), *, snapshot
 
 
 def _of_others(loaded: LoadedConfig, skills: SkillManager, docs: ProjectDocs) -> tuple[str, ...]:
-    """Return a line on what other agents would read in this project, where there is nothing of that kind of our own."""
+    """Return a warning about files for other agents, for each kind of which this project has none of our own."""
     own = {
         "skills": bool(skills.available),
         "commands": any((folder / PROJECT_DIRECTORY / COMMANDS).is_dir() for folder in loaded.lineage),
@@ -304,13 +312,13 @@ def _of_others(loaded: LoadedConfig, skills: SkillManager, docs: ProjectDocs) ->
 
 
 def _unused(files: Sequence[HookFile]) -> tuple[str, ...]:
-    """Return what to say where there are hooks and none may run."""
+    """Return a warning if there are hooks files although hooks are off."""
     labels = " and ".join(file.label for file in files if file.path.is_file())
     return (f"hooks are off, {labels} is not used: set enable_experimental_hooks = true",) if labels else ()
 
 
 def load_skills(loaded: LoadedConfig, nested: Sequence[Path] = ()) -> SkillManager:
-    """The skills of the configured folders, the trusted project and the user.
+    """Load the skills of the configured folders, the trusted project and the user.
 
     Raises:
         ConfigError: a pattern is not valid.
@@ -335,12 +343,13 @@ def load_skills(loaded: LoadedConfig, nested: Sequence[Path] = ()) -> SkillManag
 
 
 def memory_store(home: Path, workdir: Path, user_home: Path) -> MemoryStore:
-    """The memory of the project around ``workdir``."""
+    """Return the memory of the project that contains ``workdir``."""
     lineage = project_lineage(workdir, user_home)
     return MemoryStore(folder=home / MEMORY, project=lineage[-1] if lineage else workdir.resolve())
 
 
 def _hook_files(loaded: LoadedConfig) -> list[HookFile]:
+    """Return the places of the user's hooks file and, in a trusted project, of the project's."""
     user = loaded.home / HOOKS_FILE
     files = [HookFile(path=user, label=shown(user, loaded.user_home))]
     if loaded.project_dir is not None:
@@ -351,7 +360,7 @@ def _hook_files(loaded: LoadedConfig) -> list[HookFile]:
 
 
 def _remembered(memory: MemoryStore) -> tuple[str, tuple[str, ...]]:
-    """Return what prompts tell of the memory; a damaged file costs the memory, not the run."""
+    """Return the prompt's section on the memory, and warnings. A damaged file disables the memory, not the run."""
     try:
         return memory.prompt_section(), ()
     except MemoryFileError as error:

@@ -1,7 +1,7 @@
-"""Conversation data: what goes to a model and comes back, what it costs, and how work ends, as plain frozen records.
+"""The data of a conversation: messages, usage and cost, and how work ends, as frozen records.
 
-Messages are written to ``messages.jsonl`` one a line and read back from there, hence msgspec structs with the role as
-tag.
+Messages are stored one per line in ``messages.jsonl``. They are msgspec structs tagged with their role, so that they
+can be read back from there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ipc.events import UsageSum
 
 
 class ToolCall(Struct, frozen=True):
-    """A call as the model worded it; ``arguments`` is its JSON text, kept even when it is not valid JSON."""
+    """A tool call as the model wrote it; ``arguments`` is the raw JSON text, kept even if it is not valid JSON."""
 
     id: str
     name: str
@@ -26,7 +26,7 @@ class ToolCall(Struct, frozen=True):
 
 
 class SystemMessage(Struct, frozen=True, tag="system", tag_field="role"):
-    """Instructions that open a conversation."""
+    """The instructions that open a conversation."""
 
     content: str
 
@@ -46,10 +46,10 @@ class UserMessage(Struct, frozen=True, omit_defaults=True, tag="user", tag_field
 
 
 class Usage(UsageSum, frozen=True, gc=False):
-    """Tokens and calls of one model call or of many, added up, with what only their price needs."""
+    """Tokens and calls of one model call, or the sum of many, with the counts that only pricing needs."""
 
     cache_written_tokens: int = 0
-    """The part of the prompt that was put into the provider's cache, where that has a price of its own."""
+    """Prompt tokens written to the provider's cache, for providers that price them separately."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*map(add, structs.astuple(self), structs.astuple(other)))
@@ -58,12 +58,12 @@ class Usage(UsageSum, frozen=True, gc=False):
         return Usage(*map(sub, structs.astuple(self), structs.astuple(other)))
 
     def told(self) -> UsageSum:
-        """The part of it that events tell."""
+        """Return the part that events carry."""
         return msgspec.convert(self, UsageSum, from_attributes=True)
 
 
 class Spent(Protocol):
-    """Anything that took tokens and money; ``cost_usd`` None: unknown."""
+    """Anything that used tokens and cost money."""
 
     @property
     def usage(self) -> Usage:
@@ -72,19 +72,19 @@ class Spent(Protocol):
 
     @property
     def cost_usd(self) -> float | None:
-        """The price of the calls."""
+        """The cost of the calls, None if unknown."""
         ...
 
 
 class Spending(Struct, frozen=True, gc=False):
-    """Tokens and calls, and what they cost in USD (None: unknown)."""
+    """Tokens and calls, and their cost in USD (None if unknown)."""
 
     usage: Usage = Usage()
     cost_usd: float | None = 0.0
 
 
 def total_of(parts: Iterable[Spent]) -> Spending:
-    """The sum; its price is None once a call's is unknown."""
+    """Add up what several parts spent; the cost is None if that of any call is unknown."""
     usage, cost, known = Usage(), 0.0, True
     for part in parts:
         usage += part.usage
@@ -94,12 +94,13 @@ def total_of(parts: Iterable[Spent]) -> Spending:
 
 
 class Thought(Struct, frozen=True, omit_defaults=True):
-    """A model's thought, for the provider that wants it back unchanged: its text and signature, or ``sealed`` data.
+    """A piece of a model's reasoning that its provider requires back unchanged.
 
-    ``record`` is the JSON of a provider that has a form of its own for it; ``extra`` that of fields which go back
-    beside the call they came with (the last of ``after_calls``), or beside the text where that is 0.
-    ``source`` is the provider and the model it came from; to no other does it ever go. It stood behind
-    ``after_characters`` of the content and behind ``after_calls`` tool calls.
+    It has a ``text`` and a ``signature``, or is encrypted (``sealed``). ``record`` is the JSON of a provider with its
+    own format. ``extra`` is the JSON of fields that go back beside the call they came with (the last of
+    ``after_calls``), or beside the text if ``after_calls`` is 0. ``source`` is the provider and model it came from; it
+    is sent to no other. ``after_characters`` and ``after_calls`` say how much of the content and how many tool calls
+    came before it.
     """
 
     source: str
@@ -113,11 +114,11 @@ class Thought(Struct, frozen=True, omit_defaults=True):
 
 
 class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant", tag_field="role"):
-    """A model's answer and the tools it asked for.
+    """A model's answer and the tool calls it asked for.
 
-    ``usage`` and ``cost_usd`` are what saying it took, so that a resumed conversation knows what it has spent; they
-    never go back to a model. ``cost_usd`` None: unknown. It is not whole where the output limit ended it (``cut``) or a
-    person did (``interrupted``). ``thoughts`` are those parts of the reasoning that a provider has to get back.
+    ``usage`` and ``cost_usd`` (None if unknown) are what the answer took, so that a resumed conversation knows what it
+    has spent; they are never sent to a model. The answer is incomplete if the output limit ended it (``cut``) or a
+    person did (``interrupted``). ``thoughts`` are the parts of the reasoning that a provider requires back.
     """
 
     content: str
@@ -131,12 +132,12 @@ class AssistantMessage(Struct, frozen=True, omit_defaults=True, tag="assistant",
 
     @property
     def is_empty(self) -> bool:
-        """True if the model neither said nor asked for anything, though nothing kept it from that."""
+        """True if the model neither said nor called anything, although it was not cut off."""
         return not (self.tool_calls or self.content.strip() or self.cut)
 
 
 class ToolMessage(Struct, frozen=True, omit_defaults=True, tag="tool", tag_field="role"):
-    """The result of one call. ``status``: ``ok``, ``error``, ``denied``, ``cancelled`` or ``interrupted``."""
+    """The result of one call. ``status`` is ``ok``, ``error``, ``denied``, ``cancelled`` or ``interrupted``."""
 
     content: str
     tool_call_id: str
@@ -149,25 +150,27 @@ Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessag
 
 
 class Outcome(StrEnum):
-    """The end of an agent, a step or a run."""
+    """The way an agent, a step or a run ended."""
 
     COMPLETED = "completed"
     FAILED = "failed"
     BLOCKED = "blocked"
-    """A decision or an approval was needed, and no user was there to give it."""
+    """It needed a decision or an approval, and no user was there to give it."""
     LIMIT = "limit"
-    """Turns, tokens, price, time or the provider's quota ended it."""
+    """It reached a limit: turns, tokens, cost, time or the provider's quota."""
     INTERRUPTED = "interrupted"
-    """A person or a signal stopped it; it can be continued."""
+    """A person or a signal stopped it; it can be resumed."""
 
 
 BUSY = "busy"
+"""The ``Denial.by`` of a call that waited too long for other runs to stop writing in the folder."""
 
 
 class Denial(Struct, frozen=True):
-    """A tool call that was not allowed. ``by``: ``rule``, ``headless`` (no user there to ask) or ``user``.
+    """A tool call that was not allowed.
 
-    ``busy``: others wrote in the folder for too long.
+    ``by`` is ``rule``, ``user``, ``headless`` (no user was there to ask) or ``busy`` (other runs wrote in the folder
+    for too long).
     """
 
     tool: str
@@ -177,7 +180,7 @@ class Denial(Struct, frozen=True):
 
 
 class StopSignal(Protocol):
-    """Tells running work to stop at the end of its current turn."""
+    """Asks running work to stop at the end of its current turn."""
 
     @property
     def requested(self) -> bool:
@@ -186,6 +189,6 @@ class StopSignal(Protocol):
 
 
 class NeverStop:
-    """The signal of work that is never paused."""
+    """The signal of work that is never asked to stop."""
 
     requested = False

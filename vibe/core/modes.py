@@ -1,4 +1,4 @@
-"""The execution modes of a step: one catalog for the planner, the subagents and every front end."""
+"""The catalog of a step's execution modes, shared by the planner, the subagents and every front end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 
 class ExecutionMode(StrEnum):
-    """Kind of work a step is."""
+    """The kind of work a step does."""
 
     CODE = "code"
     TEST = "test"
@@ -25,13 +25,13 @@ ModeName = Literal["code", "test", "research", "design", "docs", "run"]
 READ_TOOLS = ("read_file", "grep", "glob", "list_dir", "todo", "task", "skill")
 WRITE_TOOLS = ("write_file", "search_replace")
 ONLY_READING = frozenset({*READ_TOOLS, "ask_user_question", "web_fetch"})
-"""The built-in tools that say ``read_only``, for those who plan and have no tools at hand."""
+"""The names of the built-in tools marked ``read_only``, for planning code that has no tools loaded."""
 
 
 class ModeGuidance(Struct, frozen=True, kw_only=True):
-    """Description of a mode to those who plan it, do it and watch it.
+    """Describes a mode to the planner, to the agent that works in it and to whoever watches.
 
-    ``default_tools`` are tool name patterns a step of this mode may use unless the step names its own.
+    ``default_tools`` are the patterns of tool names that a step in this mode may use unless it names its own.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""JSON Schemas as data: read as tables, built, and changed part by part."""
+"""Reads untyped JSON safely, and builds and transforms JSON Schemas as plain data."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 _BY_NAME: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Keywords whose keys are names of the author's, not keywords."""
+"""Schema keywords whose values map names chosen by the author, rather than keywords, to schemas."""
 _DATA: Final = frozenset({"const", "enum", "required", "default", "examples"})
-"""Keywords below which there is data, whatever it looks like."""
+"""Schema keywords whose values are plain data, even if they look like schemas."""
 
 
 def table_of(value: object) -> dict[str, Any]:
-    """Return a JSON object from outside; what is none counts as an empty one."""
+    """Return the value if it is a JSON object, else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def whole_number(value: object) -> int | None:
-    """Return a whole number from outside, which may be told as text; None: it is none."""
+    """Return the value as an int if it is one, or a whole float, or text of digits; else None."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         return int(value[:9])
     if isinstance(value, float) and value.is_integer():
@@ -26,12 +26,12 @@ def whole_number(value: object) -> int | None:
 
 
 def text_in(value: object) -> str:
-    """Return a text from outside; what is none counts as an empty one."""
+    """Return the value if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with all of these properties and no other."""
+    """Return the schema of an object that has exactly these properties, all required."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -41,7 +41,7 @@ def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remade(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """Return a schema as ``change`` makes it, which is given the schemas inside first, then what they are in."""
+    """Return a copy of a schema with ``change`` applied to every subschema, from the inside out."""
     if isinstance(schema, list):
         return [remade(one, change) for one in cast("list[Any]", schema)]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Files below a prompt: put there for the model, and found again for people."""
+"""Attaches files to a prompt as text for the model, and separates them again for display."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _FILE = re.compile(rf'{_BEGIN}(?P<name>[^"\n]*)">\n(?P<text>.*?){_END}(?=\n\n{_B
 
 
 def with_files(prompt: str, files: Iterable[tuple[str, str]]) -> str:
-    """Return a prompt, followed by files: their names and texts."""
+    """Return a prompt followed by files, given as pairs of name and text."""
     return "\n\n".join([prompt, *(f'{_BEGIN}{name}">\n{text}{_END}' for name, text in files)])
 
 
 def told_parts(told: str) -> tuple[str, Sequence[tuple[str, str]]]:
-    """Return the prompt, and the names and texts of the files below it, of what an agent was told."""
+    """Split a text made by ``with_files`` into the prompt and the pairs of name and text of its files."""
     start = told.find(f"\n\n{_BEGIN}")
     if start < 0 or not told.endswith(_END):
         return told, ()

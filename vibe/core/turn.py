@@ -1,4 +1,4 @@
-"""Turn: one model call and the tools it asked for."""
+"""TurnRunner: one model call and the tool calls it asked for, announced, paid for and written to the transcript."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.hand_in import HandIn
 
 DEFAULT_ANSWER_TOKENS = 8_192
-"""How much room is set aside for an answer where the model's own limit is not configured."""
+"""Tokens reserved for an answer if the model's own output limit is not configured."""
 
 AFFINITY = "x-affinity"
-"""The header by which a provider can have one conversation served in one place, where it knows its beginning
-already."""
+"""The header that carries the session's id, so that a provider can route all calls of a conversation to the server
+that has its beginning cached."""
 
 INTERRUPTED = "interrupted"
-"""The finish reason of an answer that a person broke off."""
+"""The finish reason of an answer that was interrupted by a person."""
 
 CUT_CALL_RESULT = (
     "The answer was cut at the output limit, so this call was not run. Send it again with less content, "
@@ -42,27 +42,29 @@ CUT_CALL_RESULT = (
 )
 
 SUMMARY_PROMPT = "compact"
-"""The id of the prompt that says how to summarise."""
+"""The id of the prompt that tells the model how to summarise a conversation."""
 
 
 Restart: TypeAlias = Callable[[Path | None], None]
 Fork: TypeAlias = Callable[[Restart], Awaitable[None]]
-"""Place where a summarised conversation goes on: calls what it is given, not on the event loop, with the file it goes
-on in; None: where it is. It raises VibeError where that can't be written; then nothing has changed."""
+"""Chooses where a summarised conversation continues.
+
+It calls the given function in a worker thread, with the file to continue in, or None to stay in the current one. It
+raises VibeError if that file can't be written; then nothing has changed."""
 
 
 async def in_place(restart: Restart) -> None:
-    """The ``Fork`` of a conversation that goes on in its file, behind a checkpoint."""
+    """Continue the conversation in its own file, behind a checkpoint: the simplest ``Fork``."""
     await to_thread.run_sync(restart, None)
 
 
 class AgentTraits(Struct, frozen=True, kw_only=True):
-    """Traits of an agent, whatever it works with. ``caller`` is the name scripts and logs know it by.
+    """What makes an agent the agent it is, apart from the parts it works with.
 
-    ``middleware`` is asked after the loop's own. ``fork`` says where the conversation goes on after it was summarised.
-    ``hand_in`` is what the agent must end with, beside its tools. ``keeps_partial``: an answer that a cancellation
-    breaks off stays in the conversation as far as it was given, and the model is told; else it is as if it had never
-    been asked for.
+    ``caller`` names it in logs and for scripted models. ``middleware`` runs after the loop's own. ``fork`` chooses
+    where the conversation continues after it was summarised. ``hand_in`` is the tool the agent must end with, in
+    addition to its others. With ``keeps_partial`` an answer that a cancellation interrupts stays in the conversation
+    as far as it was given, and the model is told; otherwise the conversation is as if it had not been asked.
     """
 
     model: ModelConfig
@@ -74,10 +76,11 @@ class AgentTraits(Struct, frozen=True, kw_only=True):
 
 
 class AgentKit(AgentTraits, frozen=True, kw_only=True):
-    """Parts one agent works with.
+    """All the parts one agent works with.
 
-    ``offered`` is asked before each turn, since the tools may become others meanwhile. After the conversation was
-    summarised, ``reminders`` are put into it; ``summarising`` reads what the model is told to do for that.
+    ``offered`` is called before each turn, since the set of tools may change between turns. ``notes`` returns
+    texts to append to the system prompt. ``reminders`` are added to a conversation after it was summarised, and
+    ``summarising`` reads the instructions for that summary from disk.
     """
 
     backend: ModelBackend
@@ -95,14 +98,14 @@ class AgentKit(AgentTraits, frozen=True, kw_only=True):
 
 
 class TurnResult(Struct, frozen=True, kw_only=True):
-    """Result of one turn; ``batch`` is None if no tool was asked for."""
+    """The result of one turn; ``batch`` is None if no tool was run."""
 
     message: AssistantMessage
     batch: ToolBatch | None
 
 
 class TurnRunner:
-    """Runs turns of one agent, each against the whole history; the kit's middleware is asked before tools are run."""
+    """Runs the turns of one agent. The kit's middleware is asked before tools run."""
 
     def __init__(self, kit: AgentKit) -> None:
         self._kit = kit
@@ -115,11 +118,11 @@ class TurnRunner:
         self._oddities: set[str] = set()
 
     async def run(self) -> TurnResult:
-        """One model call and its tools; everything is in the transcript before this returns.
+        """Call the model and run the tools it asks for; everything is in the transcript before this returns.
 
         Raises:
-            ModelError: the model could not be had.
-            BudgetExhaustedError: there is no room for the call.
+            ModelError: the model could not be reached or did not answer.
+            BudgetExhaustedError: the budget has no room for the call.
         """
         message, batch = await self._call_model(), None
         if message.cut:
@@ -139,16 +142,17 @@ class TurnRunner:
         return frozenset(schema.name for schema in self._kit.offered())
 
     def estimate(self, *messages: Message) -> int:
-        """Return about how many tokens a prompt has in which nothing but this was said yet."""
+        """Estimate the tokens of a request with the system prompt, these messages and the tools' schemas."""
         prompt = estimate_messages([SystemMessage(self._kit.system_prompt), *messages])
         return prompt + estimate_tools(self._kit.offered())
 
     def context(self) -> TurnContext:
-        """The conversation as middleware sees it."""
+        """Return the conversation as middleware sees it."""
         tokens = self._prompt_estimate()
         return TurnContext(transcript=self._transcript, budget=self._kit.budget, context_tokens=tokens)
 
     async def _warn_before(self, calls: tuple[ToolCall, ...]) -> None:
+        """Publish what the middleware has to say before these calls run."""
         context = self.context()
         for member in self._kit.middleware:
             for warning in await member.before_tools(context, calls):
@@ -178,13 +182,13 @@ class TurnRunner:
         )
         self._counted, self._known_prompt, self._known_messages = conversation, completion.usage.prompt_tokens, sent
         self._take(message, completion.usage, announcer.message_id, completion.finish_reason.value)
-        if completion.oddity and completion.oddity not in self._oddities:  # said once: it is so with every answer
+        if completion.oddity and completion.oddity not in self._oddities:  # once is enough: every answer repeats it
             self._oddities.add(completion.oddity)
             self._sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
         return message
 
     def _keep(self, announcer: CallAnnouncer, context_tokens: int, reservation: Reservation) -> None:
-        """Keep an answer as far as it was given, and book what it will have cost, as far as that can be told."""
+        """Keep an interrupted answer as far as it was given, and book an estimate of its cost."""
         text = announcer.text
         if not text.strip():
             return
@@ -196,14 +200,14 @@ class TurnRunner:
         self._take(message, usage, announcer.message_id, INTERRUPTED)
 
     def _prompt_estimate(self) -> int:
-        """Return what the provider counted last time plus a rough count of what came since."""
+        """Return the tokens the provider counted for the last request plus an estimate of what was added since."""
         messages = self._transcript.messages
         if self._known_prompt and messages is self._counted:
             return self._known_prompt + estimate_messages(messages[self._known_messages :])
         return self.estimate(*messages)
 
     def _take(self, message: AssistantMessage, usage: Usage, message_id: str, finish_reason: str) -> None:
-        """Put an answer into the conversation and say so."""
+        """Add an answer to the conversation, and announce it and its usage."""
         self._transcript.append(message)
         self._sink.publish(
             AssistantEvent(
@@ -225,14 +229,14 @@ async def answer_to(
     tokens: int,
     broken_off: Callable[[Reservation], None] | None = None,
 ) -> Completion:
-    """Have the model asked, announced and paid for; ``broken_off`` is called where a cancellation ends that.
+    """Call the model: reserve the budget, announce the call, and settle what it cost.
 
-    The request has about so many ``tokens``, and wants ``max_tokens`` for its answer: the provider is told of a limit
-    only where there is less room than that.
+    ``tokens`` is the estimated size of the request. A limit on the answer is sent to the provider only if the budget
+    leaves less room than the request's ``max_tokens``. ``broken_off`` is called if a cancellation ends the call.
 
     Raises:
-        ModelError: the model could not be had.
-        BudgetExhaustedError: there is no room for the call.
+        ModelError: the model could not be reached or did not answer.
+        BudgetExhaustedError: the budget has no room for the call.
     """
     wanted = request.max_tokens or DEFAULT_ANSWER_TOKENS
     reservation = await room_for(kit.budget, kit.sink, kit.model, tokens, wanted)
@@ -252,7 +256,7 @@ async def answer_to(
 
 
 def announce_spent(kit: AgentKit, usage: Usage, cost_usd: float | None) -> None:
-    """Say what a model call took."""
+    """Publish what a model call used and cost."""
     kit.sink.publish(
         UsageEvent(
             model=kit.model.key,

@@ -1,6 +1,6 @@
-"""The names that tools and scripts for Mistral Vibe import, each as it is defined here.
+"""Re-exports the names that tools and scripts written for Mistral Vibe import.
 
-For others it says what to use.
+For names that have no counterpart here, the ImportError says what to use instead.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""One concern a file, run before and after every turn."""
+"""Middleware of the agent loop, one concern per file."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""FileHistory: has the files of a workspace recorded around the calls that may change them."""
+"""FileHistory: takes snapshots of a workspace's files around the tool calls that may change them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from vibe.core.session.snapshots import Snapshots
 from vibe.core.session.write_turn import WriteTurn
 
 BACKGROUND = "background"
-"""The tool that looks after commands in the background."""
+"""The tool that manages background commands."""
 
 
 class FileHistory(Middleware):
-    """One snapshot before the first changing call of a prompt, and one after every call that may have changed files.
+    """Takes one snapshot before the first changing call of a prompt, and one after every call that may change files.
 
-    ``snapshots`` gives those of the session as it is now: a summarised conversation goes on in another. All is recorded
-    while this run has its ``turn`` to write, and what others may have written before that first, so that no change of
-    theirs passes for the agent's. Calls that change nothing cost nothing. Where files can't be recorded, that is said
-    once and the work goes on; a file that can't be read is left out and named. The model is asked on while a call is
-    recorded: nothing of ours changes a file meanwhile. However the work ends, all that its calls changed by then is
-    recorded.
+    ``snapshots`` returns those of the current session, since a summarised conversation may continue in another one.
+    Snapshots are taken while this run holds its ``turn`` to write. Changes that others may have made before that are
+    recorded first, so that they don't count as the agent's. Calls that change nothing cost nothing. If files can't be
+    recorded, a warning says so once and the work goes on; a file that can't be read is left out and named. The next
+    model call runs while a snapshot is taken: nothing of ours changes a file meanwhile. However the work ends,
+    everything that its calls changed by then is recorded.
     """
 
     def __init__(self, snapshots: Callable[[], Snapshots], turn: WriteTurn) -> None:
@@ -35,32 +35,32 @@ class FileHistory(Middleware):
         self._recorded_prompt: UserMessage | None = None
         self._messages: list[Message] | None = None
         self._seen = (0, 0)
-        """The number of messages that were looked at for prompts, and the place of the last one."""
+        """The number of messages searched for prompts so far, and the index of the last prompt among them."""
         self._place = 0
-        """The number of messages once all calls of this turn are answered."""
+        """The number of messages there will be once all calls of this turn are answered."""
         self._looks_after_others = False
-        """Commands in the background may have changed files between turns."""
+        """True if background commands may have changed files between turns."""
         self._off = False
         self._unsaid: list[Warn] = []
         self._recorded: Event | None = None
-        """Set once what calls came to is recorded."""
+        """Set once the snapshot after the last changing call is taken."""
         self._failure: Exception | None = None
         self._tasks: TaskGroup
 
     def before_run(self, tasks: TaskGroup) -> None:
-        """Have somewhere to record calls while the model is asked."""
+        """Keep the task group in which snapshots are taken while the model is called."""
         self._tasks = tasks
         self._turn.found, self._turn.left = self.found, self.left
 
     async def before_tools(self, context: TurnContext, calls: Sequence[ToolCall]) -> Sequence[Warn]:
-        """Note where in the conversation the calls stand."""
+        """Remember the place of the calls in the conversation."""
         self._transcript = context.transcript
         self._place = len(context.transcript.messages) + len(calls)
         self._looks_after_others |= any(call.name == BACKGROUND for call in calls)
         return self._said()
 
-    async def found(self, others_wrote: bool) -> None:  # noqa: FBT001  the turn's
-        """Record the files as a person or others left them, before a call that may change some."""
+    async def found(self, others_wrote: bool) -> None:  # noqa: FBT001  the write turn's signature
+        """Record the files as a person or other runs left them, before a call that may change some."""
         await self._all_recorded()
         messages = self._transcript.messages
         place = self._last_prompt(messages)
@@ -72,21 +72,21 @@ class FileHistory(Middleware):
             await self._take(len(messages), found=True)
 
     def left(self, leave: Callable[[], Awaitable[None]]) -> None:
-        """Record what calls came to, then give up the turn."""
+        """Start to record the files as the calls left them; give up the write turn after that."""
         self._recorded = Event()
         self._tasks.start_soon(self._record, self._place, leave, self._recorded)
 
-    async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002  the port's
-        """Say what went wrong so far."""
+    async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002  the port's signature
+        """Return the warnings that have not been given yet."""
         return self._said()
 
     async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  the port's
-        """Have it recorded what the last calls came to."""
+        """Wait until the changes of the last calls are recorded."""
         await self._all_recorded()
         return self._said()
 
     async def after_run(self, context: TurnContext) -> Sequence[Warn]:
-        """Have it recorded what was not, since the work ended within a turn."""
+        """Record the remaining changes: those of a turn that was cut short and of background commands."""
         self._turn.found = self._turn.left = None
         await self._all_recorded()
         if self._looks_after_others:
@@ -95,7 +95,7 @@ class FileHistory(Middleware):
         return self._said()
 
     def _last_prompt(self, messages: list[Message]) -> int | None:
-        """Return where the last prompt stands that is no notice of ours, in a list that only grows."""
+        """Return the index of the last prompt that a person wrote, in a list that only grows."""
         seen, place = self._seen if messages is self._messages else (0, 0)
         for index in range(len(messages) - 1, seen - 1, -1):
             message = messages[index]
@@ -106,6 +106,7 @@ class FileHistory(Middleware):
         return place if messages else None
 
     async def _take(self, place: int, *, found: bool = False) -> None:
+        """Take a snapshot; if that fails, warn and take no more."""
         if self._off:
             return
         try:
@@ -120,21 +121,23 @@ class FileHistory(Middleware):
             self._unsaid.append(Warn(code="snapshot.left_out", message=unread))
 
     async def _record(self, place: int, leave: Callable[[], Awaitable[None]], recorded: Event) -> None:
-        """Take a snapshot to its end, while something else is done, then give up the turn."""
+        """Take a snapshot in the background, shielded from cancellation, then give up the write turn."""
         with CancelScope(shield=True):
             try:
                 await self._take(place)
-            except Exception as error:  # noqa: BLE001  raised where it is waited for
+            except Exception as error:  # noqa: BLE001  _all_recorded raises it
                 self._failure = error
             await leave()
             recorded.set()
 
     async def _all_recorded(self) -> None:
+        """Wait for the snapshot that is being taken, and raise the error it ended with."""
         if self._recorded is not None:
             await self._recorded.wait()
         if self._failure is not None:
             raise self._failure
 
     def _said(self) -> Sequence[Warn]:
+        """Return the warnings that have not been given yet, and forget them."""
         unsaid, self._unsaid = self._unsaid, []
         return unsaid

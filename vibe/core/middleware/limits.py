@@ -1,4 +1,4 @@
-"""Limits of an agent: its turns, its spending, and doing the same again and again."""
+"""Middleware that limits an agent: its turns, its spending, and repeating itself."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from vibe.core.middleware.port import HOST_NOTICE, Middleware, Notice, Stop, Tur
 from vibe.core.tools.builtins.background import STILL_RUNNING
 
 WRAP_UP_SHARE = 0.8
+"""The used share of a limit at which the agent is told to finish."""
 WRAP_UP = (
     "more than 80 % of this agent's budget is used. Finish what you are doing, leave the files "
     "in a consistent state, and {ending}."
@@ -18,10 +19,10 @@ SUMMARISE = "end with your closing summary"
 
 
 class SpendingLimits(Middleware):
-    """Holds the limit of turns, and leaves room for an orderly end; the other limits are held by the budget.
+    """Enforces the limit of turns, and tells the agent to finish when a limit is near.
 
-    Model calls are counted over the transcript except the ``before`` first ones: a resume brings no new allowance.
-    ``ending`` is what the agent is to end with.
+    The budget enforces all other limits. All model calls of the transcript but the first ``before`` count as turns, so
+    a resume does not renew the allowance. ``ending`` tells the agent what to end with.
     """
 
     def __init__(self, max_turns: int | None = None, before: int = 0, *, ending: str = SUMMARISE) -> None:
@@ -31,9 +32,9 @@ class SpendingLimits(Middleware):
         self._said = False
 
     async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
-        """Stop at the limit, and say it at 80 % of the tightest one of tokens, price and turns, once.
+        """Stop at the limit of turns. Tell the agent once when 80 % of the turns or of the budget is used.
 
-        An agent that goes on is not told again. Of few turns, the last is reason enough.
+        A resumed agent is not told again. With very few turns, the notice comes before the last one.
         """
         turns, most = context.transcript.turns - self._before, self._max_turns
         if most is not None and turns >= most:
@@ -46,21 +47,24 @@ class SpendingLimits(Middleware):
 
 
 WARN_AFTER: Final = 3
-"""The agent is told once it has done the same so many times in a row."""
+"""Identical repetitions in a row after which the agent is warned."""
 END_AFTER: Final = 6
-"""The work ends once it has done so as often as this."""
+"""Identical repetitions in a row after which the work ends."""
 LONGEST_ROUND: Final = 3
-"""So many turns that repeat each other as a group are a loop, too."""
+"""The most turns that a repeated group may consist of."""
 
 _Turn: TypeAlias = tuple[tuple[str, str, str], ...]
-"""Tool, arguments and result of each call of a turn."""
+"""The tool, arguments and result of each call of one turn."""
 
 
 class LoopDetection(Middleware):
-    """Compares tools, arguments and results; the same command with another output is work, and waiting is no loop."""
+    """Detects an agent that repeats the same calls with the same results.
+
+    The same command with a different output counts as progress, and waiting for a background command is no loop.
+    """
 
     async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:
-        """Tell the agent when the last turns were alike, and stop it when it did not heed that."""
+        """Warn the agent after ``WARN_AFTER`` repetitions of a group of turns, and stop it after ``END_AFTER``."""
         messages = context.transcript.messages
         last, *others = _last_turns(messages, LONGEST_ROUND + 1) or [()]
         if last not in others:
@@ -85,7 +89,7 @@ class LoopDetection(Middleware):
 
 
 def _alike(turns: Sequence[_Turn], length: int) -> int:
-    """Return how many of the last turns, the last first, repeat a round of so many."""
+    """Return how many of the turns, newest first, consist of repetitions of one group of ``length`` turns."""
     count = min(length, len(turns))
     while count < len(turns) and turns[count] == turns[count - length]:
         count += 1
@@ -93,7 +97,7 @@ def _alike(turns: Sequence[_Turn], length: int) -> int:
 
 
 def _last_turns(messages: Sequence[Message], most: int) -> list[_Turn]:
-    """The last turns that called tools, the last first; ``most`` at most, none from before a wait."""
+    """Return up to ``most`` of the latest turns that called tools, newest first, back to the last wait or answer."""
     turns: list[_Turn] = []
     results: dict[str, str] = {}
     for message in reversed(messages):
@@ -110,4 +114,5 @@ def _last_turns(messages: Sequence[Message], most: int) -> list[_Turn]:
 
 
 def _waits(call: ToolCall, results: dict[str, str]) -> bool:
+    """Return True if a call waited for a background command that is still running."""
     return call.name == "background" and STILL_RUNNING in results.get(call.id, "").rpartition("\n")[2]

@@ -1,7 +1,7 @@
-"""Notices of an agent beside its prompts.
+"""What an agent is reminded of besides its prompts.
 
-Its list of things to do, where its conversation is shortened or continued; between its turns, those of hooks and of
-folders' instructions about its work.
+Its to-do list is repeated when its conversation is shortened or resumed. Between turns it gets the notices of hooks and
+of the instructions in folders it works in.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _items = TypeAdapter(list[TodoItem])
 
 
 def todo_reminders(tools: ToolManager, transcript: Transcript) -> Reminders:
-    """Reminds an agent of its list of things to do; ``tools`` is the view whose instances it uses.
+    """Return a function that reads an agent's to-do list from its tool; ``tools`` holds the agent's own instances.
 
-    The list is the one the conversation left: a conversation that goes on, goes on with it.
+    If the transcript is not empty, the to-do tool first gets back the list that the conversation left.
     """
     tool = tools.get(TODO) if TODO in tools.available else None
     if not isinstance(tool, Todo):
@@ -48,7 +48,7 @@ def todo_reminders(tools: ToolManager, transcript: Transcript) -> Reminders:
 
 
 def _left_by(transcript: Transcript, tool: Todo) -> list[TodoItem]:
-    """The list of the last call that wrote one, else what was remembered when the conversation was shortened."""
+    """Return the list of the last call that wrote one, else the one kept when the conversation was shortened."""
     done: set[str] = set()
     for message in reversed(transcript.messages):
         if isinstance(message, ToolMessage):
@@ -60,15 +60,15 @@ def _left_by(transcript: Transcript, tool: Todo) -> list[TodoItem]:
             written = _written(call.arguments, tool) if call.name == TODO and call.id in done else None
             if written is not None:
                 return written
-        done.clear()  # ids are only unique within an answer
+        done.clear()  # call ids are only unique within one answer
     try:
         return _items.validate_python(transcript.remembered.get(TODO, []))
-    except ValidationError:  # of another version
+    except ValidationError:  # another version wrote it
         return []
 
 
 def _written(arguments: str, tool: Todo) -> list[TodoItem] | None:
-    """The list a call wrote; None: it only read, or this version would not take it."""
+    """Return the list a call wrote; None if it only read the list, or this version does not accept it."""
     try:
         args = tool.parse(parse_arguments(TODO, arguments, tool.get_parameters()))
     except ToolError:
@@ -77,27 +77,30 @@ def _written(arguments: str, tool: Todo) -> list[TodoItem] | None:
 
 
 MAX_RETURNS = 3
-"""The times in a row that hooks may send an agent back to work that believes it is done."""
+"""How often in a row hooks may send an agent back to work when it wants to end."""
 
 
 def taught_reminders(guidance: CallGuidance, others: Reminders) -> Reminders:
-    """Reminds an agent of what it was taught, besides what ``others`` remind it of."""
+    """Return a function that adds the reminders of an agent's guidance to ``others``."""
     return lambda: (*others(), *guidance.reminders())
 
 
 class Taught(Middleware):
-    """Passes on what ``guidance`` has gathered from the calls of one agent, and asks its hooks before it ends."""
+    """Passes the notices that ``guidance`` collects during an agent's calls on to its model.
+
+    Before the agent ends, its hooks are asked whether it must go on.
+    """
 
     def __init__(self, guidance: CallGuidance) -> None:
         self._guidance = guidance
         self._returns = 0
 
     async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002
-        """Return what was said about the calls of the turn before."""
+        """Return the notices about the calls of the previous turn."""
         return [Notice(text) for text in self._guidance.take_notices()]
 
     async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002
-        """Return what hooks send back to an agent that believes it is done."""
+        """Ask the hooks; return a notice if one sends the agent back, up to ``MAX_RETURNS`` times in a row."""
         hooks = self._guidance.hooks
         text = await hooks.post_agent_turn(answer, again=self._returns) if hooks is not None else None
         if text is None:
