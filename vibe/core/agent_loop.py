@@ -37,13 +37,11 @@ from vibe.core.turn import AgentKit, TurnResult, TurnRunner
 
 EMPTY_NOTICE = f"{HOST_NOTICE}your last answer was empty. Go on with the work, or end with your closing summary."
 INTERRUPTED_NOTICE = f"{HOST_NOTICE}you were interrupted here. What you had begun may have been done in part."
-UNHANDED_NOTICE = (
+HAND_IN_NOTICE = (
     f"{HOST_NOTICE}the work counts only once its result is handed in, and it is not. Call the tool {{tool!r}} now, "
     "with a value that fits its schema."
 )
-
-
-WRITTEN_NOTICE = (
+CALL_AS_TEXT_NOTICE = (
     f"{HOST_NOTICE}nothing was run: your last answer is a tool call written as text. Call the tool {{tool!r}} the way "
     "tools are called here, or answer in plain words."
 )
@@ -90,9 +88,9 @@ class AgentLoop:
         self._compactor = Compactor(kit)
         self._denied: list[Denial] = []
         self._files_changed: dict[str, None] = {}
-        self._rescued = False
-        self._answer = CutAnswer()
-        self._steered: list[tuple[str, str]] = []
+        self._has_shortened = False
+        self._answer = AnswerSoFar()
+        self._steering: list[tuple[str, str]] = []
         self._is_working = False
 
     async def act(self, prompt: str, stop: StopSignal | None = None, *, images: tuple[Image, ...] = ()) -> ActResult:
@@ -101,10 +99,10 @@ class AgentLoop:
         Failures are returned as results; only a cancellation is raised. A prompt that does not fit into the model's
         context is refused and does not become part of the conversation.
         """
-        self._renew()
-        if too_long := self._too_long(prompt, images):
+        self._begin_answer()
+        if too_long := self._why_too_long(prompt, images):
             return self._result(Outcome.LIMIT, "context", too_long)
-        self._say(prompt, images)
+        self._add_prompt(prompt, images)
         return await self._run(stop or NeverStop())
 
     async def compact(self, focus: str = "") -> bool:
@@ -119,7 +117,7 @@ class AgentLoop:
     def has_unread(self) -> bool:
         """True if the agent was told something and its model has not been called since."""
         last = next(reversed(self._transcript.messages), None)
-        return bool(self._steered) or (isinstance(last, UserMessage) and not last.content.startswith(HOST_NOTICE))
+        return bool(self._steering) or (isinstance(last, UserMessage) and not last.content.startswith(HOST_NOTICE))
 
     def steer(self, text: str, by: str = "", *, at_rest: bool = False) -> bool:
         """Say something to the working agent, which reads it before its next model call and before it ends.
@@ -128,9 +126,9 @@ class AgentLoop:
         and is read once it goes on. Return False if the text was not taken: the agent is idle or has just ended, or
         the text does not fit into the model's context.
         """
-        if not (self._is_working or at_rest) or self._too_long(text):
+        if not (self._is_working or at_rest) or self._why_too_long(text):
             return False
-        self._steered.append((text, by))
+        self._steering.append((text, by))
         return True
 
     async def resume(self, stop: StopSignal | None = None) -> ActResult:
@@ -138,22 +136,22 @@ class AgentLoop:
         transcript = self._transcript
         transcript.close_dangling_calls()
         if self.has_unread:
-            self._renew()
+            self._begin_answer()
             return await self._run(stop or NeverStop())
         last, hand_in = transcript.messages[-1], self._kit.hand_in
         self._answer.restore(transcript.messages)
-        handed = hand_in or HandIn(schema={})  # an earlier prompt may have wanted a value
-        if handed.restore(transcript.messages):
-            text = handed.summary if hand_in else json.dumps(handed.value, ensure_ascii=False)
+        restored = hand_in or HandIn(schema={})  # an earlier prompt may have wanted a value
+        if restored.restore(transcript.messages):
+            text = restored.summary if hand_in else json.dumps(restored.value, ensure_ascii=False)
             return self._result(Outcome.COMPLETED, text=text)
         if isinstance(last, AssistantMessage):
             if last.cut:
-                transcript.append(go_on(last))
+                transcript.append(continue_notice(last))
             elif last.content.strip() and hand_in is None:
-                tool = self._written()
-                ended = self._ask_again(tool) if tool else self._result(Outcome.COMPLETED, text=self._answer.text)
-                if ended is not None:
-                    return ended
+                tool = self._tool_called_as_text()
+                result = self._ask_for_a_call(tool) if tool else self._result(Outcome.COMPLETED, text=self._answer.text)
+                if result is not None:
+                    return result
         return await self._run(stop or NeverStop())
 
     def interrupted(self) -> ActResult:
@@ -164,55 +162,55 @@ class AgentLoop:
         """Work until the prompt is answered. The middleware's background tasks have ended, too, when this returns."""
         self._is_working = True
         try:
-            ended = await self._guarded(stop)
+            result = await self._run_with_middleware(stop)
         except get_cancelled_exc_class():
             if self._kit.keeps_partial:
                 self._transcript.append(UserMessage(INTERRUPTED_NOTICE))
             raise
         finally:
             self._is_working = False
-            self._take_steered()
-        if isinstance(ended, Exception):
-            raise ended
-        return ended
+            self._deliver_steering()
+        if isinstance(result, Exception):
+            raise result
+        return result
 
-    async def _guarded(self, stop: StopSignal) -> ActResult | Exception:
+    async def _run_with_middleware(self, stop: StopSignal) -> ActResult | Exception:
         """Take turns inside the task group of the middleware.
 
         An error is returned, not raised, since the task group would wrap it in an exception group.
         """
-        ended: ActResult | Exception = self.interrupted()
+        result: ActResult | Exception = self.interrupted()
         async with create_task_group() as tasks:
             for member in self._middleware:
                 member.before_run(tasks)
             try:
-                ended = await self._until_done(stop)
+                result = await self._take_turns(stop)
             except Exception as error:  # noqa: BLE001  the caller raises it, outside the task group
-                ended = error
+                result = error
             finally:
                 with CancelScope(shield=True):
-                    await self._heed(lambda one, context: one.after_run(context))
-        return ended
+                    await self._consult(lambda one, context: one.after_run(context))
+        return result
 
-    async def _until_done(self, stop: StopSignal) -> ActResult:
+    async def _take_turns(self, stop: StopSignal) -> ActResult:
         """Take turns until one of them ends the work: the loop itself."""
         empty_before = False
         while True:
-            self._take_steered()
+            self._deliver_steering()
             if stop.requested:
                 return self._result(Outcome.INTERRUPTED, "stopped", "stopped at the end of a turn")
-            stopped = await self._heed(lambda one, context: one.before_turn(context))
+            stopped = await self._consult(lambda one, context: one.before_turn(context))
             if stopped is not None:
                 return stopped
-            turn = await self._turn()
+            turn = await self._next_turn()
             if isinstance(turn, ActResult):
                 return turn
-            ended = await self._ending(turn, empty_before=empty_before)
-            if ended is not None:
-                return ended
+            result = await self._result_after(turn, empty_before=empty_before)
+            if result is not None:
+                return result
             empty_before = turn.message.is_empty
 
-    async def _heed(self, hook: Hook) -> ActResult | None:
+    async def _consult(self, hook: Hook) -> ActResult | None:
         """Call one hook of each middleware and act on the verdicts; return the result if one of them is a ``Stop``."""
         context = self._turns.context()
         for member in self._middleware:
@@ -230,10 +228,10 @@ class AgentLoop:
                         assert_never(verdict)
         return None
 
-    async def _turn(self) -> TurnResult | ActResult:
+    async def _next_turn(self) -> TurnResult | ActResult:
         """Run one turn and note its denials and changed files; return an ``ActResult`` if the turn failed."""
         try:
-            turn = await self._run_turn()
+            turn = await self._run_or_shorten()
         except BudgetExhaustedError as error:
             return self._result(Outcome.LIMIT, "budget", str(error))
         except ContextTooLongError as error:
@@ -247,39 +245,39 @@ class AgentLoop:
             self._files_changed.update(dict.fromkeys(turn.batch.files_changed))
         return turn
 
-    async def _run_turn(self) -> TurnResult:
+    async def _run_or_shorten(self) -> TurnResult:
         """Run one turn. If the conversation is too long for the model, shorten it and try the turn again, once."""
         try:
             turn = await self._turns.run()
         except ContextTooLongError:
             length = self._turns.context().context_tokens
-            if self._rescued or not await self._compactor.compact(length, min(length, self._threshold or length)):
+            if self._has_shortened or not await self._compactor.compact(length, min(length, self._threshold or length)):
                 raise
-            self._rescued = True
-            return await self._run_turn()
-        self._rescued = False
+            self._has_shortened = True
+            return await self._run_or_shorten()
+        self._has_shortened = False
         return turn
 
-    async def _ending(self, turn: TurnResult, *, empty_before: bool) -> ActResult | None:
+    async def _result_after(self, turn: TurnResult, *, empty_before: bool) -> ActResult | None:
         """Return the result if this turn was the last, None if the agent goes on."""
         message, hand_in, answer = turn.message, self._kit.hand_in, self._answer
         answer.take(message)
         if hand_in is not None and hand_in.accepted:
-            return await self._ended_with(hand_in.summary or message.content)
+            return await self._finish(hand_in.summary or message.content)
         if message.cut and (answer.too_often or not message.tool_calls):
-            return self._cut_off(message)
+            return self._continue_cut_off(message)
         if message.tool_calls:
-            return await self._heed(lambda one, context: one.after_turn(context))
-        if message.content.strip() and (tool := self._written()):
-            return self._ask_again(tool)
+            return await self._consult(lambda one, context: one.after_turn(context))
+        if message.content.strip() and (tool := self._tool_called_as_text()):
+            return self._ask_for_a_call(tool)
         if message.content.strip():
-            return await self._ended_with(answer.text) if hand_in is None else self._unhanded(hand_in, answer.text)
+            return await self._finish(answer.text) if hand_in is None else self._remind_to_hand_in(hand_in, answer.text)
         if empty_before:
             return self._result(Outcome.FAILED, "empty", "the model answered with nothing, twice")
         self._transcript.append(UserMessage(EMPTY_NOTICE))
         return None
 
-    def _too_long(self, text: str, images: tuple[Image, ...] = ()) -> str:
+    def _why_too_long(self, text: str, images: tuple[Image, ...] = ()) -> str:
         """Return why a prompt alone overflows the model's context; empty if it fits, as far as an estimate can say."""
         tokens, model = self._turns.estimate(UserMessage(text, images)), self._kit.model
         if tokens <= model.context_size:
@@ -290,39 +288,37 @@ class AgentLoop:
             "that read in parts, or choose a model that takes more (context_size)"
         )
 
-    def _written(self) -> str:
+    def _tool_called_as_text(self) -> str:
         """Return the name of the tool that the answer calls as text instead of making a call; empty if none."""
         return written_call(self._answer.text, self._turns.offered)
 
-    def _ask_again(self, tool: str) -> ActResult | None:
+    def _ask_for_a_call(self, tool: str) -> ActResult | None:
         """Ask the model to make the call it wrote as text; return a failure if it was asked just before."""
-        notice, text = WRITTEN_NOTICE.format(tool=tool), self._answer.text
-        said = next(last_notices(self._transcript), "")
-        if said.startswith(WRITTEN_NOTICE.partition("{")[0]) and self._transcript.messages[-2:-1] == [
-            UserMessage(said)
-        ]:
+        last_notice = next(last_notices(self._transcript), "")
+        asked_before = last_notice.startswith(CALL_AS_TEXT_NOTICE.partition("{")[0])
+        if asked_before and self._transcript.messages[-2:-1] == [UserMessage(last_notice)]:
             detail = (
                 f"the model wrote its call of {tool!r} as text, twice, so nothing was run: its server makes no call "
                 "of such text; check the server's chat template and tool parser, or choose another model"
             )
-            return self._result(Outcome.FAILED, "model", detail, text=text)
-        self._transcript.append(UserMessage(notice))
+            return self._result(Outcome.FAILED, "model", detail)
+        self._transcript.append(UserMessage(CALL_AS_TEXT_NOTICE.format(tool=tool)))
         self._answer.renew()
         return None
 
-    def _say(self, text: str, images: tuple[Image, ...] = (), origin: str = "prompt", by: str = "") -> None:
+    def _add_prompt(self, text: str, images: tuple[Image, ...] = (), origin: str = "prompt", by: str = "") -> None:
         """Add a person's words to the conversation and announce them."""
         self._transcript.append(UserMessage(text, images))
         index = len(self._transcript.messages) - 1
         self._sink.publish(UserMessageEvent(text=text, message_index=index, images=len(images), origin=origin, by=by))
 
-    def _take_steered(self) -> None:
+    def _deliver_steering(self) -> None:
         """Move the steering that arrived meanwhile into the conversation, also once the work has ended."""
-        said, self._steered = self._steered, []
+        said, self._steering = self._steering, []
         for text, by in said:
-            self._say(text, origin="steer", by=by)
+            self._add_prompt(text, origin="steer", by=by)
 
-    def _cut_off(self, message: AssistantMessage) -> ActResult | None:
+    def _continue_cut_off(self, message: AssistantMessage) -> ActResult | None:
         """Ask the model to continue its cut-off answer; return the result if answers were cut off too often."""
         if self._answer.too_often:
             detail = (
@@ -330,32 +326,32 @@ class AgentLoop:
                 "max_output_tokens of the model"
             )
             return self._result(Outcome.LIMIT, "length", detail)
-        self._transcript.append(go_on(message))
+        self._transcript.append(continue_notice(message))
         return None
 
-    async def _ended_with(self, text: str) -> ActResult | None:
+    async def _finish(self, text: str) -> ActResult | None:
         """Return the result with this closing text, or None if a middleware or new steering makes the agent go on."""
         said = len(self._transcript.prompts)
-        await self._heed(lambda one, context: one.before_end(context, text))
-        if not self._steered and said == len(self._transcript.prompts):
+        await self._consult(lambda one, context: one.before_end(context, text))
+        if not self._steering and said == len(self._transcript.prompts):
             self._is_working = False
             return self._result(Outcome.COMPLETED, text=text)
-        self._renew()
+        self._begin_answer()
         return None
 
-    def _renew(self) -> None:
+    def _begin_answer(self) -> None:
         """Begin a new answer, and expect a new value to be handed in."""
         if self._kit.hand_in is not None:
             self._kit.hand_in.renew()
         self._answer.renew()
 
-    def _unhanded(self, hand_in: HandIn, text: str) -> ActResult | None:
+    def _remind_to_hand_in(self, hand_in: HandIn, text: str) -> ActResult | None:
         """Remind an agent that ends without handing in its result; return a failure if it was reminded before."""
-        reminder = UNHANDED_NOTICE.format(tool=hand_in.name)
+        reminder = HAND_IN_NOTICE.format(tool=hand_in.name)
         if reminder in last_notices(self._transcript):
             refused = f"; the last value was refused: {hand_in.last_problem}" if hand_in.last_problem else ""
-            ended = f"the agent ended without handing in its result with {hand_in.name}{refused}"
-            return self._result(Outcome.FAILED, "output", ended, text=text)
+            detail = f"the agent ended without handing in its result with {hand_in.name}{refused}"
+            return self._result(Outcome.FAILED, "output", detail, text=text)
         self._transcript.append(UserMessage(reminder))
         self._answer.renew()
         return None
@@ -409,17 +405,17 @@ SPEAK: Final = (
     "in smaller steps."
 )
 
-_REPEATED: Final = 40
+_MIN_OVERLAP: Final = 40
 """Characters that must match between the end of one part and the start of the next to count as text said twice.
 
 A shorter match may be chance."""
-_DISTINCT: Final = 10
+_MIN_DISTINCT: Final = 10
 """Different characters that text must have to count as repeated: with fewer it is a ruler or part of a table."""
 _LOOK_BACK: Final = 8_000
 """The most characters of a part that are searched for repeated text."""
 
 
-class CutAnswer:
+class AnswerSoFar:
     """The answer an agent is giving, joined from its parts if the output limit cuts it.
 
     ``text`` is the answer so far, without text that a later part repeats. ``cuts`` counts the turns in a row that
@@ -455,19 +451,19 @@ class CutAnswer:
         """Restore the answer that a saved conversation ends with."""
         self.renew()
         start = len(messages)
-        while start and _is_part(messages[start - 1]):
+        while start and _belongs_to_answer(messages[start - 1]):
             start -= 1
         for message in messages[start:]:
             if isinstance(message, AssistantMessage):
                 self.take(message)
 
 
-def go_on(message: AssistantMessage) -> UserMessage:
+def continue_notice(message: AssistantMessage) -> UserMessage:
     """Return the host's message that makes the model continue after a cut-off turn without tool calls."""
     return UserMessage(CONTINUE if message.content.strip() else SPEAK)
 
 
-def _is_part(message: Message) -> bool:
+def _belongs_to_answer(message: Message) -> bool:
     if isinstance(message, UserMessage):
         return message.content.startswith(HOST_NOTICE)
     return isinstance(message, AssistantMessage) and not message.tool_calls
@@ -476,16 +472,16 @@ def _is_part(message: Message) -> bool:
 def _joined(said: str, more: str) -> str:
     """Join two parts of an answer. ``more`` may repeat the end of ``said``, or all of it from the start."""
     opening = said[:_LOOK_BACK]
-    if _is_repeated(opening) and more.startswith(opening):
+    if _is_distinctive(opening) and more.startswith(opening):
         return more
-    if _is_repeated(more) and said.startswith(more):
+    if _is_distinctive(more) and said.startswith(more):
         return said
     longest = min(len(said), len(more), _LOOK_BACK)
-    for size in range(longest, _REPEATED - 1, -1):
-        if said.endswith(more[:size]) and _is_repeated(more[:size]):
+    for size in range(longest, _MIN_OVERLAP - 1, -1):
+        if said.endswith(more[:size]) and _is_distinctive(more[:size]):
             return said + more[size:]
     return said + more
 
 
-def _is_repeated(text: str) -> bool:
-    return len(text) >= _REPEATED and len(set(text)) >= _DISTINCT
+def _is_distinctive(text: str) -> bool:
+    return len(text) >= _MIN_OVERLAP and len(set(text)) >= _MIN_DISTINCT

@@ -21,7 +21,7 @@ from vibe.core.llm.port import Completion, FinishReason, ModelRequest
 from vibe.core.llm.tokens import CHARS_PER_TOKEN, estimate_messages
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Middleware, Notice, TurnContext, Verdict, Warn
-from vibe.core.turn import AgentKit, announce_spent, answer_to
+from vibe.core.turn import AgentKit, announce_usage, complete_within_budget
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import both_ends
 
@@ -57,7 +57,7 @@ class Compactor(Struct, frozen=True):
         self.kit.sink.publish(CompactStartEvent(context_tokens=context_tokens, threshold=threshold))
         messages = len(self.kit.transcript.messages)
         try:
-            saved = await self._replace(threshold)
+            saved = await self._summarise(threshold)
         except VibeError as error:
             sentence = f"the conversation could not be summarised and is unchanged: {error}"
             self.kit.sink.publish(WarningEvent(code="compact.failed", message=sentence))
@@ -73,20 +73,22 @@ class Compactor(Struct, frozen=True):
         )
         return True
 
-    async def _replace(self, threshold: int) -> int:
+    async def _summarise(self, threshold: int) -> int:
         """Replace all but the recent turns by a summary, and return how many tokens that saved.
 
         Raises:
             VibeError: the model, the budget or the disk prevented it.
         """
         messages = list(self.kit.transcript.messages)
-        fair = min(int(threshold * KEEP_SHARE), KEEP_TOKENS)
-        keep = min(fair, estimate_messages(messages) // 2)  # summarise at least half, even if the estimate is too low
+        allowed = min(int(threshold * KEEP_SHARE), KEEP_TOKENS)
+        keep = min(
+            allowed, estimate_messages(messages) // 2
+        )  # summarise at least half, even if the estimate is too low
         start = split_recent(messages, keep)
         if start == 0:
             raise VibeError("there is nothing to summarise")
         completion = await self._summary(messages[:start], int(threshold * RECORD_SHARE))
-        request = self._kept(last_request(self.kit.transcript.prompts, messages), threshold)
+        request = self._kept_request(last_request(self.kit.transcript.prompts, messages), threshold)
         summary = completion.message.content
         if completion.finish_reason is FinishReason.LENGTH:
             summary += CUT_SUMMARY
@@ -96,7 +98,7 @@ class Compactor(Struct, frozen=True):
         await self.kit.fork(partial(self.kit.transcript.restart, shortened))
         return estimate_messages(messages) - estimate_messages(shortened)
 
-    def _kept(self, request: str, threshold: int) -> str:
+    def _kept_request(self, request: str, threshold: int) -> str:
         """Return the user's request for the summary: whole, or clipped with a note on where all of it is."""
         most = max(int(threshold * REQUEST_SHARE) * CHARS_PER_TOKEN, REQUEST_LENGTH)
         if len(request) <= most:
@@ -139,9 +141,9 @@ class Compactor(Struct, frozen=True):
             model=self.kit.model, messages=prompt, max_tokens=SUMMARY_TOKENS, caller=f"{self.kit.caller}:compact"
         )
         announcer = CallAnnouncer(self.kit.sink, self.kit.model, None, COMPACT)
-        completion = await answer_to(self.kit, request, announcer, size)
+        completion = await complete_within_budget(self.kit, request, announcer, size)
         self.kit.transcript.spend(completion.usage, completion.cost_usd)
-        announce_spent(self.kit, completion.usage, completion.cost_usd)
+        announce_usage(self.kit, completion.usage, completion.cost_usd)
         return completion
 
 
@@ -255,20 +257,20 @@ class ContextLimit(Middleware):
     def __init__(self, threshold: int, *, warns: bool = True) -> None:
         self._threshold = self._next = threshold
         self._warns = warns
-        self._said = False
+        self._has_warned = False
 
     async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
         """Warn at half of the threshold, and ask to shorten unless that just failed and the growth since is small."""
         tokens = context.context_tokens
         verdicts: list[Verdict] = []
         half_used = tokens >= self._threshold * WARNING_SHARE
-        if self._warns and half_used and not self._said:
+        if self._warns and half_used and not self._has_warned:
             used = f"{tokens} of {self._threshold} tokens of context are used"
             verdicts = [
                 Warn(code="context.half", message=f"{used}; at the threshold the conversation is summarised"),
                 Notice(f"{used}. Read only what you need; the conversation is summarised at the threshold."),
             ]
-        self._said = half_used
+        self._has_warned = half_used
         if tokens < self._threshold:
             self._next = self._threshold
         elif tokens >= self._next:

@@ -45,18 +45,18 @@ def load_extension(group: str, name: str) -> Callable[..., Any]:
         hint = did_you_mean(closest(name, known), f"there are: {', '.join(known) or 'none'}")
         raise UsageError(f"no installed package has {name!r} among its {group}: {hint}")
     where = f"{name!r} of {group} can't be made by {point.value}"
-    with _told(where):
+    with _reporting(where):
         loaded = point.load()
 
     def make(*given: object) -> Any:
-        with _told(where):
+        with _reporting(where):
             return loaded(*given)
 
     return make
 
 
 @contextmanager
-def _told(where: str) -> Generator[None]:
+def _reporting(where: str) -> Generator[None]:
     """Turn any error of an extension into an EnvironmentFailure that says ``where`` it came from."""
     try:
         yield

@@ -61,14 +61,14 @@ class ShellHooks:
         environ = {**self._environ, PROJECT_VARIABLE: str(hook.project_dir or self._cwd)}
         kept = ExitStack()
         try:
-            file = await anyio.to_thread.run_sync(self._keep, payload, kept)
+            file = await anyio.to_thread.run_sync(self._write_payload, payload, kept)
             command = [*_WITH_INPUT, hook.command, str(file)]
             return await run_command(command, cwd=self._cwd, environ=environ, timeout=hook.timeout_seconds)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(kept.close)
 
-    def _keep(self, payload: str, kept: ExitStack) -> Path:
+    def _write_payload(self, payload: str, kept: ExitStack) -> Path:
         """Write the payload to a file that only the user can read; it goes when ``kept`` closes or the process dies."""
         try:
             file = kept.enter_context(brief_folder()) / "payload.json"
@@ -236,7 +236,7 @@ AGENTS_DIRECTORY = ".agents"
 SKILLS = "skills"
 COMMANDS = "commands"
 MEMORY = "memory"
-OF_OTHERS = MappingProxyType({
+OTHER_AGENTS_FILES = MappingProxyType({
     "rules": (".cursor/rules", ".cursorrules", ".github/copilot-instructions.md", "GEMINI.md", ".windsurfrules",
               ".clinerules", ".claude/CLAUDE.md"),
     "skills": (".claude/skills",),
@@ -244,7 +244,7 @@ OF_OTHERS = MappingProxyType({
     "servers": (".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"),
 })  # fmt: skip
 """Files and folders that other coding agents read, by kind."""
-TAKE_OVER = MappingProxyType({
+TAKE_OVER_HINTS = MappingProxyType({
     "rules": "put rules into AGENTS.md",
     "skills": 'skill_paths = ["{name}"] reads the skills',
     "commands": "copy {name} to .vibe/commands",
@@ -270,10 +270,10 @@ def load_guidance(loaded: LoadedConfig, nested: Sequence[Path] = (), *, snapshot
     docs = ProjectDocs.load(loaded.home, loaded.lineage, trusts)
     skills = load_skills(loaded, nested)
     memory = memory_store(loaded.home, loaded.workdir, loaded.user_home)
-    memory_section, memory_warning = _remembered(memory)
+    memory_section, memory_warning = _memory_section(memory)
     hook_files = _hook_files(loaded)
     context = project_context(loaded, library) if snapshot and config.include_project_context else ProjectContext()
-    unused = () if config.enable_experimental_hooks else _unused(hook_files)
+    unused = () if config.enable_experimental_hooks else _hooks_off(hook_files)
     return Guidance(
         workdir=loaded.workdir,
         commit_signature=config.include_commit_signature,
@@ -291,11 +291,11 @@ def load_guidance(loaded: LoadedConfig, nested: Sequence[Path] = (), *, snapshot
         memory_section=memory_section,
         context=context.section,
         git=context.git,
-        warnings=(*skills.warnings, *docs.warnings, *memory_warning, *unused, *_of_others(loaded, skills, docs)),
+        warnings=(*skills.warnings, *docs.warnings, *memory_warning, *unused, *_for_other_agents(loaded, skills, docs)),
     )
 
 
-def _of_others(loaded: LoadedConfig, skills: SkillManager, docs: ProjectDocs) -> tuple[str, ...]:
+def _for_other_agents(loaded: LoadedConfig, skills: SkillManager, docs: ProjectDocs) -> tuple[str, ...]:
     """Return a warning about files for other agents, for each kind of which this project has none of our own."""
     own = {
         "skills": bool(skills.available),
@@ -303,15 +303,15 @@ def _of_others(loaded: LoadedConfig, skills: SkillManager, docs: ProjectDocs) ->
         "servers": bool(loaded.config.mcp_servers),
         "rules": any(doc.path.parent in loaded.lineage for doc in docs.docs),
     }
-    found = [(kind, name) for kind, names in OF_OTHERS.items() if not own[kind] for name in names]
+    found = [(kind, name) for kind, names in OTHER_AGENTS_FILES.items() if not own[kind] for name in names]
     left = [(kind, name) for kind, name in found if any((folder / name).exists() for folder in loaded.lineage)]
     if not left:
         return ()
-    ways = [TAKE_OVER[kind].format(name=name) for kind, name in dict(reversed(left)).items()]
+    ways = [TAKE_OVER_HINTS[kind].format(name=name) for kind, name in dict(reversed(left)).items()]
     return (f"not read here: {', '.join(name for _, name in left)}; {'; '.join(reversed(ways))}",)
 
 
-def _unused(files: Sequence[HookFile]) -> tuple[str, ...]:
+def _hooks_off(files: Sequence[HookFile]) -> tuple[str, ...]:
     """Return a warning if there are hooks files although hooks are off."""
     labels = " and ".join(file.label for file in files if file.path.is_file())
     return (f"hooks are off, {labels} is not used: set enable_experimental_hooks = true",) if labels else ()
@@ -359,7 +359,7 @@ def _hook_files(loaded: LoadedConfig) -> list[HookFile]:
     return files
 
 
-def _remembered(memory: MemoryStore) -> tuple[str, tuple[str, ...]]:
+def _memory_section(memory: MemoryStore) -> tuple[str, tuple[str, ...]]:
     """Return the prompt's section on the memory, and warnings. A damaged file disables the memory, not the run."""
     try:
         return memory.prompt_section(), ()

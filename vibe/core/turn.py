@@ -130,7 +130,7 @@ class TurnRunner:
                 self._transcript.append(ToolMessage(CUT_CALL_RESULT, call.id, call.name, status="error"))
         elif message.tool_calls:
             try:
-                await self._warn_before(message.tool_calls)
+                await self._warn_before_tools(message.tool_calls)
                 batch = await self._kit.tools.run_all(message.tool_calls, self._transcript.append)
             finally:
                 self._transcript.close_dangling_calls(CANCELLED_RESULT, "cancelled")
@@ -151,7 +151,7 @@ class TurnRunner:
         tokens = self._prompt_estimate()
         return TurnContext(transcript=self._transcript, budget=self._kit.budget, context_tokens=tokens)
 
-    async def _warn_before(self, calls: tuple[ToolCall, ...]) -> None:
+    async def _warn_before_tools(self, calls: tuple[ToolCall, ...]) -> None:
         """Publish what the middleware has to say before these calls run."""
         context = self.context()
         for member in self._kit.middleware:
@@ -172,8 +172,8 @@ class TurnRunner:
             caller=kit.caller,
             extra_headers={AFFINITY: kit.session_id} if kit.session_id else {},
         )
-        keep = partial(self._keep, announcer, context_tokens) if kit.keeps_partial else None
-        completion = await answer_to(kit, request, announcer, context_tokens, keep)
+        keep = partial(self._keep_partial, announcer, context_tokens) if kit.keeps_partial else None
+        completion = await complete_within_budget(kit, request, announcer, context_tokens, keep)
         message = structs.replace(
             completion.message,
             usage=completion.usage,
@@ -181,13 +181,13 @@ class TurnRunner:
             cut=completion.finish_reason is FinishReason.LENGTH,
         )
         self._counted, self._known_prompt, self._known_messages = conversation, completion.usage.prompt_tokens, sent
-        self._take(message, completion.usage, announcer.message_id, completion.finish_reason.value)
+        self._add_answer(message, completion.usage, announcer.message_id, completion.finish_reason.value)
         if completion.oddity and completion.oddity not in self._oddities:  # once is enough: every answer repeats it
             self._oddities.add(completion.oddity)
             self._sink.publish(WarningEvent(code="model.odd", message=completion.oddity))
         return message
 
-    def _keep(self, announcer: CallAnnouncer, context_tokens: int, reservation: Reservation) -> None:
+    def _keep_partial(self, announcer: CallAnnouncer, context_tokens: int, reservation: Reservation) -> None:
         """Keep an interrupted answer as far as it was given, and book an estimate of its cost."""
         text = announcer.text
         if not text.strip():
@@ -197,7 +197,7 @@ class TurnRunner:
         cost_usd = configured_cost(self._kit.model, usage)
         reservation.settle(usage, cost_usd)
         message = structs.replace(message, usage=usage, cost_usd=cost_usd)
-        self._take(message, usage, announcer.message_id, INTERRUPTED)
+        self._add_answer(message, usage, announcer.message_id, INTERRUPTED)
 
     def _prompt_estimate(self) -> int:
         """Return the tokens the provider counted for the last request plus an estimate of what was added since."""
@@ -206,7 +206,7 @@ class TurnRunner:
             return self._known_prompt + estimate_messages(messages[self._known_messages :])
         return self.estimate(*messages)
 
-    def _take(self, message: AssistantMessage, usage: Usage, message_id: str, finish_reason: str) -> None:
+    def _add_answer(self, message: AssistantMessage, usage: Usage, message_id: str, finish_reason: str) -> None:
         """Add an answer to the conversation, and announce it and its usage."""
         self._transcript.append(message)
         self._sink.publish(
@@ -219,15 +219,15 @@ class TurnRunner:
                 interrupted=message.interrupted,
             )
         )
-        announce_spent(self._kit, usage, message.cost_usd)
+        announce_usage(self._kit, usage, message.cost_usd)
 
 
-async def answer_to(
+async def complete_within_budget(
     kit: AgentKit,
     request: ModelRequest,
     announcer: CallAnnouncer,
     tokens: int,
-    broken_off: Callable[[Reservation], None] | None = None,
+    on_cancel: Callable[[Reservation], None] | None = None,
 ) -> Completion:
     """Call the model: reserve the budget, announce the call, and settle what it cost.
 
@@ -247,15 +247,15 @@ async def answer_to(
             completion = await kit.backend.complete(bounded, announcer)
         reservation.settle(completion.usage, completion.cost_usd)
     except get_cancelled_exc_class():
-        if broken_off is not None:
-            broken_off(reservation)
+        if on_cancel is not None:
+            on_cancel(reservation)
         raise
     finally:
         reservation.release()
     return completion
 
 
-def announce_spent(kit: AgentKit, usage: Usage, cost_usd: float | None) -> None:
+def announce_usage(kit: AgentKit, usage: Usage, cost_usd: float | None) -> None:
     """Publish what a model call used and cost."""
     kit.sink.publish(
         UsageEvent(

@@ -34,14 +34,14 @@ class FileHistory(Middleware):
         self._turn = turn
         self._recorded_prompt: UserMessage | None = None
         self._messages: list[Message] | None = None
-        self._seen = (0, 0)
+        self._searched = (0, 0)
         """The number of messages searched for prompts so far, and the index of the last prompt among them."""
         self._place = 0
         """The number of messages there will be once all calls of this turn are answered."""
-        self._looks_after_others = False
+        self._background_may_write = False
         """True if background commands may have changed files between turns."""
         self._off = False
-        self._unsaid: list[Warn] = []
+        self._warnings: list[Warn] = []
         self._recorded: Event | None = None
         """Set once the snapshot after the last changing call is taken."""
         self._failure: Exception | None = None
@@ -56,8 +56,8 @@ class FileHistory(Middleware):
         """Remember the place of the calls in the conversation."""
         self._transcript = context.transcript
         self._place = len(context.transcript.messages) + len(calls)
-        self._looks_after_others |= any(call.name == BACKGROUND for call in calls)
-        return self._said()
+        self._background_may_write |= any(call.name == BACKGROUND for call in calls)
+        return self._take_warnings()
 
     async def found(self, others_wrote: bool) -> None:  # noqa: FBT001  the write turn's signature
         """Record the files as a person or other runs left them, before a call that may change some."""
@@ -78,31 +78,31 @@ class FileHistory(Middleware):
 
     async def after_turn(self, context: TurnContext) -> Sequence[Verdict]:  # noqa: ARG002  the port's signature
         """Return the warnings that have not been given yet."""
-        return self._said()
+        return self._take_warnings()
 
     async def before_end(self, context: TurnContext, answer: str) -> Sequence[Notice | Warn]:  # noqa: ARG002  the port's
         """Wait until the changes of the last calls are recorded."""
         await self._all_recorded()
-        return self._said()
+        return self._take_warnings()
 
     async def after_run(self, context: TurnContext) -> Sequence[Warn]:
         """Record the remaining changes: those of a turn that was cut short and of background commands."""
         self._turn.found = self._turn.left = None
         await self._all_recorded()
-        if self._looks_after_others:
-            self._looks_after_others = False
+        if self._background_may_write:
+            self._background_may_write = False
             await self._take(len(context.transcript.messages))
-        return self._said()
+        return self._take_warnings()
 
     def _last_prompt(self, messages: list[Message]) -> int | None:
         """Return the index of the last prompt that a person wrote, in a list that only grows."""
-        seen, place = self._seen if messages is self._messages else (0, 0)
-        for index in range(len(messages) - 1, seen - 1, -1):
+        searched, place = self._searched if messages is self._messages else (0, 0)
+        for index in range(len(messages) - 1, searched - 1, -1):
             message = messages[index]
             if isinstance(message, UserMessage) and not message.content.startswith(HOST_NOTICE):
                 place = index
                 break
-        self._messages, self._seen = messages, (len(messages), place)
+        self._messages, self._searched = messages, (len(messages), place)
         return place if messages else None
 
     async def _take(self, place: int, *, found: bool = False) -> None:
@@ -114,11 +114,11 @@ class FileHistory(Middleware):
         except SnapshotError as error:
             self._off = True
             await to_thread.run_sync(self._snapshots().lose, len(self._messages or ()), str(error))
-            self._unsaid.append(Warn(code="snapshot.off", message=str(error)))
+            self._warnings.append(Warn(code="snapshot.off", message=str(error)))
             return
         unread = self._snapshots().unread()
         if unread:
-            self._unsaid.append(Warn(code="snapshot.left_out", message=unread))
+            self._warnings.append(Warn(code="snapshot.left_out", message=unread))
 
     async def _record(self, place: int, leave: Callable[[], Awaitable[None]], recorded: Event) -> None:
         """Take a snapshot in the background, shielded from cancellation, then give up the write turn."""
@@ -137,7 +137,7 @@ class FileHistory(Middleware):
         if self._failure is not None:
             raise self._failure
 
-    def _said(self) -> Sequence[Warn]:
+    def _take_warnings(self) -> Sequence[Warn]:
         """Return the warnings that have not been given yet, and forget them."""
-        unsaid, self._unsaid = self._unsaid, []
-        return unsaid
+        warnings, self._warnings = self._warnings, []
+        return warnings

@@ -29,7 +29,7 @@ class SpendingLimits(Middleware):
         self._max_turns = max_turns
         self._before = before
         self._text = WRAP_UP.format(ending=ending)
-        self._said = False
+        self._has_warned = False
 
     async def before_turn(self, context: TurnContext) -> Sequence[Verdict]:
         """Stop at the limit of turns. Tell the agent once when 80 % of the turns or of the budget is used.
@@ -40,9 +40,9 @@ class SpendingLimits(Middleware):
         if most is not None and turns >= most:
             return (Stop(outcome=Outcome.LIMIT, reason="turns", detail=f"the limit of {most} turns is reached"),)
         few_left = most is not None and turns >= max(1, int(WRAP_UP_SHARE * most))
-        if self._said or not (few_left or context.budget.used_share() >= WRAP_UP_SHARE):
+        if self._has_warned or not (few_left or context.budget.used_share() >= WRAP_UP_SHARE):
             return ()
-        self._said = True
+        self._has_warned = True
         return () if HOST_NOTICE + self._text in last_notices(context.transcript) else (Notice(self._text),)
 
 
@@ -71,12 +71,12 @@ class LoopDetection(Middleware):
             return ()
         turns = _last_turns(messages, END_AFTER * LONGEST_ROUND)
         for length in range(1, LONGEST_ROUND + 1):
-            alike = _alike(turns, length)
+            repeating = _repeating(turns, length)
             tools = ", ".join(dict.fromkeys(call[0] for turn in reversed(turns[:length]) for call in turn))
-            if alike >= END_AFTER * length:
+            if repeating >= END_AFTER * length:
                 detail = f"{tools} was called {END_AFTER} times in a row with the same arguments and the same result"
                 return (Stop(outcome=Outcome.FAILED, reason="loop", detail=detail),)
-            if alike == WARN_AFTER * length:
+            if repeating == WARN_AFTER * length:
                 return (
                     Notice(
                         f"you called {tools} {WARN_AFTER} times in a row with the same arguments, and the result was "
@@ -88,7 +88,7 @@ class LoopDetection(Middleware):
         return ()
 
 
-def _alike(turns: Sequence[_Turn], length: int) -> int:
+def _repeating(turns: Sequence[_Turn], length: int) -> int:
     """Return how many of the turns, newest first, consist of repetitions of one group of ``length`` turns."""
     count = min(length, len(turns))
     while count < len(turns) and turns[count] == turns[count - length]:

@@ -34,7 +34,7 @@ def todo_reminders(tools: ToolManager, transcript: Transcript) -> Reminders:
     if not isinstance(tool, Todo):
         return lambda: ()
     if transcript.messages:
-        tool.state.todos = _left_by(transcript, tool)
+        tool.state.todos = _restored(transcript, tool)
     transcript.memories = lambda: {**transcript.remembered, TODO: _items.dump_python(tool.state.todos, mode="json")}
 
     def read() -> Sequence[str]:
@@ -47,7 +47,7 @@ def todo_reminders(tools: ToolManager, transcript: Transcript) -> Reminders:
     return read
 
 
-def _left_by(transcript: Transcript, tool: Todo) -> list[TodoItem]:
+def _restored(transcript: Transcript, tool: Todo) -> list[TodoItem]:
     """Return the list of the last call that wrote one, else the one kept when the conversation was shortened."""
     done: set[str] = set()
     for message in reversed(transcript.messages):
@@ -57,7 +57,7 @@ def _left_by(transcript: Transcript, tool: Todo) -> list[TodoItem]:
             continue
         calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
         for call in reversed(calls):
-            written = _written(call.arguments, tool) if call.name == TODO and call.id in done else None
+            written = _list_written(call.arguments, tool) if call.name == TODO and call.id in done else None
             if written is not None:
                 return written
         done.clear()  # call ids are only unique within one answer
@@ -67,7 +67,7 @@ def _left_by(transcript: Transcript, tool: Todo) -> list[TodoItem]:
         return []
 
 
-def _written(arguments: str, tool: Todo) -> list[TodoItem] | None:
+def _list_written(arguments: str, tool: Todo) -> list[TodoItem] | None:
     """Return the list a call wrote; None if it only read the list, or this version does not accept it."""
     try:
         args = tool.parse(parse_arguments(TODO, arguments, tool.get_parameters()))

@@ -9,7 +9,7 @@ import pytest
 from subagents.agent.budget import Limits
 from tests.fakes.engine import Bench
 from tests.fakes.models import answer, calling
-from vibe.core.agent_loop import UNHANDED_NOTICE
+from vibe.core.agent_loop import HAND_IN_NOTICE
 from vibe.core.messages import AssistantMessage, Outcome, ToolCall, ToolMessage, UserMessage
 from vibe.core.middleware.port import Middleware, Notice, TurnContext
 from vibe.core.session.folder import Transcript
@@ -75,7 +75,7 @@ async def test_who_ends_without_is_reminded_once_and_then_failed(tmp_path: Path)
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "output")
     assert "hand_in" in result.detail
-    assert notices(agent) == [UNHANDED_NOTICE.format(tool="hand_in")]
+    assert notices(agent) == [HAND_IN_NOTICE.format(tool="hand_in")]
 
 
 async def test_the_reminder_is_heeded(tmp_path: Path) -> None:
