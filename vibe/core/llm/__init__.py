@@ -1,3 +1,3 @@
-"""Models: the port, its backends, and what wraps them (retry, limiter, pricing)."""
+"""Models: the port, its backends and their wrappers (retry, limiter, pricing)."""
 
 from __future__ import annotations

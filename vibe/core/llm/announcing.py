@@ -1,4 +1,4 @@
-"""CallAnnouncer: says on the event stream how a model call goes: its start, its answer as it grows, its end."""
+"""CallAnnouncer: publishes the events of a model call: its start, its answer as it grows, and its end."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from vibe.core.config.models import ModelConfig
 from vibe.core.llm.port import CallDelta, Delta, Notice, RetryNotice
 
 WAIT = "model.wait"
-"""The code of the warning that a model call waits for its turn; with its agent's next event it waits no longer."""
+"""The code of the warning that a model call waits for its turn; the agent's next event ends the wait."""
 WAITED = "model.waited"
-"""The code of the warning that it has its turn."""
+"""The code of the warning that the call's turn has come."""
 
 
 ARGUMENTS_BATCH = 64
-"""So many characters of a call's arguments are announced at once, up to the end of a word."""
+"""Characters of a call's arguments that are collected before the whole words among them are announced."""
 _LINE_END = r"\n"
-"""A line's end within a text in JSON."""
+"""A line end as it is written inside a JSON string."""
 ARGUMENTS_CONTEXT = 64
-"""So many characters before a piece are looked at for what makes a secret of it."""
+"""Characters before a piece that are checked with it, since they may make a secret of it."""
 
 
 class CallAnnouncer:
-    """A ``ModelObserver`` that makes a call and every retry and long wait of it known.
+    """A ``ModelObserver`` that announces a call with every retry and long wait.
 
-    So is the answer as it grows, its text, its reasoning and the arguments of its calls, ``masked``; None: it is kept
-    back. ``purpose`` as in ``model.started``.
+    It also announces the growing answer: text, reasoning, and the arguments of tool calls with secrets ``masked``. If
+    ``masked`` is None, the answer is not announced while it grows. ``purpose`` is that of ``model.started``.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class CallAnnouncer:
 
     @contextmanager
     def announced(self, context_tokens: int) -> Generator[None]:
-        """Announce the call that is made in the block; ``context_tokens`` estimates what is sent."""
+        """Announce the start and the end of the call made in the block; ``context_tokens`` estimates its request."""
         self._started = began = monotonic()
         self._sink.publish(
             ModelStartedEvent(
@@ -90,7 +90,7 @@ class CallAnnouncer:
             )
 
     def notice(self, notice: Notice) -> None:
-        """Say when the next attempt is made, or that it waits, or how long it has waited."""
+        """Announce a retry, or the start or the end of a wait."""
         if isinstance(notice, RetryNotice):
             self._attempt, self._first = notice.attempt + 1, None
             code, wait_seconds = "model.retry", notice.wait_seconds
@@ -113,7 +113,7 @@ class CallAnnouncer:
         return "".join(self._pieces)
 
     def delta(self, delta: Delta) -> None:
-        """Announce one piece of the answer, if it is shown while it grows; of any other, only its start is told."""
+        """Announce one piece of the answer, unless the growing answer is kept back; note when the first one came."""
         if self._first is None:
             self._first = monotonic() - self._started
         if delta.attempt != self._attempt:
@@ -131,6 +131,7 @@ class CallAnnouncer:
             self._take_call(delta.call, self._masked)
 
     def _take_call(self, piece: CallDelta, masked: Callable[[str], str]) -> None:
+        """Announce a call when its first piece arrives, and then its arguments in batches."""
         call = self._calls.get(piece.index)
         is_first = call is None
         if call is None:
@@ -150,16 +151,20 @@ class CallAnnouncer:
 
 
 class _Arguments(Struct):
-    """The arguments of one call as they come: ``waiting`` was not told yet, ``told`` is the end of what was."""
+    """The arguments of one call as they stream in.
+
+    ``waiting`` has not been announced yet; ``told`` is the end of what has been.
+    """
 
     told: str = ""
     waiting: str = ""
     is_closed: bool = False
 
     def take(self, text: str, masked: Callable[[str], str]) -> str:
-        """Take a piece; what can be told now without secrets, whole words of it, else nothing.
+        """Add a piece, and return what can be announced now: whole words with secrets masked, or nothing.
 
-        Where a secret may have begun in what was told, nothing more is: ``tool.call`` tells it, masked as a whole.
+        If a secret may have begun in what was announced already, nothing more is: the ``tool.call`` event will show
+        the arguments masked as a whole.
         """
         self.waiting += text
         if self.is_closed or len(self.waiting) < ARGUMENTS_BATCH:

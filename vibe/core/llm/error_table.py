@@ -1,4 +1,4 @@
-"""Maps what providers and wires do wrong to model errors: one place, by tables."""
+"""ErrorMapper: maps failures of providers and connections to model errors, by tables."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from vibe.core.schemas import table_of, whole_number
 from vibe.system.http import way_to
 
 QUOTE_LIMIT: Final = 300
-"""Characters of a provider's own words that an error repeats."""
+"""The most characters of a provider's own words that an error message quotes."""
 
 STATUS_ERRORS: Final[Mapping[int, type[ModelError]]] = {
     **dict.fromkeys((401, 402, 403), ModelAccessError),
     **dict.fromkeys((408, 409, 424, 425, 429, 498), ModelOverloadedError),
     413: ContextTooLongError,
 }
-"""The others below 500 say that the request is at fault, those from there on that the provider is overloaded."""
+"""The error of an HTTP status. Other statuses below 500 mean a bad request, the rest an overloaded provider."""
 
 WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
-    # By the name of a class or of a base of it: httpx and httpx2 have the same tree, and neither needs to be imported.
+    # Keyed by the name of an exception or one of its bases: httpx and httpx2 have the same tree, and need no import.
     "ConnectTimeout": (ModelTransportError, "did not accept a connection in time{way}"),
     "ReadTimeout": (ModelTransportError, "sent nothing for {timeout:g} s (timeout_seconds)"),
     "WriteTimeout": (ModelTransportError, "took nothing for {timeout:g} s (timeout_seconds)"),
@@ -63,10 +63,10 @@ WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
 }
 
 UNREACHABLE: Final = frozenset({"ConnectTimeout", "ConnectError", "ProxyError"})
-"""The names of those that come before there was any answer."""
+"""The names of the exceptions that are raised before the server has answered at all."""
 
 _TOLD_STATUSES: Final = (
-    # OpenAI and Anthropic, then Kimi, Cerebras, llama.cpp, text-generation-inference and vLLM, where their words differ
+    # OpenAI and Anthropic; also Kimi, Cerebras, llama.cpp, text-generation-inference and vLLM where their names differ
     (400, ("invalid_request_error", "context_length_exceeded", "exceed_context_size_error", "BadRequestError")),
     (401, ("authentication_error", "invalid_api_key", "invalid_authentication_error")),
     (402, ("insufficient_quota", "billing_error", "exceeded_current_quota_error")),
@@ -90,7 +90,7 @@ _TOLD_STATUSES: Final = (
     (429, ("1302", "1303", "1305", "1308")),
 )
 CHUNK_ERRORS: Final = {name: status for status, names in _TOLD_STATUSES for name in names}
-"""Types of errors told inside a stream that began with 200, and the status each stands for."""
+"""The HTTP status that each error type stands for if it comes inside a stream that began with 200."""
 
 ADVICE: Final[Mapping[type[ModelError], str]] = {
     ModelOverloadedError: "wait, or choose another model with --model",
@@ -104,7 +104,9 @@ ADVICE: Final[Mapping[type[ModelError], str]] = {
 }
 
 SHORTEST_KEY = 8
-"""Shorter ones are no secrets, but what local servers are given; they would tear holes in every message."""
+"""Characters a key must have to be masked in messages.
+
+A shorter one is a dummy for a local server and no secret; masking it would mangle every message."""
 
 _EXHAUSTED = re.compile(
     r"insufficient[_ ](quota|credit|balance|fund)|exceeded your current quota|out of credits?|credit balance"
@@ -114,9 +116,9 @@ _EXHAUSTED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NO_CREDIT = re.compile(r"credit balance is too low|reached your specified (\w+ )?usage limits", re.IGNORECASE)
-"""Anthropic's words for it, with the status 400."""
+"""Anthropic's wording for missing credit, with the status 400."""
 _WRONG_KEY = re.compile(r"api[_ ]key (not valid|provided)|(invalid|incorrect|expired) api[_ ]key", re.IGNORECASE)
-"""Words of Gemini and xAI for a key they don't know, with the status 400."""
+"""The wording of Gemini and xAI for an unknown key, with the status 400."""
 _TOO_LONG = re.compile(
     r"context[_ ]length|context[_ ](window|size)|maximum context|prompt (is |was )?too long|too many (input )?tokens"
     r"|too large for model|exceeds? .{0,30}context|input is too long|max_prompt_tokens|maximum (prompt|model) length"
@@ -129,9 +131,9 @@ _TOO_LONG = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _TOO_LARGE_FOR_RATE = re.compile(r"request too large.*(must be reduced|reduce your)", re.IGNORECASE | re.DOTALL)
-"""A request that is larger than a whole minute's tokens: no waiting helps."""
+"""The wording for a request larger than the allowed tokens per minute, for which waiting does not help."""
 _BADLY_WORDED = re.compile(r"\btool_use_failed\b")
-"""Groq's model, not the request, made a call that is none."""
+"""Groq's wording for a malformed tool call, which is the model's fault and not that of the request."""
 _WAIT = re.compile(
     r"(?:try again|retry) in (?:(\d{1,4})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,6}(?:\.\d{1,9})?)(ms|s))?", re.IGNORECASE
 )
@@ -142,7 +144,7 @@ _TOO_LONG_STATUSES = frozenset({400, 413, 422, 500})
 
 
 def parse_retry_after(value: str | None, *, now: datetime | None = None) -> float | None:
-    """Seconds to wait from a Retry-After header, given as seconds or as a date; None if it says neither."""
+    """Return the seconds to wait from a Retry-After header, given in seconds or as a date; None if it is neither."""
     if not value:
         return None
     text = value.strip()
@@ -157,7 +159,7 @@ def parse_retry_after(value: str | None, *, now: datetime | None = None) -> floa
 
 
 def told_wait(words: str) -> float | None:
-    """Seconds to wait that a provider tells in words (``try again in 1m2.5s``), or None."""
+    """Return the seconds to wait that a provider's text names (``try again in 1m2.5s``), or None."""
     found = _WAIT.search(words)
     if found is None or not any(found.groups()):
         return None
@@ -166,9 +168,9 @@ def told_wait(words: str) -> float | None:
 
 
 def error_class(status: int, words: str, *, told_to_wait: bool) -> type[ModelError]:
-    """The class for an HTTP status and what the body says.
+    """Return the error class for an HTTP status and the words of the body.
 
-    A 429 that names an exhausted quota is not worth waiting for, unless the provider says how long to wait.
+    A 429 that names an exhausted quota is not retryable unless the provider says how long to wait.
     """
     if status == 429 and _TOO_LARGE_FOR_RATE.search(words):
         return ContextTooLongError
@@ -186,14 +188,14 @@ def error_class(status: int, words: str, *, told_to_wait: bool) -> type[ModelErr
 
 
 class ErrorMapper(Struct, frozen=True, kw_only=True):
-    """Builds the errors of one provider. ``api_key`` is held to keep it out of every message."""
+    """Builds the errors of one provider. It knows the ``api_key`` to mask it in every message."""
 
     provider: ProviderConfig
     api_key: str | None = None
 
     @property
     def endpoint(self) -> str:
-        """Scheme, host and port of ``api_base``; never its user part."""
+        """Scheme, host and port of ``api_base``, without user and password."""
         try:
             parts = urlsplit(self.provider.api_base)
             port = f":{parts.port}" if parts.port else ""
@@ -202,7 +204,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         return f"{parts.scheme}://{parts.hostname or '?'}{port}"
 
     def from_response(self, status: int, body: str, headers: Mapping[str, str], asked: str = "") -> ModelError:
-        """The error of an answer whose status says that it failed; ``asked`` is the address, told with a 404."""
+        """Return the error for a response with an error status; a 404's message names the address ``asked``."""
         words = error_words(body)
         retry_after = _wait_of(headers)
         if retry_after is None and status == 429:
@@ -214,7 +216,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         return self._build(kind, f"answered with an error{at}", words, status=status, retry_after=retry_after)
 
     def from_chunk(self, error: object) -> ModelError:
-        """The error a provider tells inside a stream that began well."""
+        """Return the error that a provider reports inside a stream that began well."""
         fields = table_of(error)
         raw = msgspec.json.encode(error).decode()
         places = ("code", "status", "http_status_code", "status_code", "statusCode")
@@ -229,7 +231,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         return self._build(kind, problem, error_words(raw), status=status, retry_after=retry_after)
 
     def from_wire(self, error: Exception) -> ModelError:
-        """The error of a failed connection, from the HTTP client's exception."""
+        """Return the error for a failed connection, from the HTTP client's exception."""
         names = [base.__name__ for base in type(error).__mro__]
         name = next(name for name in names if name in WIRE_ERRORS)
         kind, phrase = WIRE_ERRORS[name]
@@ -237,7 +239,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
             kind, name = ModelTrustError, ""
         way = way_to(self.provider.api_base)
         phrase = phrase.format(timeout=self.provider.silence_seconds, endpoint=self.endpoint, way=way)
-        # A local protocol error quotes the header it refuses, which may be the key in another spelling.
+        # A local protocol error quotes the header it refuses, which may contain the key in another encoding.
         words = "" if kind is ModelRequestError else str(error)
         mapped = self._build(kind, phrase, words)
         if isinstance(mapped, ModelTransportError):
@@ -245,11 +247,11 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         return mapped
 
     def protocol(self, problem: str, *, status: int | None = None) -> ModelProtocolError:
-        """An answer that cannot be understood; ``problem`` continues the words "provider X"."""
+        """Return the error for an answer that can't be understood; ``problem`` continues the words "provider X"."""
         return cast("ModelProtocolError", self._build(ModelProtocolError, problem, "", status=status))
 
     def request(self, problem: str) -> ModelRequestError:
-        """An answer that says the request itself is at fault."""
+        """Return the error for a request that is itself at fault; ``problem`` continues the words "provider X"."""
         return cast("ModelRequestError", self._build(ModelRequestError, problem, ""))
 
     def _build(
@@ -269,7 +271,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         return kind(message, provider=self.provider.name, status=status, retry_after=retry_after)
 
     def quoted(self, words: str) -> str:
-        """Return words of the provider as they can be shown: on one line, not too long, without the key."""
+        """Return a provider's words for display: on one line, at most QUOTE_LIMIT characters, with the key masked."""
         if self.api_key and len(self.api_key) >= SHORTEST_KEY:
             words = words.replace(self.api_key, "***")
         clean = " ".join("".join(char if char.isprintable() else " " for char in words).split()).rstrip(".;")
@@ -277,7 +279,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
 
 
 def _wait_of(headers: Mapping[str, str]) -> float | None:
-    """Return the wait that headers ask for; some providers tell it in milliseconds, too."""
+    """Return the seconds to wait that the headers ask for; some providers give it in milliseconds."""
     exact = headers.get("retry-after-ms", "")
     if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", exact):
         return float(exact) / 1000
@@ -285,9 +287,9 @@ def _wait_of(headers: Mapping[str, str]) -> float | None:
 
 
 def error_words(body: str) -> str:
-    """Return what an error body says: its message where it is JSON of a known shape, else the body itself.
+    """Return the message of an error body: from JSON of a known shape, the title of an HTML page, or the body itself.
 
-    A router says what the provider behind it said, too. Of a page for people that is the title.
+    If a router adds the message of the provider behind it, that is appended.
     """
     try:
         node: object = msgspec.json.decode(body)
@@ -314,17 +316,19 @@ def error_words(body: str) -> str:
 
 
 def _words_of_page(page: str) -> str:
+    """Return the title of an HTML page, else its text."""
     title = _TITLE.search(page)
     words = title[1] if title else _MARKUP.sub(" ", page)
     return unescape(" ".join(words.split()))
 
 
 def _place_of(location: list[object]) -> str:
-    """Return the field that a validator names, as the beginning of a sentence."""
+    """Return the field that a validation error names, as the start of a sentence."""
     names = [str(name) for name in location if name != "body"]
     return f"{'.'.join(names)}: " if names else ""
 
 
 def _words_behind(metadata: object) -> str:
+    """Return the message of the provider behind a router, from the metadata of the router's error."""
     raw = cast("dict[str, object]", metadata).get("raw") if isinstance(metadata, dict) else None
     return error_words(raw) if isinstance(raw, str) else ""

@@ -4,10 +4,11 @@ ModelError                     base; ``retryable`` says whether trying again can
 ├── ModelTransportError        refused, DNS, TLS, timeouts, cut or silent streams      retryable
 │   └── ModelTrustError        the server's certificate is not trusted
 ├── ModelOverloadedError       429, 500, 502, 503, 504, 529                             retryable, honours Retry-After
-├── ModelProtocolError         an answer that is none: bad JSON, no SSE, no finish reason, empty
+├── ModelProtocolError         an unusable answer: bad JSON, no SSE, no finish reason, empty    retryable
 ├── ModelRequestError          400, 404, 422: the request itself is wrong
-├── ContextTooLongError        the prompt does not fit the model
-└── ModelAccessError           401, 402, 403, exhausted quota: no other request would fare better
+├── ContextTooLongError        the prompt does not fit into the model's context
+└── ModelAccessError           401, 402, 403, exhausted quota: any other request would fail, too
+    └── ModelKeyError          the key is wrong
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class ModelError(VibeError):
 
     retryable = False
     halts = False
-    """True if no other request to the provider would fare better now."""
+    """True if any other request to the provider would fail now, too."""
 
     def __init__(
         self, message: str, *, provider: str = "", status: int | None = None, retry_after: float | None = None
@@ -32,32 +33,32 @@ class ModelError(VibeError):
 
     @property
     def is_spent(self) -> bool:
-        """True if the provider's credit or quota is used up: a limit, not a fault."""
+        """True if the provider's credit or quota is used up, which counts as a limit and not as a failure."""
         return self.status in {402, 429} or (self.status == 400 and type(self) is ModelAccessError)
 
 
 class ModelTransportError(ModelError):
-    """The wire failed. ``unreachable``: the address did not answer at all."""
+    """The connection failed. ``unreachable`` is true if the address did not answer at all."""
 
     retryable = True
     unreachable = False
 
 
 class ModelTrustError(ModelTransportError):
-    """Nobody who is trusted vouches for the server's certificate."""
+    """The server's certificate is not signed by a trusted authority."""
 
     retryable = False
     halts = True
 
 
 class ModelOverloadedError(ModelError):
-    """The provider asks to wait; ``retry_after`` in seconds if it said how long."""
+    """The provider is overloaded or limits the rate; ``retry_after`` is the wait it asks for in seconds, if any."""
 
     retryable = True
 
 
 class ModelProtocolError(ModelError):
-    """The answer cannot be understood. Worth exactly one more try."""
+    """The answer can't be understood. It is worth exactly one more try."""
 
     retryable = True
 
@@ -67,14 +68,14 @@ class ModelRequestError(ModelError):
 
 
 class ContextTooLongError(ModelError):
-    """The prompt is longer than the model takes."""
+    """The prompt does not fit into the model's context."""
 
 
 class ModelAccessError(ModelError):
-    """Key, credit or quota."""
+    """The provider denies access: the key, the credit or the quota is at fault."""
 
     halts = True
 
 
 class ModelKeyError(ModelAccessError):
-    """The key is wrong, whatever the status; it is not the credit."""
+    """The key is wrong, whatever the status says; credit and quota are not the problem."""

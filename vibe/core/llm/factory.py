@@ -1,4 +1,4 @@
-"""Finds configured models and builds what reaches them."""
+"""ModelCatalog: finds configured models by name and builds the backends that call them."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ from vibe.system.errors import ConfigError, EnvironmentFailure, MissingKeyError,
 from vibe.system.plain_text import some_of
 
 STYLES = ("openai", "anthropic")
+"""The values of a provider's ``api_style``."""
 UNREACHED_BELOW_SECONDS = 30.0
-"""For how long a provider is tried that was never reached, in a process of one step: others may have been answered."""
+"""Seconds for which the process of a single step tries a provider that it never reached.
+
+It is longer than the usual limit, since the provider may well have answered other processes of the run."""
 
 
 class ModelCatalog:
-    """The models of a configuration. Backends are shared: one a provider, however many agents use it.
+    """The models of a configuration, and one backend per provider that all agents share.
 
-    ``environ`` is where keys are looked up. ``limiter_of`` a provider's name is what lets its calls begin, where that
-    is not this catalog's own doing. ``retries`` is the usual policy, for what a provider's settings leave open.
-    ``limiters`` are those of all catalogs that share them, by provider; None: they are this catalog's own.
+    Keys are looked up in ``environ``. ``limiter_of`` makes the limiter of a provider, by its name, if another process
+    decides when calls may begin. ``retries`` is the policy for what a provider's settings leave open. ``limiters``
+    are shared with other catalogs, by provider; None gives this catalog its own.
     """
 
     def __init__(
@@ -54,10 +57,10 @@ class ModelCatalog:
         self._backends: dict[str, ModelBackend] = {}
 
     def resolve(self, alias: str | None) -> ModelConfig:
-        """The model with this alias or name; None: the active one.
+        """Return the model with this alias or name, or the active one if None.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is no such model.
         """
         wanted = self._config.active_model if alias is None else alias
         if (found := self._config.find_model(wanted)) is not None:
@@ -69,7 +72,7 @@ class ModelCatalog:
         raise UsageError(f"no model {wanted!r} ({where}): {hint} (models are the [[models]] tables of {CONFIG_FILE})")
 
     def _with_threshold(self, model: ModelConfig) -> ModelConfig:
-        """Return the model, with the settings of all models where it has none of its own."""
+        """Return the model with the general compaction threshold if it has none, and a local one's context size."""
         wanted = model.auto_compact_threshold
         threshold = self._config.auto_compact_threshold if wanted is None else wanted
         if threshold:
@@ -81,23 +84,23 @@ class ModelCatalog:
         return model.model_copy(update=fields)
 
     def adjusted(self, settings: Mapping[str, Any]) -> ModelCatalog:
-        """The same models for an agent with settings of its own, over the same connections."""
+        """Return the same models for an agent with settings of its own, over the same connections."""
         if not settings:
             return self
         view = copy(self)
-        view._config = self._config.model_copy(update=settings)  # noqa: SLF001  of its own class
+        view._config = self._config.model_copy(update=settings)  # noqa: SLF001  an instance of this class
         return view
 
     @property
     def warns_of_context(self) -> bool:
-        """True if agents are told once half of the room for a conversation is used."""
+        """True if agents are warned when half of the room for a conversation is used."""
         return self._config.context_warnings
 
     def resolve_priced(self, alias: str | None) -> ModelConfig:
-        """The model as ``resolve`` finds it, with its prices filled in, for a run that limits the price.
+        """Return the model that ``resolve`` finds, with its prices, for a run that limits the cost.
 
         Raises:
-            UsageError: there is no such model, or its price is unknown, so that the limit could not be held.
+            UsageError: there is no such model, or its price is unknown, so that the limit could not be enforced.
         """
         model = self.resolve(alias)
         found = priced(self.provider(model), model)
@@ -109,16 +112,19 @@ class ModelCatalog:
         return found
 
     def dearest_token(self, model: ModelConfig) -> float | None:
-        """Return the price in USD of one of its dearest tokens, None: unknown; may load the price list."""
+        """Return the price in USD of the model's most expensive kind of token, or None if unknown.
+
+        This may load the price list.
+        """
         found = priced(self.provider(model), model)
         return None if found is None else max(found.highest_input_price or 0.0, found.output_price or 0.0) / MILLION
 
     def provider(self, model: ModelConfig) -> ProviderConfig:
-        """Return who serves a model of the configuration, in which each has a provider."""
+        """Return the provider of a configured model; the configuration ensures that there is one."""
         return self._providers[model.provider]
 
     def backend(self, model: ModelConfig) -> ModelBackend:
-        """Return what reaches the model: retried, limited and priced.
+        """Return the backend that calls the model, with retries, limits and prices.
 
         Raises:
             MissingKeyError: its provider needs a key that is not set.
@@ -130,7 +136,7 @@ class ModelCatalog:
         return self._backends[provider.name]
 
     def limiter(self, provider_name: str) -> CallLimiter:
-        """Return what lets calls to a provider begin, one for all who call it.
+        """Return the limiter that all calls to a provider share.
 
         Raises:
             KeyError: no provider has that name.
@@ -188,7 +194,7 @@ _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def filled_headers(provider: ProviderConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return a provider's own headers, with variables in place of their names.
+    """Return a provider's extra headers, with references to environment variables replaced by their values.
 
     Raises:
         EnvironmentFailure: a variable is not set.
@@ -205,10 +211,12 @@ def filled_headers(provider: ProviderConfig, environ: Mapping[str, str]) -> dict
 
 
 def key_of(provider: ProviderConfig, environ: Mapping[str, str], keys_in_keyring: Container[str] = ()) -> str | None:
-    """Return a provider's key; None: it takes none. ``keys_in_keyring`` are variables whose keys are kept there.
+    """Return a provider's key, or None if it needs none.
+
+    ``keys_in_keyring`` are the variables whose keys are kept in the keyring.
 
     Raises:
-        EnvironmentFailure: it is not set, or what is set can't be a key; it is not repeated.
+        EnvironmentFailure: the key is not set, or its value can't be a key. The message does not repeat the value.
     """
     variable = provider.api_key_env_var
     if not variable:
@@ -225,7 +233,7 @@ def key_of(provider: ProviderConfig, environ: Mapping[str, str], keys_in_keyring
 
 
 def _patient(provider: ProviderConfig, seconds: float) -> ProviderConfig:
-    """The provider with a timeout, if need be that of all."""
+    """Return the provider with a timeout: its own, else the general one."""
     return provider.model_copy(update={"timeout_seconds": provider.timeout_seconds or seconds})
 
 
@@ -246,14 +254,16 @@ def _quoted(names: list[str]) -> str:
 
 
 MOST_TOOLS: Final = 128
-"""OpenAI, "Function calling": more tools are refused, by those who follow it as well."""
+"""The most tools in one request, from OpenAI's documentation on function calling; compatible providers do the same."""
 MOST_TRIES: Final = 4
+"""The most calls for one request, each without another part that was refused."""
 NOT_FOUND: Final = 404
 NAMES_SHOWN: Final = 5
+"""The most tool names that a sentence about left-out tools lists."""
 PICTURE_LEFT_OUT: Final = "(There was a picture here, which can't be shown to you.)"
 
 Part: TypeAlias = Image | Thought | str
-"""Parts that can be left out; a tool by its name."""
+"""A part of a request that can be left out: an image, a thought, or a tool by its name."""
 
 _ABOUT_THOUGHTS: Final = re.compile(r"signature|thinking|thought|reasoning", re.IGNORECASE)
 _ABOUT_IMAGES: Final = re.compile(r"image|picture|vision|multi-?modal|modalit|media", re.IGNORECASE)
@@ -262,9 +272,9 @@ _NUMBERED: Final = re.compile(r"(?:tools|functions|function_declarations)\W{1,2}
 
 
 class SparingBackend:
-    """A ``ModelBackend`` that asks once more without the part that a refusal blames.
+    """A ``ModelBackend`` that repeats a refused request without the part that the refusal blames.
 
-    What was refused so stays out.
+    If that works, the part stays left out of later requests.
     """
 
     def __init__(self, inner: ModelBackend) -> None:
@@ -298,7 +308,7 @@ class SparingBackend:
 
 
 def _spared(request: ModelRequest, refused: frozenset[Part]) -> ModelRequest:
-    """Return a request without what was refused, and with no more tools than go."""
+    """Return a request without the refused parts, and with at most ``MOST_TOOLS`` tools."""
     if not refused and len(request.tools) <= MOST_TOOLS:
         return request
     taken = [tool for tool in request.tools if tool.ends_work or tool.name not in refused]
@@ -308,6 +318,7 @@ def _spared(request: ModelRequest, refused: frozenset[Part]) -> ModelRequest:
 
 
 def _without(message: Message, refused: frozenset[Part]) -> Message:
+    """Return a message without the refused images, each replaced by a sentence, and without the refused thoughts."""
     match message:
         case UserMessage(content, images) if not refused.isdisjoint(images):
             kept = tuple(image for image in images if image not in refused)
@@ -320,7 +331,7 @@ def _without(message: Message, refused: frozenset[Part]) -> Message:
 
 
 def _left_out(request: ModelRequest, spared: ModelRequest) -> Iterator[str]:
-    """Yield, in sentences, what of a request was left out."""
+    """Yield a sentence about each kind of part that was left out of a request."""
     refuses = f"provider {request.model.provider!r} refuses"
     changed = [old for old, new in zip(request.messages, spared.messages, strict=True) if old is not new]
     if any(isinstance(message, UserMessage) for message in changed):
@@ -334,7 +345,7 @@ def _left_out(request: ModelRequest, spared: ModelRequest) -> Iterator[str]:
 
 
 def _blamed(error: ModelRequestError, request: ModelRequest) -> frozenset[Part]:
-    """Return the parts of a request that a refusal is about, as far as its words tell."""
+    """Return the parts of a request that a refusal blames, as far as its wording tells."""
     words = "" if error.status == NOT_FOUND else str(error)
     thoughts = {one for each in request.messages if isinstance(each, AssistantMessage) for one in each.thoughts}
     if thoughts and _ABOUT_THOUGHTS.search(words):

@@ -1,4 +1,7 @@
-"""A history every API takes: roles in order, every call answered once, nothing empty."""
+"""PromptHistory: turns a conversation into messages that every API accepts.
+
+Roles are in order, every call has exactly one result, and no answer is empty.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,17 @@ from vibe.core.messages import AssistantMessage, Image, Message, SystemMessage, 
 NO_RESULT = "This call has no result: it was never run."
 
 IMAGES_FOLLOW = "These are the images of the tool results above."
-"""Providers take images from users only, so they come after the results of an answer's calls."""
+"""The text of the user message that holds the images of tool results: providers take images from users only."""
 
 EMPTY_ANSWER = "(empty answer)"
 
 
 def normalised(messages: Iterable[Message]) -> list[Message]:
-    """The same conversation in a form that no provider refuses.
+    """Return the conversation in a form that no provider refuses.
 
-    Calls without a result get one that says so, results without a call are dropped, a system message after the start
-    becomes a user message, images move behind the results they came with, and an empty answer says that it is one. What
-    a model said is kept as it said it; backends word arguments that are no JSON.
+    Calls without a result get one that says so, and results without a call are dropped. A system message after the
+    start becomes a user message. Images move behind the results they came with. An empty answer gets a text that says
+    it is empty. Otherwise a model's words stay as they are; backends repair arguments that are not JSON.
     """
     source = list(messages)
     result: list[Message] = []
@@ -43,6 +46,7 @@ def normalised(messages: Iterable[Message]) -> list[Message]:
 
 
 def _answered(message: AssistantMessage, answers: dict[str, ToolMessage]) -> Iterator[Message]:
+    """Yield an answer of the model, one result for each of its calls, and the images of those results."""
     if not message.tool_calls and not message.content:
         yield msgspec.structs.replace(message, content=EMPTY_ANSWER)
         return
@@ -57,17 +61,20 @@ def _answered(message: AssistantMessage, answers: dict[str, ToolMessage]) -> Ite
 
 
 class PromptHistory:
-    """A system prompt and a conversation as ``normalised`` makes them; each turn costs what the turn added."""
+    """Keeps the normalised messages of one agent. Each turn only processes what it added."""
 
     def __init__(self, system_prompt: str) -> None:
         self._prompt, self._notes = system_prompt, ()
         self._system = SystemMessage(system_prompt)
         self._source: list[Message] | None = None
-        self._settled = 0  # messages of the source that are done with: all before its last answer
+        self._settled = 0  # messages of the source that can't change any more: all before its last answer
         self._result: list[Message] = []
 
     def messages(self, conversation: list[Message], notes: tuple[str, ...] = ()) -> list[Message]:
-        """The whole prompt, with ``notes`` behind the system's. ``conversation`` only grows; another starts over."""
+        """Return the whole prompt, with ``notes`` at the end of the system prompt.
+
+        The same ``conversation`` list may only grow between calls; another list is processed from its start.
+        """
         if notes != self._notes:
             self._notes, self._source = notes, None
             self._system = SystemMessage("\n\n".join((self._prompt, *notes)))
@@ -80,7 +87,7 @@ class PromptHistory:
         return self._result + normalised([self._system, *conversation[border:]])[1:]
 
     def _border(self, conversation: list[Message]) -> int:
-        """Return where the last answer stands: what comes before it can't change any more."""
+        """Return the index of the last answer: the messages before it can't change any more."""
         for index in range(len(conversation) - 1, self._settled - 1, -1):
             if isinstance(conversation[index], AssistantMessage):
                 return index

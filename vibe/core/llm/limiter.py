@@ -1,4 +1,4 @@
-"""Keeps the calls to one provider within its bounds, however many agents make them."""
+"""Limits the concurrent calls to one provider, shared by all agents that call it."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from vibe.core.llm.errors import ModelError
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest, WaitNotice
 
 PATIENCE_SECONDS = 1.0
-"""The time a call waits for its turn before that is said."""
+"""Seconds a call waits for its turn before a notice says so."""
 
 
 class CallLimiter(Protocol):
-    """Lets calls to one provider begin."""
+    """Decides when calls to one provider may begin."""
 
     def slot(self) -> AbstractAsyncContextManager[None]:
-        """Wait for a place and hold it."""
+        """Wait for a free slot and hold it."""
         ...
 
     def pause(self, seconds: float) -> None:
-        """Let no call begin for so long."""
+        """Let no call begin for ``seconds``."""
         ...
 
 
 class ProviderLimiter:
-    """At most ``max_concurrency`` calls at once in an event loop, and a pause that all of them share.
+    """Allows at most ``max_concurrency`` calls at once per event loop, with a pause that all of them share.
 
-    ``max_pause_seconds`` bounds the pause that one answer of the provider imposes on all calls: a longer wait stops
-    only its own call.
+    ``max_pause_seconds`` is the longest pause that one answer of the provider may impose on all calls. A longer wait
+    delays only its own call.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ProviderLimiter:
         clock: Callable[[], float] = anyio.current_time,
     ) -> None:
         self._most = max_concurrency
-        self._slots = RunVar[anyio.Semaphore]("slots")  # of each loop: those of threads can't wake one another
+        self._slots = RunVar[anyio.Semaphore]("slots")  # one per event loop: a semaphore can't wake other threads
         self._max_pause = max_pause_seconds
         self._sleep = sleep
         self._clock = clock
@@ -52,7 +52,7 @@ class ProviderLimiter:
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[None, None]:
-        """Wait for a free place and for the end of a pause, then hold the place."""
+        """Wait for a free slot and for the end of any pause, then hold the slot."""
         try:
             slots = self._slots.get()
         except LookupError:
@@ -64,13 +64,13 @@ class ProviderLimiter:
             yield
 
     def pause(self, seconds: float) -> None:
-        """Let no call begin for ``seconds``; a shorter pause never cuts a longer one."""
+        """Let no call begin for ``seconds``; a shorter pause never shortens a longer one."""
         if seconds <= self._max_pause:
             self._resume_at = max(self._resume_at, self._clock() + seconds)
 
 
 class LimitedBackend:
-    """Wraps a backend in its provider's limiter. A call that waits for longer than ``patience`` seconds says so."""
+    """Wraps a backend in its provider's limiter. A wait of more than ``patience`` seconds is reported."""
 
     def __init__(self, inner: ModelBackend, limiter: CallLimiter, patience: float = PATIENCE_SECONDS) -> None:
         self._inner = inner
@@ -78,7 +78,7 @@ class LimitedBackend:
         self._patience = patience
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
-        """Call when there is room; a Retry-After pauses all callers of the provider."""
+        """Call the inner backend when a slot is free; a Retry-After pauses all callers of the provider."""
         async with AsyncExitStack() as held:
             await self._take_turn(held, request, observer)
             try:
@@ -89,6 +89,7 @@ class LimitedBackend:
                 raise
 
     async def _take_turn(self, held: AsyncExitStack, request: ModelRequest, observer: ModelObserver) -> None:
+        """Wait for a slot and keep it in ``held``, with notices at the start and the end of a long wait."""
         started = anyio.current_time()
         with anyio.move_on_after(self._patience):
             await held.enter_async_context(self._limiter.slot())

@@ -1,4 +1,4 @@
-"""The model port: what an agent asks of a model, with any provider."""
+"""The port through which an agent calls a model, whoever provides it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from vibe.core.messages import AssistantMessage, Message, Usage
 
 
 class FinishReason(StrEnum):
-    """Reason why the model stopped."""
+    """The reason why the model stopped."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
     LENGTH = "length"
-    """The output limit cut it: a tool call may be torn."""
+    """The output limit cut the answer off; its last tool call may be incomplete."""
 
 
 class ToolSchema(Struct, frozen=True, kw_only=True):
     """A tool as offered to the model; ``parameters`` is a JSON Schema object.
 
-    ``ends_work``: the agent that has it is done once it was called, and not before.
+    An agent with a tool that ``ends_work`` is done once it has called that tool, and not before.
     """
 
     name: str
@@ -34,9 +34,9 @@ class ToolSchema(Struct, frozen=True, kw_only=True):
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One call. ``caller`` names the agent (a step id, or ``main``): replays find their turns by it.
+    """One call. ``caller`` names the agent (a step id, or ``main``), by which scripted models find their turns.
 
-    ``max_tokens`` bounds the completion; None leaves it to the provider.
+    ``max_tokens`` limits the completion; None leaves the limit to the provider.
     """
 
     model: ModelConfig
@@ -48,7 +48,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class CallDelta(Struct, frozen=True, kw_only=True):
-    """A piece of a tool call: the ``index``-th of its answer. ``id`` is blank if the provider gave none yet."""
+    """A piece of the ``index``-th tool call of an answer. ``id`` is empty until the provider sends one."""
 
     index: int
     name: str
@@ -57,7 +57,7 @@ class CallDelta(Struct, frozen=True, kw_only=True):
 
 
 class Delta(Struct, frozen=True, kw_only=True):
-    """A piece of an answer as it streams. A higher ``attempt`` replaces all that lower ones showed."""
+    """A piece of an answer as it streams. A higher ``attempt`` replaces everything that lower ones showed."""
 
     text: str = ""
     reasoning: str = ""
@@ -66,9 +66,10 @@ class Delta(Struct, frozen=True, kw_only=True):
 
 
 class Completion(Struct, frozen=True, kw_only=True):
-    """A whole answer. ``cost_usd`` is None where the price is unknown. ``estimated``: the provider sent no usage.
+    """A complete answer. ``cost_usd`` is None if the price is unknown.
 
-    ``oddity`` is what was wrong with how it came, though not with the answer.
+    The usage is ``estimated`` if the provider sent none. ``oddity`` says what was wrong with the delivery of an answer
+    that is itself fine.
     """
 
     message: AssistantMessage
@@ -82,7 +83,7 @@ class Completion(Struct, frozen=True, kw_only=True):
 class RetryNotice(Struct, frozen=True, kw_only=True):
     """A call failed and will be repeated after ``wait_seconds``; ``attempt`` is the one that failed.
 
-    ``unreachable``: its server was not reached.
+    ``unreachable`` is true if the server could not be reached.
     """
 
     attempt: int
@@ -92,7 +93,7 @@ class RetryNotice(Struct, frozen=True, kw_only=True):
 
 
 class WaitNotice(Struct, frozen=True, kw_only=True):
-    """A call waits for its turn at a provider; with ``waited_seconds`` it has its turn now, after so long."""
+    """A call waits for its turn at a provider; once ``waited_seconds`` is set, its turn has come after that time."""
 
     provider: str
     waited_seconds: float | None = None
@@ -102,14 +103,14 @@ Notice: TypeAlias = RetryNotice | WaitNotice
 
 
 class ModelObserver(Protocol):
-    """Watches a call while it runs. Must not block."""
+    """Watches a call while it runs. Its methods must not block."""
 
     def delta(self, delta: Delta, /) -> None:
         """Take one piece of the answer."""
         ...
 
     def notice(self, notice: Notice, /) -> None:
-        """Hear that the call is about to be repeated, waits for its turn, or does so no longer."""
+        """Take the notice of a retry, or of the start or the end of a wait."""
         ...
 
 
@@ -122,7 +123,7 @@ class ModelBackend(Protocol):
         Cancelling closes the connection.
 
         Raises:
-            vibe.core.llm.errors.ModelError: whatever the provider or the wire did wrong, mapped.
+            vibe.core.llm.errors.ModelError: the provider or the connection failed.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Prices of calls: from the configuration, else from a price list that comes with the program."""
+"""PricedBackend: adds the cost to completions, from configured prices or else from the bundled price list."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from vibe.system.errors import innermost
 
 MILLION: Final = 1_000_000
 SHORT_PROMPT: Final = 1_000
-"""Tokens for which no provider takes the price of long prompts."""
+"""Tokens of a prompt so short that no provider charges its price for long prompts."""
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", ""})  # noqa: S104  compared, not bound
 
 
 class ListedModel(ModelConfig):
-    """A model with the highest prices that the list has for it: for reservations; what a call cost is looked up."""
+    """A model with the highest prices that the list has for it.
+
+    They serve to reserve budget; the actual cost of a call is looked up in the list.
+    """
 
 
 def configured_cost(model: ModelConfig, usage: Usage) -> float | None:
-    """USD by the model's own prices; None unless those of input and output are set."""
+    """Return the cost in USD by the configured prices; None unless those of input and output are set."""
     if model.input_price is None or model.output_price is None:
         return None
     plain = usage.prompt_tokens - usage.cached_tokens - usage.cache_written_tokens
@@ -39,13 +42,16 @@ def configured_cost(model: ModelConfig, usage: Usage) -> float | None:
 
 
 def _paid(completion: Completion, known: float | None) -> Completion:
-    """With what the provider says it cost, else what is known; a provider that knows no price may say 0."""
+    """Return the completion with its cost: the provider's figure unless that is 0 or missing, else ``known``.
+
+    A provider that knows no price may report 0.
+    """
     said = completion.cost_usd
     return replace(completion, cost_usd=known if not said and known is not None else said)
 
 
 def is_listed(provider: ProviderConfig) -> bool:
-    """Return whether a public price list can know the provider: never one on this machine."""
+    """Return whether a public price list may know the provider, which is never one on this machine."""
     if provider.backend is BackendKind.SCRIPTED:
         return False
     with suppress(ValueError):
@@ -54,9 +60,10 @@ def is_listed(provider: ProviderConfig) -> bool:
 
 
 def listed_cost(provider: ProviderConfig, model: ModelConfig, usage: Usage) -> float | None:
-    """USD by the list, cached tokens at their own price; None for a provider or model it does not know.
+    """Return the cost in USD by the price list; None if the list does not know the provider or the model.
 
-    The first call loads the list (about 0.4 s): call it in a worker thread. Nothing is fetched.
+    Cached tokens have their own price. The first call loads the list, which takes about 0.4 s: call it in a worker
+    thread. Nothing is fetched from the network.
     """
     import genai_prices
 
@@ -72,9 +79,9 @@ def listed_cost(provider: ProviderConfig, model: ModelConfig, usage: Usage) -> f
 
 
 def usual_prices(provider: ProviderConfig, model: ModelConfig) -> tuple[float, float] | None:
-    """USD per million tokens in and out of a short prompt: the model's own prices, else the list's; None: unknown.
+    """Return the USD per million input and output tokens of a short prompt; None if unknown.
 
-    May load the list, as ``listed_cost`` does.
+    They are the configured prices, else those of the list, which this may load as ``listed_cost`` does.
     """
     if model.input_price is not None and model.output_price is not None:
         return model.input_price, model.output_price
@@ -88,9 +95,9 @@ def usual_prices(provider: ProviderConfig, model: ModelConfig) -> tuple[float, f
 
 
 class PricedBackend:
-    """Wraps a backend and adds the cost to its completions, unless the provider says it; unknown stays None, never 0.
+    """Wraps a backend and adds the cost to its completions unless the provider reports it.
 
-    The price list loads in a worker thread while the first call runs.
+    An unknown cost stays None, never 0. The price list loads in a worker thread while the first call runs.
     """
 
     def __init__(self, inner: ModelBackend, provider: ProviderConfig) -> None:
@@ -100,7 +107,7 @@ class PricedBackend:
         self._loaded = False
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
-        """Call, then price."""
+        """Call the inner backend, then add the cost."""
         model = request.model
         if not self._listed or not (isinstance(model, ListedModel) or configured_cost(model, Usage()) is None):
             completion = await self._inner.complete(request, observer)
@@ -109,6 +116,7 @@ class PricedBackend:
         return _paid(completion, listed_cost(self._provider, model, completion.usage))
 
     async def _complete_while_loading(self, request: ModelRequest, observer: ModelObserver) -> Completion:
+        """Call the inner backend, loading the price list meanwhile if that has not been done."""
         if self._loaded:
             return await self._inner.complete(request, observer)
         try:
@@ -130,9 +138,9 @@ class PricedBackend:
 
 
 def priced(provider: ProviderConfig, model: ModelConfig) -> ModelConfig | None:
-    """The model with prices: its own, else the highest of the list, else None. Loads the list.
+    """Return the model with prices: its own, else the highest of the list; None if unknown. May load the list.
 
-    Prices may rise with the length of the prompt, and what is put into a cache may cost more.
+    The highest prices count because prices may rise with the length of a prompt, and cache writes may cost more.
     """
     if model.input_price is not None and model.output_price is not None:
         return model

@@ -1,4 +1,4 @@
-"""Repeats calls that failed for a reason that can pass, and says so each time."""
+"""RetryingBackend: repeats model calls that failed for a temporary reason, and announces each retry."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from vibe.core.llm.port import Completion, Delta, ModelBackend, ModelObserver, M
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """Waits between tries and when to give up; times in seconds.
+    """The waits between tries, and the limits after which to give up; all times are in seconds.
 
-    ``max_total_seconds`` counts from the first failure, so that a call which failed by a long silence still gets
-    another try; 0 means that nothing is repeated. If no server was ever reached, ``unreached_seconds`` from the first
-    try on are the limit: a wrong address is more likely than a server that is about to start. ``jitter`` is the share
-    by which a wait may be longer or shorter.
+    ``max_total_seconds`` counts from the first failure, so that a call which failed after a long silence still gets
+    another try; 0 means no retries. If the server was never reached, ``unreached_seconds`` from the first try on are
+    the limit: a wrong address is more likely than a server that is about to start. ``jitter`` is the share by which a
+    wait may be longer or shorter.
     """
 
     initial_seconds: float = 0.5
@@ -30,48 +30,48 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
     protocol_retries: int = 1
 
     def wait(self, attempt: int, retry_after: float | None, rng: Random) -> float:
-        """Seconds to wait after the failed ``attempt`` (from 1), never less than the provider asked for."""
+        """Return the seconds to wait after the failed ``attempt`` (from 1), at least what the provider asked for."""
         backoff = self.initial_seconds * self.factor ** min(attempt - 1, 100)
         backoff *= 1 + self.jitter * (2 * rng.random() - 1)
         if retry_after is None:
             return backoff
-        # A little more than asked, differently for each agent: they must not all come back in the same instant.
+        # Wait a little longer than asked, differently for each agent, so that they don't all come back at once.
         return max(backoff, retry_after + self.initial_seconds * rng.random())
 
 
 class _Answers:
-    """The answers of a provider: while it can't be reached, one call at a time tries, and the others wait for that."""
+    """Coordinates the calls to one provider: while it is unreachable, one call at a time tries and the others wait."""
 
     def __init__(self) -> None:
         self.count = 0
-        """Of whole answers."""
+        """The number of complete answers."""
         self.fail = False
         self._trying: object = None
         self._over = anyio.Event()
 
     def came(self) -> None:
-        """Take note of an answer, or of the beginning of one."""
+        """Note that an answer, or the start of one, has arrived."""
         self.fail = False
         self.let_go(self._trying)
 
     async def take_turn(self, call: object) -> None:
-        """Return once the provider answers again, or else once this is the call to try."""
+        """Wait until the provider answers again, or until it is this call's turn to try."""
         while self.fail and self._trying not in {None, call}:
             await self._over.wait()
         if self.fail and self._trying is None:
             self._trying, self._over = call, anyio.Event()
 
     def let_go(self, call: object) -> None:
-        """Let another call try, if this one did."""
+        """Let another call try if it was this one's turn."""
         if self._trying is call:
             self._trying = None
             self._over.set()
 
 
 class _AttemptObserver:
-    """Marks what one attempt shows, so that a screen can drop what earlier ones showed.
+    """Marks the pieces of one attempt with its number, so that a screen can drop those of earlier attempts.
 
-    ``answered`` is called with the first that comes.
+    ``answered`` is called when the first piece arrives.
     """
 
     def __init__(self, inner: ModelObserver, attempt: int, answered: Callable[[], None]) -> None:
@@ -90,7 +90,10 @@ class _AttemptObserver:
 
 
 class RetryingBackend(Struct):
-    """Wraps a backend; see ``RetryPolicy``. An answer that cannot be understood is asked for once more, not oftener."""
+    """Wraps a backend and repeats failed calls by a ``RetryPolicy``.
+
+    A call whose answer can't be understood is repeated ``protocol_retries`` times only.
+    """
 
     inner: ModelBackend
     policy: RetryPolicy
@@ -101,10 +104,10 @@ class RetryingBackend(Struct):
     _answers: _Answers = field(default_factory=_Answers)
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
-        """Call until it works or the policy is spent.
+        """Call until it works or the policy forbids another try.
 
         Raises:
-            ModelError: the last failure; its message says how often was tried.
+            ModelError: the last failure; its message says how many tries were made.
         """
         call = object()
         try:
@@ -153,7 +156,7 @@ class RetryingBackend(Struct):
             attempt += 1
 
     def _unheeded(self, failure: ModelError) -> str:
-        """Return what the provider asked for that would take too long; empty if it asked for nothing."""
+        """Return words on the wait that the provider asks for and the policy forbids; empty if it asks for none."""
         if failure.retry_after is None:
             return ""
         longest = self.policy.max_total_seconds
@@ -165,6 +168,7 @@ class RetryingBackend(Struct):
 
 
 def _last(failure: ModelError, attempts: int, unheeded: str = "", *, unanswered: bool = False) -> ModelError:
+    """Complete the message of the last failure; if the provider gave no answer meanwhile, the failure ``halts``."""
     tried = f" (tried {attempts} times)" if attempts > 1 else ""
     failure.args = (f"{failure}{tried}{unheeded}",)
     failure.halts = failure.halts or unanswered

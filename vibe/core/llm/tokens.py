@@ -1,4 +1,4 @@
-"""Guesses how many tokens a text takes, for providers that do not say."""
+"""Estimates how many tokens a text takes, for when the provider has not counted them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from vibe.core.messages import AssistantMessage, Message, ToolMessage, UserMessa
 
 CHARS_PER_TOKEN: Final = 4
 MESSAGE_OVERHEAD: Final = 4
-"""Tokens a chat template spends on the role and the borders of one message."""
+"""Tokens a chat template adds to each message for its role and delimiters."""
 IMAGE_TOKENS: Final = 1_500
-"""The tokens of a picture of a screen with most providers, about."""
+"""About the tokens of a screenshot with most providers."""
 
 
 def estimate_messages(messages: Iterable[Message]) -> int:
-    """Tokens of messages in a prompt."""
+    """Estimate the tokens of messages in a prompt."""
     characters = count = 0
     for message in messages:
         count += 1
@@ -33,7 +33,7 @@ def estimate_messages(messages: Iterable[Message]) -> int:
 
 
 def estimate_tools(tools: Iterable[ToolSchema]) -> int:
-    """Tokens of tool schemas in a prompt."""
+    """Estimate the tokens of tool schemas in a prompt."""
     characters = sum(
         len(tool.name) + len(tool.description) + len(msgspec.json.encode(tool.parameters)) for tool in tools
     )
@@ -41,12 +41,12 @@ def estimate_tools(tools: Iterable[ToolSchema]) -> int:
 
 
 def estimate_prompt(request: ModelRequest) -> int:
-    """Tokens of the whole prompt, messages and tool schemas."""
+    """Estimate the tokens of a whole request: messages and tool schemas."""
     return estimate_messages(request.messages) + estimate_tools(request.tools)
 
 
 def estimate_answer(message: AssistantMessage) -> int:
-    """Tokens of an answer, its reasoning and its tool calls."""
+    """Estimate the tokens of an answer with its reasoning and its tool calls."""
     characters = len(message.content) + len(message.reasoning)
     characters += sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
     return -(-characters // CHARS_PER_TOKEN)

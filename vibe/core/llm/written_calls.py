@@ -1,4 +1,4 @@
-"""Tool calls that a model wrote as text, in the words of its training, because its server made no call of them."""
+"""Recognises tool calls that arrive as text because the model's server did not parse them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _FORMS = tuple(
         (r"Action:\s*", rf"{_NAME}\s*\n\s*Action Input:.*\}}"),
     )
 )
-"""Marks before a call, and the call; an answer may come before the last of them, nothing after it."""
+"""Pairs of patterns: a marker that opens a call, and the call.
+
+Text may precede the last marker, but nothing may follow the call."""
 _ALONE = tuple(
     re.compile(form, re.DOTALL)
     for form in (
@@ -40,14 +42,16 @@ _ALONE = tuple(
         rf"(?:```tool_code\s*)?\[?\s*(?:print\(\s*)?{_NAME}\(\s*(?:\w+\s*=.*)?\)+\s*\]?\s*(?:```)?",
     )
 )
+"""Patterns of calls without a marker, which count only if they are the whole text."""
 _FENCE = re.compile(r"```\w*\s*\n(.*?)\n?\s*```", re.DOTALL)
 _KEYS = frozenset({"name", "tool", "function", "arguments", "parameters", "args", "input", "type", "id"})
+"""The keys that a JSON object may have to count as a call."""
 
 
 def written_call(text: str, offered: Collection[str]) -> str:
-    """Return the name of the tool among those ``offered`` that a text calls, if it ends with a call; else nothing.
+    """Return the name of the ``offered`` tool that the text calls, if it ends with a call; else an empty string.
 
-    Words about a call, with others after them, are none; nor is JSON or code with something around it.
+    A call with text after it does not count, nor does plain JSON or code with text around it.
     """
     text = text.strip()
     found: list[re.Match[str]] = []
@@ -61,7 +65,7 @@ def written_call(text: str, offered: Collection[str]) -> str:
 
 
 def _named_in(text: str) -> str:
-    """Return the name in JSON that is nothing but a call, or several; fenced or not."""
+    """Return the tool's name if the text is JSON of one or several calls, fenced or not; else an empty string."""
     fenced = _FENCE.fullmatch(text)
     try:
         value: Any = msgspec.json.decode(fenced[1] if fenced else text)

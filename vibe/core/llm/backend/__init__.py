@@ -1,3 +1,3 @@
-"""One module per kind of provider; only the factory imports them, when they are used."""
+"""Backends, one module per kind of provider. The factory imports each when it is first used."""
 
 from __future__ import annotations

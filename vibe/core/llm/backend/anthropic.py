@@ -1,4 +1,4 @@
-"""Talks to Anthropic's Messages API, and to other servers of it."""
+"""AnthropicBackend: calls Anthropic's Messages API, and other servers that offer it."""
 
 from __future__ import annotations
 
@@ -31,25 +31,26 @@ from vibe.core.messages import (
 from vibe.core.schemas import table_of
 
 VERSION: Final = "2023-06-01"
-"""The version of the API that every request names; there has been no later one."""
+"""The version of the API that every request names; there is no later one."""
 LONGEST_ANSWER: Final = 32_000
-"""The bound that is sent where none is set, since there has to be one: all models in service take it."""
+"""The ``max_tokens`` sent if none is configured, since the API requires one: all current models accept it."""
 SHARE_OF_CONTEXT: Final = 4
-"""Of a small context, an answer gets no more than this part unless a bound is set."""
+"""An answer without a configured limit gets at most this fraction (1/4) of a small context."""
 BUDGETS: Final[Mapping[Thinking, int]] = {
     Thinking.LOW: 4_000,
     Thinking.MEDIUM: 8_000,
     Thinking.HIGH: 16_000,
     Thinking.MAX: 24_000,
 }
-"""Tokens to think with, for models that are told a number."""
+"""Thinking tokens of each level, for models that take a number of tokens."""
 SMALLEST_BUDGET: Final = 1_024
-"""The API refuses less."""
+"""The fewest thinking tokens that the API accepts."""
 NOTHING: Final = "(nothing)"
-"""Stands where there is no text, which the API refuses."""
+"""Replaces empty text, which the API refuses."""
 START: Final = "(The conversation goes on from here.)"
+"""The first user message of a conversation that begins with the model's."""
 CONTINUE: Final = "Go on."
-"""The end of a conversation that a model has ended: newer models take no beginning of their own answer."""
+"""The last user message of a conversation that ends with the model's: newer models refuse to continue an answer."""
 
 _CLAUDE: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 _EFFORT_SINCE: Final = (4, 6)
@@ -61,7 +62,10 @@ Block = dict[str, Any]
 
 
 def generation(model: str) -> tuple[int, int] | None:
-    """Return the version of a Claude model, the newest for one without a number; None: another maker's model."""
+    """Return the version of a Claude model, or None for a model of another maker.
+
+    A name without a number counts as newer than all.
+    """
     if "claude" not in model.lower():
         return None
     found = _CLAUDE.search(model.lower())
@@ -69,16 +73,17 @@ def generation(model: str) -> tuple[int, int] | None:
 
 
 class MessagesEncoder:
-    """Encodes requests."""
+    """Encodes requests for the Messages API."""
 
     def __init__(self) -> None:
         self._encoder = msgspec.json.Encoder()
         self._parts = EncodedParts(self._encoded)
 
     def encode(self, request: ModelRequest) -> bytes:
-        """The body of a streaming Messages request.
+        """Return the body of a streaming Messages request.
 
-        The marks say up to where the prompt will come again: the tools, the system prompt, the last two turns.
+        Cache marks say which parts of the prompt will be sent again: the tools, the system prompt and the last two
+        turns of the user.
         """
         bound = max_tokens(request) or min(LONGEST_ANSWER, max(1, request.model.context_size // SHARE_OF_CONTEXT))
         spoken = list(request.messages)
@@ -94,7 +99,7 @@ class MessagesEncoder:
         return self._encoder.encode(body)
 
     def _turns(self, messages: Sequence[Message], source: str) -> list[dict[str, Any]]:
-        """All messages, neighbours of one role as one, the last two of the user marked."""
+        """Return all messages, with neighbours of the same role merged and the last two of the user marked."""
         turns: list[tuple[str, list[bytes]]] = []
         ids = _WireIds()
         for message in messages:
@@ -115,7 +120,7 @@ class MessagesEncoder:
         return [{"role": role, "content": msgspec.Raw(b"[" + b",".join(blocks) + b"]")} for role, blocks in turns]
 
     def _encoded(self, part: Message | ToolSchema, source: str) -> bytes:
-        """A tool, or the blocks of one message with commas between."""
+        """Encode a tool, or the blocks of one message, separated by commas."""
         blocks = [tool_block(part)] if isinstance(part, ToolSchema) else blocks_of(part, source)
         return b",".join(map(self._encoder.encode, blocks))
 
@@ -124,15 +129,15 @@ class MessagesEncoder:
 
 
 def _with_mark(blocks: bytes) -> bytes:
-    """Mark the last of encoded blocks: what is sent up to there will be sent again."""
+    """Add a cache mark to the last of several encoded blocks: everything up to there will be sent again."""
     return blocks[:-1] + _MARK
 
 
 def settings(request: ModelRequest, bound: int) -> dict[str, Any]:
-    """Return how much to think and how freely to choose, in the words that the model's generation takes."""
+    """Return the settings of thinking and temperature in the form that the model's generation accepts."""
     model, version = request.model, generation(request.model.name)
     if model.thinking is not Thinking.OFF and version is not None and version >= _EFFORT_SINCE:
-        # Without "display" newer models tell nothing of what they think.
+        # Without "display" newer models send no text of their thinking.
         return {
             "thinking": {"type": "adaptive", "display": "summarized"},
             "output_config": {"effort": model.thinking.value},
@@ -146,15 +151,15 @@ def settings(request: ModelRequest, bound: int) -> dict[str, Any]:
 
 
 def _thinking_budget(model: ModelConfig, bound: int) -> int:
-    """Return the tokens to think with; 0: none, since there is no room for it, or it is not wanted."""
+    """Return the thinking tokens; 0 if thinking is off or there is too little room for it."""
     budget = min(BUDGETS.get(model.thinking, 0), bound * 3 // 4)
     return budget if budget >= SMALLEST_BUDGET else 0
 
 
 def _lacks_thought(request: ModelRequest) -> bool:
-    """Return whether calls were just made without a thought of this model before them, as by another model.
+    """Return whether the last answer made calls without a thought of this model, for example as another model.
 
-    The API then refuses to think until those calls are done with.
+    The API then refuses to think until those calls are dealt with.
     """
     last = next((one for one in reversed(request.messages) if isinstance(one, AssistantMessage)), None)
     if last is None or not last.tool_calls:
@@ -163,12 +168,12 @@ def _lacks_thought(request: ModelRequest) -> bool:
 
 
 def tool_block(tool: ToolSchema) -> Block:
-    """One tool as the API takes it."""
+    """Return one tool in the API's format."""
     return {"name": tool.name, "description": tool.description, "input_schema": wire_schema(tool.parameters)}
 
 
 def blocks_of(message: Message, source: str) -> list[Block]:
-    """The blocks of one message; thoughts of another ``source`` stay here."""
+    """Return the blocks of one message, without the thoughts of another ``source``."""
     if isinstance(message, AssistantMessage):
         return list(_said(message, source)) or [_text(EMPTY_ANSWER)]
     if isinstance(message, ToolMessage):
@@ -179,12 +184,12 @@ def blocks_of(message: Message, source: str) -> list[Block]:
 
 
 def _said(message: AssistantMessage, source: str) -> Iterator[Block]:
-    """Yield what a model said in the order in which it did: thoughts, text and calls."""
+    """Yield the blocks of an answer in their original order: thoughts, text and calls."""
     calls = list(map(_call, message.tool_calls))
     characters = done = 0
     for thought in (one for one in message.thoughts if one.source == source and not (one.record or one.extra)):
         if message.cut and not (thought.signature or thought.sealed):
-            continue  # torn: no provider takes it back
+            continue  # it is incomplete, which no provider accepts
         yield from _pieces(message.content[characters : thought.after_characters])
         yield from calls[done : thought.after_calls]
         characters, done = max(characters, thought.after_characters), max(done, thought.after_calls)
@@ -226,14 +231,14 @@ def _image(image: Image) -> Block:
 
 
 class _WireIds:
-    """Ids of calls as the API takes them: letters, digits, ``_`` and ``-``, and none twice in a conversation."""
+    """Makes the ids of calls acceptable to the API: letters, digits, ``_`` and ``-``, unique in a conversation."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._waiting: dict[str, deque[str]] = {}
 
     def renamed(self, message: Message) -> Message:
-        """Return the message with such ids for its calls or its result; the same one, if its own will do."""
+        """Return the message with acceptable ids, which is the same object if its own ids are."""
         if isinstance(message, AssistantMessage):
             calls = tuple(structs.replace(call, id=self._given(call.id)) for call in message.tool_calls)
             self._waiting = {}
@@ -259,9 +264,9 @@ _TABLE: Final = Raw(b"{}")
 
 
 class _Event(Struct):
-    """An event as far as all have it; what is inside is read once its kind is known.
+    """The fields of all kinds of events. The raw ones are decoded once the kind is known.
 
-    A message as it begins, which rarely says anything already, as it ends, or whole has the last four.
+    The last four are those of a message: at its start, where they are rarely set, at its end, or complete.
     """
 
     type: str | None = ""
@@ -281,7 +286,7 @@ class _Kind(Struct):
 
 
 class _Piece(Struct):
-    """A block as it opens, or what is added to it."""
+    """A block at its start, or a piece that is added to it."""
 
     text: str | None = None
     thinking: str | None = None
@@ -294,7 +299,7 @@ class _Piece(Struct):
 
 
 BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
-"""The kinds of blocks that are looked at: others are a server's own tools and their results."""
+"""The kinds of blocks that are read; others are a server's own tools and their results."""
 DELTAS: Final = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta"})
 
 _event = msgspec.json.Decoder(_Event)
@@ -305,7 +310,7 @@ _piece = msgspec.json.Decoder(_Piece)
 
 
 class _OpenBlock(Struct, kw_only=True):
-    """A block that was opened; ``kind`` is blank for one that is not looked at."""
+    """A block that is open; ``kind`` is empty if it is ignored."""
 
     index: int
     kind: str
@@ -313,16 +318,16 @@ class _OpenBlock(Struct, kw_only=True):
     signature: list[str] = field(default_factory=list[str])
     sealed: str = ""
     initial: object = None
-    """A call's arguments, where they came with its opening."""
+    """A call's arguments, if they came with its start."""
 
 
 def messages_reader(errors: ErrorMapper) -> StreamReader:
-    """Return what checks and reads the answers of one provider."""
+    """Return the reader of one provider's answers."""
     return StreamReader(errors, lambda answer: _MessageTaker(answer, errors).take)
 
 
 class _MessageTaker:
-    """Puts the events of one answer together."""
+    """Adds the events of one answer to its builder."""
 
     def __init__(self, answer: AnswerBuilder, errors: ErrorMapper) -> None:
         self._answer = answer
@@ -330,11 +335,11 @@ class _MessageTaker:
         self._open: dict[int, _OpenBlock] = {}
         self._last = -1
         self._without_arguments: list[int] = []
-        """Calls that closed with none: they have none, unless the limit cut the last one there."""
+        """The calls that closed without arguments: they have none, unless the output limit cut the last one off."""
         self._ids: set[str] = set()
         self._usage: dict[str, int] = {}
         self._early_reason: str | None = None
-        """The reason to stop that the message began with; it counts once the message has ended."""
+        """The stop reason that came with the start of the message; it counts once the message has ended."""
 
     def take(self, data: str) -> bool:
         event = decoded(_event, data)
@@ -363,10 +368,10 @@ class _MessageTaker:
         return False
 
     def _check(self, event: _Event, data: str) -> None:
-        """Let an event pass that is a ping, or what a later version of the API tells.
+        """Ignore an event of an unknown kind, such as a ping or one of a later version of the API.
 
         Raises:
-            ModelError: it tells of a failure; a gateway does so in a form of its own.
+            ModelError: the event reports a failure; gateways do that in a form of their own.
         """
         if event.type == "error" or event.error is not None:
             raise self._errors.from_chunk(event.error)
@@ -400,7 +405,7 @@ class _MessageTaker:
             case "tool_use":
                 identity = piece.id or ""
                 if identity in self._ids:
-                    identity = ""  # given twice in one answer: it gets one of ours
+                    identity = ""  # used twice in one answer, so the builder makes up another
                 self._ids.add(identity)
                 block.initial = piece.input
                 self._answer.add_call(CallFragment(index=index, id=identity, name=piece.name or ""))
@@ -414,7 +419,7 @@ class _MessageTaker:
             return
         piece = decoded(_piece, event.delta)
         block = self._open.get(self._last if event.index is None else event.index)
-        # Text of a block that was never opened is still text; what belongs to no call or thought is dropped.
+        # Text of a block that was never opened still counts; pieces of unknown calls or thoughts are dropped.
         self._add(block or _OpenBlock(index=-1, kind="text"), piece)
 
     def _add(self, block: _OpenBlock, piece: _Piece) -> None:
@@ -457,7 +462,7 @@ class _MessageTaker:
             self._answer.note(PAUSED)
 
     def _count(self, told: object) -> None:
-        """Take a count: they are of the whole answer so far, and a server may leave out or null what it told before."""
+        """Update the usage. Counts are totals of the answer so far; a server may omit or null what it sent before."""
         table = table_of(told)
         for name, value in table.items():
             if isinstance(value, int | float):
@@ -486,7 +491,7 @@ def _explained(details: object) -> str:
 
 
 class AnthropicBackend(HttpBackend):
-    """A ``ModelBackend`` for the Messages API. ``api_base`` may end with the version path or before it."""
+    """A ``ModelBackend`` for the Messages API. ``api_base`` may include the version path or not."""
 
     def __init__(self, provider: ProviderConfig, *, api_key: str | None) -> None:
         errors = ErrorMapper(provider=provider, api_key=api_key)
@@ -499,5 +504,5 @@ class AnthropicBackend(HttpBackend):
 
 
 def headers_for(api_key: str | None) -> dict[str, str]:
-    """Return what every request to the API says of its version and of who asks."""
+    """Return the headers of every request: the API's version and the key."""
     return {"anthropic-version": VERSION} | ({"x-api-key": api_key} if api_key else {})

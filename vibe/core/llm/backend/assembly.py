@@ -1,4 +1,4 @@
-"""Builds one completion from the pieces of a stream, whichever provider sent them; words schemas of tools for them."""
+"""AnswerBuilder: builds a completion from the pieces of a provider's stream. Also adapts tool schemas to providers."""
 
 from __future__ import annotations
 
@@ -22,19 +22,22 @@ from vibe.core.schemas import remade, table_of, whole_number
 
 _NO_KEY: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 LONGEST_KEY: Final = 64
-"""Anthropic, "Tool use": names of properties match ``^[a-zA-Z0-9_.-]{1,64}$``."""
+"""Characters of a property's name: Anthropic's "Tool use" wants them to match ``^[a-zA-Z0-9_.-]{1,64}$``."""
 _NOT_AT_TOP: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "enum", "const"})
-"""OpenAI and Anthropic refuse these at the top; the tool validates by them all the same."""
+"""Keywords that OpenAI and Anthropic refuse at the top of a schema; the tool still validates by them."""
 
 
 def wire_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's parameters: an object at the top, arrays that say of what, and names of properties that can be sent."""
+    """Return a tool's parameters as providers accept them.
+
+    The top is an object, every array has ``items``, and every property's name can be sent.
+    """
     top = {key: value for key, value in parameters.items() if key not in _NOT_AT_TOP}
     return remade({"properties": {}, **top, "type": "object"}, _shaped)
 
 
 def as_declared(arguments: Any, schema: Any) -> Any:
-    """The arguments of a call under the names the tool has for them, without nulls that stand for nothing given."""
+    """Return the arguments of a call under the tool's own names, without nulls that mean "not given"."""
     table = table_of(schema)
     if isinstance(arguments, list):
         return [as_declared(one, table.get("items")) for one in cast("list[Any]", arguments)]
@@ -51,13 +54,13 @@ def as_declared(arguments: Any, schema: Any) -> Any:
 
 
 def _may_be_null(schema: Any) -> bool:
-    """Return whether null may be meant: the schema has it, or does not say what there is."""
+    """Return whether null may be a value: the schema allows it, or names no type."""
     table = table_of(schema)
     return "type" not in table or "null" in _listed(table["type"])
 
 
 def _shaped(table: dict[str, Any]) -> dict[str, Any]:
-    """One schema with properties under the names they are sent by, and arrays that say of what."""
+    """Return one schema with its properties under the names they are sent by, and with ``items`` for an array."""
     names = _sent_names(table_of(table.get("properties")))
     shaped = dict(table)
     if names:
@@ -74,7 +77,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _sent_names(properties: Mapping[str, Any]) -> dict[str, str]:
-    """The name under which each property is sent: its own where that can be."""
+    """Return the name under which each property is sent: its own if a provider accepts that."""
     sent: dict[str, str] = {}
     for name in sorted(properties, key=lambda name: _NO_KEY.search(name) is not None or len(name) > LONGEST_KEY):
         plain = _NO_KEY.sub("_", name)[:LONGEST_KEY] or "_"
@@ -86,25 +89,25 @@ def _sent_names(properties: Mapping[str, Any]) -> dict[str, str]:
 
 
 HALF_BASE: Final = 0x100000
-"""Added to the code of half a surrogate pair, which no text can hold, it is a character of private use."""
+"""The offset that turns half a surrogate pair, which no text can hold, into a private-use character."""
 FIRST_HALF: Final = ("\U0010d800", "\U0010dbff")
 _HALVES: Final = re.compile("[\U0010d800-\U0010dbff][\U0010dc00-\U0010dfff]|[\U0010d800-\U0010dfff]")
 
 
 class TaggedReasoning:
-    """Parts reasoning from an answer that begins with ``<tag>``, however the pieces are cut.
+    """Separates the reasoning from the text of an answer that begins with ``<tag>``, however the pieces are cut.
 
-    What may still turn out to be a tag is held back; ``rest`` gives it out in the end.
+    A piece that may still turn out to be a tag is held back; ``rest`` returns it in the end.
     """
 
     def __init__(self, tag: str) -> None:
         self._opening, self._closing = f"<{tag}>", f"</{tag}>"
-        self._awaited = self._opening  # the tag that may come next; empty: what comes is text
+        self._awaited = self._opening  # the tag that may come next; empty if all the rest is text
         self._held = ""
-        self._at_tag = False  # nothing came behind the last tag yet: line ends there are its own
+        self._at_tag = False  # the last tag was just read: line ends directly after it belong to it
 
     def take(self, text: str) -> tuple[str, str]:
-        """Take a piece: the reasoning and the text that are certain now."""
+        """Add a piece; return the reasoning and the text that are certain now."""
         self._held += text
         if self._awaited == self._opening:
             start = self._held.lstrip()
@@ -123,12 +126,12 @@ class TaggedReasoning:
         return "", ""
 
     def rest(self) -> tuple[str, str]:
-        """Return what was held back."""
+        """Return the reasoning and the text that were held back."""
         held, self._held = self._held, ""
         return (held, "") if self._awaited == self._closing else ("", held)
 
     def parted(self, text: str) -> tuple[str, str]:
-        """Part a whole text whose thought ends with the tag and did not begin with it: some servers keep that."""
+        """Split a whole text that has a closing tag but no opening one, which some servers drop."""
         thought, closing, rest = text.partition(self._closing)
         return (thought, rest.lstrip("\n")) if closing and self._opening not in thought else ("", text)
 
@@ -154,31 +157,31 @@ _FILTER_REASONS: Final = frozenset({
     "recitation", "blocklist", "spii", "refusal",
 })  # fmt: skip
 PAUSE: Final = "pause_turn"
-"""The provider's own tools take long: it goes on once it is asked to."""
+"""The stop reason of a provider whose own tools take long: it continues when asked again."""
 FAILURE_REASONS: Final = frozenset({
     "error", "network_error", "abort", "aborted", "cancelled", "insufficient_system_resource",
     "malformed_function_call", "timeout", "failed", "internal_error", "server_error", "engine_error",
     "unexpected_tool_call", "too_many_tool_calls", "missing_thought_signature",
 })  # fmt: skip
-"""Words in which a provider says that it failed. Worth another try."""
+"""Stop reasons by which a provider says that it failed. The call is worth another try."""
 _BAD_REASONS: Final = _LENGTH_REASONS | _FILTER_REASONS | FAILURE_REASONS
 _NOTHING: Final = frozenset({"", "null"})
 EMPTY: Final = "{}"
-"""Some gateways send this before the arguments."""
+"""An empty object, which some gateways send before the arguments."""
 _WRAPPED: Final = re.compile(
     r"\s*(?:```[\w-]*|<\|?[\w:.-]+\|?>|\{\}|null)?\s*(\{.*\})\s*(?:```|</?\|?[\w:.-]+\|?>)?\s*", re.DOTALL
 )
-"""Arguments with a fence or a tag around them, or with an empty object before them."""
+"""Matches arguments inside a fence or a tag, or after an empty object."""
 FUNCTIONS: Final = "functions."
-"""The namespace in which models of OpenAI know tools, and sometimes call them."""
+"""The namespace of tools in OpenAI's models, which they sometimes put before a tool's name."""
 NO_REASON: Final = "the provider ended its answer without a finish_reason; it was taken as whole"
 
 
 class CallFragment(Struct, frozen=True, kw_only=True):
-    """A piece of a tool call. ``index`` is None where the provider gave none; ``id`` empty likewise.
+    """A piece of a tool call. ``index`` is None and ``id`` empty if the provider sent none.
 
-    ``arguments`` are a piece of their text, or JSON: an object is the whole of them. ``extra`` is what stands beside it
-    and has to go back with it.
+    ``arguments`` are a piece of their text, or JSON, of which an object is complete. ``extra`` holds the other fields
+    of the call that must be sent back with it.
     """
 
     index: int | None = None
@@ -201,25 +204,25 @@ class _OpenCall(Struct, kw_only=True):
 
 
 class _Halves:
-    """Puts the two halves of a character together that came in two pieces, see ``reader.decoded``."""
+    """Joins the two halves of a character that came in two pieces, see ``http.decoded``."""
 
     def __init__(self) -> None:
         self._first = ""
 
     def take(self, text: str) -> str:
-        """Return the text that is whole; a first half at its end waits for the second."""
+        """Return the text so far; half a character at its end waits for its other half."""
         text = self._first + text
         self._first = text[-1:] if FIRST_HALF[0] <= text[-1:] <= FIRST_HALF[1] else ""
         return _with_whole_characters(text.removesuffix(self._first))
 
     def rest(self) -> str:
-        """Return what still waited."""
+        """Return what still waits."""
         first, self._first = self._first, ""
         return _with_whole_characters(first)
 
 
 def _with_whole_characters(text: str) -> str:
-    """Return a text with one character in place of two halves; half a one is U+FFFD."""
+    """Return a text with each pair of halves joined to one character, and each single half replaced by U+FFFD."""
     return _HALVES.sub(lambda found: _joined(*found[0]) if len(found[0]) > 1 else "\ufffd", text)
 
 
@@ -229,9 +232,9 @@ def _joined(first: str, second: str) -> str:
 
 
 class AnswerBuilder:
-    """Collects pieces, shows text to the observer as it comes, and builds the completion at the end.
+    """Collects the pieces of an answer, passes them to the observer as they come, and builds the completion at the end.
 
-    With a ``reasoning_tag``, text that begins with this tag is reasoning up to where the tag closes.
+    With a ``reasoning_tag``, text that begins with this tag is reasoning until the tag closes.
     """
 
     def __init__(self, observer: ModelObserver, reasoning_tag: str = "") -> None:
@@ -252,12 +255,12 @@ class AnswerBuilder:
 
     @property
     def finished(self) -> bool:
-        """True once the provider has said why it stopped, or that it did."""
+        """True once the provider has said why it stopped, or that it has sent everything."""
         return bool(self._finish) or self._done
 
     @property
     def finished_well(self) -> bool:
-        """True once the provider has said why it stopped, and that was no failure."""
+        """True once the provider has said why it stopped, for a reason other than a failure."""
         return bool(self._finish) and self._finish.lower() not in FAILURE_REASONS
 
     @property
@@ -266,7 +269,7 @@ class AnswerBuilder:
         return bool(self._text or self._reasoning or self._calls)
 
     def add_text(self, text: str) -> None:
-        """Take a piece of the answer."""
+        """Add a piece of the answer's text."""
         text = self._text_halves.take(text)
         if self._tagged is not None:
             thought, text = self._tagged.take(text)
@@ -279,24 +282,24 @@ class AnswerBuilder:
             self._observer.delta(Delta(text=text))
 
     def add_reasoning(self, text: str) -> None:
-        """Take a piece of the reasoning."""
+        """Add a piece of the reasoning."""
         text = self._reasoning_halves.take(text)
         if text:
             self._reasoning.append(text)
             self._observer.delta(Delta(reasoning=text))
 
     def add_thought(self, thought: Thought) -> None:
-        """Take a whole thought that has to be sent back; ``add_reasoning`` has shown its text."""
+        """Add a complete thought that must be sent back; ``add_reasoning`` has already shown its text."""
         text, characters = _with_whole_characters(thought.text), sum(map(len, self._text))
         place = msgspec.structs.replace(thought, text=text, after_characters=characters, after_calls=len(self._calls))
         self._thoughts.append(place)
 
     def add_extra(self, extra: Mapping[str, Any]) -> None:
-        """Take what stands beside the text and has to go back with it."""
+        """Add fields beside the text that must be sent back with it."""
         self._extra |= extra
 
     def add_record(self, record: Mapping[str, Any]) -> None:
-        """Take a piece of a record that has to go back as it came; a piece of the last one is put to it."""
+        """Add a piece of a record that must be sent back unchanged; a piece that continues the last one is joined."""
         if not (self._records and _continues(self._records[-1], record)):
             self._records.append(dict(record))
             return
@@ -309,7 +312,7 @@ class AnswerBuilder:
                 last[name] = value
 
     def add_call(self, fragment: CallFragment) -> None:
-        """Take a piece of a tool call and put it where its id, else its index, else its order says."""
+        """Add a piece of a tool call to the call that its id, else its index, else its order says."""
         identity = "" if fragment.id in _NOTHING else fragment.id
         text = text_of(fragment.arguments)
         call = self._find_call(fragment, identity, text)
@@ -317,7 +320,7 @@ class AnswerBuilder:
             call = _OpenCall(index=fragment.index, id=identity)
             self._calls.append(call)
         elif identity and fragment.name and call.text == text and is_json_object(text):
-            return  # the whole of it once more
+            return  # the complete call was sent again
         call.id = call.id or identity
         call.extra |= fragment.extra or {}
         call.name = _longer_name(call, fragment.name)
@@ -338,44 +341,44 @@ class AnswerBuilder:
                 return None if name and _is_another(known[-1], text) else known[-1]
         candidates = [call for call in self._calls if index is None or call.index == index]
         if not candidates:
-            # Arguments without a name under an index of their own belong to the call before.
+            # Arguments with a new index but without a name belong to the previous call.
             return self._calls[-1] if self._calls and not (name or identity) else None
         last = candidates[-1]
         if identity and last.id:
             return last if _goes_on(last, fragment, text) else None
-        # A name where one is there already, after complete arguments: the next call of a provider that gives no ids.
+        # A name after complete arguments starts the next call of a provider that sends no ids.
         if name and last.name and is_json_object(last.text):
             return None
-        # So is another name, unless it is the rest of the first: then it comes alone, and where the first was.
+        # So does another name, unless it is the rest of the first, which comes alone and with the same index.
         if name and last.name and name != last.name and (index is None or text.strip()) and not last.text:
             return None
         return last
 
     def count(self, usage: Usage, cost: float | None = None) -> None:
-        """Take the provider's own count and cost; the last one given wins, a count of nothing is none."""
+        """Set the provider's own usage and cost. The last ones count; a usage of zero tokens is ignored."""
         if usage.total_tokens:
             self._usage = usage
         self._cost = self._cost if cost is None else cost
 
     def finish(self, reason: str) -> None:
-        """Hear why the provider stopped, in its own word; that it was cut or failed is not taken back by another."""
+        """Set why the provider stopped, in its own word. A harmless reason does not replace a cut or a failure."""
         if self._finish.lower() not in _BAD_REASONS or _filters(reason) or reason.lower() in FAILURE_REASONS:
             self._finish = reason
 
     def end(self) -> None:
-        """Hear that the provider sent all it had to send."""
+        """Note that the provider has sent everything."""
         self._done = True
 
     def note(self, oddity: str) -> None:
-        """Take a sentence about what was odd with how the answer came."""
+        """Set a sentence on what was odd about the delivery of the answer."""
         self._oddity = oddity
 
     def build(self, request: ModelRequest, errors: ErrorMapper) -> Completion:
-        """The whole answer.
+        """Return the complete answer.
 
         Raises:
             ModelProtocolError: the provider never said why it stopped, or said that it failed.
-            ModelRequestError: its content filter stopped it.
+            ModelRequestError: the provider's content filter stopped the answer.
         """
         self.add_text(self._text_halves.rest())
         self.add_reasoning(self._reasoning_halves.rest())
@@ -419,7 +422,7 @@ class AnswerBuilder:
         )
 
     def _called(self, request: ModelRequest, *, is_cut: bool) -> Iterator[ToolCall]:
-        """Yield the calls; one that says nothing is none, and no two have the same id."""
+        """Yield the calls with unique ids, leaving out a call without name and arguments."""
         schemas = {tool.name: tool.parameters for tool in request.tools}
         taken: set[str] = set()
         for call in self._calls:
@@ -435,7 +438,10 @@ class AnswerBuilder:
             yield ToolCall(identity, name, _declared(text, schemas.get(name)))
 
     def _is_whole(self) -> bool:
-        """Return whether an answer without a reason is whole: its end was told, it says something, no call is torn."""
+        """Return whether an answer without a stop reason is complete.
+
+        It is if the stream ended properly, the answer says something, and every call has complete arguments.
+        """
         said = any(text.strip() for text in self._text) or bool(self._calls)
         return self._done and said and all(call.name and is_json_object(call.text) for call in self._calls)
 
@@ -445,13 +451,13 @@ def _may_be(index: int | None, other: int | None) -> bool:
 
 
 def _is_another(call: _OpenCall, text: str) -> bool:
-    """Return whether whole arguments belong to another call, though they come with the id of this one."""
+    """Return whether complete arguments belong to another call although they come with this call's id."""
     whole = is_json_object(call.text) and is_json_object(text)
     return whole and call.text != text and call.text.strip() != EMPTY
 
 
 def _goes_on(call: _OpenCall, fragment: CallFragment, text: str) -> bool:
-    """Return whether a fragment belongs to a call though its id is another: some servers make one up for each."""
+    """Return whether a fragment with another id belongs to this call: some servers make up an id for each fragment."""
     if not fragment.name:
         return True
     torn = bool(call.text.strip()) and not is_json_object(call.text)
@@ -459,7 +465,7 @@ def _goes_on(call: _OpenCall, fragment: CallFragment, text: str) -> bool:
 
 
 def _longer_name(call: _OpenCall, name: str) -> str:
-    """Return the name with what is told of it now: mostly nothing new, the whole again, or the rest of it."""
+    """Return a call's name after another piece of it, which may be empty, the whole name again, or the rest of it."""
     if not call.name or not name or name == call.name or call.text:
         return call.name or name
     return name if name.startswith(call.name) else call.name + name
@@ -469,7 +475,7 @@ _RECORD_TEXTS: Final = frozenset({"text", "summary"})
 
 
 def _continues(record: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
-    """Return whether ``piece`` is the next one of ``record``: of its kind and place, which ends with its signature."""
+    """Return whether ``piece`` continues ``record``: it has the same type and index, and a signature ends a record."""
     if not _RECORD_TEXTS & set(record) and not record.get("signature"):
         return False
     same = all(record.get(name) == piece.get(name) for name in ("type", "index"))
@@ -482,27 +488,27 @@ def _filters(reason: str) -> bool:
 
 
 def source_of(request: ModelRequest) -> str:
-    """Return who is asked, as a ``Thought`` remembers it."""
+    """Return the provider and model of a request as a ``Thought`` records them."""
     return f"{request.model.provider}/{request.model.name}"
 
 
 def finish_reason(reason: str, *, has_calls: bool) -> FinishReason:
-    """Our word for a provider's: some say ``stop`` although they call tools."""
+    """Return our finish reason for a provider's word; some say ``stop`` although they call tools."""
     if reason.lower() in _LENGTH_REASONS or (reason == PAUSE and not has_calls):
         return FinishReason.LENGTH
     return FinishReason.TOOL_CALLS if has_calls else FinishReason.STOP
 
 
 def estimate_usage(request: ModelRequest, message: AssistantMessage) -> Usage:
-    """Usage of a call that came without one."""
+    """Estimate the usage of a call for which the provider sent none."""
     return Usage(prompt_tokens=estimate_prompt(request), completion_tokens=estimate_answer(message), calls=1)
 
 
 def read_usage(fields: Mapping[str, Any]) -> Usage:
-    """Usage of one call from a provider's table; cached tokens are told in many places by different providers.
+    """Return the usage of one call from a provider's table. Providers put cached tokens in different places.
 
-    Thinking is part of the completion; where a provider counts it beside, as its total shows, it is added, also where
-    the total alone tells of it.
+    Thinking is part of the completion. If the total shows that a provider counts it separately, it is added, even if
+    nothing but the total mentions it.
     """
     details, thinking = table_of(fields.get("prompt_tokens_details")), table_of(fields.get("completion_tokens_details"))
     places = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens", "cache_read_input_tokens")
@@ -522,9 +528,9 @@ def read_usage(fields: Mapping[str, Any]) -> Usage:
 
 
 def read_cost(fields: Mapping[str, Any]) -> float | None:
-    """USD that a provider says a call cost, in its table of usage; None: it does not say.
+    """Return the cost in USD that a provider's usage table reports, or None if it reports none.
 
-    With OpenRouter and a key of one's own at who serves the model, what that one charges comes on top.
+    For OpenRouter with the user's own key (``is_byok``), the upstream provider's charge is added.
     """
     said = fields.get("cost", fields.get("estimated_cost"))
     cost = _dollars(table_of(fields.get("cost")).get("total_cost") if isinstance(said, dict) else said)
@@ -540,7 +546,7 @@ def _dollars(said: object) -> float | None:
 
 
 def _unwrapped(arguments: str) -> str:
-    """Return arguments without the quotes, the fence or the tag that some models put around the whole object."""
+    """Return arguments without the quotes, fence or tag that some models put around the object."""
     inner = ""
     if arguments.lstrip().startswith('"'):
         with suppress(*INVALID_JSON):
@@ -551,7 +557,7 @@ def _unwrapped(arguments: str) -> str:
 
 
 def _declared(arguments: str, schema: Mapping[str, Any] | None) -> str:
-    """Return the arguments as the tool declares them, word for word where that is how they came."""
+    """Return the arguments under the tool's own names; the text stays as it came if nothing changes."""
     if schema is None or not is_json_object(arguments):
         return arguments
     given = json.loads(arguments)
@@ -560,14 +566,14 @@ def _declared(arguments: str, schema: Mapping[str, Any] | None) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return JSON as text: a string is it already, null is none."""
+    """Return a JSON value as text: a string unchanged, null as an empty string."""
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
 def is_json_object(text: str) -> bool:
-    """Return whether ``text`` is one whole JSON object."""
+    """Return whether ``text`` is one complete JSON object."""
     with suppress(*INVALID_JSON):
         msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         return True

@@ -1,4 +1,4 @@
-"""Chat completions: a conversation in their words, their events as compatible servers send them, and those servers."""
+"""GenericBackend: calls OpenAI-compatible servers. Encodes and reads chat completions for other backends, too."""
 
 from __future__ import annotations
 
@@ -29,23 +29,25 @@ from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolM
 from vibe.core.schemas import table_of, text_in, whole_number
 
 MALFORMED_KEY: Final = "malformed_arguments"
-"""Key under which arguments that are no JSON object travel back, since providers refuse them as they are."""
+"""The key under which arguments that are not a JSON object are sent back, since providers refuse them bare."""
 
 _TAKES_TEMPERATURE: Final = re.compile(r"(ft:)?(chatgpt-|gpt-3|gpt-4)")
 USAGE_TOLD: Final = MappingProxyType({"stream_options": {"include_usage": True}})
-"""Has a server tell the usage of a stream."""
+"""The option that makes a server send the usage with a stream."""
 LONGEST_NAME: Final = 64
+"""The most characters of a tool's name that providers accept."""
 LONGEST_ID: Final = 40
+"""The most characters of a call's id that OpenAI accepts."""
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
 _CACHE_LIMIT: Final = 4096
 
 
 def message_fields(message: Message, reasoning_field: str = "") -> dict[str, Any]:
-    """One message as providers take it.
+    """Return one message in the format of chat completions.
 
-    Reasoning stays at home, since most providers refuse it as input, unless there is a ``reasoning_field``: then what
-    led to tool calls goes back with them.
+    Reasoning is left out, since most providers refuse it as input. With a ``reasoning_field``, the reasoning that led
+    to tool calls is sent back with them.
     """
     role = message.__struct_config__.tag
     if isinstance(message, AssistantMessage) and message.tool_calls:
@@ -64,13 +66,13 @@ def _image_part(image: Image) -> dict[str, Any]:
 
 
 def tool_fields(tool: ToolSchema) -> dict[str, Any]:
-    """One tool as providers take it."""
+    """Return one tool in the format of chat completions."""
     function = {"name": tool.name, "description": tool.description, "parameters": wire_schema(tool.parameters)}
     return {"type": "function", "function": function}
 
 
 def wire_arguments(arguments: str) -> str:
-    """Arguments as JSON text of an object: as they were where possible, else wrapped so that nothing is lost."""
+    """Return arguments as the JSON text of an object, wrapping them in one if they are something else."""
     if is_json_object(arguments):
         return arguments
     if not arguments.strip():
@@ -79,7 +81,7 @@ def wire_arguments(arguments: str) -> str:
 
 
 def chat_body(request: ModelRequest, messages: object) -> dict[str, Any]:
-    """The part of a request's body that every server takes."""
+    """Return the part of a request's body that every server accepts."""
     bound = max_tokens(request)
     return {
         "model": request.model.name,
@@ -91,25 +93,25 @@ def chat_body(request: ModelRequest, messages: object) -> dict[str, Any]:
 
 
 def max_tokens(request: ModelRequest) -> int | None:
-    """The tighter of the request's and the model's bound."""
+    """Return the smaller of the request's and the model's output limit, None if neither has one."""
     bounds = [bound for bound in (request.max_tokens, request.model.max_output_tokens) if bound is not None]
     return min(bounds, default=None)
 
 
 def mistral_call_id(identity: str) -> str:
-    """An id that Mistral takes (nine letters or digits), the same for the same id."""
+    """Return an id that Mistral accepts (nine letters or digits), always the same for the same id."""
     if _MISTRAL_ID.fullmatch(identity):
         return identity
     return hashlib.sha256(identity.encode()).hexdigest()[:9]
 
 
 def wire_name(name: str) -> str:
-    """A tool's name as providers take it back: a model may have called one by a name that no tool can have."""
+    """Return a tool's name as providers accept it: a model may have called a tool by an impossible name."""
     return _NO_NAME.sub("_", name)[:LONGEST_NAME] or "unnamed"
 
 
 def wire_id(identity: str) -> str:
-    """The id of a call as OpenAI takes it back, of 40 characters at most; the same for the same id."""
+    """Return a call's id as OpenAI accepts it, of at most ``LONGEST_ID`` characters. The same id gives the same."""
     return identity if len(identity) <= LONGEST_ID else hashlib.sha256(identity.encode()).hexdigest()[:LONGEST_ID]
 
 
@@ -119,9 +121,9 @@ def _call_fields(call: ToolCall) -> dict[str, Any]:
 
 
 def openai_body(body: dict[str, Any]) -> dict[str, Any]:
-    """The body as OpenAI itself takes it.
+    """Return the body as OpenAI itself accepts it.
 
-    The bound has another name there, and only models before the thinking ones take a temperature.
+    The output limit has another name there, and only models older than the reasoning models accept a temperature.
     """
     adapted = {("max_completion_tokens" if name == "max_tokens" else name): value for name, value in body.items()}
     if not _TAKES_TEMPERATURE.match(adapted["model"]):
@@ -130,30 +132,30 @@ def openai_body(body: dict[str, Any]) -> dict[str, Any]:
 
 
 class EncodedParts:
-    """Messages and tools as ``encode`` words them for a model, each encoded once: they are sent again with each turn.
+    """Caches the encoded messages and tools of a conversation, since each turn sends them all again.
 
-    Remembers at most 4096 and starts over when they are full.
+    The cache holds at most ``_CACHE_LIMIT`` parts, and is emptied when it is full.
     """
 
     def __init__(self, encode: Callable[[Message | ToolSchema, str], bytes]) -> None:
         self._encode = encode
         self._known: dict[tuple[int, str], tuple[Message | ToolSchema, bytes]] = {}
-        """By identity: hashing them all costs as much as encoding them."""
+        """Keyed by identity, since hashing the parts costs as much as encoding them."""
 
     def of(self, message: Message | ToolSchema, source: str = "") -> bytes:
-        """Return a part; only a message with thoughts is another for each model, its ``source``, that it is sent to."""
+        """Return an encoded part. Only a message with thoughts depends on ``source``, the model it is sent to."""
         known = self._known.get((id(message), "")) or self._known.get((id(message), source))
         if known is None:
             if len(self._known) >= _CACHE_LIMIT:
                 self._known.clear()
             told_to = source if isinstance(message, AssistantMessage) and message.thoughts else ""
-            # The message is kept alive here, so that no other gets its identity.
+            # The cache keeps the message alive, so that no other object can get its identity.
             known = self._known[id(message), told_to] = message, self._encode(message, source)
         return known[1]
 
 
 class PayloadEncoder:
-    """Encodes requests: ``say`` words one message, ``options`` go into every body, ``adapt`` has the last word."""
+    """Encodes requests. ``say`` formats one message, ``options`` go into every body, ``adapt`` changes it at the end."""
 
     def __init__(
         self,
@@ -168,12 +170,12 @@ class PayloadEncoder:
         self._parts = EncodedParts(self._encoded)
 
     def encode(self, request: ModelRequest) -> bytes:
-        """The body of a streaming chat completions request."""
+        """Return the body of a streaming chat completions request."""
         source = source_of(request)
         messages = b",".join([self._parts.of(message, source) for message in request.messages])
         body = {**chat_body(request, msgspec.Raw(b"[" + messages + b"]")), **self._options}
         if request.model.thinking is not Thinking.OFF:
-            # No provider has a name of its own for the most there is; all know high.
+            # No provider has a level above high, and all of them know high.
             effort = Thinking.HIGH if request.model.thinking is Thinking.MAX else request.model.thinking
             body["reasoning_effort"] = effort.value
         if request.tools:
@@ -186,7 +188,7 @@ class PayloadEncoder:
         return self._encoder.encode(self._with_thoughts(part, source))
 
     def _with_thoughts(self, message: Message, source: str) -> dict[str, Any]:
-        """Word a message, with the thoughts that the model wants back as it told them, unless they are torn."""
+        """Format a message with the thoughts that the model requires back unchanged, unless they are incomplete."""
         fields = self._say(message)
         if not isinstance(message, AssistantMessage):
             return fields
@@ -201,7 +203,7 @@ class PayloadEncoder:
 
 
 EXTRA: Final = "extra_content"
-"""The field in which Gemini puts the signature of a thought, beside the call that it led to."""
+"""The field in which Gemini puts a thought's signature, beside the call it led to."""
 _NO_REASONS: Final = frozenset({"", "null", "none"})
 _THOUGHT_PARTS: Final = frozenset({"thinking", "reasoning"})
 _chunk = msgspec.json.Decoder(dict[str, Any])
@@ -210,9 +212,9 @@ Table = dict[str, Any]
 
 
 def chat_reader(errors: ErrorMapper, reasoning_field: str = "") -> StreamReader:
-    """Return what reads chat completions, the last of which is told by ``[DONE]`` alone.
+    """Return the reader of chat completions, whose end only ``[DONE]`` marks.
 
-    ``reasoning_field`` is where a provider tells thoughts that has a name of its own for them.
+    ``reasoning_field`` is the field of a provider with its own name for reasoning.
     """
     names = (reasoning_field, "reasoning_content", "reasoning", "reasoning_text")
     thoughts = tuple(dict.fromkeys(name for name in names if name))
@@ -220,7 +222,7 @@ def chat_reader(errors: ErrorMapper, reasoning_field: str = "") -> StreamReader:
 
 
 class _ChunkTaker:
-    """Puts the chunks of one answer together. No field is trusted to be there, or to be of its type."""
+    """Adds the chunks of one answer to its builder. Any field may be missing or of the wrong type."""
 
     def __init__(self, answer: AnswerBuilder, errors: ErrorMapper, thoughts: tuple[str, ...]) -> None:
         self._answer = answer
@@ -245,7 +247,7 @@ class _ChunkTaker:
 
     def _choose(self, choice: Table) -> None:
         self._streamed |= self._say(table_of(choice.get("delta")))
-        if not self._streamed and "message" in choice:  # behind its pieces it would say all of them again
+        if not self._streamed and "message" in choice:  # after streamed pieces it only repeats them
             self._say(table_of(choice["message"]), is_whole=True)
         if text_in(choice.get("native_finish_reason")).lower() in FAILURE_REASONS:
             self._answer.finish(choice["native_finish_reason"])
@@ -254,8 +256,8 @@ class _ChunkTaker:
             self._answer.finish(reason)
 
     def _say(self, delta: Table, *, is_whole: bool = False) -> bool:
-        """Take what was said, and return whether it was anything."""
-        told = {name: value for name, value in delta.items() if value}  # nearly all pieces have one field of many
+        """Add what a delta says, and return whether it says anything."""
+        told = {name: value for name, value in delta.items() if value}  # most deltas have a single non-empty field
         said = not self._thought_fields.isdisjoint(told) and self._think(told)
         for thought, text in _parts(told.get("content")):
             self._answer.add_reasoning(thought)
@@ -290,7 +292,7 @@ class _ChunkTaker:
 
 
 def failure_of(chunk: Table) -> Table | None:
-    """Return the failure that a chunk tells of, wherever it tells it, or None."""
+    """Return the failure that a chunk reports, in any of the known places, or None."""
     groq = table_of(chunk.get("x_groq"))
     for place in (chunk, *_tables(chunk.get("choices")), groq):
         error: object = place.get("error")
@@ -311,7 +313,7 @@ def failure_of(chunk: Table) -> Table | None:
 
 
 def _parts(content: object) -> Iterator[tuple[str, str]]:
-    """Yield thoughts and text of a content: text, or a list of parts."""
+    """Yield pairs of reasoning and text from a content, which is text or a list of parts."""
     if isinstance(content, str):
         yield "", content
         return
@@ -356,7 +358,7 @@ class GenericBackend(HttpBackend):
 
 
 def encoder_for(provider: ProviderConfig, endpoint: str) -> PayloadEncoder:
-    """Return what words requests to a provider at this endpoint."""
+    """Return the encoder of requests to a provider at this endpoint."""
     field = provider.reasoning_field_name if provider.returns_reasoning else ""
     adapt = openai_body if endpoint == OPENAI else dict[str, Any]
     return PayloadEncoder(partial(message_fields, reasoning_field=field), adapt=adapt)

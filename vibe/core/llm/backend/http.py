@@ -1,4 +1,4 @@
-"""One request a call over a pooled HTTP client, for any protocol that answers with server-sent events; read here."""
+"""HttpBackend: calls a model by HTTP and reads the server-sent events of its answer, for any protocol over them."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 class EventTooLongError(ValueError):
-    """One event is longer than the parser is willing to hold."""
+    """One event is longer than the parser may hold."""
 
 
 class SseParser:
-    """Turns a byte stream into the data of its events; comments and other fields are dropped.
+    """Turns a byte stream into the data of its events, dropping comments and other fields.
 
     Lines may end in LF, CRLF or CR, and the stream may be cut between any two bytes. At most ``max_event_bytes``
-    are held. What a server names an error comes as one (``{"error": …}``), and so does a bare line of JSON. A body that
-    begins with ``{`` is no stream (``is_plain``): all of it is one event, at the end.
+    are held. An event that the server names an error is returned as ``{"error": …}``; a bare line of JSON counts as
+    data. A body that begins with ``{`` is not a stream (``is_plain``): all of it is one event, returned at the end.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -54,19 +54,19 @@ class SseParser:
 
     @property
     def is_plain(self) -> bool:
-        """True if what came so far is JSON and no stream."""
+        """True if the body is plain JSON instead of a stream, as far as it was read."""
         return self._is_plain is True
 
     def feed(self, chunk: bytes) -> list[str]:
-        """The data of every event that ``chunk`` completes.
+        """Return the data of every event that ``chunk`` completes.
 
         Raises:
-            EventTooLongError: an event outgrew the limit.
+            EventTooLongError: an event exceeds the limit.
         """
         if not chunk:
             return []
         if self._after_cr:
-            # The other half of a CRLF that was cut in two.
+            # A CRLF was cut in two: its CR ended the previous chunk.
             chunk = chunk.removeprefix(b"\n")
         events: list[str] = []
         for piece in chunk.splitlines(keepends=True):
@@ -78,7 +78,7 @@ class SseParser:
         return events
 
     def close(self) -> list[str]:
-        """The data of an event that the end of the stream left without its blank line."""
+        """Return the data of a last event that has no blank line after it."""
         events: list[str] = []
         self._take_line(events)
         self._dispatch(events)
@@ -106,7 +106,7 @@ class SseParser:
         value = value.removeprefix(b" ")
         if name == b"event":
             self._is_error = value.strip() == b"error"
-        elif name == b"error":  # llama.cpp's own way of it
+        elif name == b"error":  # llama.cpp reports errors in a field of this name
             self._is_error = True
             self._add(value)
         elif name == b"data":
@@ -130,8 +130,9 @@ class SseParser:
 
 
 def _as_error(data: str) -> str:
+    """Return the data of an error event as a JSON object with the key ``error``."""
     told: object = data
-    with suppress(*INVALID_JSON):  # words, not JSON
+    with suppress(*INVALID_JSON):  # it may be plain text
         told = msgspec.json.decode(data)
     if isinstance(told, dict) and cast("dict[str, Any]", told).get("error"):
         return data
@@ -139,27 +140,30 @@ def _as_error(data: str) -> str:
 
 
 MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
+"""The most bytes of one answer."""
 MAX_ERROR_BYTES: Final = 64 * 1024
+"""The most bytes of an error body that are read."""
 ERROR_BODY_SECONDS: Final = 10.0
+"""The most seconds spent on reading an error body."""
 AFTER_FINISH_SECONDS: Final = 5.0
-"""The time the usage and ``[DONE]`` may lag behind the finish reason."""
+"""Seconds that usage and ``[DONE]`` may come after the finish reason."""
 AFTER_DONE_SECONDS: Final = 1.0
-"""The time the end of the body may lag behind ``[DONE]``."""
+"""Seconds that the end of the body may come after ``[DONE]``."""
 
 
 _Event = TypeVar("_Event")
 JSON: Final = "application/json"
 _TYPES: Final = ("event-stream", "json", "text/plain", "octet-stream")
-"""The types of content that are read: some servers name no better one for their events."""
+"""Parts of the content types that are accepted: some servers label their events with nothing better."""
 DONE: Final = "[DONE]"
-"""The last event of chat completions."""
+"""The last event of a chat completion."""
 
 
 class StreamReader:
     """Checks and reads the answers of one provider.
 
-    ``taker`` knows what its events say: it makes what puts the data of each into an answer, and says whether that was
-    the last one.
+    ``taker`` knows the provider's events: for an answer it makes a function that adds the data of one event to that
+    answer and returns whether it was the last event.
     """
 
     def __init__(self, errors: ErrorMapper, taker: Callable[[AnswerBuilder], Callable[[str], bool]]) -> None:
@@ -167,10 +171,10 @@ class StreamReader:
         self._taker = taker
 
     async def check(self, response: httpx.Response) -> None:
-        """Pass an event stream, and JSON: some servers answer with the whole at once, whatever was asked for.
+        """Accept an event stream, or JSON: some servers send the whole answer at once, although a stream was asked for.
 
         Raises:
-            ModelError: the answer is something else, as its status and body say.
+            ModelError: the response is an error, or has another type of content.
         """
         kind = _type_of(response)
         if response.is_success and any(known in kind.lower() for known in _TYPES):
@@ -194,10 +198,10 @@ class StreamReader:
         return bytes(body[:MAX_ERROR_BYTES]).decode("utf-8", "replace")
 
     async def read(self, response: httpx.Response, answer: AnswerBuilder) -> None:
-        """Put the whole stream into ``answer``, and read on to its end so that the connection can be used again.
+        """Read the whole stream into ``answer``, to the end of the body so that the connection can be reused.
 
         Raises:
-            ModelError: an event is none, or tells of a failure.
+            ModelError: an event can't be read, or reports a failure.
         """
         parser, taker = SseParser(), self._taker(answer)
         take = partial(self._take, taker, answer)
@@ -223,7 +227,7 @@ class StreamReader:
             answer.end()
 
     def _take_plain(self, take: Callable[[str], bool], bodies: list[str], response: httpx.Response) -> None:
-        """Take a body that is no stream, but JSON."""
+        """Add a body of plain JSON to the answer."""
         try:
             any(map(take, bodies))
         except INVALID_JSON as error:
@@ -231,14 +235,14 @@ class StreamReader:
 
     def _feed(self, parser: SseParser, chunk: bytes, take: Callable[[str], bool]) -> bool:
         try:
-            return any(map(take, parser.feed(chunk)))  # what comes after the last event is not looked at
+            return any(map(take, parser.feed(chunk)))  # events after the last one are ignored
         except EventTooLongError as error:
             raise self.errors.protocol(f"sent {error}") from error
 
     def _take(self, take: Callable[[str], bool], answer: AnswerBuilder, data: str) -> bool:
-        """Have any event taken: an empty one, ``[DONE]``, and one that can't be read.
+        """Add one event to the answer; return True if it was the last.
 
-        Whatever goes wrong after the finish reason harms nothing: the answer is whole.
+        An error after the finish reason is ignored: the answer is complete.
         """
         if data.strip().upper() == DONE:
             answer.end()
@@ -258,11 +262,11 @@ def _type_of(response: httpx.Response) -> str:
 
 
 def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _Event:
-    """An event, mended where it is not quite JSON.
+    """Decode an event, repairing it if it is almost JSON.
 
-    Half a surrogate pair, which no text can hold, becomes a character of private use: the other half may come with the
-    next event, and ``AnswerBuilder`` puts them together, or U+FFFD in their place; NaN and infinity, which
-    belong to numbers unused here, become null; control characters in a string stay what they are.
+    Half a surrogate pair, which no text can hold, becomes a private-use character: the other half may come with the
+    next event, and ``AnswerBuilder`` joins them or puts U+FFFD in their place. NaN and infinity become null, since the
+    numbers they belong to are not used here. Control characters in a string are kept.
     """
     try:
         return decoder.decode(data)
@@ -287,7 +291,7 @@ def _as_one(half: str) -> str:
 
 
 def _nothing(_constant: str) -> None:
-    """Stand for a number that is none."""
+    """Replace NaN and infinity by null."""
 
 
 def _finite(digits: str) -> float | None:
@@ -296,7 +300,7 @@ def _finite(digits: str) -> float | None:
 
 
 def _parted(data: str) -> list[str]:
-    """Return the events of one: some servers leave out the blank line between two."""
+    """Split one event into several if a server has left out the blank lines between them."""
     lines = [line.strip() for line in data.splitlines() if line.strip()]
     if len(lines) > 1 and all(line == DONE or (line[0] == "{" and line[-1] == "}") for line in lines):
         return lines
@@ -306,33 +310,31 @@ def _parted(data: str) -> list[str]:
 NOT_FOUND: Final = 404
 USER_AGENT: Final = f"vibe/{__version__}"
 CONNECT_SECONDS: Final = 30.0
-"""The longest a connection may take, however patient the provider's ``timeout_seconds`` is."""
+"""The most seconds that connecting may take, however long the provider's ``timeout_seconds`` is."""
 
 _END: Final = re.compile(r"/(?:chat/completions|completions|responses|messages|models)$")
-"""The paths of the calls themselves, as documentation shows them."""
+"""The endpoints' own paths, which people paste from documentation into ``api_base``."""
 _VERSION: Final = re.compile(r"/v\d+\w*$")
 
 
 def address(api_base: str, *path: str) -> str:
-    """Return the address of ``path`` below ``api_base``, which people also paste with a path of its own and a query."""
+    """Return the address of ``path`` below ``api_base``, dropping an endpoint's path and keeping a query."""
     parts = urlsplit(api_base.strip())
     base = _END.sub("", parts.path.rstrip("/"))
     return urlunsplit(parts._replace(path="/".join((base, *path)), fragment=""))
 
 
 def versioned(api_base: str) -> str:
-    """Return ``api_base`` with its version path, which every server of the Messages API has."""
+    """Return ``api_base`` with a version path, by default ``v1``: every server of the Messages API has one."""
     return address(api_base, *([] if _VERSION.search(urlsplit(address(api_base)).path) else ["v1"]))
 
 
 class HttpBackend:
-    """A ``ModelBackend`` that posts to the first of ``urls`` at which there is something.
+    """A ``ModelBackend`` that posts to the first of ``urls`` that does not answer with 404.
 
-    Proxy variables and the system's CA store are honoured.
-
-    ``encode`` words a request's body, ``reader`` reads the answer; redirects are not followed, so that ``headers``,
-    the key among them, reach no other host. ``timeout_seconds`` of the provider bounds the silence between two bytes,
-    not the whole answer.
+    ``encode`` makes the body of a request, ``reader`` reads the answer. Proxy variables and the system's CA store are
+    honoured. Redirects are not followed, so that ``headers``, which include the key, reach no other host. The
+    provider's ``timeout_seconds`` limits the silence between two bytes, not the whole answer.
     """
 
     def __init__(
@@ -367,7 +369,7 @@ class HttpBackend:
                     self._urls = [url]
                     break
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-            # Whatever breaks after the finish reason breaks nothing: the answer is whole.
+            # A failure after the finish reason does not matter: the answer is complete.
             if not answer.finished:
                 raise self._errors.from_wire(error) from error
         return answer.build(request, self._errors)
@@ -375,7 +377,7 @@ class HttpBackend:
     async def _read(
         self, posting: AbstractAsyncContextManager[httpx.Response], answer: AnswerBuilder, *, is_last: bool
     ) -> bool:
-        """Read the answer of an address; False: there is nothing, and it is not the last one."""
+        """Read the answer of an address; return False if that is a 404 and other addresses are left."""
         async with posting as response:
             if response.status_code == NOT_FOUND and not is_last:
                 return False
@@ -390,11 +392,11 @@ class HttpBackend:
             await client.aclose()
 
     def _library(self) -> Any:
-        """Return what carries the requests: httpx, or httpx2."""
+        """Return the HTTP library: httpx, or httpx2."""
         return import_httpx()
 
     def _connect(self, httpx: Any) -> Any:
-        """Return what streams the answers to requests, with connections of its own."""
+        """Return a new client with its own pool of connections."""
         timeout = self._provider.silence_seconds
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency)
         return httpx.AsyncClient(

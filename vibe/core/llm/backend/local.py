@@ -1,4 +1,4 @@
-"""Runs a model on this machine: a server of ours, asked as any other, with a schema in place of tools."""
+"""LocalBackend: runs a model file on this machine in a server of our own, with a JSON schema in place of tools."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCal
 from vibe.core.schemas import closed_object, remade
 
 LONGEST: Final = 1_000
-"""Higher bounds of lengths and counts are left out: a grammar spells each repetition out."""
+"""Higher limits on lengths and counts are left out of schemas, since a grammar spells out each repetition."""
 _LEFT_OUT: Final = frozenset({"$schema", "pattern", "patternProperties", "format", "title", "examples", "default"})
 _BOUNDS: Final = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
 _CALL: Final = re.compile(r'\s*\{\s*"name"\s*:\s*"([^"]*)"\s*,\s*"arguments"\s*:\s*(.*)', re.DOTALL)
 _LETTER: Final = (
     r'[^"\\]|\\[^u]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'
 )
-"""A whole character of a JSON string, so that none is shown in halves."""
+"""Matches a complete character of a JSON string, so that none is shown in halves."""
 _ANSWER: Final = re.compile(rf'\s*\{{\s*"answer"\s*:\s*"((?:{_LETTER})*)(.*)', re.DOTALL)
 
 
 def encoded(request: ModelRequest) -> bytes:
-    """The body of a streaming chat completions request in which a schema stands for the tools."""
+    """Return the body of a streaming chat completions request that has a schema in place of tools."""
     body = {**chat_body(request, list(_said(request))), **USAGE_TOLD}
     if request.tools:
         wanted = {"name": "turn", "strict": True, "schema": turn_schema(request.tools)}
@@ -55,9 +55,9 @@ def encoded(request: ModelRequest) -> bytes:
 
 
 def turn_schema(tools: Sequence[ToolSchema]) -> dict[str, Any]:
-    """The schema of one turn: a call of one of the tools, or the answer that ends the work.
+    """Return the schema of one turn: a call of one of the tools, or the answer that ends the work.
 
-    Where one of the tools ends the work, there is no other end.
+    If one of the tools ends the work, an answer is not allowed.
     """
     branches = [
         closed_object({"name": {"const": tool.name}, "arguments": {"$ref": f"#/$defs/{_pointer(tool.name)}"}})
@@ -70,7 +70,7 @@ def turn_schema(tools: Sequence[ToolSchema]) -> dict[str, Any]:
 
 
 def told(tools: Sequence[ToolSchema]) -> str:
-    """The words by which the model hears of the tools, since the schema alone says nothing of what they are for."""
+    """Return the description of the tools for the system prompt: the schema does not say what they are for."""
     lines = [
         "You act by JSON alone, one object a turn.",
         '{"name": TOOL, "arguments": {...}} calls a tool; its result comes with the next message.',
@@ -83,7 +83,7 @@ def told(tools: Sequence[ToolSchema]) -> str:
 
 
 def rebuilt(completion: Completion) -> Completion:
-    """The completion with the call, or the answer, that its text is."""
+    """Return the completion with the tool call or the answer that its JSON text contains."""
     text = completion.message.content
     call = _CALL.fullmatch(text)
     if call is not None:
@@ -103,7 +103,7 @@ def rebuilt(completion: Completion) -> Completion:
 
 
 class TurnObserver:
-    """Shows the call or the answer within the JSON of a turn, as it comes, to another observer."""
+    """Extracts the call or the answer from the JSON of a turn as it streams, and passes it to another observer."""
 
     def __init__(self, observer: ModelObserver) -> None:
         self._observer = observer
@@ -111,7 +111,7 @@ class TurnObserver:
         self._shown = ""
 
     def delta(self, delta: Delta, /) -> None:
-        """Take a piece of the JSON, show what is new of what it means."""
+        """Add a piece of the JSON, and pass on what is new in its call or answer."""
         if not delta.text:
             self._observer.delta(delta)
             return
@@ -123,7 +123,7 @@ class TurnObserver:
             self._observer.delta(Delta(text=piece))
 
     def notice(self, notice: Notice, /) -> None:
-        """Pass it on."""
+        """Pass a notice on."""
         self._observer.notice(notice)
 
     def _new(self, text: str) -> str:
@@ -157,7 +157,7 @@ def _message_fields(message: Message) -> dict[str, Any]:
 
 
 def _held(schema: Any, root: str) -> Any:
-    """Return a schema as a grammar can hold to it, with references to itself from where it is put."""
+    """Return a schema without what a grammar can't enforce, and with references to itself rewritten to ``root``."""
 
     def held(table: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -170,7 +170,7 @@ def _held(schema: Any, root: str) -> Any:
 
 
 def _shape(parameters: Mapping[str, Any]) -> str:
-    """Return the names of the arguments, those that may be left out with a question mark."""
+    """Return the names of the arguments, with a question mark after the optional ones."""
     required = parameters.get("required", ())
     names = cast("Mapping[str, Any]", parameters.get("properties", {}))
     return f"Arguments: {', '.join(name if name in required else f'{name}?' for name in names) or 'none'}."
@@ -188,15 +188,15 @@ def _decoded(text: str) -> dict[str, Any] | None:
 
 
 def _unescaped(inside: str) -> str:
-    """Return what the inside of a JSON string says."""
+    """Return the text that the inside of a JSON string stands for."""
     said: str = json.loads(f'"{inside}"', strict=False)
     return said
 
 
 class LocalBackend:
-    """A ``ModelBackend`` over a model file. Its server is started with the first call and stopped by ``aclose``.
+    """A ``ModelBackend`` for a model file. Its server starts with the first call and is stopped by ``aclose``.
 
-    A server that has died is started again with the next call. ``servers`` are those of this process.
+    The next call starts a server that has died again. ``servers`` are the servers that this process shares.
     """
 
     def __init__(self, provider: ProviderConfig, settings: LocalConfig, servers: LocalServers | None = None) -> None:
@@ -215,14 +215,14 @@ class LocalBackend:
         return rebuilt(await asked.complete(request, TurnObserver(observer)))
 
     async def aclose(self) -> None:
-        """Stop the server, unless others of this process use it."""
+        """Stop the server, unless others in this process use it."""
         asked, self._asked = self._asked, None
         if asked is not None:
             await asked.aclose()
         await to_thread.run_sync(self._leave)
 
     def _ready(self) -> HttpBackend:
-        """Return what asks the server, which runs then. Blocks.
+        """Return the backend that calls the server, starting the server if needed; blocks.
 
         Raises:
             ModelAccessError: the model can't be served.
@@ -243,7 +243,7 @@ class LocalBackend:
         errors = ErrorMapper(provider=provider, api_key=server.token)
         return HttpBackend(
             urls=[f"{server.address}/v1/chat/completions"],
-            # It may drop a connection that it kept open after a stream, just as the next request is sent.
+            # The server may drop a kept-alive connection after a stream just as the next request is sent.
             headers={"authorization": f"Bearer {server.token}", "connection": "close"},
             encode=encoded,
             reader=chat_reader(errors, provider.reasoning_field_name),

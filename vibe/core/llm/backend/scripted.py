@@ -1,4 +1,4 @@
-"""Replays a script as if it were a model: for tests, examples and demonstrations; reads the file that it is in."""
+"""ScriptedBackend: replays a script file as if it were a model, for tests, examples and demonstrations."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class _Part(BaseModel):
 
 
 FaultKind: TypeAlias = Literal["overloaded", "transport", "access", "context_too_long", "protocol", "request", "silent"]
-"""Faults a scripted turn can show instead of answering: one for each class of model error, and silence."""
+"""The faults a scripted turn can have instead of an answer: one for each class of model error, and silence."""
 
 
 class ScriptedFault(_Part):
-    """Goes wrong the first ``times`` times its turn is asked, after ``after_chunks`` chunks were shown."""
+    """Makes its turn fail the first ``times`` times it is asked for, after ``after_chunks`` chunks."""
 
     error: FaultKind
     status: Annotated[int, Field(ge=100, le=599)] | None = None
@@ -53,19 +53,19 @@ class ScriptedFault(_Part):
 
 
 class ScriptedCall(_Part):
-    """A tool call; ``arguments`` is an object, or text that is passed on as it is, valid or not."""
+    """A tool call; ``arguments`` is an object, or text that is passed on unchanged, valid or not."""
 
     name: str
     arguments: dict[str, Any] | str = {}
 
     @property
     def arguments_text(self) -> str:
-        """The arguments as a model would word them."""
+        """The arguments as a model would write them."""
         return self.arguments if isinstance(self.arguments, str) else msgspec.json.encode(self.arguments).decode()
 
 
 class ScriptedUsage(_Part):
-    """Tokens the turn is said to have used."""
+    """The tokens a turn reports as its usage."""
 
     prompt_tokens: Count = 0
     completion_tokens: Count = 0
@@ -73,7 +73,7 @@ class ScriptedUsage(_Part):
 
 
 class ScriptedTurn(_Part):
-    """One answer. ``delay_seconds`` is spread over its chunks of ``chunk_size`` characters (0: one chunk)."""
+    """One answer. ``delay_seconds`` is spread over its chunks of ``chunk_size`` characters (0 means one chunk)."""
 
     text: str = ""
     reasoning: str = ""
@@ -92,7 +92,7 @@ class ScriptedAgent(_Part):
 
 
 class ScriptFile(_Part):
-    """The whole file."""
+    """A whole script file."""
 
     version: Literal[1]
     agents: dict[str, ScriptedAgent]
@@ -104,7 +104,7 @@ class ScriptFile(_Part):
         return self
 
     def agent_for(self, caller: str) -> ScriptedAgent | None:
-        """The agent of a caller: its exact name, else the first pattern that matches, else ``*``."""
+        """Return the agent for a caller: by its exact name, else the first pattern that matches, else ``*``."""
         if caller in self.agents:
             return self.agents[caller]
         matching = (agent for name, agent in self.agents.items() if name != "*" and fnmatchcase(caller, name))
@@ -112,10 +112,10 @@ class ScriptFile(_Part):
 
 
 def load_script(path: Path) -> ScriptFile:
-    """Read a script, YAML or (by its suffix) JSON.
+    """Read a script file: JSON if its suffix is ``.json``, else YAML.
 
     Raises:
-        ConfigError: the file cannot be read or is no script; the message names the file and the place.
+        ConfigError: the file can't be read or is not a script; the message names the file and the place.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -126,10 +126,10 @@ def load_script(path: Path) -> ScriptFile:
 
 
 def parse_script(text: str, *, source: str, json: bool) -> ScriptFile:
-    """A script from its text.
+    """Parse the text of a script.
 
     Raises:
-        ConfigError: the text is no script.
+        ConfigError: the text is not a script.
     """
     data = _decode_json(text, source) if json else _decode_yaml(text, source)
     try:
@@ -170,11 +170,11 @@ FAULTS: Final[Mapping[FaultKind, type[ModelError]]] = {
 
 
 class ScriptedBackend:
-    """A ``ModelBackend`` whose answers are written down.
+    """A ``ModelBackend`` whose answers come from a script file.
 
-    The turn follows from the history alone, so another process can go on where one stopped; only faults are counted,
-    per instance. The file is read in a worker thread when the first answer is asked for; calls raise ``ConfigError``
-    where it is no script. Delays take ``slowed`` times as long as it says.
+    The turn follows from the history alone, so another process can continue where one stopped; only faults are
+    counted, per instance. The file is read in a worker thread on the first call; calls raise ``ConfigError`` if it is
+    not a script. Delays last ``slowed`` times as long as the script says.
     """
 
     def __init__(self, path: Path, *, provider: str = "scripted", slowed: float = 1.0) -> None:
@@ -185,7 +185,7 @@ class ScriptedBackend:
         self._faults: Counter[tuple[str, int]] = Counter()
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
-        """Stream the turn that is due; see ``ModelBackend.complete``."""
+        """Stream the turn whose time has come; see ``ModelBackend.complete``."""
         await anyio.lowlevel.checkpoint()
         index = turn_index(request.messages)
         script = self._script = self._script or await anyio.to_thread.run_sync(load_script, self._path)
@@ -205,7 +205,7 @@ class ScriptedBackend:
         return _completion(turn, request)
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     def _turn(self, script: ScriptFile, caller: str, index: int) -> ScriptedTurn:
         agent = script.agent_for(caller)
@@ -240,9 +240,9 @@ class ScriptedBackend:
 
 
 def turn_index(messages: Sequence[Message]) -> int:
-    """Return how many turns are behind: answers in the history, except those whose tool calls were interrupted.
+    """Return the number of finished turns: the answers in the history, except those with interrupted tool calls.
 
-    An interrupted turn is asked again, so it does not count.
+    An interrupted turn does not count because it is asked for again.
     """
     index = 0
     interrupted = False
@@ -272,7 +272,7 @@ def _cut(text: str, size: int) -> list[str]:
 
 
 def _completion(turn: ScriptedTurn, request: ModelRequest) -> Completion:
-    # Unique in a conversation, the same in each replay, and nine characters long as Mistral wants them.
+    # The ids are unique in a conversation, the same in each replay, and nine characters long, as Mistral requires.
     said = sum(isinstance(message, AssistantMessage) for message in request.messages)
     calls = tuple(
         ToolCall(f"s{said:05d}{number:03d}", call.name, call.arguments_text)
