@@ -128,9 +128,9 @@ class CallAnnouncer:
                 ReasoningDeltaEvent(message_id=self.message_id, text=delta.reasoning, attempt=delta.attempt)
             )
         if delta.call is not None:
-            self._take_call(delta.call, self._masked)
+            self._announce_arguments(delta.call, self._masked)
 
-    def _take_call(self, piece: CallDelta, masked: Callable[[str], str]) -> None:
+    def _announce_arguments(self, piece: CallDelta, masked: Callable[[str], str]) -> None:
         """Announce a call when its first piece arrives, and then its arguments in batches."""
         call = self._calls.get(piece.index)
         is_first = call is None
@@ -153,10 +153,10 @@ class CallAnnouncer:
 class _Arguments(Struct):
     """The arguments of one call as they stream in.
 
-    ``waiting`` has not been announced yet; ``told`` is the end of what has been.
+    ``waiting`` has not been announced yet; ``announced_end`` is the end of what has been.
     """
 
-    told: str = ""
+    announced_end: str = ""
     waiting: str = ""
     is_closed: bool = False
 
@@ -174,9 +174,9 @@ class _Arguments(Struct):
         if cut == 0:
             return ""
         piece, self.waiting = self.waiting[:cut], self.waiting[cut:]
-        before, both = masked(self.told), masked(self.told + piece)
+        before, both = masked(self.announced_end), masked(self.announced_end + piece)
         if not both.startswith(before) or "-----BEGIN" in both:
             self.is_closed = True
             return ""
-        self.told = (self.told + piece)[-ARGUMENTS_CONTEXT:]
+        self.announced_end = (self.announced_end + piece)[-ARGUMENTS_CONTEXT:]
         return both[len(before) :]

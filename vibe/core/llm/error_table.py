@@ -65,7 +65,7 @@ WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
 UNREACHABLE: Final = frozenset({"ConnectTimeout", "ConnectError", "ProxyError"})
 """The names of the exceptions that are raised before the server has answered at all."""
 
-_TOLD_STATUSES: Final = (
+_TYPE_STATUSES: Final = (
     # OpenAI and Anthropic; also Kimi, Cerebras, llama.cpp, text-generation-inference and vLLM where their names differ
     (400, ("invalid_request_error", "context_length_exceeded", "exceed_context_size_error", "BadRequestError")),
     (401, ("authentication_error", "invalid_api_key", "invalid_authentication_error")),
@@ -89,7 +89,7 @@ _TOLD_STATUSES: Final = (
     (404, ("1211",)),
     (429, ("1302", "1303", "1305", "1308")),
 )
-CHUNK_ERRORS: Final = {name: status for status, names in _TOLD_STATUSES for name in names}
+CHUNK_ERRORS: Final = {name: status for status, names in _TYPE_STATUSES for name in names}
 """The HTTP status that each error type stands for if it comes inside a stream that began with 200."""
 
 ADVICE: Final[Mapping[type[ModelError], str]] = {
@@ -158,7 +158,7 @@ def parse_retry_after(value: str | None, *, now: datetime | None = None) -> floa
     return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
 
-def told_wait(words: str) -> float | None:
+def wait_in_words(words: str) -> float | None:
     """Return the seconds to wait that a provider's text names (``try again in 1m2.5s``), or None."""
     found = _WAIT.search(words)
     if found is None or not any(found.groups()):
@@ -167,7 +167,7 @@ def told_wait(words: str) -> float | None:
     return int(found[1] or 0) * 3600 + int(found[2] or 0) * 60 + seconds
 
 
-def error_class(status: int, words: str, *, told_to_wait: bool) -> type[ModelError]:
+def error_class(status: int, words: str, *, asks_to_wait: bool) -> type[ModelError]:
     """Return the error class for an HTTP status and the words of the body.
 
     A 429 that names an exhausted quota is not retryable unless the provider says how long to wait.
@@ -176,7 +176,7 @@ def error_class(status: int, words: str, *, told_to_wait: bool) -> type[ModelErr
         return ContextTooLongError
     if status in {400, 500} and _BADLY_WORDED.search(words):
         return ModelProtocolError
-    if status == 429 and not told_to_wait and _EXHAUSTED.search(words):
+    if status == 429 and not asks_to_wait and _EXHAUSTED.search(words):
         return ModelAccessError
     if status == 400 and _NO_CREDIT.search(words):
         return ModelAccessError
@@ -208,8 +208,8 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         words = error_words(body)
         retry_after = _wait_of(headers)
         if retry_after is None and status == 429:
-            retry_after = told_wait(words)
-        kind = error_class(status, f"{words} {body[:4096]}", told_to_wait=retry_after is not None)
+            retry_after = wait_in_words(words)
+        kind = error_class(status, f"{words} {body[:4096]}", asks_to_wait=retry_after is not None)
         if 300 <= status < 400:
             words = words or f"redirected to {headers.get('location', '?')}"
         at = f" at {self.endpoint}{urlsplit(asked).path}" if asked and status == 404 else ""
@@ -225,8 +225,8 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         if not status:
             names = (str(fields.get("type", "")), str(fields.get("code", "")))
             status = next((CHUNK_ERRORS[name] for name in names if name in CHUNK_ERRORS), 500)
-        retry_after = told_wait(raw) if status == 429 else None
-        kind = error_class(status, raw, told_to_wait=retry_after is not None)
+        retry_after = wait_in_words(raw) if status == 429 else None
+        kind = error_class(status, raw, asks_to_wait=retry_after is not None)
         problem = "failed in the middle of an answer"
         return self._build(kind, problem, error_words(raw), status=status, retry_after=retry_after)
 
@@ -264,10 +264,10 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         retry_after: float | None = None,
     ) -> ModelError:
         code = f" (HTTP {status})" if status is not None else ""
-        said = self.quoted(words)
+        quote = self.quoted(words)
         variable = self.provider.api_key_env_var
         advice = ADVICE[kind].format(endpoint=self.endpoint, key=variable or "the key")
-        message = f"provider {self.provider.name!r} {problem}{code}{': ' + said if said else ''}; {advice}"
+        message = f"provider {self.provider.name!r} {problem}{code}{': ' + quote if quote else ''}; {advice}"
         return kind(message, provider=self.provider.name, status=status, retry_after=retry_after)
 
     def quoted(self, words: str) -> str:
@@ -294,15 +294,15 @@ def error_words(body: str) -> str:
     try:
         node: object = msgspec.json.decode(body)
     except INVALID_JSON:
-        return _words_of_page(body) if _PAGE.match(body) else body
-    behind = ""
+        return _page_words(body) if _PAGE.match(body) else body
+    upstream = ""
     for _ in range(4):
         if isinstance(node, list) and node:
             node = cast("list[object]", node)[0]
         if not isinstance(node, dict):
             break
         fields = cast("dict[str, object]", node)
-        behind = behind or _words_behind(fields.get("metadata"))
+        upstream = upstream or _upstream_words(fields.get("metadata"))
         if isinstance(fields.get("loc"), list) and isinstance(fields.get("msg"), str):
             node = f"{_place_of(cast('list[object]', fields['loc']))}{fields['msg']}"
             break
@@ -312,10 +312,10 @@ def error_words(body: str) -> str:
         node = inner
     if not isinstance(node, str):
         return body
-    return f"{node}: {behind}" if behind else node
+    return f"{node}: {upstream}" if upstream else node
 
 
-def _words_of_page(page: str) -> str:
+def _page_words(page: str) -> str:
     """Return the title of an HTML page, else its text."""
     title = _TITLE.search(page)
     words = title[1] if title else _MARKUP.sub(" ", page)
@@ -328,7 +328,7 @@ def _place_of(location: list[object]) -> str:
     return f"{'.'.join(names)}: " if names else ""
 
 
-def _words_behind(metadata: object) -> str:
+def _upstream_words(metadata: object) -> str:
     """Return the message of the provider behind a router, from the metadata of the router's error."""
     raw = cast("dict[str, object]", metadata).get("raw") if isinstance(metadata, dict) else None
     return error_words(raw) if isinstance(raw, str) else ""

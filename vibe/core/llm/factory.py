@@ -53,7 +53,7 @@ class ModelCatalog:
         self._retries = usual if limiter_of is None else replace(usual, unreached_seconds=UNREACHED_BELOW_SECONDS)
         self._limiters = {} if limiters is None else limiters
         self._environ = environ
-        self._providers = {provider.name: _patient(provider, config.api_timeout) for provider in config.providers}
+        self._providers = {provider.name: _with_timeout(provider, config.api_timeout) for provider in config.providers}
         self._backends: dict[str, ModelBackend] = {}
 
     def resolve(self, alias: str | None) -> ModelConfig:
@@ -159,7 +159,7 @@ class ModelCatalog:
     def _wrap(self, provider: ProviderConfig, backend: ModelBackend) -> ModelBackend:
         limiter = self.limiter(provider.name)
         policy = replace(self._retries, max_total_seconds=provider.retry_max_seconds)
-        return PricedBackend(SparingBackend(RetryingBackend(LimitedBackend(backend, limiter), policy)), provider)
+        return PricedBackend(OmittingBackend(RetryingBackend(LimitedBackend(backend, limiter), policy)), provider)
 
     def _build(self, provider: ProviderConfig) -> ModelBackend:
         if provider.backend is BackendKind.SCRIPTED:
@@ -232,7 +232,7 @@ def key_of(provider: ProviderConfig, environ: Mapping[str, str], keys_in_keyring
     return key
 
 
-def _patient(provider: ProviderConfig, seconds: float) -> ProviderConfig:
+def _with_timeout(provider: ProviderConfig, seconds: float) -> ProviderConfig:
     """Return the provider with a timeout: its own, else the general one."""
     return provider.model_copy(update={"timeout_seconds": provider.timeout_seconds or seconds})
 
@@ -271,7 +271,7 @@ _ABOUT_TOOLS: Final = re.compile(r"tool|function|schema|parameter|propert|declar
 _NUMBERED: Final = re.compile(r"(?:tools|functions|function_declarations)\W{1,2}(\d{1,3})", re.IGNORECASE)
 
 
-class SparingBackend:
+class OmittingBackend:
     """A ``ModelBackend`` that repeats a refused request without the part that the refusal blames.
 
     If that works, the part stays left out of later requests.
@@ -285,20 +285,20 @@ class SparingBackend:
         """Stream one answer; see ``ModelBackend.complete``."""
         refused = self._refused
         for tries in range(1, MOST_TRIES + 1):
-            spared = _spared(request, refused)
+            reduced = _reduced(request, refused)
             try:
-                completion = await self._inner.complete(spared, observer)
+                completion = await self._inner.complete(reduced, observer)
             except ModelRequestError as error:
-                blamed = _blamed(error, spared)
+                blamed = _parts_blamed(error, reduced)
                 if not blamed or tries == MOST_TRIES:
                     raise
                 refused |= blamed
             else:
                 self._refused |= refused
-                if spared is request:
+                if reduced is request:
                     return completion
                 return replace(
-                    completion, oddity="; ".join(filter(None, (completion.oddity, *_left_out(request, spared))))
+                    completion, oddity="; ".join(filter(None, (completion.oddity, *_omissions(request, reduced))))
                 )
         raise AssertionError("unreachable")
 
@@ -307,7 +307,7 @@ class SparingBackend:
         await self._inner.aclose()
 
 
-def _spared(request: ModelRequest, refused: frozenset[Part]) -> ModelRequest:
+def _reduced(request: ModelRequest, refused: frozenset[Part]) -> ModelRequest:
     """Return a request without the refused parts, and with at most ``MOST_TOOLS`` tools."""
     if not refused and len(request.tools) <= MOST_TOOLS:
         return request
@@ -330,21 +330,21 @@ def _without(message: Message, refused: frozenset[Part]) -> Message:
             return message
 
 
-def _left_out(request: ModelRequest, spared: ModelRequest) -> Iterator[str]:
+def _omissions(request: ModelRequest, reduced: ModelRequest) -> Iterator[str]:
     """Yield a sentence about each kind of part that was left out of a request."""
     refuses = f"provider {request.model.provider!r} refuses"
-    changed = [old for old, new in zip(request.messages, spared.messages, strict=True) if old is not new]
+    changed = [old for old, new in zip(request.messages, reduced.messages, strict=True) if old is not new]
     if any(isinstance(message, UserMessage) for message in changed):
         yield f"{refuses} a picture of this conversation: it is left out"
     if any(isinstance(message, AssistantMessage) for message in changed):
         yield f"{refuses} earlier thoughts of the model: they are left out"
-    passed = {tool.name for tool in spared.tools}
+    passed = {tool.name for tool in reduced.tools}
     if gone := [tool.name for tool in request.tools if tool.name not in passed]:
         many = f" more than {MOST_TOOLS} tools at once, or" if len(passed) == MOST_TOOLS else ""
         yield f"{refuses}{many} tools that are left out: {some_of(gone, NAMES_SHOWN)}"
 
 
-def _blamed(error: ModelRequestError, request: ModelRequest) -> frozenset[Part]:
+def _parts_blamed(error: ModelRequestError, request: ModelRequest) -> frozenset[Part]:
     """Return the parts of a request that a refusal blames, as far as its wording tells."""
     words = "" if error.status == NOT_FOUND else str(error)
     thoughts = {one for each in request.messages if isinstance(each, AssistantMessage) for one in each.thoughts}

@@ -80,7 +80,7 @@ class LimitedBackend:
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Call the inner backend when a slot is free; a Retry-After pauses all callers of the provider."""
         async with AsyncExitStack() as held:
-            await self._take_turn(held, request, observer)
+            await self._wait_for_slot(held, request, observer)
             try:
                 return await self._inner.complete(request, observer)
             except ModelError as error:
@@ -88,7 +88,7 @@ class LimitedBackend:
                     self._limiter.pause(error.retry_after)
                 raise
 
-    async def _take_turn(self, held: AsyncExitStack, request: ModelRequest, observer: ModelObserver) -> None:
+    async def _wait_for_slot(self, held: AsyncExitStack, request: ModelRequest, observer: ModelObserver) -> None:
         """Wait for a slot and keep it in ``held``, with notices at the start and the end of a long wait."""
         started = anyio.current_time()
         with anyio.move_on_after(self._patience):

@@ -41,7 +41,7 @@ def configured_cost(model: ModelConfig, usage: Usage) -> float | None:
     return sum(tokens * price for tokens, price in prices) / MILLION
 
 
-def _paid(completion: Completion, known: float | None) -> Completion:
+def _with_cost(completion: Completion, known: float | None) -> Completion:
     """Return the completion with its cost: the provider's figure unless that is 0 or missing, else ``known``.
 
     A provider that knows no price may report 0.
@@ -111,9 +111,9 @@ class PricedBackend:
         model = request.model
         if not self._listed or not (isinstance(model, ListedModel) or configured_cost(model, Usage()) is None):
             completion = await self._inner.complete(request, observer)
-            return _paid(completion, configured_cost(model, completion.usage))
+            return _with_cost(completion, configured_cost(model, completion.usage))
         completion = await self._complete_while_loading(request, observer)
-        return _paid(completion, listed_cost(self._provider, model, completion.usage))
+        return _with_cost(completion, listed_cost(self._provider, model, completion.usage))
 
     async def _complete_while_loading(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Call the inner backend, loading the price list meanwhile if that has not been done."""

@@ -39,29 +39,29 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         return max(backoff, retry_after + self.initial_seconds * rng.random())
 
 
-class _Answers:
+class _SharedTries:
     """Coordinates the calls to one provider: while it is unreachable, one call at a time tries and the others wait."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.completed = 0
         """The number of complete answers."""
-        self.fail = False
+        self.is_unreachable = False
         self._trying: object = None
         self._over = anyio.Event()
 
-    def came(self) -> None:
+    def note_answer(self) -> None:
         """Note that an answer, or the start of one, has arrived."""
-        self.fail = False
-        self.let_go(self._trying)
+        self.is_unreachable = False
+        self.give_up_turn(self._trying)
 
     async def take_turn(self, call: object) -> None:
         """Wait until the provider answers again, or until it is this call's turn to try."""
-        while self.fail and self._trying not in {None, call}:
+        while self.is_unreachable and self._trying not in {None, call}:
             await self._over.wait()
-        if self.fail and self._trying is None:
+        if self.is_unreachable and self._trying is None:
             self._trying, self._over = call, anyio.Event()
 
-    def let_go(self, call: object) -> None:
+    def give_up_turn(self, call: object) -> None:
         """Let another call try if it was this one's turn."""
         if self._trying is call:
             self._trying = None
@@ -101,7 +101,7 @@ class RetryingBackend(Struct):
     clock: Callable[[], float] = anyio.current_time
     rng: Random = field(default_factory=Random)  # noqa: S311  spreads waits, guards nothing
     _reached: bool = False
-    _answers: _Answers = field(default_factory=_Answers)
+    _tries: _SharedTries = field(default_factory=_SharedTries)
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Call until it works or the policy forbids another try.
@@ -111,24 +111,24 @@ class RetryingBackend(Struct):
         """
         call = object()
         try:
-            await self._answers.take_turn(call)
+            await self._tries.take_turn(call)
             return await self._until_answered(request, observer, call)
         finally:
-            self._answers.let_go(call)
+            self._tries.give_up_turn(call)
 
     async def _until_answered(self, request: ModelRequest, observer: ModelObserver, call: object) -> Completion:
-        attempt, misunderstood, answers = 1, 0, self._answers.count
+        attempt, misunderstood, answers = 1, 0, self._tries.completed
         started = self.clock()
         deadline = float("inf")
         while True:
             try:
-                shown = _AttemptObserver(observer, attempt, self._answers.came)
+                shown = _AttemptObserver(observer, attempt, self._tries.note_answer)
                 completion = await self.inner.complete(request, shown)
             except ModelError as error:
                 failure = error
             else:
-                self._answers.came()
-                self._answers.count += 1
+                self._tries.note_answer()
+                self._tries.completed += 1
                 self._reached = True
                 return completion
             unreachable = isinstance(failure, ModelTransportError) and failure.unreachable
@@ -139,23 +139,23 @@ class RetryingBackend(Struct):
             wait = self.policy.wait(attempt, failure.retry_after, self.rng)
             hopeless = not failure.retryable or misunderstood > self.policy.protocol_retries
             if hopeless:
-                raise _last(failure, attempt)
+                raise _final_error(failure, attempt)
             last = deadline if self._reached else min(deadline, started + self.policy.unreached_seconds)
-            unanswered = not isinstance(failure, ModelProtocolError) and answers == self._answers.count
-            answers = self._answers.count
+            unanswered = not isinstance(failure, ModelProtocolError) and answers == self._tries.completed
+            answers = self._tries.completed
             if self.clock() + wait <= last:
                 observer.notice(
                     RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure), unreachable=unreachable)
                 )
                 if unreachable:
-                    self._answers.fail = True
-                    await self._answers.take_turn(call)
-            if self.clock() + wait > last and answers == self._answers.count:
-                raise _last(failure, attempt, self._unheeded(failure), unanswered=unanswered)
+                    self._tries.is_unreachable = True
+                    await self._tries.take_turn(call)
+            if self.clock() + wait > last and answers == self._tries.completed:
+                raise _final_error(failure, attempt, self._wait_too_long(failure), unanswered=unanswered)
             await self.sleep(wait)
             attempt += 1
 
-    def _unheeded(self, failure: ModelError) -> str:
+    def _wait_too_long(self, failure: ModelError) -> str:
         """Return words on the wait that the provider asks for and the policy forbids; empty if it asks for none."""
         if failure.retry_after is None:
             return ""
@@ -167,9 +167,9 @@ class RetryingBackend(Struct):
         await self.inner.aclose()
 
 
-def _last(failure: ModelError, attempts: int, unheeded: str = "", *, unanswered: bool = False) -> ModelError:
+def _final_error(failure: ModelError, attempts: int, note: str = "", *, unanswered: bool = False) -> ModelError:
     """Complete the message of the last failure; if the provider gave no answer meanwhile, the failure ``halts``."""
     tried = f" (tried {attempts} times)" if attempts > 1 else ""
-    failure.args = (f"{failure}{tried}{unheeded}",)
+    failure.args = (f"{failure}{tried}{note}",)
     failure.halts = failure.halts or unanswered
     return failure

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from vibe.core.config.models import ProviderConfig
-from vibe.core.llm.error_table import STATUS_ERRORS, WIRE_ERRORS, ErrorMapper, parse_retry_after, told_wait
+from vibe.core.llm.error_table import STATUS_ERRORS, WIRE_ERRORS, ErrorMapper, parse_retry_after, wait_in_words
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
@@ -328,7 +328,7 @@ def test_codes_of_providers_stand_for_a_status(error: object, expected: type[Mod
     ],
 )
 def test_a_wait_told_in_words_is_understood(words: str, seconds: float | None) -> None:
-    assert told_wait(words) == seconds
+    assert wait_in_words(words) == seconds
     assert MAPPER.from_response(429, words, {}).retry_after == seconds
     assert MAPPER.from_chunk({"message": words, "code": 429}).retry_after == seconds
 

@@ -56,7 +56,7 @@ _CLAUDE: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\
 _EFFORT_SINCE: Final = (4, 6)
 _NO_TEMPERATURE_SINCE: Final = (4, 7)
 _MARK: Final = b',"cache_control":{"type":"ephemeral"}}'
-_NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_IDS: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 Block = dict[str, Any]
 
@@ -175,7 +175,7 @@ def tool_block(tool: ToolSchema) -> Block:
 def blocks_of(message: Message, source: str) -> list[Block]:
     """Return the blocks of one message, without the thoughts of another ``source``."""
     if isinstance(message, AssistantMessage):
-        return list(_said(message, source)) or [_text(EMPTY_ANSWER)]
+        return list(_answer_blocks(message, source)) or [_text(EMPTY_ANSWER)]
     if isinstance(message, ToolMessage):
         return [_result(message)]
     images = message.images if isinstance(message, UserMessage) else ()
@@ -183,18 +183,18 @@ def blocks_of(message: Message, source: str) -> list[Block]:
     return [*text, *map(_image, images)]
 
 
-def _said(message: AssistantMessage, source: str) -> Iterator[Block]:
+def _answer_blocks(message: AssistantMessage, source: str) -> Iterator[Block]:
     """Yield the blocks of an answer in their original order: thoughts, text and calls."""
     calls = list(map(_call, message.tool_calls))
     characters = done = 0
     for thought in (one for one in message.thoughts if one.source == source and not (one.record or one.extra)):
         if message.cut and not (thought.signature or thought.sealed):
             continue  # it is incomplete, which no provider accepts
-        yield from _pieces(message.content[characters : thought.after_characters])
+        yield from _text_blocks(message.content[characters : thought.after_characters])
         yield from calls[done : thought.after_calls]
         characters, done = max(characters, thought.after_characters), max(done, thought.after_calls)
         yield _thought(thought)
-    yield from _pieces(message.content[characters:])
+    yield from _text_blocks(message.content[characters:])
     yield from calls[done:]
 
 
@@ -203,7 +203,7 @@ def _call(call: ToolCall) -> Block:
     return {"type": "tool_use", "id": call.id, "name": wire_name(call.name), "input": arguments}
 
 
-def _pieces(text: str) -> Iterator[Block]:
+def _text_blocks(text: str) -> Iterator[Block]:
     if text.strip():
         yield _text(text)
 
@@ -240,7 +240,7 @@ class _WireIds:
     def renamed(self, message: Message) -> Message:
         """Return the message with acceptable ids, which is the same object if its own ids are."""
         if isinstance(message, AssistantMessage):
-            calls = tuple(structs.replace(call, id=self._given(call.id)) for call in message.tool_calls)
+            calls = tuple(structs.replace(call, id=self._unique(call.id)) for call in message.tool_calls)
             self._waiting = {}
             for own, given in zip(message.tool_calls, calls, strict=True):
                 self._waiting.setdefault(own.id, deque()).append(given.id)
@@ -250,8 +250,8 @@ class _WireIds:
             return message if name == message.tool_call_id else structs.replace(message, tool_call_id=name)
         return message
 
-    def _given(self, identity: str) -> str:
-        plain = _NO_NAME.sub("_", wire_id(identity)) or "call"
+    def _unique(self, identity: str) -> str:
+        plain = _NOT_IN_IDS.sub("_", wire_id(identity)) or "call"
         name, number = plain, 2
         while name in self._taken:
             name, number = f"{plain}_{number}", number + 1

@@ -20,7 +20,7 @@ from vibe.core.llm.tokens import estimate_answer, estimate_prompt
 from vibe.core.messages import AssistantMessage, Thought, ToolCall, Usage
 from vibe.core.schemas import remade, table_of, whole_number
 
-_NO_KEY: Final = re.compile(r"[^a-zA-Z0-9_.-]")
+_NOT_IN_KEYS: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 LONGEST_KEY: Final = 64
 """Characters of a property's name: Anthropic's "Tool use" wants them to match ``^[a-zA-Z0-9_.-]{1,64}$``."""
 _NOT_AT_TOP: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "enum", "const"})
@@ -33,7 +33,7 @@ def wire_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     The top is an object, every array has ``items``, and every property's name can be sent.
     """
     top = {key: value for key, value in parameters.items() if key not in _NOT_AT_TOP}
-    return remade({"properties": {}, **top, "type": "object"}, _shaped)
+    return remade({"properties": {}, **top, "type": "object"}, _sendable)
 
 
 def as_declared(arguments: Any, schema: Any) -> Any:
@@ -49,38 +49,38 @@ def as_declared(arguments: Any, schema: Any) -> Any:
     return {
         name: as_declared(value, own.get(name))
         for name, value in said.items()
-        if value is not None or name in _listed(table.get("required")) or _may_be_null(own.get(name))
+        if value is not None or name in _as_list(table.get("required")) or _may_be_null(own.get(name))
     }
 
 
 def _may_be_null(schema: Any) -> bool:
     """Return whether null may be a value: the schema allows it, or names no type."""
     table = table_of(schema)
-    return "type" not in table or "null" in _listed(table["type"])
+    return "type" not in table or "null" in _as_list(table["type"])
 
 
-def _shaped(table: dict[str, Any]) -> dict[str, Any]:
+def _sendable(table: dict[str, Any]) -> dict[str, Any]:
     """Return one schema with its properties under the names they are sent by, and with ``items`` for an array."""
     names = _sent_names(table_of(table.get("properties")))
-    shaped = dict(table)
+    sendable = dict(table)
     if names:
-        shaped["properties"] = {names[name]: one for name, one in table["properties"].items()}
+        sendable["properties"] = {names[name]: one for name, one in table["properties"].items()}
     if "required" in table:
-        shaped["required"] = [names.get(name, name) for name in _listed(table["required"])]
-    if not {"items", "prefixItems"} & table.keys() and "array" in _listed(table.get("type")):
-        shaped["items"] = {}
-    return shaped
+        sendable["required"] = [names.get(name, name) for name in _as_list(table["required"])]
+    if not {"items", "prefixItems"} & table.keys() and "array" in _as_list(table.get("type")):
+        sendable["items"] = {}
+    return sendable
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def _sent_names(properties: Mapping[str, Any]) -> dict[str, str]:
     """Return the name under which each property is sent: its own if a provider accepts that."""
     sent: dict[str, str] = {}
-    for name in sorted(properties, key=lambda name: _NO_KEY.search(name) is not None or len(name) > LONGEST_KEY):
-        plain = _NO_KEY.sub("_", name)[:LONGEST_KEY] or "_"
+    for name in sorted(properties, key=lambda name: _NOT_IN_KEYS.search(name) is not None or len(name) > LONGEST_KEY):
+        plain = _NOT_IN_KEYS.sub("_", name)[:LONGEST_KEY] or "_"
         unique, number = plain, 2
         while unique in sent.values():
             unique, number = f"{plain[: LONGEST_KEY - 4]}_{number}", number + 1
@@ -130,7 +130,7 @@ class TaggedReasoning:
         held, self._held = self._held, ""
         return (held, "") if self._awaited == self._closing else ("", held)
 
-    def parted(self, text: str) -> tuple[str, str]:
+    def split_whole(self, text: str) -> tuple[str, str]:
         """Split a whole text that has a closing tag but no opening one, which some servers drop."""
         thought, closing, rest = text.partition(self._closing)
         return (thought, rest.lstrip("\n")) if closing and self._opening not in thought else ("", text)
@@ -274,9 +274,9 @@ class AnswerBuilder:
         if self._tagged is not None:
             thought, text = self._tagged.take(text)
             self.add_reasoning(thought)
-        self._say(text)
+        self._emit_text(text)
 
-    def _say(self, text: str) -> None:
+    def _emit_text(self, text: str) -> None:
         if text:
             self._text.append(text)
             self._observer.delta(Delta(text=text))
@@ -300,7 +300,7 @@ class AnswerBuilder:
 
     def add_record(self, record: Mapping[str, Any]) -> None:
         """Add a piece of a record that must be sent back unchanged; a piece that continues the last one is joined."""
-        if not (self._records and _continues(self._records[-1], record)):
+        if not (self._records and _continues_record(self._records[-1], record)):
             self._records.append(dict(record))
             return
         last = self._records[-1]
@@ -336,7 +336,7 @@ class AnswerBuilder:
     def _find_call(self, fragment: CallFragment, identity: str, text: str) -> _OpenCall | None:
         index, name = fragment.index, fragment.name
         if identity:
-            known = [call for call in self._calls if call.id == identity and _may_be(index, call.index)]
+            known = [call for call in self._calls if call.id == identity and _may_match(index, call.index)]
             if known:
                 return None if name and _is_another(known[-1], text) else known[-1]
         candidates = [call for call in self._calls if index is None or call.index == index]
@@ -345,7 +345,7 @@ class AnswerBuilder:
             return self._calls[-1] if self._calls and not (name or identity) else None
         last = candidates[-1]
         if identity and last.id:
-            return last if _goes_on(last, fragment, text) else None
+            return last if _continues_call(last, fragment, text) else None
         # A name after complete arguments starts the next call of a provider that sends no ids.
         if name and last.name and is_json_object(last.text):
             return None
@@ -385,9 +385,9 @@ class AnswerBuilder:
         if self._tagged is not None:
             thought, text = self._tagged.rest()
             self.add_reasoning(thought)
-            self._say(text)
+            self._emit_text(text)
             if not self._reasoning:
-                thought, said = self._tagged.parted("".join(self._text))
+                thought, said = self._tagged.split_whole("".join(self._text))
                 self._reasoning, self._text = [thought], [said]
         if not (self._finish or self._is_whole()):
             raise errors.protocol("ended its answer without a finish_reason")
@@ -406,7 +406,7 @@ class AnswerBuilder:
         message = AssistantMessage(
             content="".join(self._text),
             reasoning="".join(self._reasoning),
-            tool_calls=tuple(self._called(request, is_cut=self._finish.lower() in _LENGTH_REASONS)),
+            tool_calls=tuple(self._tool_calls(request, is_cut=self._finish.lower() in _LENGTH_REASONS)),
             thoughts=tuple(kept),
         )
         usage, estimated = self._usage, self._usage is None
@@ -421,7 +421,7 @@ class AnswerBuilder:
             oddity=self._oddity or ("" if self._finish else NO_REASON),
         )
 
-    def _called(self, request: ModelRequest, *, is_cut: bool) -> Iterator[ToolCall]:
+    def _tool_calls(self, request: ModelRequest, *, is_cut: bool) -> Iterator[ToolCall]:
         """Yield the calls with unique ids, leaving out a call without name and arguments."""
         schemas = {tool.name: tool.parameters for tool in request.tools}
         taken: set[str] = set()
@@ -446,7 +446,7 @@ class AnswerBuilder:
         return self._done and said and all(call.name and is_json_object(call.text) for call in self._calls)
 
 
-def _may_be(index: int | None, other: int | None) -> bool:
+def _may_match(index: int | None, other: int | None) -> bool:
     return index is None or other is None or index == other
 
 
@@ -456,7 +456,7 @@ def _is_another(call: _OpenCall, text: str) -> bool:
     return whole and call.text != text and call.text.strip() != EMPTY
 
 
-def _goes_on(call: _OpenCall, fragment: CallFragment, text: str) -> bool:
+def _continues_call(call: _OpenCall, fragment: CallFragment, text: str) -> bool:
     """Return whether a fragment with another id belongs to this call: some servers make up an id for each fragment."""
     if not fragment.name:
         return True
@@ -474,7 +474,7 @@ def _longer_name(call: _OpenCall, name: str) -> str:
 _RECORD_TEXTS: Final = frozenset({"text", "summary"})
 
 
-def _continues(record: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
+def _continues_record(record: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
     """Return whether ``piece`` continues ``record``: it has the same type and index, and a signature ends a record."""
     if not _RECORD_TEXTS & set(record) and not record.get("signature"):
         return False

@@ -38,7 +38,7 @@ LONGEST_NAME: Final = 64
 """The most characters of a tool's name that providers accept."""
 LONGEST_ID: Final = 40
 """The most characters of a call's id that OpenAI accepts."""
-_NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _MISTRAL_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
 _CACHE_LIMIT: Final = 4096
 
@@ -107,7 +107,7 @@ def mistral_call_id(identity: str) -> str:
 
 def wire_name(name: str) -> str:
     """Return a tool's name as providers accept it: a model may have called a tool by an impossible name."""
-    return _NO_NAME.sub("_", name)[:LONGEST_NAME] or "unnamed"
+    return _NOT_IN_NAMES.sub("_", name)[:LONGEST_NAME] or "unnamed"
 
 
 def wire_id(identity: str) -> str:
@@ -148,22 +148,22 @@ class EncodedParts:
         if known is None:
             if len(self._known) >= _CACHE_LIMIT:
                 self._known.clear()
-            told_to = source if isinstance(message, AssistantMessage) and message.thoughts else ""
+            cached_for = source if isinstance(message, AssistantMessage) and message.thoughts else ""
             # The cache keeps the message alive, so that no other object can get its identity.
-            known = self._known[id(message), told_to] = message, self._encode(message, source)
+            known = self._known[id(message), cached_for] = message, self._encode(message, source)
         return known[1]
 
 
 class PayloadEncoder:
-    """Encodes requests. ``say`` formats one message, ``options`` go into every body, ``adapt`` changes it at the end."""
+    """Encodes requests. ``options`` go into every body, and ``adapt`` may change a body at the end."""
 
     def __init__(
         self,
-        say: Callable[[Message], dict[str, Any]] = message_fields,
+        format_message: Callable[[Message], dict[str, Any]] = message_fields,
         options: Mapping[str, Any] = USAGE_TOLD,
         adapt: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     ) -> None:
-        self._say = say
+        self._format_message = format_message
         self._options = options
         self._adapt = adapt
         self._encoder = msgspec.json.Encoder()
@@ -189,7 +189,7 @@ class PayloadEncoder:
 
     def _with_thoughts(self, message: Message, source: str) -> dict[str, Any]:
         """Format a message with the thoughts that the model requires back unchanged, unless they are incomplete."""
-        fields = self._say(message)
+        fields = self._format_message(message)
         if not isinstance(message, AssistantMessage):
             return fields
         own = [one for one in message.thoughts if one.source == source]
@@ -242,32 +242,32 @@ class _ChunkTaker:
                 self._answer.count(read_usage(usage), read_cost(usage))
                 break
         for choice in choices:
-            self._choose(choice)
+            self._take_choice(choice)
         return False
 
-    def _choose(self, choice: Table) -> None:
-        self._streamed |= self._say(table_of(choice.get("delta")))
+    def _take_choice(self, choice: Table) -> None:
+        self._streamed |= self._take_delta(table_of(choice.get("delta")))
         if not self._streamed and "message" in choice:  # after streamed pieces it only repeats them
-            self._say(table_of(choice["message"]), is_whole=True)
+            self._take_delta(table_of(choice["message"]), is_whole=True)
         if text_in(choice.get("native_finish_reason")).lower() in FAILURE_REASONS:
             self._answer.finish(choice["native_finish_reason"])
         reason = text_in(choice.get("finish_reason"))
         if reason.lower() not in _NO_REASONS:
             self._answer.finish(reason)
 
-    def _say(self, delta: Table, *, is_whole: bool = False) -> bool:
+    def _take_delta(self, delta: Table, *, is_whole: bool = False) -> bool:
         """Add what a delta says, and return whether it says anything."""
         told = {name: value for name, value in delta.items() if value}  # most deltas have a single non-empty field
-        said = not self._thought_fields.isdisjoint(told) and self._think(told)
+        said = not self._thought_fields.isdisjoint(told) and self._take_reasoning(told)
         for thought, text in _parts(told.get("content")):
             self._answer.add_reasoning(thought)
             self._answer.add_text(text)
             said |= bool(thought or text)
         refusal = text_in(told.get("refusal"))
         self._answer.add_text(refusal)
-        return self._call(told, is_whole=is_whole) or said or bool(refusal)
+        return self._take_calls(told, is_whole=is_whole) or said or bool(refusal)
 
-    def _think(self, delta: Table) -> bool:
+    def _take_reasoning(self, delta: Table) -> bool:
         records = _tables(delta.get("reasoning_details"))
         for record in records:
             self._answer.add_record(record)
@@ -276,7 +276,7 @@ class _ChunkTaker:
         self._answer.add_reasoning(thoughts)
         return bool(thoughts or records)
 
-    def _call(self, delta: Table, *, is_whole: bool) -> bool:
+    def _take_calls(self, delta: Table, *, is_whole: bool) -> bool:
         if extra := table_of(delta.get(EXTRA)):
             self._answer.add_extra({EXTRA: extra})
         calls = _tables(delta.get("tool_calls"))

@@ -119,7 +119,7 @@ class SseParser:
     def _dispatch(self, events: list[str]) -> None:
         if self._data:
             data = b"\n".join(self._data).decode("utf-8", "replace")
-            events += [_as_error(data)] if self._is_error else _parted(data)
+            events += [_as_error(data)] if self._is_error else _split_events(data)
             self._data.clear()
             self._size = 0
         self._is_error = False
@@ -273,12 +273,12 @@ def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _
     except INVALID_JSON:
         text = data if isinstance(data, str) else bytes(data).decode()
         try:
-            mended = json.dumps(json.loads(text, strict=False, parse_constant=_nothing, parse_float=_finite))
+            mended = json.dumps(json.loads(text, strict=False, parse_constant=_null, parse_float=_finite))
         except (ValueError, RecursionError):
             mended = ""
         if not mended:
             raise
-        return decoder.decode(_ESCAPE.sub(lambda found: _as_one(found["half"]) if found["half"] else found[0], mended))
+        return decoder.decode(_ESCAPE.sub(_without_half, mended))
 
 
 _ESCAPE = re.compile(
@@ -286,11 +286,12 @@ _ESCAPE = re.compile(
 )
 
 
-def _as_one(half: str) -> str:
-    return chr(HALF_BASE + int(half, 16))
+def _without_half(escape: re.Match[str]) -> str:
+    """Return an escape, or the private-use character for one that is half a surrogate pair."""
+    return chr(HALF_BASE + int(escape["half"], 16)) if escape["half"] else escape[0]
 
 
-def _nothing(_constant: str) -> None:
+def _null(_constant: str) -> None:
     """Replace NaN and infinity by null."""
 
 
@@ -299,7 +300,7 @@ def _finite(digits: str) -> float | None:
     return number if isfinite(number) else None
 
 
-def _parted(data: str) -> list[str]:
+def _split_events(data: str) -> list[str]:
     """Split one event into several if a server has left out the blank lines between them."""
     lines = [line.strip() for line in data.splitlines() if line.strip()]
     if len(lines) > 1 and all(line == DONE or (line[0] == "{" and line[-1] == "}") for line in lines):
@@ -312,7 +313,7 @@ USER_AGENT: Final = f"vibe/{__version__}"
 CONNECT_SECONDS: Final = 30.0
 """The most seconds that connecting may take, however long the provider's ``timeout_seconds`` is."""
 
-_END: Final = re.compile(r"/(?:chat/completions|completions|responses|messages|models)$")
+_ENDPOINT: Final = re.compile(r"/(?:chat/completions|completions|responses|messages|models)$")
 """The endpoints' own paths, which people paste from documentation into ``api_base``."""
 _VERSION: Final = re.compile(r"/v\d+\w*$")
 
@@ -320,7 +321,7 @@ _VERSION: Final = re.compile(r"/v\d+\w*$")
 def address(api_base: str, *path: str) -> str:
     """Return the address of ``path`` below ``api_base``, dropping an endpoint's path and keeping a query."""
     parts = urlsplit(api_base.strip())
-    base = _END.sub("", parts.path.rstrip("/"))
+    base = _ENDPOINT.sub("", parts.path.rstrip("/"))
     return urlunsplit(parts._replace(path="/".join((base, *path)), fragment=""))
 
 

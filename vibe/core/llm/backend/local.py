@@ -47,7 +47,7 @@ _ANSWER: Final = re.compile(rf'\s*\{{\s*"answer"\s*:\s*"((?:{_LETTER})*)(.*)', r
 
 def encoded(request: ModelRequest) -> bytes:
     """Return the body of a streaming chat completions request that has a schema in place of tools."""
-    body = {**chat_body(request, list(_said(request))), **USAGE_TOLD}
+    body = {**chat_body(request, list(_messages(request))), **USAGE_TOLD}
     if request.tools:
         wanted = {"name": "turn", "strict": True, "schema": turn_schema(request.tools)}
         body["response_format"] = {"type": "json_schema", "json_schema": wanted}
@@ -65,11 +65,11 @@ def turn_schema(tools: Sequence[ToolSchema]) -> dict[str, Any]:
     ]
     if not any(tool.ends_work for tool in tools):
         branches.append(closed_object({"answer": {"type": "string"}}))
-    defs = {tool.name: _held(tool.parameters, f"#/$defs/{_pointer(tool.name)}") for tool in tools}
+    defs = {tool.name: _enforceable(tool.parameters, f"#/$defs/{_pointer(tool.name)}") for tool in tools}
     return {"anyOf": branches, "$defs": defs}
 
 
-def told(tools: Sequence[ToolSchema]) -> str:
+def tools_prompt(tools: Sequence[ToolSchema]) -> str:
     """Return the description of the tools for the system prompt: the schema does not say what they are for."""
     lines = [
         "You act by JSON alone, one object a turn.",
@@ -133,12 +133,12 @@ class TurnObserver:
         return piece
 
 
-def _said(request: ModelRequest) -> Iterable[dict[str, Any]]:
+def _messages(request: ModelRequest) -> Iterable[dict[str, Any]]:
     messages = list(request.messages)
     if request.tools:
         first = messages[0] if messages else None
         own = first.content if isinstance(first, SystemMessage) else ""
-        yield {"role": "system", "content": f"{own}\n\n{told(request.tools)}".strip()}
+        yield {"role": "system", "content": f"{own}\n\n{tools_prompt(request.tools)}".strip()}
         messages = messages[1:] if isinstance(first, SystemMessage) else messages
     for message in messages:
         yield _message_fields(message)
@@ -156,17 +156,17 @@ def _message_fields(message: Message) -> dict[str, Any]:
     return {"role": message.__struct_config__.tag, "content": message.content}
 
 
-def _held(schema: Any, root: str) -> Any:
+def _enforceable(schema: Any, root: str) -> Any:
     """Return a schema without what a grammar can't enforce, and with references to itself rewritten to ``root``."""
 
-    def held(table: dict[str, Any]) -> dict[str, Any]:
+    def enforceable(table: dict[str, Any]) -> dict[str, Any]:
         return {
             key: root + value[1:] if key == "$ref" and isinstance(value, str) and value.startswith("#") else value
             for key, value in table.items()
             if key not in _LEFT_OUT and not (key in _BOUNDS and isinstance(value, int) and value > LONGEST)
         }
 
-    return remade(schema, held)
+    return remade(schema, enforceable)
 
 
 def _shape(parameters: Mapping[str, Any]) -> str:
@@ -205,21 +205,21 @@ class LocalBackend:
         self._servers = servers or local_servers()
         self._lock = threading.RLock()
         self._server: LocalServer | None = None
-        self._asked: HttpBackend | None = None
+        self._backend: HttpBackend | None = None
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Stream one answer; see ``ModelBackend.complete``."""
-        asked = await to_thread.run_sync(self._ready, abandon_on_cancel=True)
+        backend = await to_thread.run_sync(self._ready, abandon_on_cancel=True)
         if not request.tools:
-            return await asked.complete(request, observer)
-        return rebuilt(await asked.complete(request, TurnObserver(observer)))
+            return await backend.complete(request, observer)
+        return rebuilt(await backend.complete(request, TurnObserver(observer)))
 
     async def aclose(self) -> None:
         """Stop the server, unless others in this process use it."""
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            await asked.aclose()
-        await to_thread.run_sync(self._leave)
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            await backend.aclose()
+        await to_thread.run_sync(self._release)
 
     def _ready(self) -> HttpBackend:
         """Return the backend that calls the server, starting the server if needed; blocks.
@@ -229,16 +229,16 @@ class LocalBackend:
         """
         with self._lock:
             if self._server is not None and not self._server.is_alive:
-                self._leave()
-            if self._server is None or self._asked is None:
+                self._release()
+            if self._server is None or self._backend is None:
                 try:
                     self._server = self._servers.acquire(self._settings, self._provider.silence_seconds)
                 except LocalModelError as error:
                     raise ModelAccessError(str(error), provider=self._provider.name) from error
-                self._asked = self._asking(self._server)
-            return self._asked
+                self._backend = self._backend_for(self._server)
+            return self._backend
 
-    def _asking(self, server: LocalServer) -> HttpBackend:
+    def _backend_for(self, server: LocalServer) -> HttpBackend:
         provider = self._provider.model_copy(update={"api_base": f"{server.address}/v1"})
         errors = ErrorMapper(provider=provider, api_key=server.token)
         return HttpBackend(
@@ -249,7 +249,7 @@ class LocalBackend:
             reader=chat_reader(errors, provider.reasoning_field_name),
         )
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         with self._lock:
             server, self._server = self._server, None
             if server is not None:

@@ -22,15 +22,15 @@ LOG_SECONDS = 0.3
 def main() -> None:
     """Serve until the input ends; never returns."""
     settings = json.loads(sys.stdin.readline())
-    threading.Thread(target=_leave_with_the_other, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     try:
         engine: Any = importlib.import_module("xllamacpp")  # by name: it is an optional extra, and has no types
         server = engine.Server(_parameters(engine.CommonParams(), settings))
     except Exception as error:  # noqa: BLE001  the parent process reports it
         time.sleep(LOG_SECONDS)
-        _tell({"problem": f"{type(error).__name__}: {error}"})
+        _send({"problem": f"{type(error).__name__}: {error}"})
         os._exit(1)
-    _tell({"address": server.listening_address})
+    _send({"address": server.listening_address})
     threading.Event().wait()
 
 
@@ -52,12 +52,12 @@ def _parameters(wanted: Any, settings: dict[str, Any]) -> Any:
     return wanted
 
 
-def _tell(what: dict[str, str]) -> None:
+def _send(what: dict[str, str]) -> None:
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
-def _leave_with_the_other() -> None:
+def _exit_with_parent() -> None:
     while os.read(0, 1024):
         pass
     os._exit(0)

@@ -96,7 +96,7 @@ class LocalServer:
             start_new_session=True,
         )
         try:
-            self.address = self._begun(seconds)
+            self.address = self._serve(seconds)
         except BaseException:
             self.stop()
             raise
@@ -119,18 +119,18 @@ class LocalServer:
             self._process.wait()
         self._log.close()
 
-    def _begun(self, seconds: float) -> str:
+    def _serve(self, seconds: float) -> str:
         """Send the process its settings and return the address it answers with.
 
         Raises:
             LocalModelError: the process can't serve the model.
         """
         model = self.model
-        told = self._exchange(json.dumps({**model.model_dump(), "token": self.token}), seconds)
-        if "address" in told:
-            return str(told["address"])
-        problem = told.get("problem") or f"it ended with exit code {self._process.wait(LEAVE_SECONDS)}"
-        raise LocalModelError(f"the local model {model.model_path!r} can't be served: {self._logged() or problem}")
+        reply = self._exchange(json.dumps({**model.model_dump(), "token": self.token}), seconds)
+        if "address" in reply:
+            return str(reply["address"])
+        problem = reply.get("problem") or f"it ended with exit code {self._process.wait(LEAVE_SECONDS)}"
+        raise LocalModelError(f"the local model {model.model_path!r} can't be served: {self._log_error() or problem}")
 
     def _exchange(self, line: str, seconds: float) -> dict[str, Any]:
         """Send one line and return the JSON of the line that answers it; empty if the process ended.
@@ -158,7 +158,7 @@ class LocalServer:
             said += piece
         return json.loads(said)
 
-    def _logged(self) -> str:
+    def _log_error(self) -> str:
         """Return the engine's own message about the failure from its log, or an empty string."""
         self._log.seek(0)
         lines = self._log.read(SHOWN_OF_LOG).decode("utf-8", "replace").splitlines()

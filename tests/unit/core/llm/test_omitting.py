@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.fakes.llm_ports import ListBackend, MemoryObserver, completion, request
 from vibe.core.llm.errors import ModelRequestError
-from vibe.core.llm.factory import MOST_TOOLS, SparingBackend
+from vibe.core.llm.factory import MOST_TOOLS, OmittingBackend
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Image, Thought, ToolCall, ToolMessage, UserMessage
 
@@ -61,7 +61,7 @@ async def test_what_a_refusal_blames_is_left_out_once_and_said(
     words: str, left: tuple[int, int, list[str]], status: int
 ) -> None:
     inner = ListBackend([refusal(words, status), completion(), completion()])
-    backend = SparingBackend(inner)
+    backend = OmittingBackend(inner)
 
     answer = await backend.complete(asked("read", "s_a"), MemoryObserver())
 
@@ -79,20 +79,20 @@ async def test_what_a_refusal_blames_is_left_out_once_and_said(
 async def test_a_refusal_that_blames_nothing_is_told(words: str) -> None:
     inner = ListBackend([refusal(words)])
     with pytest.raises(ModelRequestError):
-        await SparingBackend(inner).complete(replace(request(), tools=tools("read")), MemoryObserver())
+        await OmittingBackend(inner).complete(replace(request(), tools=tools("read")), MemoryObserver())
     assert len(inner.requests) == 1
 
 
 async def test_a_model_that_does_not_exist_is_told_at_once() -> None:
     inner = ListBackend([refusal("no vision model of that name", 404)])
     with pytest.raises(ModelRequestError):
-        await SparingBackend(inner).complete(asked("read"), MemoryObserver())
+        await OmittingBackend(inner).complete(asked("read"), MemoryObserver())
 
 
 async def test_what_did_not_help_is_sent_again_the_next_time() -> None:
     refused = refusal("image and signature and the schema of function s_a")
     inner = ListBackend([*[refused] * 4, completion()])
-    backend = SparingBackend(inner)
+    backend = OmittingBackend(inner)
     with pytest.raises(ModelRequestError):
         await backend.complete(asked("read", "s_a"), MemoryObserver())
     await backend.complete(asked("read", "s_a"), MemoryObserver())
@@ -101,7 +101,7 @@ async def test_what_did_not_help_is_sent_again_the_next_time() -> None:
 
 async def test_a_new_picture_is_sent_though_another_was_refused() -> None:
     inner = ListBackend([refusal("bad image"), completion(), completion()])
-    backend = SparingBackend(inner)
+    backend = OmittingBackend(inner)
     await backend.complete(asked("read"), MemoryObserver())
     new = UserMessage("and this?", (Image("image/png", "BBBB"),))
     await backend.complete(replace(asked("read"), messages=(*TALK, new)), MemoryObserver())
@@ -113,7 +113,7 @@ async def test_no_more_tools_are_sent_than_go_and_never_without_the_one_that_end
     names = [f"t{number}" for number in range(MOST_TOOLS + 3)]
     inner = ListBackend([completion()])
     wanted = replace(request(), tools=tools(*names, ends_work=names[-1]))
-    answer = await SparingBackend(inner).complete(wanted, MemoryObserver())
+    answer = await OmittingBackend(inner).complete(wanted, MemoryObserver())
     sent = left_of(inner.requests[0])[2]
     assert (len(sent), names[-1] in sent, sent[1]) == (MOST_TOOLS, True, "t0")
     assert "t127, t128, t129" in answer.oddity
