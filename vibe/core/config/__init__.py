@@ -1,4 +1,4 @@
-"""Configuration: models, the layered loader, paths and trusted folders."""
+"""Configuration: the settings' models, the layered loader, paths and trusted folders."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Return ``VibeConfig``, which tools of other people import from here; loaded when it is asked for."""
+    """Return ``VibeConfig``, which other people's tools import from here; its module is loaded on first use."""
     if name != "VibeConfig":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vibe.core.config.models import VibeConfig  # noqa: PLC0415  it costs what few need
+    from vibe.core.config.models import VibeConfig  # noqa: PLC0415  importing it is slow, and few callers need it
 
     return VibeConfig

@@ -1,4 +1,4 @@
-"""The user's ``.env`` file: ``KEY=VALUE`` lines whose values are never shown; read and changed."""
+"""Reads and changes the user's ``.env`` file of ``KEY=VALUE`` lines, whose values are never shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class EnvFile(Struct, frozen=True, kw_only=True):
-    """Variables a file sets; ``lines`` tells where, from 1."""
+    """The variables a file sets, and the line of each, counting from 1."""
 
     values: Mapping[str, str]
     lines: Mapping[str, int]
@@ -32,7 +32,7 @@ class EnvFile(Struct, frozen=True, kw_only=True):
 
 
 def read_env_file(path: Path, label: str) -> EnvFile:
-    """Read ``path``; a file that is not there sets nothing. Lines that make no sense are warned about by number.
+    """Read ``path``; a missing file sets nothing. Lines that can't be parsed lead to warnings with their number.
 
     Raises:
         ConfigError: It cannot be read or is not UTF-8.
@@ -63,7 +63,7 @@ def _exposure(path: Path, label: str) -> list[str]:
 
 
 def parsed_line(line: str) -> tuple[str, str] | None:
-    """Return the variable that a line sets, and its value; None: it sets none."""
+    """Return the variable that a line sets and its value, or None if it sets none."""
     found = _LINE.fullmatch(line)
     return None if found is None else (found["name"], _value(found))
 
@@ -78,11 +78,11 @@ _HARMLESS = re.compile(r"[\w.~+/=:@%-]*", re.ASCII)
 
 
 def write_variable(path: Path, label: str, name: str, value: str) -> None:
-    """Have the file set ``name`` to a value of one line. Blocks.
+    """Set ``name`` in the file to a value without line ends; blocks.
 
     Raises:
         ConfigError: the file can't be read, or is not UTF-8.
-        ConfigWriteError: the disk refuses; the old file stays.
+        ConfigWriteError: writing failed; the old file stays.
         EnvironmentFailure: another process is changing it.
     """
     with changing_alone(path, label):
@@ -90,7 +90,7 @@ def write_variable(path: Path, label: str, name: str, value: str) -> None:
 
 
 def remove_variable(path: Path, label: str, name: str) -> bool:
-    """Take ``name`` out of the file; False: it sets no such variable. Blocks.
+    """Remove ``name`` from the file; return False if the file does not set it. Blocks.
 
     Raises:
         ConfigError, EnvironmentFailure: as ``write_variable``.
@@ -107,7 +107,7 @@ def remove_variable(path: Path, label: str, name: str) -> bool:
 
 
 def with_variable(text: str, name: str, value: str) -> str:
-    """Return the text of a ``.env`` file with another value: in the line that counts, else in a new one at its end."""
+    """Return the text of a ``.env`` file with a new value: in the last line that sets it, else in a line at the end."""
     lines = text.splitlines(keepends=True)
     for number in reversed(range(len(lines))):
         found = _setting(lines[number], name)
@@ -120,13 +120,13 @@ def with_variable(text: str, name: str, value: str) -> str:
 
 
 def _setting(line: str, name: str) -> re.Match[str] | None:
-    """Return the parts of a line if it sets the variable."""
+    """Return the match of a line if it sets the variable, else None."""
     found = _LINE.fullmatch(line)
     return found if found is not None and found["name"] == name else None
 
 
 def _put(path: Path, label: str, text: str) -> None:
-    with suppress(OSError):  # there is none, or it is another user's
+    with suppress(OSError):  # the file is missing, or belongs to another user
         path.chmod(PRIVATE)
     put_settings(path, label, text)
 

@@ -1,4 +1,4 @@
-"""Names that Python code for Mistral Vibe imports, and where they are here, or what to use instead."""
+"""Names that Python code for Mistral Vibe imports: where they are here, or what to use instead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 
 def _by_name(rows: Mapping[str, str]) -> Mapping[str, str]:
-    """Rows by each of the names that stand before them."""
+    """Map each name in the space-separated keys to the row's value."""
     return MappingProxyType({name: row for names, row in rows.items() for name in names.split()})
 
 
@@ -24,7 +24,7 @@ HERE = _by_name({
     "ToolManager": "vibe.core.tools.manager",
     "ToolCallDisplay ToolCallEvent ToolResultDisplay ToolResultEvent ToolUIData": "vibe.core.tools.ui",
 })
-"""Names that mean the same here, and the module that defines them."""
+"""Names with the same meaning here, and the module that defines them."""
 RUN = "start an agent with `vibe -p PROMPT --output json`"
 ASKED = "a tool is asked about before it runs, by its permission, its lists and what its `assess` says"
 ASSESS = "`resolve_permission` may return a ToolPermission; `assess` returns an Assessment of vibe.core.tools.base"
@@ -46,7 +46,7 @@ INSTEAD = _by_name({
     "UserInputCallback": "ctx.user_input_callback is a UserInput of vibe.core.tools.ports",
     "get_universal_system_prompt": "Guidance.system_prompt of vibe.core.guidance makes it",
 })
-"""Names that there is something else for."""
+"""Names that don't exist here, and what to use instead."""
 MODULES: Mapping[str, str] = MappingProxyType({
     "vibe.core.agent": RUN,
     "vibe.core.llm.backend.base": MODELS,
@@ -57,15 +57,15 @@ MODULES: Mapping[str, str] = MappingProxyType({
     "vibe.core.tools.models": ASSESS,
     "vibe.core.subagent": STEPS,
 })
-"""Modules that are not here."""
+"""Modules that don't exist here, and what to use instead."""
 
 _MISSING_NAME = re.compile(r"cannot import name '(\w+)' from '(vibe\b[\w.]*)'")
 
 
 def advice_on(error: BaseException) -> str:
-    """Return what to import, or do, instead of what could not be imported.
+    """Return what to use instead of a name or module of Mistral Vibe that could not be imported.
 
-    Empty where it is nothing of Mistral Vibe.
+    Return an empty string if the error is about anything else.
     """
     if isinstance(error, ModuleNotFoundError) and error.name is not None and error.name.split(".")[0] == "vibe":
         return MODULES.get(

@@ -1,4 +1,7 @@
-"""Settings of Mistral Vibe that have no effect here, so that its ``config.toml`` is no list of complaints."""
+"""Settings of Mistral Vibe: those without effect here, and those with another name here.
+
+Knowing them keeps the ``config.toml`` of Mistral Vibe from causing a warning for each key.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +35,25 @@ FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
     "tools.read_file": frozenset({"sensitive_patterns"}),
     "tools.write_file": frozenset({"sensitive_patterns"}),
 })  # fmt: skip
-"""By table: the keys that its versions 2.0 to 2.18 write or read (``vibe/core/config`` there) and that mean nothing
-here."""
+"""By table: the keys that Mistral Vibe 2.0 to 2.18 writes or reads (in its ``vibe/core/config``) and that have no
+effect here."""
 
 OUR_NAMES: Mapping[tuple[str, str], str] = MappingProxyType({
     ("models", "supports_images"): "sees_images",
     ("providers", "api_timeout"): "timeout_seconds",
 })
-"""Names that settings of the same meaning have here, by table and name there."""
+"""Our names for settings with the same meaning, by their table and name in Mistral Vibe."""
 
 MOVED: Mapping[str, tuple[tuple[str, str], Mapping[object, object]]] = MappingProxyType({
     "enable_notifications": (("ui", "notify"), {True: "bell", False: "off"}),
     "enable_update_checks": (("updates", "check"), {}),
     "theme": (("ui", "theme"), {}),
 })
-"""The key that a setting at the top there has here, and what its values are called."""
+"""Our key, and our names for the values, of top-level settings of Mistral Vibe."""
 
 
 def moved(name: str, value: Any) -> Any:
-    """Return the value here of one of ``MOVED``."""
+    """Return our value for the value of a setting in ``MOVED``."""
     return MOVED[name][1].get(value, value) if isinstance(value, str | bool) else value
 
 
@@ -63,22 +66,22 @@ REMEDIES: Mapping[str, str] = MappingProxyType({
     "tools.read_file.sensitive_patterns": "names of secrets are known; refuse more with denylist",
     "workdir": "give --workdir instead",
 })
-"""Advice for those whose effect may be wanted."""
+"""Advice on settings whose effect the user may want."""
 
 
 def is_foreign(table: str, name: str) -> bool:
-    """Return whether ``name`` in ``table`` (empty: the top) is a setting of Mistral Vibe only."""
+    """Return whether ``name`` in ``table`` (empty for the top level) is a setting of Mistral Vibe only."""
     return name in FOREIGN_KEYS.get(table, ())
 
 
 def foreign_note(where: str, key: str) -> str:
-    """The sentence about one such setting, ``key`` as it is written in the file."""
+    """Return the sentence about one such setting; ``key`` is spelled as in the file."""
     remedy = REMEDIES.get(key)
     return f"{where}: {key} is a setting of Mistral Vibe without effect here" + (f": {remedy}" if remedy else "")
 
 
 def foreign_summary(notes: int) -> str:
-    """The one line that a run says about all of them."""
+    """Return the one line in which a run mentions all such settings."""
     if notes == 1:
         return "1 setting of Mistral Vibe has no effect here: `vibe doctor` names it, `vibe migrate` removes it"
     return (

@@ -1,4 +1,4 @@
-"""Layers of settings: each source read into the same flat form, laid one over the other, and checked."""
+"""Layers of settings: reads each source into the same flat form, merges the layers and validates the result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Setting(Struct, frozen=True):
 
 
 class Layer(Struct, frozen=True, kw_only=True):
-    """Settings of one source. ``entries`` are the origins of entries of lists of tables, in the order they stand."""
+    """The settings of one source. ``entries`` maps the entries of lists of tables to their origins, in order."""
 
     settings: dict[Key, Setting] = field(default_factory=dict[Key, Setting])
     entries: dict[Key, str] = field(default_factory=dict[Key, str])
@@ -59,12 +59,15 @@ class Layer(Struct, frozen=True, kw_only=True):
 
 
 def read_layer(data: Mapping[str, Any], origin_of: OriginOf, *, base: Path, user_home: Path) -> Layer:
-    """Everything ``data`` sets. ``origin_of`` tells where a raw path was set; relative paths start from ``base``."""
+    """Return all settings in ``data``.
+
+    ``origin_of`` tells where the value at a raw path was set. Relative paths in values start from ``base``.
+    """
     return _LayerReader(origin_of, base=base, user_home=user_home).read(data)
 
 
 class _LayerReader:
-    """Flattens nested tables: drops unknown keys with a warning, keys entries by name, resolves paths."""
+    """Flattens nested tables into a layer: warns about unknown keys, keys entries by name, and resolves paths."""
 
     def __init__(self, origin_of: OriginOf, *, base: Path, user_home: Path) -> None:
         self.layer = Layer()
@@ -195,9 +198,9 @@ class _LayerReader:
 
 
 def default_layer() -> Layer:
-    """The built-in models and providers, the local ones where their engine is installed.
+    """Return the built-in models and providers; the local ones only if their engine is installed.
 
-    Every other default is the model's own.
+    All other defaults are those of ``VibeConfig``.
     """
     layer = Layer()
     is_local = importlib.util.find_spec(LOCAL_ENGINE) is not None  # imports nothing
@@ -213,7 +216,10 @@ def default_layer() -> Layer:
 
 
 def merge(layers: Iterable[Layer]) -> Layer:
-    """Lay ``layers`` (lowest first) over one another: field by field, entries as a whole, later entries first."""
+    """Merge ``layers``, the lowest precedence first.
+
+    A later layer replaces single settings and whole entries of lists of tables. Its new entries come before the others.
+    """
     merged = Layer()
     for layer in layers:
         for key in (*layer.entries, *layer.settings):
@@ -229,7 +235,7 @@ def merge(layers: Iterable[Layer]) -> Layer:
 
 
 def nested(layer: Layer) -> dict[str, Any]:
-    """The settings as validation wants them: tables in tables, and lists of tables in the order of ``entries``."""
+    """Return the settings nested for validation, with lists of tables in the order of ``entries``."""
     data: dict[str, Any] = {}
     groups: dict[str, dict[str, Any]] = {}
     for key in layer.entries:
@@ -246,7 +252,7 @@ def nested(layer: Layer) -> dict[str, Any]:
 
 
 def _clear(merged: Layer, key: Key) -> None:
-    """Drop what ``key`` stands in the way of: everything below it, and a plain value where it needs a table."""
+    """Drop the settings that ``key`` replaces: all below it, and any plain value where it needs a table."""
     for old in [old for old in merged.settings if old[: len(key)] == key or key[: len(old)] == old]:
         del merged.settings[old]
 
@@ -260,7 +266,7 @@ def _entry_name(item: Any) -> str | None:
 
 
 def _agree(one: Any, other: Any) -> bool:
-    """Return whether two tables of one tool can be read as one."""
+    """Return whether two tables of the same tool have no conflicting values."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return False
     known = cast("dict[str, Any]", other)
@@ -292,7 +298,7 @@ _EXPECTED = {
 
 
 def wording(details: ErrorDetails) -> str:
-    """The problem with a value, as what follows ``key:``."""
+    """Return the problem with a value, worded to follow ``key:``."""
     kind, context = details["type"], details.get("ctx", {})
     got = shown_value(details["input"])
     if kind == "missing":
@@ -313,13 +319,13 @@ _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most"}
 
 
 def shown_value(value: object) -> str:
-    """A value as JSON, cut where it is long."""
+    """Return a value as JSON, shortened to ``_LONGEST_VALUE`` characters."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
 class InvalidConfigError(ConfigError):
-    """The settings do not hold together; ``problems`` has each of them, and the attributes are those of the first."""
+    """The settings are not valid; ``problems`` has every problem, and the other attributes are those of the first."""
 
     def __init__(self, problems: tuple[ConfigError, ...]) -> None:
         first = problems[0]
@@ -338,10 +344,10 @@ HTTP_FIELDS = ("url", "headers", "api_key_env", "api_key_header", "api_key_forma
 
 
 def validate(merged: Layer) -> VibeConfig:
-    """The configuration the layers make together.
+    """Return the configuration of the merged layers.
 
     Raises:
-        InvalidConfigError: Something is wrong; every problem is told.
+        InvalidConfigError: Settings are wrong; the error lists all problems.
     """
     data = nested(merged)
     config = _parsed(VibeConfig, data, merged)
@@ -356,13 +362,13 @@ def validate(merged: Layer) -> VibeConfig:
 
 
 def shape_problems(merged: Layer) -> list[ConfigError]:
-    """Return what has the wrong type or is out of bounds, whatever the settings mean together."""
+    """Return the values that have a wrong type or are out of bounds, without checks across settings."""
     parsed = _parsed(VibeConfig, nested(merged), merged)
     return parsed if isinstance(parsed, list) else []
 
 
 def drop_bad_looks(merged: Layer) -> tuple[str, ...]:
-    """Take out what is wrong in ``[ui]``, on which no work depends, and return a sentence for each."""
+    """Remove wrong values in ``[ui]``, on which no work depends, and return a sentence about each."""
     bad = [problem for problem in shape_problems(merged) if (problem.key or "").startswith(f"{LOOKS}.")]
     for problem in bad:
         merged.settings.pop(tuple((problem.key or "").split(".")), None)
@@ -370,7 +376,7 @@ def drop_bad_looks(merged: Layer) -> tuple[str, ...]:
 
 
 def origin_of(merged: Layer, key: Key) -> str:
-    """Return where ``key``, or else the table around it, was set."""
+    """Return where ``key``, or else the nearest table around it, was set."""
     for length in range(len(key), 0, -1):
         head = key[:length]
         if head in merged.settings:
@@ -381,9 +387,9 @@ def origin_of(merged: Layer, key: Key) -> str:
 
 
 def _parsed(model: type[M], data: Any, merged: Layer, prefix: Key = ()) -> M | list[ConfigError]:
-    """The settings below ``prefix`` by their model, or what is wrong with them."""
+    """Return the data below ``prefix`` as a ``model``, or the problems with it."""
     try:
-        # As JSON, since only there strictness takes a list for a tuple and a string for an enum, and nothing else.
+        # Validate JSON: only there does strict mode accept a list for a tuple and a string for an enum.
         return model.model_validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
         found = error.errors(include_url=False)
@@ -401,7 +407,7 @@ def _wrong(key: Key, problem: str, merged: Layer) -> ConfigError:
 
 
 def _key(location: tuple[str | int, ...], merged: Layer) -> Key:
-    """The key of an error's place: positions in a list of tables become the names of its entries."""
+    """Return the key of an error's location, with positions in lists of tables replaced by the entries' names."""
     key: Key = ()
     for part in location:
         if isinstance(part, str):
@@ -445,7 +451,7 @@ def _missing(provider: ProviderConfig) -> str | None:
 
 
 def _is_address(text: str) -> bool:
-    """Return whether a server can be asked at an address: a host, and a port that there can be."""
+    """Return whether a text is an HTTP address with a host and a valid port."""
     with suppress(ValueError):
         parts = urlsplit(text.strip())
         is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and len(text.split()) == 1
@@ -454,7 +460,7 @@ def _is_address(text: str) -> bool:
 
 
 def _server_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
-    """Yield what does not go with a server's transport: the model has the fields of all of them."""
+    """Yield the problems of servers with their transport, since the model has the fields of all transports."""
     for server in config.mcp_servers:
         key = ("mcp_servers", f"[{server.name}]")
         stdio = server.transport is McpTransport.STDIO

@@ -1,6 +1,7 @@
-"""Loads the configuration: flags, then agent, variables, the project's file, the user's file, defaults.
+"""Loads the configuration from its layers and validates it.
 
-Providers' keys may be in the environment, the user's ``.env``, and the keyring, in this order.
+In order of precedence: flags, the chosen agent, environment variables, the project's file, the user's file, defaults.
+Providers' keys come from the environment, the user's ``.env`` or the keyring, in this order.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ NOT_SETTINGS = frozenset({
     "VIBE_WRITERS",
     "VIBE_MCP_TOKEN",
 })
-"""Variables of ours that are not settings."""
+"""Environment variables of ours that are not settings."""
 FLAG_NAMES = MappingProxyType({
     "active_model": "--model",
     "auto_approve": "--auto-approve",
@@ -65,16 +66,16 @@ FLAG_NAMES = MappingProxyType({
     "planner.max_parallel_steps": "--max-parallel",
     "sandbox.network": "--network",
 })
-"""The flag that sets a key; for others the key itself after ``--``."""
+"""The flag that sets a key. For any other key it is ``--`` and the key itself."""
 SERVERS = "mcp_servers"
 INSTRUCTIONS, DENIED, MCP = FLAG_NAMES["instructions"], FLAG_NAMES["denied_tools"], FLAG_NAMES[SERVERS]
 
 
 class GivenSettings(Struct, frozen=True, kw_only=True):
-    """Settings of one run, by whoever starts it: ``values``, by dotted key, go before files, variables and the agent.
+    """Settings for one run, given by whoever starts it.
 
-    The others come beside what those say; a server never replaces a configured one. ``named`` is what problems call the
-    place of a value, before its key.
+    ``values``, by dotted key, override files, variables and the agent. The other fields add to what those say; a
+    server never replaces a configured one. ``named`` is how error messages name the source of a value, before its key.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -85,7 +86,7 @@ class GivenSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The flags and keys that are given, without their values."""
+        """The names of the flags and keys that are given, without their values."""
         others = {INSTRUCTIONS: self.instructions, DENIED: self.disabled_tools, MCP: self.servers}
         return (*(f"{self.named} {key}" for key in self.values), *(name for name, value in others.items() if value))
 
@@ -94,11 +95,12 @@ NOTHING_GIVEN = GivenSettings()
 
 
 class ConfigRequest(Struct, frozen=True, kw_only=True):
-    """Places to load settings from. ``home`` and ``workdir`` are absolute.
+    """The places to load settings from. ``home`` and ``workdir`` are absolute.
 
-    ``flags`` holds dotted keys, None: not given. ``trust_workdir`` loads the project's ``.vibe`` this once, whatever
-    the list of trusted folders says. ``drafts`` are files to read in place of settings files, under their names: to see
-    whether they would do. ``agent`` is the file of the agent a person chose, with what of it are settings.
+    ``flags`` is keyed by dotted key; None means that a flag was not given. ``trust_workdir`` loads the project's
+    ``.vibe`` this once, whatever the list of trusted folders says. ``drafts`` maps settings files to files that are
+    read in their place, to check whether those would be valid. ``agent`` is the file of the chosen agent, reduced to
+    its settings.
     """
 
     home: Path
@@ -112,12 +114,12 @@ class ConfigRequest(Struct, frozen=True, kw_only=True):
 
 
 class LoadedConfig(ConfigRequest, frozen=True, kw_only=True):
-    """The configuration and where it is from, of the places that were asked about.
+    """The configuration loaded for a ``ConfigRequest``, and where each setting came from.
 
-    ``foreign`` says of each setting of Mistral Vibe that it has no effect; one of the ``warnings`` counts them.
-    ``origins`` maps each dotted key to ``file:line``, a variable, a flag, or ``default``. ``project_dir`` is the
-    trusted ``.vibe`` folder. ``environ`` is what was given, and what the user's ``.env`` adds to it; ``from_keyring``
-    names the keys in it that the keyring added.
+    ``foreign`` has a sentence on each setting of Mistral Vibe, which has no effect here; one of the ``warnings``
+    counts them. ``origins`` maps each dotted key to ``file:line``, a variable, a flag, or ``default``. ``project_dir``
+    is the trusted ``.vibe`` folder. ``environ`` is the given environment with the additions of the user's ``.env``;
+    ``from_keyring`` names the keys in it that came from the keyring.
     """
 
     config: VibeConfig
@@ -139,24 +141,26 @@ class LoadedConfig(ConfigRequest, frozen=True, kw_only=True):
 
     @property
     def trusts(self) -> Callable[[Path], bool]:
-        """Check that a resolved folder is trusted."""
+        """A function that checks whether a resolved folder is trusted."""
         return trusting(self.home, self.workdir, self.user_home, trust_workdir=self.trust_workdir)
 
     def nested_projects(self) -> tuple[Path, ...]:
-        """The folders below a trusted workspace that teach those who work in it; the user's home is no project.
+        """Return the folders below a trusted workspace that have a ``.vibe`` or ``.agents``; reads the file system.
 
-        Reads the file system.
+        There are none in the user's home directory, which is not a project.
         """
         return nested_folders(self.workdir, self.trusts) if self.lineage else ()
 
 
 def load_config(request: ConfigRequest) -> LoadedConfig:
-    """Load and validate the configuration; writes nothing. What is wrong in ``[ui]`` is a warning, but in drafts.
+    """Load and validate the configuration; writes nothing.
+
+    A wrong value in ``[ui]`` is only a warning, except in drafts.
 
     Raises:
-        UsageError: A setting is given that there is none of.
+        UsageError: An unknown setting is given.
         ConfigError: A file cannot be read or is not TOML.
-        InvalidConfigError: Settings are wrong; every one of them is told.
+        InvalidConfigError: Settings are wrong; the error lists all of them.
     """
     paths, user_home = VibePaths(request.home), user_home_of(request.environ)
     env_file = read_env_file(paths.env_file, shown(paths.env_file, user_home))
@@ -204,7 +208,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
 
 
 def _project(request: ConfigRequest, user_home: Path) -> tuple[Path | None, str | None]:
-    """The project's folder if it may be loaded, and else why not."""
+    """Return the project's ``.vibe`` folder if it may be loaded, and a sentence on what is not loaded, if anything."""
     project = find_project_dir(request.workdir, home=request.home, user_home=user_home)
     if request.trust_workdir:
         return project, None
@@ -214,6 +218,7 @@ def _project(request: ConfigRequest, user_home: Path) -> tuple[Path | None, str 
 
 
 def _file_layer(path: Path, draft: Path, user_home: Path) -> Layer:
+    """Read a settings file, or the draft in its place, as a layer; empty if there is no file."""
     source = read_toml(draft, shown(path, user_home))
     if source is None:
         return Layer()
@@ -221,7 +226,7 @@ def _file_layer(path: Path, draft: Path, user_home: Path) -> Layer:
 
 
 def _without_packages(layer: Layer) -> Layer:
-    """The settings of a project without the installed packages that they name: only the user's own may."""
+    """Drop a project's settings that name installed packages, since only the user's own settings may do that."""
     for key, setting in tuple(layer.settings.items()):
         is_backend = key[0] == "providers" and key[-1] == "backend" and setting.value not in frozenset(BackendKind)
         if is_backend or (key == ("ipc", "listeners") and setting.value):
@@ -239,7 +244,7 @@ def _agent_layers(agent: TomlSource | None, user_home: Path) -> Iterator[Layer]:
 def _variable_layers(
     request: ConfigRequest, environ: Mapping[str, str], env_file: EnvFile, user_home: Path
 ) -> Iterator[Layer]:
-    """A layer a variable, so that one may refine another: ``VIBE_PLANNER`` comes before ``VIBE_PLANNER__...``."""
+    """Yield a layer for each variable, so that ``VIBE_PLANNER__...`` can refine ``VIBE_PLANNER``."""
     label = shown(VibePaths(request.home).env_file, user_home)
     for name in sorted(environ):
         if not name.startswith(VARIABLE_PREFIX) or name in NOT_SETTINGS or not environ[name]:
@@ -266,16 +271,16 @@ def _given_layers(given: GivenSettings, workdir: Path, user_home: Path) -> Itera
         except ValueError as error:
             raise UsageError(f"{origin} {name}: {type(value).__name__} is no value that a setting has") from error
         layer = _single(key, data, origin, workdir, user_home)
-        if len(key) > 1 and key[1].startswith("["):  # of an entry that is configured: no other of its fields
+        if len(key) > 1 and key[1].startswith("["):  # it changes one field of a configured entry, and nothing else
             layer = Layer(settings={key: layer.settings.get(key, Setting(data, origin))})
         yield layer
 
 
 def _add(given: GivenSettings, merged: Layer) -> None:
-    """Put what comes beside the configured behind it.
+    """Append the given instructions and disabled tools to the configured ones.
 
     Raises:
-        UsageError: a value is for an entry that there is none of.
+        UsageError: a value is for an entry that does not exist.
     """
     for name in given.values:
         key = known_key(name, given.named)
@@ -290,13 +295,13 @@ def _add(given: GivenSettings, merged: Layer) -> None:
     if given.disabled_tools:
         before = merged.settings.get(("denied_tools",))
         value: object = before.value if before else []
-        if isinstance(value, list):  # else it is told that it is none
+        if isinstance(value, list):  # anything else is reported by the validation
             patterns = [*cast("list[str]", value), *given.disabled_tools]
             merged.settings["denied_tools",] = Setting(patterns, DENIED)
 
 
 def _single(key: Key, value: Any, origin: str, base: Path, user_home: Path) -> Layer:
-    """The one setting as a file would nest it, read as a layer."""
+    """Read one setting as a layer, nested as a file would nest it."""
     for name in reversed(key[1:]):
         value = [{"name": name[1:-1], **value}] if name.startswith("[") else {name: value}
     return read_layer({key[0]: value}, lambda _: origin, base=base, user_home=user_home)
@@ -310,13 +315,13 @@ def _origins(merged: Layer) -> dict[str, str]:
 ENVIRONMENT = "the environment"
 KEYRING = "the keyring"
 SERVICE = "vibe-orchestrator"
-"""The name that our keys have in the keyring, each under its variable."""
+"""The service under which the keyring holds our keys, each named by its variable."""
 
 
 def key_place(variable: str, loaded: LoadedConfig, given: Mapping[str, str], env_file: str) -> str:
-    """Return where the key of a variable is; blank: nowhere. The keyring itself is not asked.
+    """Return where a variable's key is stored, or an empty string if nowhere; the keyring itself is not read.
 
-    ``given`` is the environment, ``env_file`` the user's file as it is shown.
+    ``given`` is the environment, ``env_file`` the displayed name of the user's ``.env`` file.
     """
     if given.get(variable, "").strip():
         return ENVIRONMENT
@@ -326,14 +331,14 @@ def key_place(variable: str, loaded: LoadedConfig, given: Mapping[str, str], env
 
 
 def with_keyring(loaded: LoadedConfig) -> LoadedConfig:
-    """Return the same with the keys that the keyring holds by ``keys_in_keyring`` and that are nowhere else.
+    """Return the configuration with the keys of ``keys_in_keyring`` that are found nowhere but in the keyring; blocks.
 
-    Blocks; a keyring that can't be used is a warning. Where no key is missing it is not even loaded.
+    An unusable keyring is a warning. If no key is missing, the keyring's library is not even imported.
     """
     missing = [name for name in loaded.config.keys_in_keyring if not loaded.environ.get(name, "").strip()]
     if not missing:
         return loaded
-    from vibe.system.keyring import KeyringError, read_secret  # noqa: PLC0415  a start with its keys does without
+    from vibe.system.keyring import KeyringError, read_secret  # noqa: PLC0415  not needed if no key is missing
 
     found: dict[str, str] = {}
     warnings: list[str] = []
@@ -342,7 +347,7 @@ def with_keyring(loaded: LoadedConfig) -> LoadedConfig:
             key = read_secret(SERVICE, name)
         except KeyringError as error:
             warnings.append(f"{name} is missing: {error}; unlock it, or set {name} in the environment")
-            break  # one that is not there or never answers is not waited for again
+            break  # don't wait again for a keyring that is missing or does not answer
         if key is None:
             warnings.append(f"{name} is missing: it is no longer in {KEYRING}; store it again with `vibe setup`")
         else:

@@ -1,6 +1,6 @@
-"""Settings: one frozen model a table of ``config.toml``.
+"""The models of the settings, one frozen model per table of ``config.toml``.
 
-The string under a field is its line in the reference of the configuration, which is generated from here.
+The string under a field is its description in the configuration reference, which is generated from this module.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ NonNegativeFloat = Annotated[float, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """A table: immutable, and no unknown keys (the loader reports them before they get here)."""
+    """A table of settings: immutable, and without unknown keys, which the loader reports before they get here."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class McpTransport(StrEnum):
-    """Transport to an MCP server."""
+    """The transport to an MCP server."""
 
     HTTP = "http"
     STREAMABLE_HTTP = "streamable-http"
@@ -36,7 +36,7 @@ class McpTransport(StrEnum):
 
 
 def _words(value: Any) -> Any:
-    """A command as TOML has it; pydantic would report each way it is not."""
+    """Accept a string or a list of strings; pydantic alone would report an error for each alternative."""
     several = isinstance(value, (list, tuple))
     words: tuple[Any, ...] = tuple(cast("list[Any]", value)) if several else (value,)
     if not all(isinstance(word, str) for word in words):
@@ -86,7 +86,7 @@ class McpServerConfig(Section):
 
     @property
     def in_use(self) -> bool:
-        """True if the server is to be started."""
+        """True if the server should be started."""
         return self.enabled and not self.disabled
 
 
@@ -151,18 +151,18 @@ class ProviderConfig(Section):
 
     @property
     def speaks_messages(self) -> bool:
-        """True if it is asked by the Messages API."""
+        """True if the provider is called through the Messages API."""
         by_style = self.backend is BackendKind.GENERIC and self.api_style == "anthropic"
         return by_style or self.backend is BackendKind.ANTHROPIC
 
     @property
     def is_server(self) -> bool:
-        """True if it is asked at an address of its own."""
+        """True if the provider is a server with an address."""
         return isinstance(self.backend, BackendKind) and self.backend not in {BackendKind.SCRIPTED, BackendKind.LOCAL}
 
     @property
     def silence_seconds(self) -> float:
-        """The longest silence, set or by default."""
+        """The longest silence in a call, in seconds: the configured one or the default."""
         return self.timeout_seconds or API_TIMEOUT
 
 
@@ -178,7 +178,7 @@ class LocalConfig(Section):
 
 
 class Thinking(StrEnum):
-    """Effort a model puts into thinking before it answers."""
+    """The effort a model puts into thinking before it answers."""
 
     OFF = "off"
     LOW = "low"
@@ -219,17 +219,16 @@ class ModelConfig(Section):
     """Plan without reading first, in a form of at most four steps that is a valid plan whatever it says: for a small
     model that is held to JSON schemas, as those of `[local]` are."""
     auto_compact_threshold: NonNegativeInt | None = None
-    """A prompt of so many tokens is summarised before the conversation goes on; 0: never; not set: as for all
-    models."""
+    """The tokens of a prompt at which the conversation is summarised; 0: never; not set: as for all models."""
 
     @property
     def key(self) -> str:
-        """Name users call it by: the alias, else the name."""
+        """The name by which users call the model: its alias, else its name."""
         return self.alias or self.name
 
     @property
     def highest_input_price(self) -> float | None:
-        """The price of a token sent, whatever a cache does with it; None: unknown."""
+        """The highest price per million input tokens, cached or not; None if unknown."""
         return None if self.input_price is None else max(self.input_price, self.cache_write_price or 0.0)
 
 
@@ -332,10 +331,10 @@ def _bytes(text: str) -> str:
 
 
 def bytes_of(text: str) -> int:
-    """Return the bytes that a size stands for, such as `500 MB`.
+    """Return the number of bytes of a size such as `500 MB`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a size.
     """
     number, _, unit = text.partition(" ")
     if not number.isdecimal() or not int(number) or unit not in _UNITS:
@@ -358,9 +357,9 @@ class ClusterConfig(Section):
     setup_keys: tuple[Annotated[str, AfterValidator(_inside)], ...] = ()
     """Files on whose content the result of `setup` depends, such as `uv.lock`."""
     lost_seconds: Annotated[float, Field(ge=5, le=3_600)] = 20.0
-    """A worker from which no word comes for so long is lost, and its steps are done elsewhere."""
+    """The seconds without a sign of life after which a worker is lost and its steps are done elsewhere."""
     checkpoint_seconds: PositiveSeconds = 10.0
-    """The age that the run's copy of an agent's files may reach before a model call."""
+    """The age, in seconds, that the run's copy of an agent's files may reach before a model call."""
     largest_tree: Annotated[str, AfterValidator(_bytes)] = "2 GB"
     """The most that the files of a step may take, packed, on their way to a worker or back."""
 
@@ -406,7 +405,7 @@ DEFAULT_MODELS = (
 
 
 LOCAL_ENGINE = "xllamacpp"
-"""The package that runs local models; where it is installed, these are built in, too."""
+"""The package that runs local models; if it is installed, the local provider and model are built in, too."""
 LOCAL_PROVIDER = ProviderConfig(name="local", backend=BackendKind.LOCAL, max_concurrency=1)
 LOCAL_MODEL = ModelConfig(
     name="gguf",
@@ -420,7 +419,7 @@ LOCAL_MODEL = ModelConfig(
 
 
 class ProjectContextConfig(Section):
-    """Bounds of what the system prompt tells of the project."""
+    """Limits of the system prompt's description of the project."""
 
     max_chars: NonNegativeInt = 7_000
     """Characters of the list of files."""
@@ -485,7 +484,7 @@ class UpdatesConfig(Section):
 
 
 class VibeConfig(Section):
-    """Everything that can be set, after the layers were merged.
+    """All settings, after the layers were merged.
 
     Tool patterns are exact names, globs, or ``re:`` and a regular expression that matches the whole name.
     """
@@ -501,7 +500,7 @@ class VibeConfig(Section):
     api_timeout: PositiveSeconds = API_TIMEOUT
     """The longest silence in a call of a provider that sets no `timeout_seconds`, in seconds."""
     tools: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """A table a tool, such as `[tools.bash]`."""
+    """One table per tool, such as `[tools.bash]`."""
     enabled_tools: tuple[str, ...] = ()
     """Patterns of the tools to offer; empty: all."""
     disabled_tools: tuple[str, ...] = ()
@@ -519,10 +518,10 @@ class VibeConfig(Section):
     disabled_agents: tuple[str, ...] = ()
     """Patterns of agents to leave out."""
     auto_compact_threshold: NonNegativeInt = 200_000
-    """For a model that sets none: a prompt of so many tokens, or of 85 % of what the model takes, is summarised; 0:
-    never."""
+    """The tokens of a prompt at which the conversation is summarised, but at most 85 % of what the model takes; for
+    models that set no threshold; 0: never."""
     memory_soft_limit_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """The share of that threshold at which a conversation is summarised; 0.95: a little before."""
+    """The share of that threshold at which a conversation is summarised; 0.95 is a little before it."""
     context_warnings: bool = True
     """Warn agent and user once half of the threshold is used."""
     auto_approve: bool = False
@@ -546,7 +545,7 @@ class VibeConfig(Section):
     include_project_context: bool = True
     """Describe the project's files, git state and README in the system prompt."""
     project_context: ProjectContextConfig = ProjectContextConfig()
-    """Bounds of what the system prompt tells of the project."""
+    """Limits of the system prompt's description of the project."""
     worktree: WorktreeConfig = WorktreeConfig()
     """Additions to the worktrees of steps, beside git's checkout; see `[worktree]`."""
     enable_experimental_hooks: bool = False
@@ -581,11 +580,11 @@ class VibeConfig(Section):
     """A model on this machine."""
 
     def find_model(self, name: str) -> ModelConfig | None:
-        """The model of that alias, else of that name."""
+        """Return the model with this alias, else with this name, or None."""
         by_key = (model for model in self.models if model.key == name)
         by_name = (model for model in self.models if model.name == name)
         return next(by_key, None) or next(by_name, None)
 
     def find_provider(self, name: str) -> ProviderConfig | None:
-        """The provider of that name."""
+        """Return the provider with this name, or None."""
         return next((provider for provider in self.providers if provider.name == name), None)

@@ -1,6 +1,6 @@
-"""Paths of the user's files, how a path is shown to them, and the folders a project's own files may lie in.
+"""Paths of the user's files, how paths are displayed, and the folders in which a project's own files may be.
 
-Those are the ones from the workspace up to the root of its repository, and below it.
+Those folders are the workspace, its parents up to the root of its repository, and the folders below it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONFIG_FILE = "config.toml"
 
 
 class _Below:
-    """A path below the vibe home of the instance it is asked of."""
+    """A descriptor that gives a path below the ``home`` of its instance."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
@@ -29,30 +29,30 @@ class _Below:
 
 
 class VibePaths(Struct, frozen=True):
-    """The files below the user's vibe folder ``home``; none of them need exist."""
+    """The files below the user's vibe folder ``home``; none of them has to exist."""
 
     home: Path
 
     config_file = _Below(CONFIG_FILE)
     """The user's settings."""
     plans = _Below("plans")
-    """A folder a plan."""
+    """One folder per plan."""
     library = _Below("library")
-    """The user's own plans, run by their names."""
+    """The user's own plans, which are run by name."""
     run = _Below("run")
-    """Folder of the registry of publishers."""
+    """The registry of publishers."""
     logs = _Below("logs")
-    """Log files."""
+    """The log files."""
     log_file = _Below("logs", "vibe.log")
-    """Log file of internal errors."""
+    """The log file of internal errors."""
     planning_log = _Below("logs", "planning.jsonl")
-    """A line for each run in which a model planned: what it took."""
+    """One line per run in which a model planned, with what that used."""
     sessions = _Below("logs", "session")
-    """A folder a session."""
+    """One folder per session."""
     unlogged = _Below("run", "unlogged")
-    """A folder a session that is not to be kept, while it lasts."""
+    """One folder per session that is not kept, for as long as it lasts."""
     locks = _Below("locks")
-    """Which process works in which workspace."""
+    """Lock files and notes on which run writes in which folder."""
     tools = _Below("tools")
     """The user's own tools."""
     agents = _Below("agents")
@@ -60,37 +60,38 @@ class VibePaths(Struct, frozen=True):
     prompts = _Below("prompts")
     """The user's own system prompts."""
     trusted_file = _Below("trusted_folders.toml")
-    """The folders whose settings may be loaded."""
+    """The list of folders whose settings may be loaded."""
     sign_ins = _Below("mcp_sign_ins.json")
     """The user's sign-ins to MCP servers."""
     update_check = _Below("update_check.json")
-    """The result of the last look for a newer version."""
+    """The result of the last check for a newer version."""
     env_file = _Below(".env")
-    """The user's variables, keys above all."""
+    """The user's environment variables, mostly keys."""
 
 
 def shown(path: Path, user_home: Path) -> str:
-    """``path`` for a reader: with ``~`` for the user's home directory."""
+    """Return ``path`` for display, with ``~`` for the user's home directory."""
     return f"~/{path.relative_to(user_home).as_posix()}" if path.is_relative_to(user_home) else str(path)
 
 
 def in_utf8(path: Path | str) -> str:
-    """A path as text that can be printed and written down: bytes of its name that are not UTF-8 are spelled out."""
+    """Return a path as text that can be printed and stored, with bytes that are not UTF-8 escaped."""
     return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def absolute(text: str, base: Path, user_home: Path) -> str:
-    """The path a setting means: ``~`` is the user's home, everything else is relative to ``base``."""
+    """Return the absolute path a setting means: ``~`` is the user's home, other paths are relative to ``base``."""
     if text == "~" or text.startswith("~/"):
         return str(user_home / text[2:])
     return str(base / text)
 
 
 def find_project_dir(workdir: Path, *, home: Path, user_home: Path) -> Path | None:
-    """The ``.vibe`` folder of ``workdir`` or of its nearest ancestor inside the same git repository or home.
+    """Return the ``.vibe`` folder of ``workdir`` or of its nearest ancestor inside the same git repository or home.
 
     The user's own vibe folder belongs to no project. Outside a repository and the home directory only ``workdir``
-    itself counts: folders above belong to others. Empty ones, made wherever commands run, configure nothing.
+    itself counts, since the folders above belong to others. Empty folders are ignored, since commands create them
+    wherever they run.
     """
     start, own = workdir.resolve(), home.resolve()
     for folder in project_lineage(start, user_home):
@@ -101,7 +102,7 @@ def find_project_dir(workdir: Path, *, home: Path, user_home: Path) -> Path | No
 
 
 def is_empty(folder: Path) -> bool:
-    """Return whether a folder holds nothing; one that can't be read may hold anything."""
+    """Return whether a folder is empty; one that can't be read does not count as empty."""
     with suppress(OSError), os.scandir(folder) as entries:
         return next(entries, None) is None
     return False
@@ -111,18 +112,20 @@ FOREIGN_FOLDERS = frozenset({
     ".git", ".tox", ".venv", "build", "dist", "node_modules", "site-packages", "target", "third_party", "vendor",
     "venv",
 })  # fmt: skip
-"""Folders of other projects, whose instructions are not for this one."""
+"""Folders that hold other projects or generated files, whose instructions are not for this project."""
 TEACHING_FOLDERS = frozenset({".vibe", ".agents"})
+"""Folders that hold instructions and skills for agents."""
 MAX_DEPTH = 4
+"""The levels of folders below a workspace that are searched for instructions."""
 MAX_FOLDERS = 2_000
-"""The depth below a workspace, and the number of folders, to which instructions are looked for."""
+"""The most folders that are searched for instructions."""
 
 
 def project_lineage(workdir: Path, user_home: Path) -> list[Path]:
-    """``workdir`` and the folders above it that belong to the same project, nearest first; all are resolved.
+    """Return ``workdir`` and the folders above it that belong to the same project, nearest first and resolved.
 
-    A project ends at its git root. Outside a repository only ``workdir`` itself counts: what lies above belongs to
-    others. The user's home directory is no project.
+    A project ends at its git root. Outside a repository only ``workdir`` itself counts, since the folders above belong
+    to others. The user's home directory is not a project.
     """
     start, home = workdir.resolve(), user_home.resolve()
     lineage = [start, *start.parents]
@@ -135,15 +138,15 @@ def project_lineage(workdir: Path, user_home: Path) -> list[Path]:
 
 
 def project_root(workdir: Path, user_home: Path) -> Path:
-    """The root of the repository around ``workdir``, else ``workdir`` itself; resolved."""
+    """Return the root of the repository around ``workdir``, else ``workdir`` itself, resolved."""
     lineage = project_lineage(workdir, user_home)
     return lineage[-1] if lineage else workdir.resolve()
 
 
 def nested_folders(workdir: Path, trusts: Callable[[Path], bool]) -> tuple[Path, ...]:
-    """Return the trusted folders below a trusted ``workdir`` that have a ``.vibe`` or ``.agents``, the nearest first.
+    """Return the trusted folders below a trusted ``workdir`` that have a ``.vibe`` or ``.agents``, nearest first.
 
-    Reads the file system: four levels deep at most, past hidden folders, links and folders of other projects.
+    This reads the file system up to ``MAX_DEPTH`` levels deep, skipping hidden folders, links and ``FOREIGN_FOLDERS``.
     """
     start = workdir.resolve()
     if not trusts(start):

@@ -1,6 +1,6 @@
-"""Patterns that choose names (exact, glob, or a regular expression after ``re:``), and the names that tools have.
+"""Patterns that select names (exact, glob, or a regular expression after ``re:``), and the aliases of tools.
 
-Tools have names of ours, of Mistral Vibe, and those that other agents call them by.
+A tool has our name, and may have others in Mistral Vibe and in other agents.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REGEX_PREFIX = "re:"
 
 
 class NamePatterns:
-    """Patterns over names, case-sensitive; each matches the whole name. ``where`` and ``key`` say where they are set.
+    """Case-sensitive patterns that match whole names. ``where`` and ``key`` say where they are set, for errors.
 
     Raises:
         ConfigError: A regular expression is not valid.
@@ -32,7 +32,7 @@ class NamePatterns:
         return any(test(name) for test in self._tests)
 
     def unmatched(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The patterns that match none of ``names``, in order: most likely misspelled."""
+        """Return the patterns that match none of ``names``, in order; they are probably misspelled."""
         known = tuple(names)
         tests = zip(self.patterns, self._tests, strict=True)
         return tuple(pattern for pattern, test in tests if not any(test(name) for name in known))
@@ -46,9 +46,10 @@ def left_out(
     warnings: list[str],
     places: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Return the names that ``enabled_<kind>s``, or else ``disabled_<kind>s``, leave out, and which of them does it.
+    """Map each name that ``enabled_<kind>s`` or ``disabled_<kind>s`` leaves out to the setting that does so.
 
-    ``places`` says where the two are set; patterns that match nothing are told in ``warnings``.
+    If both are set, only the first counts. ``places`` says where they are set, for errors. Patterns that match nothing
+    are added to ``warnings``.
 
     Raises:
         ConfigError: a pattern is not valid.
@@ -76,14 +77,14 @@ def _compile(pattern: str, where: str, key: str) -> Callable[[str], bool]:
     except re.error as error:
         problem = f"{pattern!r} is not a valid regular expression ({error}), correct it"
         raise ConfigError(where, key, problem) from error
-    linear = compile_linear(expression) or regex  # what only Python takes is a user's own: plans are checked for it
+    linear = compile_linear(expression) or regex  # only the user's own patterns may need Python's engine
     return lambda name: linear.fullmatch(name) is not None
 
 
 def compile_linear(expression: str) -> Any:
-    """A valid regular expression for RE2, which takes no longer than its text is long.
+    """Compile a regular expression with RE2, which matches in linear time.
 
-    None where RE2 does not take it, or is not installed.
+    Return None if RE2 does not support the expression or is not installed.
     """
     engine = linear_engine()
     if engine is None:
@@ -97,12 +98,12 @@ def compile_linear(expression: str) -> Any:
 
 
 def linear_engine() -> Any:
-    """RE2, or None: there are systems that it has no wheels for."""
+    """Return the RE2 module, or None: it has no wheels for some systems."""
     try:
         import re2
     except ImportError:
         return None
-    return cast("Any", re2)  # without types
+    return cast("Any", re2)  # it has no types
 
 
 TOOL_ALIASES = MappingProxyType({
@@ -114,12 +115,12 @@ TOOL_ALIASES = MappingProxyType({
 
 
 def canonical_tool_name(name: str) -> str:
-    """Our name of the tool; a pattern, and a name only vibe uses, stay as they are."""
+    """Return our name for a tool of Mistral Vibe; patterns and all other names are returned unchanged."""
     return TOOL_ALIASES.get(name, name)
 
 
 def tool_spellings(name: str) -> tuple[str, ...]:
-    """Return every name of the tool, ours first."""
+    """Return all names of the tool, ours first."""
     ours = canonical_tool_name(name)
     return (ours, *(alias for alias, named in TOOL_ALIASES.items() if named == ours))
 
@@ -139,13 +140,13 @@ FOREIGN_NAMES = MappingProxyType({
     "todoread": "todo",
     "todowrite": "todo",
 })
-"""Names without case and underscores."""
+"""Our names for the tools of other agents, keyed by their names in lower case without underscores."""
 
 _SERVER_TOOL = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
 
 
 def our_tool_name(name: str) -> str:
-    """Our name of the tool another agent calls ``name``; a pattern, and a name of our own, stay as they are."""
+    """Return our name for the tool that another agent calls ``name``; patterns and our own names stay unchanged."""
     server = _SERVER_TOOL.fullmatch(name)
     if server:
         return f"{server['server']}_{server['tool']}"

@@ -1,4 +1,4 @@
-"""Known providers: what ``preset = "NAME"`` in a ``[[providers]]`` table stands for."""
+"""Known providers, which ``preset = "NAME"`` in a ``[[providers]]`` table refers to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SERVERS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
     "vllm": ("http://localhost:8000/v1", "", {}),
     "lmstudio": ("http://localhost:1234/v1", "", {}),
 }
-"""By name: the address, the variable of the key (none: no key is sent), and what else is not as usual."""
+"""By name: the address, the key's variable (empty if no key is sent), and other settings that differ from defaults."""
 
 
 def _preset(name: str) -> ProviderConfig:
@@ -37,7 +37,7 @@ PRESETS: Final[Mapping[str, ProviderConfig]] = {
 
 
 class PresetError(ValueError):
-    """An entry can't be filled in; ``field`` is the one at fault."""
+    """An entry can't be completed; ``field`` is the field at fault."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(problem)
@@ -45,10 +45,10 @@ class PresetError(ValueError):
 
 
 def filled(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry of ``[[providers]]`` with what its preset says and it does not; one without a preset as it is.
+    """Return an entry of ``[[providers]]`` with the fields it leaves to its preset; without a preset it is unchanged.
 
     Raises:
-        PresetError: there is no such preset, or its key would go to another host.
+        PresetError: there is no such preset, or its key would be sent to another host.
     """
     name = entry.get("preset")
     if name is None:
@@ -68,7 +68,7 @@ def filled(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def provider_named(name: str, configured: Iterable[ProviderConfig]) -> ProviderConfig:
-    """Return the configured provider of that name, else the preset.
+    """Return the configured provider with this name, else the preset.
 
     Raises:
         UsageError: there is neither.
@@ -84,7 +84,7 @@ def _choice(names: Iterable[str]) -> str:
 
 
 def _host(address: object) -> str:
-    """Scheme, host and port: keys go to all of a server, and to nothing else."""
+    """Return scheme, host and port of an address, which must match for a key to be sent there."""
     try:
         parts = urlsplit(str(address))
     except ValueError:

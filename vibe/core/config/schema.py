@@ -1,4 +1,4 @@
-"""The shape of the settings, read off the models: which keys exist, and what a word from outside means for each."""
+"""The shape of the settings, derived from their models: which keys exist, and how text becomes a value of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vibe.core.config.models import VibeConfig
 from vibe.system.errors import ConfigError, UsageError, closest, did_you_mean
 
 Key: TypeAlias = tuple[str, ...]
-"""A setting: field names, and ``[name]`` for an entry of a list of tables."""
+"""The path of a setting: field names, with ``[name]`` for an entry of a list of tables."""
 
 TOOLS = "tools"
 _KEY_PART = re.compile(r"\.?([A-Za-z0-9_-]+)|\[([^\]]+)\]|\.?\"([^\"]+)\"")
@@ -27,15 +27,15 @@ _FALSE = frozenset({"false", "0", "no", "off"})
 
 
 def written(key: Key) -> str:
-    """``key`` as users see it: ``models[mine].provider``."""
+    """Return ``key`` as users see it: ``models[mine].provider``."""
     return ".".join(key).replace(".[", "[")
 
 
 def parse_key(text: str) -> Key:
-    """``tools.bash.allowlist`` or ``models[mine].temperature`` as the key of a setting.
+    """Parse a text such as ``tools.bash.allowlist`` or ``models[mine].temperature`` as a key.
 
     Raises:
-        ConfigError: it is no key.
+        ConfigError: the text is not a key.
     """
     parts: list[str] = []
     at = 0
@@ -51,17 +51,17 @@ def parse_key(text: str) -> Key:
 
 
 def section_of(annotation: Any) -> type[BaseModel] | None:
-    """The model of a table."""
+    """Return the model of a table, or None if the annotation is not one."""
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
 def entry_of(annotation: Any) -> type[BaseModel] | None:
-    """The model of the entries of a list of tables."""
+    """Return the model of the entries of a list of tables, or None if the annotation is not one."""
     return section_of(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
 
 
 def leaves(section: type[BaseModel] = VibeConfig, prefix: Key = ()) -> Iterator[Key]:
-    """Every setting that stands alone or in a table; lists of tables and tools are left out."""
+    """Yield the key of every single setting, also in tables, but without lists of tables and tools."""
     for name, field in section.model_fields.items():
         key = (*prefix, name)
         inner = section_of(field.annotation)
@@ -72,7 +72,7 @@ def leaves(section: type[BaseModel] = VibeConfig, prefix: Key = ()) -> Iterator[
 
 
 def suggestion(name: str, section: type[BaseModel], table: Key) -> list[str]:
-    """Return the setting most likely meant by ``name`` in ``table``, written in full; empty: none is like it."""
+    """Return the setting most likely meant by ``name`` in ``table``, written in full; empty if none is similar."""
     elsewhere = [written(key) for key in leaves() if key[-1] == name]
     if elsewhere:
         return elsewhere[:1]
@@ -90,17 +90,20 @@ CALLED_OTHERWISE = {
     "url": "api_base",
     "max_tokens": "max_output_tokens",
 }
-"""Names that other programs have for settings of ours."""
+"""Names that other programs use for settings of ours."""
 
 
 def _meant(name: str, section: type[BaseModel]) -> list[str]:
-    """The setting of that name, or whose name begins so: who writes ``api_key`` does not mean ``api_base``."""
+    """Return the setting with this name, or whose name begins with it.
+
+    So ``api_key`` suggests ``api_key_env_var`` and not the more similar ``api_base``.
+    """
     wanted = CALLED_OTHERWISE.get(name, name)
     return [known for known in section.model_fields if known == wanted or known.startswith(f"{wanted}_")][:1]
 
 
 def annotation_at(key: Key) -> Any:
-    """The type of a setting, None if there is no such setting, Any below a tool."""
+    """Return the type of a setting: None if there is no such setting, Any for a tool's own settings."""
     if len(key) > 2 and key[0] == TOOLS:
         return Any
     section: type[BaseModel] | None = VibeConfig
@@ -114,16 +117,16 @@ def annotation_at(key: Key) -> Any:
 
 
 def section_at(table: Key) -> type[BaseModel]:
-    """The model of a table, as far as there is one."""
+    """Return the model of a table, or that of the nearest known table around it."""
     section: type[BaseModel] = VibeConfig
     for name in table:
-        field = section.model_fields.get(name)  # none: the name of an entry, or a misspelling
+        field = section.model_fields.get(name)  # None for the name of an entry, or a misspelled key
         section = (field and (section_of(field.annotation) or entry_of(field.annotation))) or section
     return section
 
 
 def type_of(key: Key) -> Any:
-    """The type of a setting, that of an entry of a list of tables included; None: there is no such setting."""
+    """Return the type of a setting, also in an entry of a list of tables, or None if there is no such setting."""
     if len(key) == 3 and key[1].startswith("["):
         group = VibeConfig.model_fields.get(key[0])
         field = section.model_fields.get(key[2]) if group and (section := entry_of(group.annotation)) else None
@@ -132,7 +135,7 @@ def type_of(key: Key) -> Any:
 
 
 class UnknownSettingError(UsageError):
-    """No such key."""
+    """There is no setting with this key."""
 
     def __init__(self, key: Key, named: str = "") -> None:
         near, name = suggestion(key[-1], section_at(key[:-1]), key[:-1]), written(key)
@@ -142,7 +145,7 @@ class UnknownSettingError(UsageError):
 
 
 def known_key(name: str, named: str) -> Key:
-    """Return the key of a setting that somebody gives by ``name``, in a place of theirs that is ``named`` so.
+    """Return the key of the setting ``name``. Errors begin with ``named``, the source of the setting.
 
     Raises:
         UsageError: there is no such setting.
@@ -157,9 +160,10 @@ def known_key(name: str, named: str) -> Key:
 
 
 def parse_word(word: str, annotation: Any) -> Any:
-    """Return what ``word``, from a variable or a flag, means for a setting of this type.
+    """Convert ``word``, from a variable or a flag, to a setting's type.
 
-    Text stays text; lists and tables are JSON or TOML. A word that does not fit stays as it is: validation tells.
+    Text stays text; lists and tables are read as JSON or TOML. A word that does not fit is returned unchanged, and
+    validation will report it.
     """
     kinds = _kinds(annotation)
     if kinds & {str} or annotation is None:
@@ -181,7 +185,7 @@ def _kinds(annotation: Any) -> set[Any]:
 
 
 def _read(word: str, *ways: Callable[[str], Any]) -> Any:
-    """Return what the first of the ways that takes a word makes of it; the word itself where none does."""
+    """Return the result of the first parser that accepts the word, or the word itself if none does."""
     for way in ways:
         with suppress(ValueError):
             return way(word)

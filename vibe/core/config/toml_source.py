@@ -1,4 +1,4 @@
-"""TOML files with the line of every key, which the standard parser does not tell."""
+"""Reads TOML files together with the line of every key, which the standard parser does not report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TomlSource:
-    """A file that was read. ``label`` is how it is shown; ``lines`` count from 1."""
+    """The content of a TOML file. ``label`` is its displayed name; ``lines`` count from 1."""
 
     label: str
     folder: Path
@@ -38,7 +38,7 @@ class TomlSource:
     lines: Mapping[RawPath, int]
 
     def where(self, path: RawPath) -> str:
-        """``file:line`` of the key, or of the nearest table around it."""
+        """Return ``file:line`` of the key, or of the nearest table around it."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.lines:
                 return f"{self.label}:{self.lines[path[:length]]}"
@@ -46,10 +46,10 @@ class TomlSource:
 
 
 def read_toml(path: Path, label: str) -> TomlSource | None:
-    """The file's content, or None if no such file.
+    """Return the file's content, or None if there is no such file.
 
     Raises:
-        ConfigError: It cannot be read, is not UTF-8, or is not TOML; the line is named.
+        ConfigError: It cannot be read, is not UTF-8, or is not TOML; the error names the line.
     """
     text = read_text(path, label)
     if text is None:
@@ -67,7 +67,7 @@ def read_toml(path: Path, label: str) -> TomlSource | None:
 
 
 def read_text(path: Path, label: str) -> str | None:
-    """The file's text, or None if no such file.
+    """Return the file's text, or None if there is no such file.
 
     Raises:
         ConfigError: It cannot be read or is not UTF-8.
@@ -83,7 +83,7 @@ def read_text(path: Path, label: str) -> str | None:
 
 
 def dotted(path: RawPath) -> str:
-    """``path`` as it is written: ``models[0].name``."""
+    """Return ``path`` in the form ``models[0].name``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
 
@@ -100,11 +100,11 @@ def _syntax_error(error: tomllib.TOMLDecodeError, label: str, scanner: _Scanner)
 
 
 class _LostError(Exception):
-    """The text is not TOML from here on."""
+    """The text is not valid TOML at this point."""
 
 
 class _Scanner:
-    """Finds the line of every key; trusts the parser to refuse what is not TOML."""
+    """Finds the line of every key. It relies on the parser to reject text that is not TOML."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -116,11 +116,11 @@ class _Scanner:
         self._at = 0
 
     def line_of(self, position: int) -> int:
-        """The line of a character, from 1."""
+        """Return the line of a character, counting from 1."""
         return bisect_right(self._starts, position)
 
     def scan(self) -> None:
-        """Fill ``lines``; stops at the first repeated key, and where the text stops being TOML."""
+        """Fill ``lines`` up to the first repeated key, or the first place that is not valid TOML."""
         table: RawPath = ()
         try:
             while self._skip_blank() < len(self.text) and self.repeated is None:
@@ -178,7 +178,7 @@ class _Scanner:
             self._take(_STRING if opening in {'"', "'"} else _SCALAR)
 
     def _items(self, closing: str) -> Iterator[int]:
-        """Yield the position of each item of a list or a table, which is to be taken then, up to where it closes."""
+        """Yield the index of each item of a list or inline table; the caller reads the item before the next one."""
         self._at += 1
         index = 0
         while self._skip_blank() < len(self.text) and self.text[self._at] != closing:

@@ -1,4 +1,4 @@
-"""Trusted folders: whose ``.vibe`` may be loaded, since what is in it can run code; and the file that lists them."""
+"""TrustStore: the list of folders whose ``.vibe`` may be loaded. Trust is needed because its content can run code."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from vibe.core.config.writer import changing_document, put_settings
 from vibe.system.errors import ConfigError
 
 DOCS = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
-"""Files that instruct agents: of a folder the first that is there, and not empty, is read."""
+"""Files with instructions for agents; in each folder the first one that exists and is not empty is read."""
 
 
 KINDS = ("agents", "commands", "config.toml", "hooks.toml", "plans", "prompts", "skills", "tools")
-"""The names in a ``.vibe`` that mean something."""
+"""The names in a ``.vibe`` folder that are read."""
 TRUSTED, UNTRUSTED = "trusted", "untrusted"
 
 
 class TrustStore:
-    """The folders the user trusts, as ``trusted_folders.toml`` lists them; it never asks.
+    """The folders the user trusts, as listed in ``trusted_folders.toml``. It never asks the user.
 
-    ``trusted = [...]`` holds absolute folders and goes for everything below them; ``untrusted = [...]`` takes a folder
-    out again: the nearest entry decides. Every method raises ConfigError where the list is not valid.
+    ``trusted = [...]`` lists absolute folders and covers everything below them; ``untrusted = [...]`` excludes a folder
+    again. The nearest entry decides. Every method raises ConfigError if the file is not valid.
     """
 
     def __init__(self, home: Path, *, user_home: Path | None = None) -> None:
@@ -44,7 +44,7 @@ class TrustStore:
         return [path for path in self._teaching(workdir) if self._verdict(path.parent) is None]
 
     def _verdict(self, folder: Path) -> bool | None:
-        """The word of the nearest entry on a folder; None: there is none."""
+        """Return whether the nearest entry trusts a folder, or None if there is no entry."""
         source = read_toml(self._file, self._label)
         if source is None:
             return None
@@ -54,7 +54,7 @@ class TrustStore:
         return None if nearest is None else nearest not in untrusted
 
     def untrusted_reason(self, workdir: Path) -> str | None:
-        """Return why the settings of the project around ``workdir`` are not loaded; None: nothing needs explaining."""
+        """Return a sentence on the files around ``workdir`` that are not loaded, or None if all are."""
         left_out = [path for path in self._teaching(workdir) if not self.is_trusted(path.parent)]
         if not left_out:
             return None
@@ -69,7 +69,7 @@ class TrustStore:
         )
 
     def _teaching(self, workdir: Path) -> list[Path]:
-        """Return the files of the project that trust would load: each lies in the folder whose trust decides."""
+        """Return the project's files that are loaded only with trust; the folder that contains each must be trusted."""
         project = find_project_dir(workdir, home=self._home, user_home=self._user_home)
         lineage = project_lineage(workdir, self._user_home)
         named = [
@@ -95,14 +95,14 @@ class TrustStore:
         return self._user_home / text[2:] if text.startswith("~/") else Path(text)
 
     def folders(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The trusted and the untrusted entries, as they are written."""
-        self.is_trusted(self._user_home)  # refuses a list that is not valid
+        """Return the trusted and the untrusted entries as they are written in the file."""
+        self.is_trusted(self._user_home)  # raises if the file is not valid
         source = read_toml(self._file, self._label)
         data: Mapping[str, Any] = source.data if source else {}
         return tuple(data.get(TRUSTED, ())), tuple(data.get(UNTRUSTED, ()))
 
     def add(self, folder: Path) -> bool:
-        """Trust a folder and what is below it; False if it was already trusted.
+        """Trust a folder and everything below it. Return False if it was already trusted.
 
         Raises:
             ConfigWriteError: the file can't be written.
@@ -116,7 +116,7 @@ class TrustStore:
         return not was_trusted
 
     def remove(self, folder: Path) -> bool:
-        """Trust a folder no longer, even where one above it is trusted; False if it was not trusted.
+        """Stop trusting a folder, even if one above it is trusted. Return False if it was not trusted.
 
         Raises:
             ConfigWriteError: the file can't be written.
@@ -131,7 +131,7 @@ class TrustStore:
         return was_trusted
 
     def refuse(self, folder: Path) -> None:
-        """Do not trust a folder and what is below it, and be asked no more.
+        """Distrust a folder and everything below it, so that the user is not asked about it again.
 
         Raises:
             ConfigWriteError: the file can't be written.
@@ -143,10 +143,12 @@ class TrustStore:
             _append(document, UNTRUSTED, folder)
 
     def _changing(self) -> AbstractContextManager[Any]:
-        self.is_trusted(self._user_home)  # refuses a list that is not valid
+        """Open the file for a change."""
+        self.is_trusted(self._user_home)  # raises if the file is not valid
         return changing_document(self._file, self._label, partial(put_settings, self._file, self._label))
 
     def _drop(self, document: Any, key: str, folder: Path) -> None:
+        """Remove all entries for a folder from one of the two lists."""
         listed: list[Any] = document.get(key, [])
         wanted = folder.resolve()
         for index in reversed(range(len(listed))):
@@ -164,7 +166,10 @@ def _append(document: Any, key: str, folder: Path) -> None:
 
 
 def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool) -> Callable[[Path], bool]:
-    """Return whether a resolved folder is trusted: by the user's list, or as the project trusted this once."""
+    """Return a function that checks whether a resolved folder is trusted.
+
+    It is if the user's list says so, or if it belongs to the project and ``trust_workdir`` trusts that this once.
+    """
     store = TrustStore(home, user_home=user_home)
     lineage = project_lineage(workdir, user_home)
     top = lineage[-1] if lineage and trust_workdir else None
@@ -180,6 +185,6 @@ def _teaches(path: Path) -> bool:
 
 
 def _kinds_in(path: Path) -> str:
-    """Return in brackets the names in a ``.vibe`` that mean something; blank: it is none, or has none."""
+    """Return the names in a ``.vibe`` folder that are read, in brackets; empty for any other path."""
     found = [kind for kind in KINDS if (path / kind).exists()] if path.name == PROJECT_DIRECTORY else []
     return f" ({', '.join(found)})" if found else ""

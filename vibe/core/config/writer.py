@@ -1,4 +1,4 @@
-"""ConfigWriter: changes one settings file only where it must; comments and order stay, a bad value is refused."""
+"""ConfigWriter: changes single settings in a file, keeping comments and order, and refuses invalid values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 LOCK_SECONDS = 10.0
-"""The time to wait for another process that changes the file."""
+"""Seconds to wait for another process that is changing the file."""
 LONGEST_LINE = 100
+"""The most characters of a list on a single line."""
 
 
 class ConfigWriteError(EnvironmentFailure):
@@ -30,13 +31,13 @@ class ConfigWriteError(EnvironmentFailure):
 
 @contextmanager
 def changing_alone(path: Path, label: str) -> Generator[None]:
-    """One writer of ``path`` at a time, by a lock on its folder, which is made: it leaves nothing behind.
+    """Ensure that only one process at a time changes ``path``, by locking its folder, which is created if needed.
 
-    The folder is the real one: a link to a user's own folder of settings leads there.
+    The lock leaves no file behind. If ``path`` is a link, the folder it leads to is locked.
 
     Raises:
-        ConfigWriteError: there can be no such folder.
-        EnvironmentFailure: another process is at it all the time.
+        ConfigWriteError: the folder can't be created or opened.
+        EnvironmentFailure: another process holds the lock for too long.
     """
     with ExitStack() as held:
         try:
@@ -45,7 +46,7 @@ def changing_alone(path: Path, label: str) -> Generator[None]:
             folder = held.enter_context(opened(parent))
         except OSError as error:
             raise ConfigWriteError(label, error) from error
-        with suppress(OSError):  # some file systems have no locks
+        with suppress(OSError):  # some file systems don't support locks
             if not wait_for_lock(folder, LOCK_SECONDS):
                 busy = f"{label} is being changed by another process; try again when it has ended"
                 raise EnvironmentFailure(busy)
@@ -53,10 +54,10 @@ def changing_alone(path: Path, label: str) -> Generator[None]:
 
 
 def put_settings(path: Path, label: str, text: str) -> None:
-    """Let ``text`` be a whole settings file, which is private if it is new. Blocks.
+    """Write ``text`` as a whole settings file; a new file is private to the user. Blocks.
 
     Raises:
-        ConfigWriteError: the disk refuses; the old file stays.
+        ConfigWriteError: writing failed; the old file stays.
     """
     try:
         put_file(path, text.encode(), sync=True, mode=PRIVATE)
@@ -66,16 +67,18 @@ def put_settings(path: Path, label: str, text: str) -> None:
 
 @contextmanager
 def changing_document(path: Path, label: str, put: Callable[[str], None]) -> Generator[TOMLDocument]:
-    """The TOML of a settings file, which is ``put`` with what is changed in it, if anything; by one writer at a time.
+    """Yield the TOML document of a settings file, and ``put`` its text afterwards if it was changed.
+
+    Only one process at a time can do this.
 
     Raises:
-        ConfigError: what is there is not valid.
+        ConfigError: the file is not valid.
         EnvironmentFailure: as ``changing_alone``.
     """
     import tomlkit
 
     with changing_alone(path, label):
-        read_toml(path, label)  # says what is wrong, with its line
+        read_toml(path, label)  # its errors name the line
         text = read_text(path, label) or ""
         document = tomlkit.parse(text)
         yield document
@@ -85,14 +88,15 @@ def changing_document(path: Path, label: str, put: Callable[[str], None]) -> Gen
 
 
 class ConfigWriter:
-    """Writes ``path``, shown as ``label``; blocks. ``check`` is asked about a draft before it takes the file's place.
+    """Changes the settings file ``path``, displayed as ``label``; blocks.
 
-    ``check`` gets the draft's path and raises ConfigError where the settings with it would not do. The draft is put in
-    place as a whole or not at all; changes of other processes in between are not lost.
+    Each change is written to a draft first. ``check`` gets the draft's path and raises ConfigError if the settings
+    would not be valid with it. The draft replaces the file as a whole or not at all, and changes that other processes
+    make in between are kept.
     """
 
     def __init__(self, path: Path, label: str, check: Callable[[Path], object]) -> None:
-        self._path = Path(os.path.realpath(path))  # a link to a user's own folder of settings stays a link
+        self._path = Path(os.path.realpath(path))  # so that a link to another folder stays a link
         self.label = label
         self._check = check
 
@@ -101,14 +105,14 @@ class ConfigWriter:
 
         Raises:
             ConfigError: the file, the key or the value is wrong; nothing was written.
-            ConfigWriteError: the disk refuses.
+            ConfigWriteError: writing failed.
         """
         with changing_document(self._path, self.label, self._put) as document:
             table, name = self._table_of(document, parse_key(key))
             table[name] = _item(value)
 
     def add_to_list(self, key: str, *entries: str, start: Sequence[str] = ()) -> None:
-        """Add what a list does not hold yet. A list the file does not set begins with ``start``.
+        """Add the entries that a list does not have yet. A list that the file does not set begins with ``start``.
 
         Raises:
             ConfigError, ConfigWriteError: as ``set``.
@@ -126,7 +130,7 @@ class ConfigWriter:
                     current.append(entry)
 
     def add_entry(self, key: str, entry: Mapping[str, Any]) -> None:
-        """Add a table to a list of tables, such as ``models``; to one that the file does not have, as its first.
+        """Add a table to a list of tables, such as ``models``, creating the list if the file does not have it.
 
         Raises:
             ConfigError, ConfigWriteError: as ``set``.
@@ -142,10 +146,10 @@ class ConfigWriter:
             table[name].append(tomlkit.item(dict(entry)))
 
     def remove_entry(self, key: str, name: str) -> None:
-        """Take a table out of a list of tables, by its ``name`` there.
+        """Remove the table with this ``name`` from a list of tables.
 
         Raises:
-            ConfigError, ConfigWriteError: as ``set``; the file has no such table.
+            ConfigError, ConfigWriteError: as ``set``, or because the file has no such table.
         """
         with changing_document(self._path, self.label, self._put) as document:
             table, group = self._table_of(document, parse_key(key))
@@ -158,7 +162,7 @@ class ConfigWriter:
                 del table[group]
 
     def replace(self, text: str) -> None:
-        """Let ``text`` be the whole file.
+        """Replace the content of the file by ``text``.
 
         Raises:
             ConfigError, ConfigWriteError: as ``set``.
@@ -167,15 +171,15 @@ class ConfigWriter:
             self._put(text)
 
     def text(self) -> str:
-        """Return what the file holds; nothing where there is none.
+        """Return the content of the file, or an empty string if there is no file.
 
         Raises:
-            ConfigError: it can't be read.
+            ConfigError: the file can't be read.
         """
         return read_text(self._path, self.label) or ""
 
     def _table_of(self, document: Any, key: Key) -> tuple[Any, str]:
-        """The table a key stands in, made where it is missing, and its name there."""
+        """Return the table that holds a key, creating it if it is missing, and the key's name in that table."""
         import tomlkit
 
         table: Any = document
