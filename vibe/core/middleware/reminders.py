@@ -1,4 +1,4 @@
-"""What an agent is reminded of besides its prompts.
+"""Reminders and notices that an agent gets besides its prompts.
 
 Its to-do list is repeated when its conversation is shortened or resumed. Between turns it gets the notices of hooks and
 of the instructions in folders it works in.
