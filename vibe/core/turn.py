@@ -59,7 +59,7 @@ async def in_place(restart: Restart) -> None:
 
 
 class AgentTraits(Struct, frozen=True, kw_only=True):
-    """What makes an agent the agent it is, apart from the parts it works with.
+    """The traits of one agent, apart from the parts it works with.
 
     ``caller`` names it in logs and for scripted models. ``middleware`` runs after the loop's own. ``fork`` chooses
     where the conversation continues after it was summarised. ``hand_in`` is the tool the agent must end with, in

@@ -77,7 +77,7 @@ def _list_written(arguments: str, tool: Todo) -> list[TodoItem] | None:
 
 
 MAX_RETURNS = 3
-"""How often in a row hooks may send an agent back to work when it wants to end."""
+"""The most times in a row that hooks may send an agent back to work when it wants to end."""
 
 
 def taught_reminders(guidance: CallGuidance, others: Reminders) -> Reminders:
