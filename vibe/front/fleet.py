@@ -21,7 +21,7 @@ from vibe.front.plan_card import doing, gates, mark, need, need_mark, plan_facts
 from vibe.front.request_text import choosing_of, choosing_of_question, offered
 from vibe.view.agent_view import AgentView, CallView, EntryView, RequestView
 from vibe.view.figures import clock, short, took
-from vibe.view.plan_view import FINAL, PlanView, StepView, called
+from vibe.view.plan_view import FINAL, PlanView, StepView, step_name
 from vibe.view.view import ENDED, View
 
 LEAST: Final = 60
@@ -102,7 +102,7 @@ def _step_tile(view: View, plan: PlanView, step: StepView) -> Tile:
         state, ended = "later", plan.ended_at
     return Tile(
         id=f"{plan.id}/{step.id}",
-        name=called(step, plan),
+        name=step_name(step, plan),
         agents=own,
         state="ask" if asked is not None else state,
         plan=plan,

@@ -28,7 +28,7 @@ from vibe.front.plan_graph import group_name, sign
 from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
 from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, TurnView, about
 from vibe.view.figures import clock, dollars, short, took
-from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView, called, labelled
+from vibe.view.plan_view import FINAL, RUNNING, PlanView, StepView, labelled, step_name
 
 SCALES: Final = (3, 6, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
 """The time spans that the bars can cover, in seconds.
@@ -121,14 +121,14 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
             often = {1: "once", 2: "twice"}.get(step.fixed, f"{step.fixed} times")
             who = "the same agent" if step.attempt == 1 else f"try {step.attempt}"
             said, end = f"  its check failed {often} (", f"); {who} fixed it"
-            name = one_line(called(step, plan))
+            name = one_line(step_name(step, plan))
             room = width - cells_of([(name + said + end, "")]) - 2
             why = cut(one_line(failures[-1].why), max(LEAST_WHY, room))
             lines.append([("  ", ""), (name, "bold"), (said + why + end, "muted")])
         elif step.status == "failed":
             lines.append([
                 ("  ", ""),
-                (one_line(called(step, plan)), "bold failed"),
+                (one_line(step_name(step, plan)), "bold failed"),
                 (f"  {one_line(step.why, 400)}", ""),
             ])
     for name, taken in plan.state.decisions.items():
@@ -170,7 +170,7 @@ def _frame(plan: PlanView, now: float, width: int, chosen: str, beat: int, *, fo
     steps = plan.listed(chosen)
     at = plan.clock(now)
     ahead = _ahead(plan, at)
-    longest = max(len(called(step, plan)) for step in steps)
+    longest = max(len(step_name(step, plan)) for step in steps)
     most = _NAMED_ITEM if any(step.pattern for step in steps) else 14 if width >= WIDE else 10
     ids = min(max(longest, len("99 at work") if folds else 0), most) + 1
     room = width - ids - _TIME - 4
@@ -286,8 +286,8 @@ def need(step: StepView) -> str:
 def _step(step: StepView, frame: _Frame, width: int) -> Line:
     state = need(step)
     name = "bold" if state in _URGENT else "" if state == "done" else "muted"
-    line: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(called(step, frame.plan)), name)], frame.ids)]
-    title = "" if called(step, frame.plan) == step.title else spoken(step.title)
+    line: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(step_name(step, frame.plan)), name)], frame.ids)]
+    title = "" if step_name(step, frame.plan) == step.title else spoken(step.title)
     if frame.titles:
         line += fit([(title, "muted" if state == "later" else "")], frame.titles)
     spans = step.spans or [span for item in step.items for span in item.spans]
@@ -394,7 +394,7 @@ def _placed(step: StepView, words: str) -> str:
 def _items(step: StepView, plan: PlanView, state: str) -> Piece:
     """Return the number of items of a list by status, and the first question that one of them asks."""
     asking = next((item for item in step.items if state == "ask" and need(item) == "ask"), None)
-    said = f"  {one_line(f'{called(asking, plan)} asks: {_question(asking, plan)}', 400)}" if asking else ""
+    said = f"  {one_line(f'{step_name(asking, plan)} asks: {_question(asking, plan)}', 400)}" if asking else ""
     words = items_text(item.status for item in step.items) + said
     return (words, {"ask": "warn", "failed": "failed"}.get(state, ""))
 
@@ -497,7 +497,7 @@ def _scarce(steps: Sequence[StepView], urgent: list[int], room: int) -> list[_Ro
 
 
 def _fold(fold: Fold, frame: _Frame, width: int) -> Line:
-    first, last = (one_line(called(step, frame.plan)) for step in (fold.steps[0], fold.steps[-1]))
+    first, last = (one_line(step_name(step, frame.plan)) for step in (fold.steps[0], fold.steps[-1]))
     names = first if len(fold.steps) == 1 else f"{first} … {last}"
     worked = [False] * frame.bars
     for time in chain.from_iterable(step.spans for step in fold.steps):
@@ -539,9 +539,9 @@ def _groups(steps: Sequence[StepView], frame: _Frame, width: int, rows: int) -> 
         return
     yield fit([], width)
     shown = urgent if len(urgent) <= room else urgent[: room - 1]
-    ids = min(_NAMED_ITEM, max([len(called(step, frame.plan)) for step in shown] + [8])) + 2
+    ids = min(_NAMED_ITEM, max([len(step_name(step, frame.plan)) for step in shown] + [8])) + 2
     for step in shown:
-        lead: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(called(step, frame.plan)), "bold")], ids)]
+        lead: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(step_name(step, frame.plan)), "bold")], ids)]
         yield fit([*lead, (f"{clock(step.worked(frame.at)):>6}  ", "muted"), doing(step, frame.plan, frame.now)], width)
     if len(shown) < len(urgent):
         yield fit([(f"  … {len(urgent) - len(shown)} more at work", "muted")], width)

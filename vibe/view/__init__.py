@@ -1,3 +1,6 @@
-"""The view of all that was announced: events in, runs, plans, agents and requests out; no clock, no I/O."""
+"""The view of everything that was announced: it turns events into runs, plans, agents and requests.
+
+No clock, no I/O.
+"""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AgentView: one agent of a run as an observer sees it, with what it was told, said and did."""
+"""AgentView: one agent of a run as an observer sees it, with what it was told, what it said and what it did."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from ipc.events import CommandDisplay
 from vibe.view.figures import dollars, short, took
 
 MOST_ENTRIES = 400
-"""Of one agent."""
+"""The most entries kept of one agent."""
 MOST_CHARACTERS = 256 * 1024
-"""Of one agent's entries together."""
+"""The most characters kept of one agent's entries together."""
 TEXT_CHARACTERS = 32 * 1024
-"""Of one text: of what streams the end is kept, of what comes whole the beginning."""
+"""The most characters kept of one text: the end of a text that streams, the beginning of one that arrives whole."""
 ARGUMENT_CHARACTERS = 8 * 1024
-"""Of a call's arguments; of larger ones, each text is shortened."""
+"""The most characters kept of a call's arguments. If they are longer, each text in them is shortened."""
 PLAN_TOOL, PLAN_CHARACTERS = "hand_in_plan", 256 * 1024
-"""The call by which a planner hands a plan in; of its arguments, what streams is kept as the draft that it is."""
-_SHORT, _FEW = 1_000, 50
+"""The tool by which a planner hands in its plan. The end of its streamed arguments is kept in this length, as a draft.
+"""
+_MAX_TEXT, _MAX_ITEMS = 1_000, 50
 _OVERHEAD = 200
-"""Characters that an entry counts for besides its texts."""
+"""The characters that an entry counts for in addition to its texts."""
 
 VERBS = {
     "read_file": "read",
@@ -37,26 +38,26 @@ VERBS = {
     "ask_user_question": "ask",
     "propose_plan": "propose",
 }
-"""Our tools in words a person would use."""
+"""Verbs that people would use for our tools, by the tool's name."""
 HOST_TOOL = "command"
-"""The host's own commands: a step's ``command`` and its checks."""
+"""The name under which the host runs commands itself: a step's ``command`` and its checks."""
 CHECK = "verify"
 
 Key: TypeAlias = tuple[str, ...]
-"""The way from a view to a part of it, as ``("agents", ID, "entries", "7")``."""
+"""The path from a view to a part of it, such as ``("agents", ID, "entries", "7")``."""
 
 _Piece: TypeAlias = e.AssistantDeltaEvent | e.ReasoningDeltaEvent
 
 
 class EntryView(Struct, kw_only=True, eq=False):
-    """One entry. The whole of it is in the journal of ``source``, from event ``first`` to ``last``.
+    """One entry of a transcript. All of it is in the journal of ``source``, from event ``first`` to event ``last``.
 
-    ``kind``: ``user`` (told to the agent), ``answer``, ``reasoning``, ``call`` or ``note``. ``name`` is the origin of
-    what it was told, or the code of a note; ``status`` is ``streaming``, ``done``, ``interrupted``, for a note
-    ``note``, ``warning`` or ``error``, and for a call as ``CallView`` says. ``cut`` characters of it are not kept.
-    ``until`` is when the last piece of what streams came, or when a call ended. ``kept_from``, in the note on a
-    summary, is the first message that was kept word for word, as counted before it. ``by`` is
-    who told it from elsewhere.
+    ``kind`` is ``user`` (said to the agent), ``answer``, ``reasoning``, ``call`` or ``note``. ``name`` is the origin of
+    a ``user`` entry or the code of a note. ``status`` is ``streaming``, ``done`` or ``interrupted``; for a note it is
+    ``note``, ``warning`` or ``error``; for a call see ``CallView``. ``cut`` is the number of characters that are not
+    kept. ``until`` is when the last piece of a streaming entry arrived, or when a call ended. ``kept_from``, in the
+    note about a summary, is the index of the first message that was kept word for word, as counted before the summary.
+    ``by`` is who said it, if that was from elsewhere.
     """
 
     number: int
@@ -81,10 +82,10 @@ class EntryView(Struct, kw_only=True, eq=False):
 
 
 class CallView(EntryView, kw_only=True, eq=False):
-    """A call of a tool. ``text`` is what it printed so far, then its result; ``written`` its arguments so far.
+    """A tool call. ``text`` is its output so far, and its result at the end; ``written`` is its arguments so far.
 
-    ``status``: ``writing``, ``queued``, ``running``, and in the end ``ok``, ``error``, ``denied`` or ``cancelled``.
-    ``began_at`` is when it was called, or allowed by a person (unix seconds).
+    ``status`` is ``writing``, ``queued`` or ``running``, and at the end ``ok``, ``error``, ``denied`` or ``cancelled``.
+    ``began_at`` is when it was called, or when a person allowed it (unix seconds).
     """
 
     tool: str
@@ -102,23 +103,23 @@ class CallView(EntryView, kw_only=True, eq=False):
 
     @property
     def is_open(self) -> bool:
-        """It has not ended."""
+        """Whether the call has not ended yet."""
         return self.status in _OPEN
 
     @property
     def exit_code(self) -> int | None:
-        """That of a command; None: the call was none, or has not ended."""
+        """The exit code of a command. None for any other call, and until the command has ended."""
         return self.display.exit_code if isinstance(self.display, CommandDisplay) else None
 
     @property
     def outcome(self) -> str:
-        """``status``, or ``failed`` for a command that ran and whose exit code says that its work failed."""
+        """``status``, except that a command that ran and reported failure by its exit code is ``failed``."""
         return "failed" if self.status == "ok" and self.exit_code else self.status
 
     @property
     def last_line(self) -> str:
-        """The last line it printed."""
-        lines = self.text[-_SHORT:].rstrip().splitlines()
+        """The last line of its output."""
+        lines = self.text[-_MAX_TEXT:].rstrip().splitlines()
         return lines[-1] if lines else ""
 
 
@@ -127,9 +128,9 @@ _Entry = TypeVar("_Entry", EntryView, CallView)
 
 
 def index_after_summary(index: int | None, kept_from: int) -> int | None:
-    """Return the index of a message once a summary, at 0, stands in for those before ``kept_from`` (0: it is unknown).
+    """Return the index that a message has once a summary, at index 0, replaces those before ``kept_from``.
 
-    None: the summary stands in for this one, too.
+    Returns None if the summary replaces this message too. A ``kept_from`` of 0 means it is unknown.
     """
     if not kept_from or index is None:
         return index
@@ -137,16 +138,16 @@ def index_after_summary(index: int | None, kept_from: int) -> int | None:
 
 
 class KeptCharacters(Struct):
-    """The characters of all transcripts of a view together."""
+    """The number of characters kept in all transcripts of a view together."""
 
     count: int = 0
 
 
 class TranscriptView:
-    """Entries by their numbers, as text; these count from 1 and are never used twice.
+    """The entries of an agent, by their numbers as text. Numbers count from 1 and are never reused.
 
-    ``first`` is that of the first which is kept. ``older`` says where those before it are: by source, the first and the
-    last event.
+    ``first`` is the number of the first entry that is kept. ``older`` says where those before it are: by source, the
+    first and the last event.
     """
 
     __slots__ = ("_answers", "_calls", "_kept", "_key", "_live", "_next", "_reasonings", "entries", "older", "size")
@@ -165,30 +166,33 @@ class TranscriptView:
 
     @property
     def first(self) -> int:
-        """The number of the first entry that is kept, or of the next if none is."""
+        """The number of the first entry that is kept, or of the next one if none is."""
         entry = next(iter(self.entries.values()), None)
         return self._next if entry is None else entry.number
 
-    def told(self, event: e.UserMessageEvent) -> EntryView:
-        """The agent was told something."""
-        entry = self._begun("user", event, event.text)
+    def add_user_message(self, event: e.UserMessageEvent) -> EntryView:
+        """Add something that was said to the agent."""
+        entry = self._new_entry("user", event, event.text)
         entry.name, entry.message_index, entry.images = event.origin, event.message_index, event.images
         entry.by = event.by
         return entry
 
-    def noted(self, event: e.Event, text: str, *, name: str = "", status: str = "note") -> EntryView:
-        """Something is to be said between what the agent did."""
-        entry = self._begun("note", event, text)
+    def add_note(self, event: e.Event, text: str, *, name: str = "", status: str = "note") -> EntryView:
+        """Add a note between the things the agent did."""
+        entry = self._new_entry("note", event, text)
         entry.name, entry.status = name, status
         return entry
 
-    def piece(self, event: _Piece) -> EntryView | None:
-        """A piece of an answer or a reasoning came; None if it is of an attempt that was given up, or too late."""
+    def add_piece(self, event: _Piece) -> EntryView | None:
+        """Add a piece of an answer or of reasoning.
+
+        Returns None if it is late, or of an attempt that was given up.
+        """
         is_answer = type(event) is e.AssistantDeltaEvent
         kind, known = ("answer", self._answers) if is_answer else ("reasoning", self._reasonings)
         entry = known.get(event.message_id)
         if entry is None:
-            entry = known[event.message_id] = self._begun(kind, event, "")
+            entry = known[event.message_id] = self._new_entry(kind, event, "")
             entry.ref, entry.attempt, entry.status = event.message_id, event.attempt, "streaming"
             self._live[entry.number] = entry
         elif entry.status != "streaming" or event.attempt < entry.attempt:
@@ -200,8 +204,8 @@ class TranscriptView:
         self._stream(entry, event.text)
         return entry
 
-    def answered(self, event: e.AssistantEvent) -> EntryView | None:
-        """The whole answer came; None if there is nothing in it to be read."""
+    def add_answer(self, event: e.AssistantEvent) -> EntryView | None:
+        """Add the whole answer; return None if there is nothing to read in it."""
         reasoning = self._reasonings.get(event.message_id)
         if reasoning is not None:
             reasoning.status = "done"
@@ -210,7 +214,7 @@ class TranscriptView:
         if entry is None:
             if not event.text and not event.interrupted:
                 return None
-            entry = self._answers[event.message_id] = self._begun("answer", event, "")
+            entry = self._answers[event.message_id] = self._new_entry("answer", event, "")
             entry.ref = event.message_id
         self._set(entry, event.text[:TEXT_CHARACTERS], max(0, len(event.text) - TEXT_CHARACTERS))
         entry.last, entry.message_index = event.seq, event.message_index
@@ -218,12 +222,12 @@ class TranscriptView:
         self._live.pop(entry.number, None)
         return entry
 
-    def writes_call(self, event: e.ToolArgumentsEvent) -> CallView | None:
-        """A piece of a call's arguments came; None if it is of an attempt that was given up, or too late."""
+    def add_arguments(self, event: e.ToolArgumentsEvent) -> CallView | None:
+        """Add a piece of a call's arguments; return None if it is late, or of an attempt that was given up."""
         ref = f"{event.message_id}/{event.index}"
         call = self._calls.get(ref)
         if call is None:
-            call = self._calls[ref] = self._begun_call(event, "writing")
+            call = self._calls[ref] = self._new_call(event, "writing")
             call.ref, call.attempt = ref, event.attempt
         elif call.status != "writing" or event.attempt < call.attempt:
             return None
@@ -238,25 +242,25 @@ class TranscriptView:
         self._write(call, (call.written + event.text)[-most:])
         return call
 
-    def waits(self, event: e.ToolQueuedEvent) -> CallView:
-        """A call waits its turn."""
-        call = self._known_call(event.tool_call_id, event.tool) or self._begun_call(event, "queued")
+    def queue_call(self, event: e.ToolQueuedEvent) -> CallView:
+        """Mark a call as waiting for its turn."""
+        call = self._find_call(event.tool_call_id, event.tool) or self._new_call(event, "queued")
         call.status, call.waits_for, call.last = "queued", event.waits_for, event.seq
         call.words = in_verbs(event.tool, event.summary) or call.words or event.tool
         return call
 
-    def called(self, event: e.ToolCallEvent) -> CallView:
-        """A tool was called."""
-        call = self._known_call(event.tool_call_id, event.tool) or self._begun_call(event, "running")
+    def start_call(self, event: e.ToolCallEvent) -> CallView:
+        """Mark a call as running."""
+        call = self._find_call(event.tool_call_id, event.tool) or self._new_call(event, "running")
         call.status, call.last, call.waits_for, call.began_at = "running", event.seq, "", event.ts
-        call.words = called(event)[:_SHORT]
+        call.words = call_label(event)[:_MAX_TEXT]
         self._write(call, "")
         call.arguments, size = _bounded(event.arguments)
         self._resize(call, size)
         return call
 
-    def printed(self, event: e.ToolStreamEvent) -> CallView | None:
-        """A call printed something; None if it is unknown or has ended."""
+    def add_output(self, event: e.ToolStreamEvent) -> CallView | None:
+        """Add output of a call; return None if the call is unknown or has ended."""
         call = self._calls.get(event.tool_call_id)
         if call is None or not call.is_open:
             return None
@@ -267,8 +271,8 @@ class TranscriptView:
         self._stream(call, event.text)
         return call
 
-    def ended(self, event: e.ToolResultEvent) -> CallView | None:
-        """A call ended; None if it is unknown or has ended before."""
+    def end_call(self, event: e.ToolResultEvent) -> CallView | None:
+        """Add the result of a call; return None if the call is unknown or has ended before."""
         call = self._calls.get(event.tool_call_id)
         if call is None or not call.is_open:
             return None
@@ -281,34 +285,34 @@ class TranscriptView:
         return call
 
     def call(self, call_id: str) -> CallView | None:
-        """The newest call of that id."""
+        """Return the newest call of an id."""
         return self._calls.get(call_id)
 
     def forget_all(self) -> None:
-        """Keep no entry, only where they are."""
+        """Drop all entries and keep only where in the journals they are."""
         while self.entries:
             self._drop_first()
 
-    def rest(self) -> list[EntryView]:
-        """Nothing goes on any more; returns what had not come to its end."""
+    def close_open(self) -> list[EntryView]:
+        """Close whatever had not come to its end, and return it."""
         changed = list(self._live.values())
         self._live.clear()
         for entry in changed:
             entry.status = "cancelled" if isinstance(entry, CallView) else "interrupted"
         return changed
 
-    def take_back(self, message_index: int) -> None:
-        """Take the message of that index out, and all behind it."""
+    def drop_from(self, message_index: int) -> None:
+        """Drop the message of an index and everything after it."""
         entries = list(self.entries.values())
         gone = dropwhile(lambda entry: entry.message_index is None or entry.message_index < message_index, entries)
         for entry in gone:
             self._drop(entry)
 
-    def _begun(self, kind: str, event: e.Event, text: str) -> EntryView:
+    def _new_entry(self, kind: str, event: e.Event, text: str) -> EntryView:
         shown, cut = text[:TEXT_CHARACTERS], max(0, len(text) - TEXT_CHARACTERS)
         return self._add(EntryView, event, kind=kind, text=shown, cut=cut, size=_OVERHEAD + len(shown))
 
-    def _begun_call(self, event: e.ToolArgumentsEvent | e.ToolQueuedEvent | e.ToolCallEvent, status: str) -> CallView:
+    def _new_call(self, event: e.ToolArgumentsEvent | e.ToolQueuedEvent | e.ToolCallEvent, status: str) -> CallView:
         tool, call_id = event.tool, event.tool_call_id
         call = self._add(CallView, event, kind="call", status=status, tool=tool, call_id=call_id, words=tool)
         self._live[call.number] = call
@@ -352,8 +356,8 @@ class TranscriptView:
                 if self._calls.get(name) is entry:
                     del self._calls[name]
 
-    def _known_call(self, call_id: str, tool: str) -> CallView | None:
-        """The call that was being written or waited, or ran already under this id."""
+    def _find_call(self, call_id: str, tool: str) -> CallView | None:
+        """Return the open call that an id stands for: one still being written, waiting, or already running under it."""
         call = self._calls.get(call_id)
         if call is not None:
             return call if call.is_open else None
@@ -390,12 +394,12 @@ class TranscriptView:
 
 
 def in_verbs(tool: str, words: str) -> str:
-    """A call in words that begin with a verb in place of the tool's name."""
+    """Return the words for a call with a verb in place of the tool's name."""
     return VERBS[tool] + words.removeprefix(tool) if tool in VERBS and words.startswith(tool) else words
 
 
-def called(event: e.ToolCallEvent) -> str:
-    """Return the call in words; the host's own commands as a shell shows them."""
+def call_label(event: e.ToolCallEvent) -> str:
+    """Return a call in words. The host's own commands read as in a shell."""
     command = event.arguments.get("command") if event.tool == HOST_TOOL else None
     if command is None:
         return in_verbs(event.tool, event.summary or event.tool)
@@ -403,7 +407,7 @@ def called(event: e.ToolCallEvent) -> str:
 
 
 def _bounded(arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return arguments of a bounded size, and about how many characters they take."""
+    """Return arguments cut down to a bounded size, and roughly how many characters they take."""
     size = _size(arguments)
     if size > ARGUMENT_CHARACTERS:
         arguments = cast("dict[str, Any]", _shortened(arguments))
@@ -426,23 +430,23 @@ def _size(value: object, depth: int = 8) -> int:
 
 def _shortened(value: object, depth: int = 4) -> object:
     if isinstance(value, str):
-        return value if len(value) <= _SHORT else value[:_SHORT] + "…"
+        return value if len(value) <= _MAX_TEXT else value[:_MAX_TEXT] + "…"
     if isinstance(value, Mapping) and depth:
         fields = cast("Mapping[str, object]", value)
-        return {name[:_SHORT]: _shortened(each, depth - 1) for name, each in list(fields.items())[:_FEW]}
+        return {name[:_MAX_TEXT]: _shortened(each, depth - 1) for name, each in list(fields.items())[:_MAX_ITEMS]}
     if isinstance(value, Sequence) and depth:
-        return [_shortened(each, depth - 1) for each in cast("Sequence[object]", value)[:_FEW]]
+        return [_shortened(each, depth - 1) for each in cast("Sequence[object]", value)[:_MAX_ITEMS]]
     return value if isinstance(value, int | float | None) else "…"
 
 
 MOST_CHANGED = 1_000
-"""Files of an agent."""
+"""The most changed files kept of an agent."""
 LINE_CHARACTERS = 400
-"""Of a line of what an agent does: more than a line of a terminal shows."""
+"""The most characters of a line about what an agent does, which is more than a line of a terminal shows."""
 
 
 class Totals(Struct, kw_only=True):
-    """Tokens and calls, added up. ``cost_usd`` is None once the price of a call is unknown."""
+    """Tokens and calls, added up. ``cost_usd`` is None once the price of any call is unknown."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -452,11 +456,11 @@ class Totals(Struct, kw_only=True):
 
     @property
     def tokens(self) -> int:
-        """Prompt plus completion."""
+        """The prompt tokens plus the completion tokens."""
         return self.prompt_tokens + self.completion_tokens
 
     def add(self, event: e.UsageEvent) -> None:
-        """A model call was settled."""
+        """Add a settled model call."""
         self.prompt_tokens += event.prompt_tokens
         self.completion_tokens += event.completion_tokens
         self.cached_tokens += event.cached_tokens
@@ -465,9 +469,10 @@ class Totals(Struct, kw_only=True):
 
 
 class DoneView(Struct, frozen=True, kw_only=True):
-    """A call that ended: ``about`` is a file, a pattern or the call in words, ``found`` the lines that it brought.
+    """A call that ended.
 
-    ``why`` is what was wrong, in a line, if it did not end well.
+    ``about`` is a file, a pattern, or the call in words. ``found`` is the number of lines that it returned. ``why``
+    says in one line what was wrong, if it did not end well.
     """
 
     tool: str
@@ -479,10 +484,11 @@ class DoneView(Struct, frozen=True, kw_only=True):
 
 
 class TurnView(Struct, kw_only=True):
-    """The work on a prompt, added up. ``did`` are its first calls; ``seconds`` and ``outcome`` are known at its end.
+    """The work on one prompt, added up.
 
-    Of the seconds, ``waited`` for a person do not count, the last of them since ``waits_since`` (unix seconds; None: it
-    does not wait). ``cost_usd`` None: unknown. ``why`` says why it did not end well.
+    ``did`` holds its first calls. ``seconds`` and ``outcome`` are known at its end. ``seconds`` leaves out the time it
+    ``waited`` for a person; the present wait began at ``waits_since`` (unix seconds, None while it waits for nobody).
+    ``cost_usd`` is None if it is unknown. ``why`` says why the work did not end well.
     """
 
     calls: int = 0
@@ -498,14 +504,14 @@ class TurnView(Struct, kw_only=True):
     outcome: str = ""
     why: str = ""
 
-    def waits(self, at: float, *, for_a_person: bool) -> None:
-        """A person is waited for from then on (unix seconds), or no more."""
+    def set_wait(self, at: float, *, for_a_person: bool) -> None:
+        """Note that the work waits for a person from this moment on (unix seconds), or no longer does."""
         if self.waits_since is not None:
             self.waited += max(0.0, at - self.waits_since)
         self.waits_since = at if for_a_person else None
 
     def add(self, event: e.ToolResultEvent, call: CallView | None) -> None:
-        """A call ended."""
+        """Add a call that ended."""
         self.calls += 1
         if call is not None and len(self.did) < MOST_ENTRIES:
             self.did.append(_done(event, call))
@@ -514,21 +520,21 @@ class TurnView(Struct, kw_only=True):
             self.added, self.removed = self.added + file.added, self.removed + file.removed
 
     def spend(self, event: e.UsageEvent) -> None:
-        """A model call was settled."""
+        """Add the tokens and the cost of a settled model call."""
         known = None if event.cost_usd is None or (self.tokens and self.cost_usd is None) else event.cost_usd
         self.cost_usd = None if known is None else known + (self.cost_usd or 0.0)
         self.tokens += event.prompt_tokens + event.completion_tokens
 
     def end(self, event: e.PromptEndedEvent) -> None:
-        """The work is over."""
+        """Note that the work is over."""
         self.outcome, self.why = event.outcome, event.detail or event.reason or ""
-        self.waits(event.ts, for_a_person=False)
+        self.set_wait(event.ts, for_a_person=False)
         self.seconds, self.cost_usd = max(0.0, event.duration_s - self.waited), event.cost_usd
         self.tokens = event.usage.total_tokens
 
     @property
     def words(self) -> str:
-        """All of it in a line, as ``36 s · 4 calls · 12k tok · $0.03``."""
+        """All of it in one line, such as ``36 s · 4 calls · 12k tok · $0.03``."""
         files = f"{len(self.files)} file{'s' * (len(self.files) != 1)} (+{self.added} −{self.removed})"  # noqa: RUF001
         parts = [
             took(self.seconds or 0.0),
@@ -560,10 +566,10 @@ def _done(event: e.ToolResultEvent, call: CallView) -> DoneView:
 
 
 class RequestView(Struct, kw_only=True, eq=False):
-    """Something that a person is asked; it leaves once it is answered, withdrawn or of no use any more.
+    """Something that a person is asked. It goes once it is answered, withdrawn or no longer of use.
 
-    ``kind``: ``approval``, ``question`` or ``decision``; ``event`` is what opened it. ``id`` is its own, for a decision
-    with its plan's before it.
+    ``kind`` is ``approval``, ``question`` or ``decision``, and ``event`` is what opened it. ``id`` is the request's own
+    id; a decision's has the plan's id before it.
     """
 
     id: str
@@ -575,7 +581,7 @@ class RequestView(Struct, kw_only=True, eq=False):
 
     @property
     def asked(self) -> str:
-        """The thing asked in a few words: ``run make test``, ``edit shop/cart.py?``, or the question."""
+        """What is asked, in a few words: ``run make test``, ``edit shop/cart.py?``, or the question."""
         event = self.event
         if isinstance(event, e.PlanDecisionEvent):
             return event.question
@@ -591,23 +597,24 @@ class RequestView(Struct, kw_only=True, eq=False):
 
     @property
     def words(self) -> str:
-        """The state of who asks."""
+        """What the asking agent does, in words."""
         return f"asks: {self.asked.rstrip('?')}" if isinstance(self.event, e.ApprovalRequestEvent) else "asks you"
 
 
 def waiting(agent: AgentView) -> str:
-    """Return words for an agent that waits for its model."""
+    """Return the words for an agent that waits for its model."""
     return f"waiting for {agent.model or 'the model'}"
 
 
 class AgentView(Struct, kw_only=True, eq=False):
-    """One agent: the one a person talks to, a subagent, or the host where it carries out a step's commands itself.
+    """One agent: the one a person talks to, a subagent, or the host where it runs a step's commands itself.
 
-    ``id`` is the subagent's, else the session's, else the step's with its plan's before it. ``budget_used`` of
-    ``max_tokens`` are its own; ``context_tokens`` of ``context_limit`` is what its model was last sent. ``prompt`` is
-    the one that it works on, ``turn`` the sum of the work on it, or on the last. ``background`` are its commands that
-    run on, by handle, ``changed`` the files it changed, by name. Its model was asked last at ``asked_at``, and
-    ``streamed`` that many characters from ``first_byte_at`` to ``last_byte_at`` (unix seconds; None: not yet).
+    ``id`` is the id of the subagent, else of the session, else of the step with its plan's before it. ``budget_used``
+    of ``max_tokens`` is its own budget. ``context_tokens`` of ``context_limit`` is what its model was last sent.
+    ``prompt`` is the one it works on, and ``turn`` sums up the work on that one or the last. ``background`` holds its
+    commands that run on, by handle, and ``changed`` the files it changed, by name. Its model was last asked at
+    ``asked_at``, and has since streamed ``streamed`` characters between ``first_byte_at`` and ``last_byte_at`` (unix
+    seconds, None until then).
     """
 
     id: str
@@ -641,7 +648,7 @@ class AgentView(Struct, kw_only=True, eq=False):
     background: dict[str, e.BackgroundStartedEvent] = field(default_factory=dict[str, e.BackgroundStartedEvent])
     activity: str = ""
     is_asking: bool = False
-    """A call to its model is open."""
+    """Whether a call to its model is open."""
     asked_at: float | None = None
     first_byte_at: float | None = None
     last_byte_at: float | None = None
@@ -659,16 +666,16 @@ class AgentView(Struct, kw_only=True, eq=False):
 
     @property
     def first(self) -> int:
-        """The number of the first of them."""
+        """The number of the first of these entries."""
         return self.transcript.first
 
     @property
     def older(self) -> dict[str, tuple[int, int]]:
-        """The first and last event of those before them, by source."""
+        """The first and the last event of the entries before them, by source."""
         return self.transcript.older
 
     def doing(self) -> str:
-        """Return what it does, in a line: a request to a person first, then a running tool, then the model."""
+        """Return what it does in one line: a request to a person first, then a running tool, then the model."""
         if self.requests:
             return next(reversed(self.requests.values())).words
         if self.open_calls:
@@ -676,7 +683,7 @@ class AgentView(Struct, kw_only=True, eq=False):
             more = f" (+{len(self.open_calls) - 1} more)" if len(self.open_calls) > 1 else ""
             waits = "queued: " if call.status == "queued" else ""
             words = waits + call.words[:LINE_CHARACTERS] + more
-            return f"{words} › {call.last_line}" if call.last_line else words  # noqa: RUF001  a mark
+            return f"{words} › {call.last_line}" if call.last_line else words  # noqa: RUF001  a separator
         if self.writing is not None:
             lines = self.writing.text[-LINE_CHARACTERS:].rstrip().splitlines()
             return lines[-1] if lines else "writing"
@@ -684,41 +691,41 @@ class AgentView(Struct, kw_only=True, eq=False):
 
     @property
     def heard_at(self) -> float | None:
-        """The time its command or its model was heard of last, in unix seconds; None: it waits for neither."""
+        """When its command or its model was last heard from, in unix seconds; None if it waits for neither."""
         running = [call for call in self.open_calls.values() if call.status == "running"]
         if running:
             return max(max(call.until, call.began_at) for call in running)
         return (self.last_byte_at or self.asked_at) if self.is_asking else None
 
-    def asks(self, event: e.ModelStartedEvent | e.ModelEndedEvent) -> None:
-        """Its model is asked, or has answered."""
+    def track_model_call(self, event: e.ModelStartedEvent | e.ModelEndedEvent) -> None:
+        """Note that its model is asked, or has answered."""
         self.is_asking = isinstance(event, e.ModelStartedEvent)
         if isinstance(event, e.ModelStartedEvent):
             self.model = event.model
             self.asked_at, self.first_byte_at, self.last_byte_at, self.streamed = event.ts, None, None, 0
             if event.purpose == "turn":
                 self.context_tokens, self.context_limit = event.context_tokens, event.context_limit
-                self.does(waiting(self))
+                self.set_activity(waiting(self))
 
-    def _streams(self, text: str, ts: float) -> None:
+    def _count_streamed(self, text: str, ts: float) -> None:
         self.first_byte_at = self.first_byte_at or ts
         self.last_byte_at = ts
         self.streamed += len(text)
 
-    def does(self, activity: str) -> None:
-        """It does something else now."""
+    def set_activity(self, activity: str) -> None:
+        """Set what it does now, in words."""
         self.activity, self.writing = activity, None
 
     def rest(self) -> list[Key]:
-        """It does nothing any more; returns the keys of what that changed."""
-        self.does("")
+        """Note that it does nothing any more; return the keys of what that changed."""
+        self.set_activity("")
         self.is_asking = False
         self.open_calls.clear()
-        keys = [entry.key for entry in self.transcript.rest()]
+        keys = [entry.key for entry in self.transcript.close_open()]
         return [self.key, *keys]
 
-    def _changes(self, event: e.ToolResultEvent) -> None:
-        """Count the lines of files that a call wrote."""
+    def _count_changes(self, event: e.ToolResultEvent) -> None:
+        """Count the lines of the files that a call wrote."""
         for path in event.files_changed[: max(0, MOST_CHANGED - len(self.changed))]:
             self.changed.setdefault(path, e.WrittenFile(path=path))
         for file in event.display.files if isinstance(event.display, e.DiffDisplay) else ():
@@ -728,58 +735,58 @@ class AgentView(Struct, kw_only=True, eq=False):
 
     # --- what happens to it
 
-    def summarised(self, kept_from: int) -> None:
-        """A summary took the place of the messages before that one."""
+    def apply_summary(self, kept_from: int) -> None:
+        """Renumber the messages after a summary replaced those before ``kept_from``."""
         for entry in self.entries.values():
             entry.message_index = index_after_summary(entry.message_index, kept_from)
 
-    def told(self, event: e.UserMessageEvent) -> EntryView:
-        """It was told something; returns the entry."""
-        self.does(waiting(self))
-        return self.transcript.told(event)
+    def add_user_message(self, event: e.UserMessageEvent) -> EntryView:
+        """Add something that was said to it, and return the entry."""
+        self.set_activity(waiting(self))
+        return self.transcript.add_user_message(event)
 
-    def piece(self, event: e.AssistantDeltaEvent | e.ReasoningDeltaEvent) -> EntryView | None:
-        """A piece of an answer or a reasoning came; returns the entry it belongs to."""
-        entry = self.transcript.piece(event)
-        self._streams(event.text, event.ts)
+    def add_piece(self, event: e.AssistantDeltaEvent | e.ReasoningDeltaEvent) -> EntryView | None:
+        """Add a piece of an answer or of reasoning, and return the entry it belongs to."""
+        entry = self.transcript.add_piece(event)
+        self._count_streamed(event.text, event.ts)
         if entry is None:
             return None
         if entry.kind == "answer":
             self.writing = entry
         else:
-            self.does("thinking")
+            self.set_activity("thinking")
         return entry
 
-    def answered(self, event: e.AssistantEvent) -> EntryView | None:
-        """A whole answer came; returns its entry."""
+    def add_answer(self, event: e.AssistantEvent) -> EntryView | None:
+        """Add a whole answer, and return its entry."""
         self.turns += 1
-        self.does("" if event.tool_calls else "answered")
-        return self.transcript.answered(event)
+        self.set_activity("" if event.tool_calls else "answered")
+        return self.transcript.add_answer(event)
 
-    def tool(self, event: e.ToolCallEvent | e.ToolQueuedEvent | e.ToolArgumentsEvent) -> EntryView | None:
-        """A call is written, waits or runs; returns its entry."""
+    def add_call(self, event: e.ToolCallEvent | e.ToolQueuedEvent | e.ToolArgumentsEvent) -> EntryView | None:
+        """Note that a call is being written, waits or runs, and return its entry."""
         self.writing = None
         if isinstance(event, e.ToolArgumentsEvent):
-            call = self.transcript.writes_call(event)
-            self._streams(event.text, event.ts)
+            call = self.transcript.add_arguments(event)
+            self._count_streamed(event.text, event.ts)
             if call is not None:
                 self.activity = "writing a call"
             return call
-        call = self.transcript.waits(event) if isinstance(event, e.ToolQueuedEvent) else self.transcript.called(event)
-        if isinstance(event, e.ToolCallEvent):
-            self.open_calls.pop(event.tool_call_id, None)
-            self.open_calls[event.tool_call_id] = call
+        if isinstance(event, e.ToolQueuedEvent):
+            return self.transcript.queue_call(event)
+        self.open_calls.pop(event.tool_call_id, None)
+        call = self.open_calls[event.tool_call_id] = self.transcript.start_call(event)
         return call
 
-    def result(self, event: e.ToolResultEvent) -> EntryView | None:
-        """A call ended; returns its entry."""
-        call = self.transcript.ended(event)
+    def end_call(self, event: e.ToolResultEvent) -> EntryView | None:
+        """Note that a call ended, and return its entry."""
+        call = self.transcript.end_call(event)
         if self.turn is not None:
             self.turn.add(event, call)
         self.open_calls.pop(event.tool_call_id, None)
-        self._changes(event)
+        self._count_changes(event)
         words = (call.words if call is not None else event.tool)[:LINE_CHARACTERS]
-        self.does(f"{words}: {'done' if event.status == 'ok' else event.status}")
+        self.set_activity(f"{words}: {'done' if event.status == 'ok' else event.status}")
         if isinstance(event.display, e.TodoDisplay):
             self.todo = event.display.items
         return call

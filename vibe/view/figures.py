@@ -1,4 +1,4 @@
-"""Seconds, tokens and dollars as a person reads them."""
+"""Formats seconds, tokens and dollars for people."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ WEEK_SECONDS: Final = 7 * 86_400
 
 
 def took(seconds: float) -> str:
-    """A time that is over: ``0.2 s``, ``36 s``, ``1:20``, ``1:02 h``."""
+    """Return a finished duration: ``0.2 s``, ``36 s``, ``1:20``, ``1:02 h``."""
     return f"{seconds:.1f} s" if 0.05 <= seconds < 9.95 else clock(seconds)
 
 
 def clock(seconds: float) -> str:
-    """A time that goes on, in whole seconds: ``8 s``, ``1:20``, ``1:02 h``."""
+    """Return a running duration in whole seconds: ``8 s``, ``1:20``, ``1:02 h``."""
     whole = max(0, round(seconds) if seconds >= 9.95 else int(seconds))
     minutes, rest = divmod(whole, 60)
     hours, minutes_left = divmod(minutes, 60)
@@ -25,14 +25,14 @@ def clock(seconds: float) -> str:
 
 
 def counter(seconds: float) -> str:
-    """A time with its seconds, however long it is: ``0:06``, ``1:20``, ``1:02:03``."""
+    """Return a duration that always shows its seconds: ``0:06``, ``1:20``, ``1:02:03``."""
     minutes, rest = divmod(max(0, int(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def short(count: int) -> str:
-    """A number of tokens in at most five characters up to a billion: ``950``, ``1.9k``, ``41k``, ``2.5M``."""
+    """Return a number of tokens, in at most five characters up to a billion: ``950``, ``1.9k``, ``41k``, ``2.5M``."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if count >= size:
             return f"{count / size:.1f}{unit}" if count < 10 * size else f"{count // size}{unit}"
@@ -40,12 +40,12 @@ def short(count: int) -> str:
 
 
 def dollars(amount: float) -> str:
-    """A price: ``$0.04``, ``$1,204.50``; a smaller one is not told as nothing."""
+    """Return a price: ``$0.04``, ``$1,204.50``. Fractions of a cent show as ``<$0.01``, not as nothing."""
     return "<$0.01" if 0 < amount < 0.005 else f"${amount:,.2f}"
 
 
 def roughly(seconds: float) -> str:
-    """A time that is estimated: ``23 s``, ``1.5 min``, ``12 min``, ``2 h``."""
+    """Return an estimated duration: ``23 s``, ``1.5 min``, ``12 min``, ``2 h``."""
     for size, unit in ((3_600, "h"), (60, "min")):
         if seconds >= 0.9 * size:
             halves = round(2 * seconds / size) / 2
@@ -54,7 +54,7 @@ def roughly(seconds: float) -> str:
 
 
 def ago(then: float, now: float) -> str:
-    """The age of something, and after a week its date in the local time; both are unix seconds."""
+    """Return how long ago something was, and after a week its local date. Both times are unix seconds."""
     seconds = now - then
     if seconds >= WEEK_SECONDS:
         return date_text(then, "%Y-%m-%d")

@@ -1,4 +1,4 @@
-"""The view as plain data, all of it or a part by its key, to be sent on as JSON."""
+"""The view as plain data, ready to be sent as JSON: all of it, or one part by its key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vibe.view.view import RunView, View
 _LEFT_OUT: Final = frozenset({
     *("key", "state", "transcript", "size", "ref", "aliases", "kept", "noticed", "team", "proofs", "stuck"),
 })
-_SAID: Final[dict[type, tuple[str, ...]]] = {
+_PROPERTIES: Final[dict[type, tuple[str, ...]]] = {
     PlanView: ("id", "status", "reason", "outcome", "counts", "total", "done", "tokens"),
     StepView: (
         *("id", "title", "mode", "depends_on", "status", "attempt", "reason", "reused", "merges", "summary"),
@@ -23,29 +23,30 @@ _SAID: Final[dict[type, tuple[str, ...]]] = {
     AgentView: ("doing", "first", "older"),
     RequestView: ("words",),
 }
-"""Words of a part on itself besides its fields."""
-_INSIDE: Final[dict[type, tuple[str, ...]]] = {
+"""Properties and methods of a part that are included besides its fields."""
+_CONTAINERS: Final[dict[type, tuple[str, ...]]] = {
     View: ("runs", "plans", "agents", "requests"),
     PlanView: ("steps",),
     AgentView: ("entries",),
 }
-"""Containers of parts with keys of their own."""
-_NAMES: Final = frozenset({
+"""Fields that hold parts with keys of their own."""
+_NAMES_ONLY: Final = frozenset({
     *("agents", "failed", "files", "open_calls", "plan_ids", "replanning", "requests", "running"),
 })
-"""Fields of which only the names are said: what they stand for is somewhere else, or nothing."""
+"""Fields of which only the names are included. What the names stand for is elsewhere in the view, or nothing."""
 _PARTS: Final = (View, RunView, PlanView, StepView, AgentView, RequestView, EntryView, CallView)
 
 
 def plain(view: View) -> dict[str, Any]:
-    """All of a view, as JSON can have it."""
+    """Return all of a view as JSON types."""
     return _part(view, deep=True)
 
 
 def look(view: View, key: Key) -> Any:
-    """The part of a view that a key names, as JSON can have it; None if it is gone.
+    """Return the part of a view that a key names, as JSON types; None if it is gone.
 
-    It comes without what has keys of its own: a plan without its steps, an agent without its entries.
+    Parts inside it that have keys of their own are left out: a plan comes without its steps, an agent without its
+    entries.
     """
     part: Any = view
     for name in key:
@@ -62,8 +63,8 @@ def _data(value: Any, *, deep: bool = False) -> Any:
 
 
 def _part(part: Struct, *, deep: bool) -> dict[str, Any]:
-    inside = _INSIDE.get(type(part), ())
-    names = (name for name in (*part.__struct_fields__, *_SAID.get(type(part), ())) if name not in _LEFT_OUT)
+    inside = _CONTAINERS.get(type(part), ())
+    names = (name for name in (*part.__struct_fields__, *_PROPERTIES.get(type(part), ())) if name not in _LEFT_OUT)
     said = {name: _field(part, name) for name in names if name not in inside}
     if deep:
         said |= {name: _data(getattr(part, name), deep=True) for name in inside}
@@ -72,7 +73,7 @@ def _part(part: Struct, *, deep: bool) -> dict[str, Any]:
 
 def _field(part: Struct, name: str) -> Any:
     value = getattr(part, name)
-    if name in _NAMES and isinstance(value, dict):
+    if name in _NAMES_ONLY and isinstance(value, dict):
         return list(cast("dict[str, Any]", value))
     if isinstance(value, AgentView | EntryView):
         return value.key[-1]

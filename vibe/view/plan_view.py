@@ -1,4 +1,4 @@
-"""PlanView: a plan as an observer sees it, over all the runs that worked on it."""
+"""PlanView: a plan as an observer sees it, across all the runs that worked on it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
 RUNNING = "in_progress"
 MOST_FILES = 1_000
 MOST_SPANS, MOST_CHANGES, MOST_TOLD, MOST_SAMPLES = 64, 200, 32, 240
-"""Kept of a step's times, its changes of status and what it was told, and of what a plan had spent by when."""
+"""The most that is kept: of a step its spans, its changes of status and what it was told; of a plan its samples of
+spending."""
 _NUMBER_OR_PATH = re.compile(r"\S*/\S*|0x[0-9a-f]+|\d+")
 
 
 class SpanView(Struct, kw_only=True, eq=False):
-    """A time in a step, on the clock of its plan (seconds); ``end`` None: it goes on.
+    """A span of time within a step, on its plan's clock (seconds). ``end`` is None while it lasts.
 
-    ``kind``: ``work``, ``ask`` (it waits for a person), ``merge`` (of changes that conflict), or ``check``, which lies
-    within one of the others and is ``ok`` or not (None: it was stopped).
+    ``kind`` is ``work``, ``ask`` (it waits for a person), ``merge`` (of conflicting changes) or ``check``. A check lies
+    within one of the others. It is ``ok`` or not; None means that it was stopped.
     """
 
     kind: str
@@ -40,15 +41,15 @@ class SpanView(Struct, kw_only=True, eq=False):
 
 
 MOST_FAILURES = 16
-"""The times that are kept of a check's failures."""
+"""The most times kept at which a check failed."""
 
 
 class CheckView(Struct, kw_only=True, eq=False):
-    """A check of a step. ``status``: ``none``, ``running``, ``passed``, ``failed`` or ``cancelled``.
+    """A check of a step. ``status`` is ``none``, ``running``, ``passed``, ``failed`` or ``cancelled``.
 
-    ``runs`` counts how often it ran, ``failures`` how often it failed, ``same_failure`` how often in a row with the
-    same output but for numbers and paths. ``why`` is what it printed when it failed last, in a line; ``ended_at`` and
-    ``failed_at``, the last 16 times that it failed, are in unix seconds.
+    ``runs`` counts how often it ran and ``failures`` how often it failed. ``same_failure`` counts how often in a row it
+    failed with the same output, apart from numbers and paths. ``why`` is one line of what it printed when it last
+    failed. ``ended_at`` and ``failed_at``, the last 16 times that it failed, are in unix seconds.
     """
 
     command: str
@@ -64,7 +65,7 @@ class CheckView(Struct, kw_only=True, eq=False):
     failed_at: list[float] = field(default_factory=list[float])
 
     def end(self, event: e.ToolResultEvent) -> None:
-        """A run of it ended."""
+        """Note that a run of the check ended."""
         failed = event.status == "error"
         self.status = "failed" if failed else "passed" if event.status == "ok" else "cancelled"
         self.seconds, self.ended_at = event.duration_s, event.ts
@@ -82,7 +83,7 @@ class CheckView(Struct, kw_only=True, eq=False):
 
 
 class ChecksView(Struct, frozen=True):
-    """Checks, counted: those that passed when they ran last, those that failed, and all there are.
+    """Counts of checks: those that passed when they last ran, those that failed, and all there are.
 
     ``same_failure`` is the most times in a row that one of them failed with the same output.
     """
@@ -97,7 +98,7 @@ NO_CHECKS = ChecksView()
 
 
 class AttemptView(Struct, frozen=True):
-    """An attempt that has ended, after ``seconds`` in all, at ``ended_at`` (unix seconds)."""
+    """An attempt that ended at ``ended_at`` (unix seconds), after ``seconds`` in total."""
 
     number: int
     outcome: str
@@ -106,7 +107,7 @@ class AttemptView(Struct, frozen=True):
 
 
 class StatusChange(Struct, frozen=True):
-    """A step became ``status``, in this ``attempt``, at ``ts`` (unix seconds)."""
+    """A change of a step to ``status``, in this ``attempt``, at ``ts`` (unix seconds)."""
 
     ts: float
     status: str
@@ -114,7 +115,7 @@ class StatusChange(Struct, frozen=True):
 
 
 class SampleView(Struct, frozen=True):
-    """The tokens and dollars that a plan had spent at ``ts`` (unix seconds)."""
+    """The tokens and dollars that a plan had spent by ``ts`` (unix seconds)."""
 
     ts: float
     tokens: int
@@ -122,14 +123,14 @@ class SampleView(Struct, frozen=True):
 
 
 class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan has of it, and what its agents do
-    """One step: ``state`` as the plan has it, and beside it what its agents do. Nothing here is safe to print as it is.
+    """One step: its ``state`` in the plan, and what its agents do. Nothing here is safe to print unescaped.
 
-    ``agents`` are all that worked on it, in the order they began; ``current`` is the one that did so last. ``spent`` is
-    of all attempts that this view knows, ``budget_used`` of the present agent and those it started. ``replanning``: it
-    failed, and a better plan is looked for. ``waits`` says what it waits for though it could start. ``depth`` is
-    the number of steps before it on the longest path to it. ``spans`` are its times, ``history`` its changes of status,
-    ``told`` what people said to its agents; of many, the newest. ``items`` are the steps for the items of its list.
-    Other times are in unix seconds.
+    ``agents`` are all that worked on it, in the order they began, and ``current`` is the one that was last active.
+    ``spent`` covers all attempts that this view knows of, ``budget_used`` the present agent and those it started.
+    ``replanning`` means that it failed and a better plan is being looked for. ``waits`` says what it waits for although
+    it could start. ``depth`` is the number of steps before it on the longest path to it. ``spans`` are its times,
+    ``history`` its changes of status and ``told`` what people said to its agents; the newest of each are kept.
+    ``items`` are the steps for the items of its list. All other times are in unix seconds.
     """
 
     key: Key
@@ -160,76 +161,76 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
 
     @property
     def pattern(self) -> str:
-        """The step of whose list it does one item; blank: none."""
+        """The id of the step whose list this one does an item of; empty if it does none."""
         return "" if self.order is None else self.order.pattern
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The id."""
         return self.state.outline.id
 
     @property
     def title(self) -> str:
-        """Its title."""
+        """The title."""
         return self.state.outline.title
 
     @property
     def mode(self) -> str:
-        """Its mode."""
+        """The mode."""
         return self.state.outline.mode
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """The steps it comes after."""
+        """The ids of the steps it depends on."""
         return self.state.outline.depends_on
 
     @property
     def status(self) -> str:
-        """Its status."""
+        """The status."""
         return self.state.status.value
 
     @property
     def attempt(self) -> int:
-        """The attempt that runs, has ended or comes next."""
+        """The number of the attempt that runs, has ended or comes next."""
         return self.state.attempt
 
     @property
     def reason(self) -> str:
-        """The reason of its status."""
+        """The reason for its status."""
         if self.state.reason == CHECK and self.failing:
             return f"check failed: {self.failing}"
         return ": ".join(filter(None, (self.state.reason, self.state.detail)))
 
     @property
     def why(self) -> str:
-        """The same for people: of a command, the sentence on its exit code alone."""
+        """The reason in words for people: of a failed command, only the sentence about its exit code."""
         return self.reason.removeprefix("exit_code: ")
 
     @property
     def failing(self) -> str:
-        """The output of a check that failed, in a line; blank: none did."""
+        """One line of the output of a check that failed; empty if none did."""
         return next((check.why for check in self.checks.values() if check.status == "failed"), "")
 
     @property
     def order(self) -> e.WorkOrder | None:
-        """Its task and bounds; None: a version that did not tell them announced it."""
+        """Its task and limits; None if the plan was announced by a version that left them out."""
         return self.state.outline.order
 
     @property
     def rung(self) -> str:
-        """The model of its attempt, where it has several: ``large, 2nd of 2``; blank: it has not."""
+        """The model of its attempt, if it has several: ``large, 2nd of 2``; empty if it has not."""
         models = () if self.order is None else self.order.models
         place = min(self.attempt, len(models))
         return f"{models[place - 1]}, {ORDINALS[place - 1]} of {len(models)}" if models else ""
 
     @property
     def workspace(self) -> str:
-        """``shared``, or ``worktree``."""
+        """``shared`` or ``worktree``."""
         return self.state.outline.workspace
 
     @property
     def tolerated(self) -> bool:
-        """It failed or was cancelled, and the plan goes on as if it had completed."""
+        """Whether it failed or was cancelled and the plan continues as if it had completed."""
         return self.state.tolerated
 
     @property
@@ -240,52 +241,52 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
 
     @property
     def reused_from(self) -> str | None:
-        """The plan whose result stands for it."""
+        """The id of the plan that its result was reused from."""
         return self.state.reused_from
 
     @property
     def stopping(self) -> tuple[str, str] | None:
-        """The status that it is to have once its attempt has ended, and who wants that; None: nobody does."""
+        """The status that it will have once its attempt has ended, and who asked for that; None if nobody did."""
         stopping = self.state.stopping
         return None if stopping is None else (stopping.status, stopping.by)
 
     @property
     def reused(self) -> bool:
-        """Another plan did it."""
+        """Whether its result was reused from another plan."""
         return self.state.reason == REUSED_REASON
 
     @property
     def merges(self) -> bool:
-        """Its changes are merged at its end."""
+        """Whether its changes are merged at its end."""
         return self.state.outline.workspace == "worktree"
 
     @property
     def summary(self) -> str:
-        """The words of its agent on what it did."""
+        """What its agent says it did."""
         return "" if self.work is None else self.work.summary
 
     @property
     def worker(self) -> str:
-        """The machine of its attempt, if that is or was on another."""
+        """The machine of its attempt, if that ran or runs on another one."""
         return self.place.worker if self.place is not None and self.place.status == "placed" else ""
 
     @property
     def is_asking(self) -> bool:
-        """One of its agents waits for a person."""
+        """Whether one of its agents waits for a person."""
         return any(agent.requests for agent in self.agents.values())
 
     @property
     def fixed(self) -> int:
-        """The number of times that checks failed which pass now; 0 for a step that is not completed."""
+        """How often its checks failed that pass now; 0 unless the step is completed."""
         return sum(check.failures for check in self.checks.values()) if self.status == "completed" else 0
 
     def worked(self, now: float) -> float:
-        """Seconds it worked up to ``now`` (seconds of its plan's clock), without those it waited for a person."""
+        """Return the seconds it worked, up to ``now`` on its plan's clock, without those it waited for a person."""
         times = (span for span in self.spans if span.kind not in {"check", "ask"})
         return sum(max(0.0, (now if span.end is None else span.end) - span.start) for span in times)
 
     def doing(self) -> str:
-        """Return what goes on in it: a request to a person first, then a running tool, then the model."""
+        """Return what happens in it: a request to a person first, then a running tool, then the model."""
         asking = next((agent for agent in reversed(self.agents.values()) if agent.requests), None)
         if asking is not None:
             return asking.doing()
@@ -295,8 +296,8 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
             busy = calling or busy
         return (busy.doing() if busy is not None else "") or self.activity
 
-    def turn(self, kind: str, at: float) -> None:
-        """It works, asks or merges from then on (seconds of its plan's clock); blank: nothing goes on in it."""
+    def enter(self, kind: str, at: float) -> None:
+        """Begin a span of a kind, at a time on its plan's clock (seconds). A blank kind only ends what is open."""
         now = next((span for span in reversed(self.spans) if span.end is None and span.kind != "check"), None)
         if now is not None and now.kind == kind:
             return
@@ -306,8 +307,11 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         if kind:
             self._add_span(SpanView(kind=kind, start=at))
 
-    def check(self, event: e.ToolCallEvent | e.ToolResultEvent, command: str, at: float) -> bool:
-        """A check of it begins or ends, ``at`` on its plan's clock; returns True if it passes that failed before."""
+    def update_check(self, event: e.ToolCallEvent | e.ToolResultEvent, command: str, at: float) -> bool:
+        """Note that a check begins or ends, ``at`` on its plan's clock.
+
+        Returns True if the check passes after it had failed.
+        """
         check = self.checks.setdefault(command, CheckView(command=command))
         if isinstance(event, e.ToolCallEvent):
             check.status, check.runs = "running", check.runs + 1
@@ -322,13 +326,13 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
 
     def _add_span(self, span: SpanView) -> None:
         self.spans.append(span)
-        if len(self.spans) > MOST_SPANS:  # it began when it began
+        if len(self.spans) > MOST_SPANS:  # the oldest two become one, so that the start stays known
             self.spans[1].start = self.spans.pop(0).start
 
-    def move(self, event: e.PlanStepUpdateEvent, at: float) -> list[Key]:
-        """It changed status, ``at`` on its plan's clock; returns the keys of what that changed in its agents."""
+    def update_status(self, event: e.PlanStepUpdateEvent, at: float) -> list[Key]:
+        """Apply a change of its status, ``at`` on its plan's clock; return the keys of its agents that this changed."""
         keys = [key for agent in self.agents.values() for key in agent.rest()]
-        self.turn({RUNNING: "work", "needs_decision": "ask"}.get(event.status, ""), at)
+        self.enter({RUNNING: "work", "needs_decision": "ask"}.get(event.status, ""), at)
         self.history.append(StatusChange(event.ts, event.status, event.attempt))
         del self.history[:-MOST_CHANGES]
         for check in self.checks.values():
@@ -337,7 +341,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         self.replanning, self.waits = False, None
         if event.work is not None:
             self.work = event.work
-            self.changed(event.work.files_changed)
+            self.add_files(event.work.files_changed)
         if event.status == RUNNING:
             self.started_at, self.duration_s, self.activity = event.ts, None, "starting"
         elif event.duration_s is not None:
@@ -346,8 +350,8 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
             self.duration_s = max(0.0, event.ts - self.started_at)
         return keys
 
-    def proof(self) -> ChecksView:
-        """Return its checks, counted."""
+    def count_checks(self) -> ChecksView:
+        """Return the counts of its checks."""
         known = self.checks.values()
         order = self.state.outline.order
         planned = {*self.checks, *(() if order is None else order.verify)}
@@ -358,43 +362,43 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
             same_failure=max((check.same_failure for check in known), default=0),
         )
 
-    def changed(self, files: tuple[str, ...], written: Sequence[e.WrittenFile] = ()) -> None:
-        """Files were changed in it; of those ``written`` the lines are counted."""
+    def add_files(self, files: tuple[str, ...], written: Sequence[e.WrittenFile] = ()) -> None:
+        """Add files that were changed in it, and the line counts of those in ``written``."""
         if files and len(self.files) < MOST_FILES:
             self.files.update(dict.fromkeys(files))
         self.added += sum(file.added for file in written)
         self.removed += sum(file.removed for file in written)
 
-    def seen(self, agent: AgentView) -> None:
-        """An agent of its does something."""
+    def set_current(self, agent: AgentView) -> None:
+        """Note that one of its agents does something."""
         if self.current is not agent:
             self.current = agent
             self.agents[agent.id] = agent
 
-    def does(self, activity: str) -> None:
-        """Something goes on in it that no agent does."""
+    def set_activity(self, activity: str) -> None:
+        """Set what happens in it that no agent does, in words."""
         self.activity, self.current = activity, None
 
     def agent_started(self, agent: AgentView) -> None:
-        """Its own agent took it, with a budget of its own."""
+        """Note that its own agent has started, with a budget of its own."""
         self.max_tokens, self.budget_used, self.turns = agent.max_tokens, 0, 0
         self.replanning = self.status != RUNNING
 
     def agent_finished(self, agent: AgentView, tokens: int) -> None:
-        """Its own agent is done; the step may not be."""
+        """Note that its own agent has finished, although the step may not have."""
         self.budget_used, self.replanning = tokens, False
-        agent.does("merging" if self.merges else "answered")
+        agent.set_activity("merging" if self.merges else "answered")
 
 
 class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts say, and its times
-    """A plan: ``state`` by its facts, and its steps in plan order.
+    """A plan: its ``state`` according to its facts, and its steps in plan order.
 
-    ``running`` and ``failed`` are in the order in which they became so; for those in ``replanning`` a better plan is
-    looked for. ``spent`` is what this view saw; ``tokens_before`` were spent where it did not look. ``max_tokens`` is
-    what all of it may use (None: no limit). ``started_at`` is when a run took it up last, ``ended_at`` when that let it
-    go, in unix seconds; ``source`` is that run, ``sources`` are all that worked on it. ``team`` is every agent that
-    did. ``progress_at`` is when a step was done, a check passed after it had failed or a file was changed last.
-    ``waited_s`` counts the seconds in which it waited for a person. ``checks`` sums up those of all steps.
+    ``running`` and ``failed`` are in the order in which the steps became so. For the steps in ``replanning`` a better
+    plan is being looked for. ``spent`` is what this view saw, and ``tokens_before`` what was spent before it looked.
+    ``max_tokens`` limits all of it (None: no limit). ``started_at`` is when a run last took it up and ``ended_at`` when
+    that run let it go, in unix seconds. ``source`` is that run, and ``sources`` are all that worked on it. ``team`` is
+    every agent that did. ``progress_at`` is when a step was last done, a file changed, or a check passed after it had
+    failed. ``waited_s`` counts the seconds in which it waited for a person. ``checks`` sums up the checks of all steps.
     """
 
     key: Key
@@ -419,32 +423,32 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
     samples: list[SampleView] = field(default_factory=list[SampleView])
     checks: ChecksView = NO_CHECKS
     proofs: dict[str, ChecksView] = field(default_factory=dict[str, ChecksView])
-    """By step; so that a change costs what changed."""
+    """The counts of checks by step, so that an update costs only as much as it changes."""
     stuck: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The id."""
         return self.state.plan_id
 
     @property
     def status(self) -> str:
-        """Its status."""
+        """The status."""
         return self.state.status.value
 
     @property
     def reason(self) -> str:
-        """The reason of its status."""
+        """The reason for its status."""
         return self.state.reason or ""
 
     @property
     def outcome(self) -> str | None:
-        """The outcome of the run that ended so; None: it goes on, or did not say."""
+        """The outcome of the run that ended it; None while it goes on, or if the run named none."""
         return None if self.state.outcome is None else self.state.outcome.value
 
     @property
     def counts(self) -> dict[str, int]:
-        """Steps per status."""
+        """The number of steps per status."""
         return self.state.counted()
 
     @property
@@ -459,16 +463,19 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
 
     @property
     def done(self) -> int:
-        """The number of completed steps; failed and skipped ones don't count."""
+        """The number of completed steps. Failed and skipped ones don't count."""
         return self.state.counts[StepStatus.COMPLETED]
 
     @property
     def tokens(self) -> int:
-        """Tokens spent on it, as far as is known."""
+        """The tokens spent on it, as far as is known."""
         return self.spent.tokens + self.tokens_before
 
     def listed(self, chosen: str = "") -> list[StepView]:
-        """Its steps, each list of items as one; that of the chosen step open: failed ones, those at work, the rest."""
+        """Return its steps with each list of items as one step, except the list that the chosen step belongs to.
+
+        The items of that list follow it: failed ones first, then those at work, then the rest.
+        """
         named = self.steps.get(chosen)
         opened = "" if named is None else named.pattern or named.id
         shown: list[StepView] = []
@@ -478,27 +485,30 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
         return shown
 
     def elapsed(self, now: float) -> float:
-        """Seconds from its start to its end, or to ``now`` (unix seconds) while it goes on."""
+        """Return the seconds from its start to its end, or to ``now`` (unix seconds) while it goes on."""
         if self.started_at is None:
             return 0.0
         return max(0.0, (now if self.ended_at is None else self.ended_at) - self.started_at)
 
     def clock(self, now: float) -> float:
-        """Seconds that processes had it until ``now`` (unix seconds): its own clock, which pauses do not count in."""
+        """Return the seconds that processes worked on it up to ``now`` (unix seconds).
+
+        On this clock, pauses don't count.
+        """
         runs = self.started_at is not None and self.ended_at is None
         return self.state.active_seconds + (max(0.0, now - self.state.updated) if runs else 0.0)
 
-    def let_go(self, now: float) -> list[Key]:
-        """No process works on it from ``now`` on (unix seconds); returns the keys of what that changed."""
+    def release(self, now: float) -> list[Key]:
+        """Note that no process works on it from ``now`` on (unix seconds); return the keys of what that changed."""
         at = self.clock(now)
         for step in self.running.values():
-            step.turn("", at)
-        self.waits(now, for_a_person=False)
+            step.enter("", at)
+        self.set_wait(now, for_a_person=False)
         self.ended_at = now
         return [self.key, *(step.key for step in self.running.values())]
 
-    def waits(self, now: float, *, for_a_person: bool) -> None:
-        """Someone is waited for from ``now`` on (unix seconds), or no more."""
+    def set_wait(self, now: float, *, for_a_person: bool) -> None:
+        """Note that it waits for a person from ``now`` on (unix seconds), or no longer does."""
         if for_a_person:
             self.waits_since = self.waits_since or now
         elif self.waits_since is not None:
@@ -506,29 +516,29 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
             self.waits_since = None
 
     def spend(self, event: e.UsageEvent) -> None:
-        """A model call for it was settled."""
+        """Add a settled model call."""
         self.spent.add(event)
         self.samples.append(SampleView(event.ts, self.tokens, self.spent.cost_usd))
         if len(self.samples) > MOST_SAMPLES:
             del self.samples[1:-1:2]
 
     def take(self, fact: e.Fact) -> list[Key] | None:
-        """Take a fact in, and return the keys of what it changed; None if a later version wrote it."""
+        """Apply a fact and return the keys of what it changed; None if a later version of vibe wrote it."""
         try:
             evolve(self.state, fact)
         except FactInvalidError:
             return None
         match fact:
             case e.PlanStepUpdateEvent():
-                return self._move(fact)
+                return self._update_status(fact)
             case e.PlanStartedEvent() | e.PlanResumedEvent():
                 return self._begin(fact)
             case e.PlanRevisedEvent() | e.PlanEditedEvent() | e.PlanResetEvent() | e.PlanUnfoldedEvent():
-                return self._lay_out()
+                return self._rebuild_steps()
             case e.PlanPausedEvent() | e.PlanCompletedEvent():
-                return self.let_go(fact.ts)
+                return self.release(fact.ts)
             case e.PlanToldEvent(step_id=step_id) if step_id in self.state.steps:
-                step = self._known(step_id)
+                step = self._step(step_id)
                 known = [
                     one for one in step.told if (one.ts, one.text) != (fact.ts, fact.text)
                 ]  # told by an earlier run
@@ -541,14 +551,14 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
                 | e.PlanRetryEvent()
                 | e.PlanActEvent()
             ):
-                return self._about(fact.step_id)
+                return self._touch(fact.step_id)
             case _:
                 return [self.key]
 
-    def prove(self, step: StepView) -> bool:
-        """Count the checks of a step anew; returns whether they stand otherwise."""
-        is_list = step.id in self.state.unfolded  # its checks are those of the steps that were made of it
-        before, now = self.proofs.get(step.id, NO_CHECKS), NO_CHECKS if is_list else step.proof()
+    def recount_checks(self, step: StepView) -> bool:
+        """Count the checks of a step again; return whether the counts changed."""
+        is_list = step.id in self.state.unfolded  # its checks are counted with the steps of its items
+        before, now = self.proofs.get(step.id, NO_CHECKS), NO_CHECKS if is_list else step.count_checks()
         if now == before:
             return False
         self.proofs[step.id] = now
@@ -564,8 +574,8 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
         )
         return True
 
-    def sort(self, step: StepView) -> None:
-        """Have a step among those it belongs to now."""
+    def regroup(self, step: StepView) -> None:
+        """Put a step into the groups it belongs to now, and take it out of the others."""
         for shown, belongs in (
             (self.running, step.status == RUNNING),
             (self.failed, step.status == "failed"),
@@ -580,38 +590,38 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
         self.source, self.goal, self.max_tokens = event.source, event.goal, event.max_tokens
         self.started_at, self.ended_at = event.ts, None
         self.sources[event.source] = None
-        self.waits(event.ts, for_a_person=False)
-        for step in self.steps.values():  # what a process that died left open
-            step.turn("", self.state.active_seconds)
+        self.set_wait(event.ts, for_a_person=False)
+        for step in self.steps.values():  # a process that died may have left spans open
+            step.enter("", self.state.active_seconds)
         if isinstance(event, e.PlanResumedEvent):
             self.tokens_before = max(0, event.tokens - self.spent.tokens)
-        return self._lay_out()
+        return self._rebuild_steps()
 
-    def _about(self, step_id: str | None) -> list[Key]:
-        """Return the keys of the plan and, if a fact is about one, its step."""
+    def _touch(self, step_id: str | None) -> list[Key]:
+        """Return the keys of the plan and, if the fact is about one, of the step."""
         if step_id is None or step_id not in self.state.steps:
             return [self.key]
-        step = self._known(step_id)
-        self.sort(step)
+        step = self._step(step_id)
+        self.regroup(step)
         return [self.key, step.key]
 
-    def _known(self, step_id: str) -> StepView:
+    def _step(self, step_id: str) -> StepView:
         step = self.steps.get(step_id)
-        if step is None:  # of a plan whose beginning was missed
+        if step is None:  # the beginning of the plan was missed
             key = (*self.key, "steps", step_id)
             step = self.steps[step_id] = StepView(key=key, state=self.state.steps[step_id])
         return step
 
-    def _move(self, event: e.PlanStepUpdateEvent) -> list[Key]:
-        step = self._known(event.step_id)
-        keys = step.move(event, self.clock(event.ts))
-        self.sort(step)
+    def _update_status(self, event: e.PlanStepUpdateEvent) -> list[Key]:
+        step = self._step(event.step_id)
+        keys = step.update_status(event, self.clock(event.ts))
+        self.regroup(step)
         if event.status in FINAL:
             self.progress_at = event.ts
         return [self.key, step.key, *keys]
 
-    def _lay_out(self) -> list[Key]:
-        """Have a view of each step the plan has now."""
+    def _rebuild_steps(self) -> list[Key]:
+        """Bring the views of the steps in line with the steps that the plan has now."""
         parents = {step_id: step.outline.depends_on for step_id, step in self.state.steps.items()}
         deep = depths(parents)
         known, self.steps = self.steps, {}
@@ -630,7 +640,7 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
         self.proofs.clear()
         self.stuck.clear()
         for step in self.steps.values():
-            self.prove(step)
+            self.recount_checks(step)
         self.running = {step.id: step for step in self.steps.values() if step.status == RUNNING}
         self.failed = {step.id: step for step in self.steps.values() if step.status == "failed"}
         self.replanning = {step.id: step for step in self.steps.values() if step.replanning}
@@ -641,18 +651,21 @@ def _urgency(step: StepView) -> int:
     return 0 if step.status == "failed" else 1 if step.status in {RUNNING, "needs_decision"} else 2
 
 
-def called(step: StepView, plan: PlanView) -> str:
-    """The name of a step for people: its id; of one for an item of a list, whose id says nothing, the title."""
+def step_name(step: StepView, plan: PlanView) -> str:
+    """Return the name of a step for people: its id, or its title for an item of a list, whose id says nothing."""
     whole = plan.steps.get(step.pattern)
     return step.id if whole is None or step.title == whole.title else step.title
 
 
 def depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return the number of steps on the longest path to each step, by those it comes after; in a circle, some of it."""
+    """Return the number of steps on the longest path to each step, given the steps that each depends on.
+
+    If they form a cycle, the numbers cover only part of it.
+    """
     known = {step_id: [parent for parent in above if parent in parents] for step_id, above in parents.items()}
     try:
         order = list(TopologicalSorter(known).static_order())
-    except CycleError:  # not a plan of ours
+    except CycleError:  # a plan that our loader accepts has no cycles
         order = list(known)
     found: dict[str, int] = {}
     for step_id in order:
@@ -661,18 +674,18 @@ def depths(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 
 def decision_text(event: e.PlanDecisionEvent) -> str:
-    """Return a decision that was taken, in a line."""
+    """Return one line about a decision that was taken."""
     return f"decision {event.decision_id} → {labelled(event, event.selections)}"
 
 
 def labelled(decision: e.PlanDecisionEvent, options: Sequence[str]) -> str:
-    """Return the labels of some options of a decision, as far as they have any."""
+    """Return the labels of some options of a decision, or the options themselves where they have none."""
     labels = dict(zip(decision.options, decision.labels, strict=False))
     return ", ".join(labels.get(each, each) for each in options)
 
 
 def revision_text(operations: Sequence[Mapping[str, Any]], reason: str) -> str:
-    """A revision in a line: why, and which steps it is about."""
+    """Return one line about a revision: why it was made, and which steps it is about."""
     verbs = {"add_step": "added", "remove_step": "removed", "update_step": "changed"}
     said: dict[str, dict[str, None]] = {}
     for operation in operations:

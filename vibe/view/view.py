@@ -1,9 +1,9 @@
-"""The one view: events in, runs, plans, agents, open requests and totals out; no clock, no I/O, no terminal.
+"""The view: it turns events into runs, plans, agents, open requests and totals. No clock, no I/O, no terminal.
 
-``apply`` takes one event in and returns the keys of what it changed. An event whose number is not higher than the
-highest taken from its source changes nothing, so a repeated or late one does no harm, and a reader of a run's
-journal and then its live events has the same view as one who was there all the time. Events of several runs of one plan
-are to be applied in the order of the runs. Front ends compute times from the events' ``ts``.
+``apply`` takes one event and returns the keys of what it changed. It ignores an event whose number is not higher than
+the highest one taken from its source, so repeated and late events do no harm. A reader who replays a run's journal and
+then takes its live events has the same view as one who was there all the time. Events of several runs of one plan must
+be applied in the order of the runs. Front ends compute times from the events' ``ts``.
 """
 
 from __future__ import annotations
@@ -32,38 +32,39 @@ from vibe.view.agent_view import (
     waiting,
 )
 from vibe.view.figures import short
-from vibe.view.plan_view import RUNNING, PlanView, StepView, called, decision_text, revision_text
+from vibe.view.plan_view import RUNNING, PlanView, StepView, decision_text, revision_text, step_name
 
 MOST_NOTICES = MOST_ANSWERED = 200
 MOST_NAMED = 60
-"""Characters of a prompt that name it."""
+"""The most characters of a prompt that stand for it in a sentence."""
 MOST_CHARACTERS = 32 * 1024 * 1024
-"""Of the transcripts of all agents together; beyond it those of the oldest agents are kept by reference only."""
+"""The most characters kept of all transcripts together. Beyond it, the oldest agents' are kept by reference only."""
 
 PASSING: Final = frozenset({"budget.waited", "model.wait", "model.waited"})
-"""Codes of warnings that belong beside their step, not in lines that stay: agents side by side bring many."""
+"""Codes of warnings that are shown beside their step but not as lasting lines: agents side by side cause many of them.
+"""
 SUMMARISED: Final = frozenset({"start", "journal.torn"})
-"""Codes of warnings that the summary at the end of a plan tells; a conversation, which has none, at once."""
+"""Codes of warnings that the summary at the end of a plan contains. A conversation has none and shows them at once."""
 CLEARED, REWOUND = "conversation.cleared", "conversation.rewound"
-"""Names of the notes that stand where a conversation began anew; their ``message_index`` is the first that is gone."""
+"""Names of the notes where a conversation began anew. Their ``message_index`` is the first message that is gone."""
 ANEW = "new conversation; the old one is under /resume"
-"""The note of one that was cleared."""
+"""The text of the note on a conversation that was cleared."""
 ENDED = "prompt.ended"
-"""Name of the note on the time, the tokens and the cost of an answer."""
+"""The name of the note on the time, the tokens and the cost of an answer."""
 COMPACTED = "compact.end"
-"""Name of the note that stands where a conversation was summarised."""
+"""The name of the note that stands where a conversation was summarised."""
 
 _Answer: TypeAlias = e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent | e.PlanDecisionEvent
 Changed: TypeAlias = tuple[Key, ...]
-_Take: TypeAlias = Callable[["View", "RunView", Any], Changed]
-_New: TypeAlias = e.ConversationClearedEvent | e.ConversationRewoundEvent
-_OfConversation: TypeAlias = (
-    e.PromptStartedEvent | e.PromptEndedEvent | e.ConversationConfiguredEvent | e.CompactEndEvent | _New
+_Handler: TypeAlias = Callable[["View", "RunView", Any], Changed]
+_NewConversation: TypeAlias = e.ConversationClearedEvent | e.ConversationRewoundEvent
+_ConversationEvent: TypeAlias = (
+    e.PromptStartedEvent | e.PromptEndedEvent | e.ConversationConfiguredEvent | e.CompactEndEvent | _NewConversation
 )
 
 
 class NoticeView(Struct, frozen=True, kw_only=True):
-    """Something to be said once. ``kind``: ``note``, ``warning`` or ``error``; ``number`` counts from 1."""
+    """Something to say once. ``kind`` is ``note``, ``warning`` or ``error``; ``number`` counts from 1."""
 
     number: int
     kind: str
@@ -77,7 +78,7 @@ class NoticeView(Struct, frozen=True, kw_only=True):
 
 
 class AnsweredView(Struct, frozen=True, kw_only=True):
-    """A request that was settled: ``asked`` and ``answered`` are the events, their ``by`` says who answered."""
+    """A request that was settled. ``asked`` and ``answered`` are the events; their ``by`` says who answered."""
 
     id: str
     kind: str
@@ -87,10 +88,11 @@ class AnsweredView(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, kw_only=True, eq=False):
-    """One run of a process, by its source. ``seq`` is the number of the last event taken from it.
+    """One run of a process, identified by its source. ``seq`` is the number of the last event taken from it.
 
-    ``outcome`` and ``exit_code`` are those of its session or plan, None while that goes on or if it says none.
-    ``servers`` are the servers of tools, as they last stood. ``lost``: its process died without a word.
+    ``outcome`` and ``exit_code`` are those of its session or plan, None while that goes on or if it names none.
+    ``servers`` holds the latest event about each tool server. ``lost`` means that its process died without announcing
+    it.
     """
 
     key: Key
@@ -113,11 +115,11 @@ class RunView(Struct, kw_only=True, eq=False):
 
 
 class View(Struct, kw_only=True, eq=False):
-    """All that was announced so far: runs by source, plans and agents by their ids, open requests, the newest notices.
+    """Everything announced so far: runs by source, plans and agents by id, open requests, the newest notices.
 
-    It belongs to one thread, the one that applies the events. Mutable on purpose: a plan may have 10 000 steps and a
-    step hundreds of events a second; a copy of the table for each would cost more than all the rest. What a reader sees
-    between two events is whole.
+    It belongs to the one thread that applies the events. It is mutable on purpose: a plan may have 10 000 steps and a
+    step hundreds of events a second, and copying the table for each would cost more than everything else. Between two
+    events a reader sees a consistent view.
     """
 
     runs: dict[str, RunView] = field(default_factory=dict[str, RunView])
@@ -125,7 +127,7 @@ class View(Struct, kw_only=True, eq=False):
     agents: dict[str, AgentView] = field(default_factory=dict[str, AgentView])
     requests: dict[str, RequestView] = field(default_factory=dict[str, RequestView])
     answered: list[AnsweredView] = field(default_factory=list[AnsweredView])
-    """The newest of those that were settled."""
+    """The newest requests that were settled."""
     notices: dict[int, NoticeView] = field(default_factory=dict[int, NoticeView])
     spent: Totals = field(default_factory=Totals)
     noticed: int = 0
@@ -139,32 +141,32 @@ class View(Struct, kw_only=True, eq=False):
 
     @property
     def main(self) -> AgentView | None:
-        """The first agent without a parent and a plan: the one the user talks to."""
+        """The agent the user talks to: the first one without a parent and a plan."""
         free = (agent for agent in self.agents.values() if agent.plan_id is None and agent.parent_id is None)
         return next(free, None)
 
     def agent_of(self, event: e.Event) -> AgentView | None:
-        """The agent that an event is about; None: nothing was heard of it before."""
+        """Return the agent that an event is about; None if nothing was heard of it before."""
         return self.agents.get(event.subagent_id or _own_id(self, event))
 
     def step(self, plan_id: str | None, step_id: str | None) -> StepView | None:
-        """A step of a plan; None: there is none."""
+        """Return a step of a plan; None if there is none."""
         plan = self.plans.get(plan_id or "")
         return None if plan is None else plan.steps.get(step_id or "")
 
     def step_of(self, agent: AgentView) -> StepView | None:
-        """The step an agent works on."""
+        """Return the step an agent works on."""
         return self.step(agent.plan_id, agent.step_id)
 
     def asking_step(self, request_id: str) -> str:
-        """The id of the step that asks; blank: none does, or it is not known."""
+        """Return the id of the step that asks; empty if no step does, or it is unknown."""
         step = self._asking(request_id)
         return "" if step is None else step.id
 
     def asker(self, request_id: str) -> str:
-        """The name for people of the step that asks; blank: none does, or it is not known."""
+        """Return the name, for people, of the step that asks; empty if no step does, or it is unknown."""
         step = self._asking(request_id)
-        return "" if step is None else called(step, self.plans[step.key[1]])
+        return "" if step is None else step_name(step, self.plans[step.key[1]])
 
     def _asking(self, request_id: str) -> StepView | None:
         request = self.requests.get(request_id)
@@ -172,12 +174,12 @@ class View(Struct, kw_only=True, eq=False):
         return None if agent is None else self.step_of(agent)
 
     def notices_after(self, number: int) -> Iterable[NoticeView]:
-        """The notices behind that of a number, as far as they are kept."""
+        """Return the notices after the one of a number, as far as they are kept."""
         return (notice for notice in self.notices.values() if notice.number > number)
 
 
 def apply(view: View, event: e.Event) -> Changed:
-    """Take one event in and return the keys of what it changed; an event that was taken before changes nothing."""
+    """Take one event and return the keys of what it changed. An event that was taken before changes nothing."""
     run = view.runs.get(event.source)
     if run is None:
         key = ("runs", event.source)
@@ -189,26 +191,29 @@ def apply(view: View, event: e.Event) -> Changed:
         run.seq = event.seq
     run.updated_at = event.ts
     changed = (run.key, *_APPLY[type(event)](view, run, event))
-    return changed if view.kept.count <= MOST_CHARACTERS else (*changed, *_lighten(view, view.agent_of(event)))
+    return changed if view.kept.count <= MOST_CHARACTERS else (*changed, *_drop_oldest(view, view.agent_of(event)))
 
 
 def lose(view: View, source: str) -> Changed:
-    """Note that the process of a run is gone and will say nothing more; it had no time to say how it ended."""
+    """Note that the process of a run is gone without having said how the run ended.
+
+    Returns the keys of what that changed.
+    """
     run = view.runs.get(source)
     if run is None:
         return ()
     run.lost = True
     agents = [agent for agent in view.agents.values() if agent.source == source]
     left = [plan for plan in view.plans.values() if plan.source == source and plan.ended_at is None]
-    let_go = [key for plan in left for key in plan.let_go(run.updated_at)]
-    return (run.key, *_quiet(view, agents, run.updated_at), *let_go)
+    let_go = [key for plan in left for key in plan.release(run.updated_at)]
+    return (run.key, *_set_to_rest(view, agents, run.updated_at), *let_go)
 
 
 # --- agents ---------------------------------------------------------------------------------------------------
 
 
 def _agent(view: View, event: e.Event) -> AgentView:
-    """The agent that an event is about; made known if it is not."""
+    """Return the agent that an event is about, creating it if it is new."""
     agent_id = event.subagent_id or _own_id(view, event)
     agent = view.agents.get(agent_id)
     if agent is None:
@@ -224,7 +229,7 @@ def _agent(view: View, event: e.Event) -> AgentView:
 
 
 def _own_id(view: View, event: e.Event) -> str:
-    """The id of an agent that is no subagent: of the host at a step, else of a conversation."""
+    """Return the id of an agent that is no subagent: the host at a step, or the agent of a conversation."""
     if event.subagent_step_id is not None:
         return f"{event.plan_id or ''}/{event.subagent_step_id}"
     session = event.session_id or event.source
@@ -232,15 +237,15 @@ def _own_id(view: View, event: e.Event) -> str:
 
 
 def _seen(view: View, agent: AgentView, entry: EntryView | None = None) -> Changed:
-    """The agent did something: return the keys of it, its step and the entry."""
+    """Note that an agent did something; return the keys of it, its step and the entry."""
     step = view.step_of(agent)
     if step is not None:
-        step.seen(agent)
+        step.set_current(agent)
     return tuple(part.key for part in (agent, step, entry) if part is not None)
 
 
-def _lighten(view: View, busy: AgentView | None) -> Changed:
-    """Drop the transcripts of the oldest agents, but for the one at work, as all together hold too much."""
+def _drop_oldest(view: View, busy: AgentView | None) -> Changed:
+    """Drop the transcripts of the oldest agents, except the one at work, down to three quarters of the limit."""
     dropped: list[Key] = []
     for agent in view.agents.values():
         if view.kept.count <= MOST_CHARACTERS * 3 // 4:
@@ -251,8 +256,8 @@ def _lighten(view: View, busy: AgentView | None) -> Changed:
     return tuple(dropped)
 
 
-def _does(take: Callable[[AgentView, Any], EntryView | None]) -> _Take:
-    """Take events that an agent makes an entry of, or none."""
+def _entry_handler(take: Callable[[AgentView, Any], EntryView | None]) -> _Handler:
+    """Return a handler for events from which an agent makes an entry, or none."""
 
     def handle(view: View, _: RunView, event: e.Event) -> Changed:
         agent = _agent(view, event)
@@ -263,7 +268,7 @@ def _does(take: Callable[[AgentView, Any], EntryView | None]) -> _Take:
 
 def _answer(view: View, _: RunView, event: e.AssistantEvent) -> Changed:
     agent = _agent(view, event)
-    entry = agent.answered(event)
+    entry = agent.add_answer(event)
     step = view.step_of(agent)
     if step is not None and agent.parent_id is None:
         step.turns, step.activity = step.turns + 1, ""
@@ -274,17 +279,17 @@ def _answer(view: View, _: RunView, event: e.AssistantEvent) -> Changed:
 
 def _tool(view: View, _: RunView, event: e.ToolCallEvent | e.ToolResultEvent) -> Changed:
     agent = _agent(view, event)
-    entry = agent.tool(event) if isinstance(event, e.ToolCallEvent) else agent.result(event)
+    entry = agent.add_call(event) if isinstance(event, e.ToolCallEvent) else agent.end_call(event)
     plan = view.plans.get(agent.plan_id or "")
     step = view.step_of(agent)
     if plan is None or step is None:
         return _seen(view, agent, entry)
     goes_on, proved = isinstance(event, e.ToolResultEvent) and bool(event.files_changed), False
     if isinstance(event, e.ToolResultEvent):
-        step.changed(event.files_changed, event.display.files if isinstance(event.display, e.DiffDisplay) else ())
+        step.add_files(event.files_changed, event.display.files if isinstance(event.display, e.DiffDisplay) else ())
     if event.tool == HOST_TOOL and isinstance(entry, CallView) and entry.arguments.get("purpose") == CHECK:
-        goes_on |= step.check(event, str(entry.arguments.get("command", "")), plan.clock(event.ts))
-        proved = plan.prove(step)
+        goes_on |= step.update_check(event, str(entry.arguments.get("command", "")), plan.clock(event.ts))
+        proved = plan.recount_checks(step)
     if not goes_on and not proved:
         return _seen(view, agent, entry)
     plan.progress_at = event.ts if goes_on else plan.progress_at
@@ -292,22 +297,22 @@ def _tool(view: View, _: RunView, event: e.ToolCallEvent | e.ToolResultEvent) ->
 
 
 def _note(agent: AgentView, event: e.Event, text: str, code: str = "", status: str = "note") -> Changed:
-    """Have something said between what an agent did."""
-    return (agent.key, agent.transcript.noted(event, text, name=code, status=status).key)
+    """Add a note between the things an agent did."""
+    return (agent.key, agent.transcript.add_note(event, text, name=code, status=status).key)
 
 
 def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEndEvent) -> Changed:
-    agent = _agent(view, event) if isinstance(event, e.CompactStartEvent) else _talking(view, event)
+    agent = _agent(view, event) if isinstance(event, e.CompactStartEvent) else _conversation_agent(view, event)
     if isinstance(event, e.CompactStartEvent):
-        agent.does(f"summarising {event.context_tokens:,} tokens of history")
+        agent.set_activity(f"summarising {event.context_tokens:,} tokens of history")
         return _seen(view, agent)
-    agent.does(waiting(agent))
+    agent.set_activity(waiting(agent))
     agent.context_tokens = event.tokens_after
     text = f"summarised: {short(event.tokens_before)} → {short(event.tokens_after)} tok"
     kept_from = 0
     if event.messages_before and event.messages_after:
         kept_from = event.messages_before - event.messages_after + 1
-    agent.summarised(kept_from)
+    agent.apply_summary(kept_from)
     keys = _note(agent, event, text, COMPACTED)
     next(reversed(agent.entries.values())).kept_from = kept_from
     return (*_seen(view, agent), *keys)
@@ -315,46 +320,46 @@ def _compaction(view: View, _: RunView, event: e.CompactStartEvent | e.CompactEn
 
 def _model(view: View, _: RunView, event: e.ModelStartedEvent | e.ModelEndedEvent) -> Changed:
     agent = _agent(view, event)
-    agent.asks(event)
+    agent.track_model_call(event)
     return _seen(view, agent)
 
 
-def _talking(view: View, event: _OfConversation) -> AgentView:
-    """The agent of a conversation, under whatever session id that goes on."""
+def _conversation_agent(view: View, event: _ConversationEvent) -> AgentView:
+    """Return the agent of a conversation, whatever session id the conversation continues under."""
     if event.subagent_id is None and event.conversation_id:
         first = event.conversation_id if event.conversation_id in view.agents else _own_id(view, event)
         known = view.aliases.setdefault(event.conversation_id, first)
         if event.session_id not in view.agents:
             view.aliases[event.session_id] = known
     agent = _agent(view, event)
-    if isinstance(event, _New) and event.new_session_id and event.subagent_id is None:
+    if isinstance(event, _NewConversation) and event.new_session_id and event.subagent_id is None:
         view.aliases[event.new_session_id] = agent.id
     return agent
 
 
 def _prompt(view: View, _: RunView, event: e.PromptStartedEvent | e.PromptEndedEvent) -> Changed:
-    agent = _talking(view, event)
+    agent = _conversation_agent(view, event)
     if isinstance(event, e.PromptStartedEvent):
         agent.prompt, agent.outcome, agent.reason = event, None, None
         agent.turn = TurnView()
-        agent.does("starting")
+        agent.set_activity("starting")
         return _seen(view, agent)
     agent.prompt, agent.outcome, agent.reason = None, event.outcome, event.detail or event.reason
-    said = (*_seen(view, agent), *agent.rest(), *_withdrawn(view, list(agent.requests), event.ts))
+    said = (*_seen(view, agent), *agent.rest(), *_withdraw(view, list(agent.requests), event.ts))
     turn = agent.turn = agent.turn or TurnView()
     turn.end(event)
     return (*said, *_note(agent, event, turn.words, ENDED)) if event.usage.calls else said
 
 
 def _configured(view: View, _: RunView, event: e.ConversationConfiguredEvent) -> Changed:
-    agent = _talking(view, event)
+    agent = _conversation_agent(view, event)
     agent.profile, agent.model = event.agent, event.model
     agent.thinking, agent.approvals = event.thinking, event.approvals
     return (agent.key,)
 
 
-def _anew(view: View, _: RunView, event: _New) -> Changed:
-    agent = _talking(view, event)
+def _new_conversation(view: View, _: RunView, event: _NewConversation) -> Changed:
+    agent = _conversation_agent(view, event)
     agent.todo, agent.context_tokens = (), None
     if isinstance(event, e.ConversationClearedEvent):
         agent.transcript.forget_all()
@@ -364,7 +369,7 @@ def _anew(view: View, _: RunView, event: _New) -> Changed:
         told = (entry for entry in agent.entries.values() if entry.kind == "user")
         prompt = next((entry.text for entry in told if entry.message_index == event.message_index), "")
         text, code, index = back_to(prompt, len(event.files)), REWOUND, event.message_index
-        agent.transcript.take_back(event.message_index)
+        agent.transcript.drop_from(event.message_index)
         for path in event.files:
             agent.changed.pop(path, None)
     keys = _note(agent, event, text, code)
@@ -373,7 +378,7 @@ def _anew(view: View, _: RunView, event: _New) -> Changed:
 
 
 def back_to(prompt: str, count: int) -> str:
-    """A sentence on the prompt that a conversation went back to before, and how many files came back with it."""
+    """Return a sentence on the prompt that a conversation went back to, and on how many files were restored."""
     words = plain_line(prompt[: 2 * MOST_NAMED])
     named = words if len(words) <= MOST_NAMED else f"{words[: MOST_NAMED - 1]}…"
     files = f" · {count} file{'s' if count > 1 else ''} restored" if count else ""
@@ -397,11 +402,11 @@ def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> 
     agent.max_tokens, agent.max_turns, agent.parent_id = event.max_tokens, event.max_turns, event.parent_id
     agent.folder, agent.pid = event.folder, event.pid
     agent.ended_at = agent.outcome = agent.reason = None
-    agent.does(waiting(agent))
+    agent.set_activity(waiting(agent))
     step = view.step_of(agent)
     if step is not None and event.parent_id is None:
         step.agent_started(agent)
-        view.plans[agent.plan_id or ""].sort(step)
+        view.plans[agent.plan_id or ""].regroup(step)
         return (*_seen(view, agent), view.plans[agent.plan_id or ""].key)
     return _seen(view, agent)
 
@@ -409,12 +414,12 @@ def _subagent_started(view: View, _: RunView, event: e.SubAgentStartedEvent) -> 
 def _subagent_finished(view: View, _: RunView, event: e.SubAgentFinishedEvent) -> Changed:
     agent = _agent(view, event)
     agent.ended_at, agent.outcome, agent.reason = event.ts, event.outcome, event.reason
-    keys = [*agent.rest(), *_withdrawn(view, list(agent.requests), event.ts)]
-    agent.does("answered")
+    keys = [*agent.rest(), *_withdraw(view, list(agent.requests), event.ts)]
+    agent.set_activity("answered")
     step = view.step_of(agent)
     if step is not None and agent.parent_id is None:
         step.agent_finished(agent, event.tokens)
-        view.plans[agent.plan_id or ""].sort(step)
+        view.plans[agent.plan_id or ""].regroup(step)
         keys.append(view.plans[agent.plan_id or ""].key)
     return (*_seen(view, agent), *keys)
 
@@ -426,18 +431,18 @@ def _asked(view: View, _: RunView, event: e.ApprovalRequestEvent | e.QuestionEve
     agent = _agent(view, event)
     kind = "approval" if isinstance(event, e.ApprovalRequestEvent) else "question"
     key = ("requests", event.request_id)
-    gone = _withdrawn(view, [event.request_id], event.ts)
+    gone = _withdraw(view, [event.request_id], event.ts)
     request = RequestView(
         id=event.request_id, kind=kind, event=event, agent_id=agent.id, plan_id=agent.plan_id, key=key
     )
     view.requests[request.id] = agent.requests[request.id] = request
     call = None if isinstance(event, e.QuestionEvent) else agent.transcript.call(event.tool_call_id)
-    if call is not None and call.status == "queued":  # its turn has come
+    if call is not None and call.status == "queued":  # a call that is asked about has had its turn
         call.status, call.waits_for = "running", ""
-    return (*_seen(view, agent, call), *gone, *_waits(view, agent, event.ts), key)
+    return (*_seen(view, agent, call), *gone, *_update_waiting(view, agent, event.ts), key)
 
 
-def _settled(
+def _request_settled(
     view: View, _: RunView, event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent
 ) -> Changed:
     request = view.requests.get(event.request_id)
@@ -447,47 +452,47 @@ def _settled(
     if agent is not None and isinstance(request.event, e.ApprovalRequestEvent):
         call = agent.open_calls.get(request.event.tool_call_id)
         if call is not None:
-            call.began_at = event.ts  # what a person takes is no time of its own
-    _answered(view, request, event, None if agent is None else agent.step_id)
-    said = _said_elsewhere(event)
+            call.began_at = event.ts  # the time a person takes to answer is not the call's
+    _keep_answered(view, request, event, None if agent is None else agent.step_id)
+    said = _answered_elsewhere(event)
     return (
         ("answered",),
-        *_withdrawn(view, [event.request_id], event.ts),
+        *_withdraw(view, [event.request_id], event.ts),
         *(_notice(view, event, "note", said) if said else ()),
     )
 
 
-def _said_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent) -> str:
-    """Return a sentence about an answer that came from elsewhere; empty: it came from here, or there is none."""
+def _answered_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.RequestWithdrawnEvent) -> str:
+    """Return a sentence about an answer from elsewhere; empty if it came from here, or if there is none."""
     if isinstance(event, e.RequestWithdrawnEvent) or event.by in OWN_ANSWERS:
         return ""
     given = {"allow": "allowed", "deny": "refused"}.get(getattr(event, "decision", ""), "answered")
     return f"{given} in another window" if event.by == "control" else f"{given} by {event.by}"
 
 
-def _answered(view: View, request: RequestView, event: _Answer, step_id: str | None) -> None:
-    """Keep a request that was settled."""
+def _keep_answered(view: View, request: RequestView, event: _Answer, step_id: str | None) -> None:
+    """Keep a request that was settled, and its answer."""
     view.answered.append(
         AnsweredView(id=request.id, kind=request.kind, asked=request.event, answered=event, step_id=step_id)
     )
     del view.answered[:-MOST_ANSWERED]
 
 
-def _waits(view: View, agent: AgentView, at: float) -> Changed:
-    """Have an agent's turn, step and plan know whether they wait for a person from then on (unix seconds)."""
+def _update_waiting(view: View, agent: AgentView, at: float) -> Changed:
+    """Update whether an agent's turn, step and plan wait for a person from a moment on (unix seconds)."""
     if agent.turn is not None:
-        agent.turn.waits(at, for_a_person=bool(agent.requests))
+        agent.turn.set_wait(at, for_a_person=bool(agent.requests))
     plan, step = view.plans.get(agent.plan_id or ""), view.step_of(agent)
     if plan is None:
         return ()
-    plan.waits(at, for_a_person=any(request.plan_id == plan.id for request in view.requests.values()))
+    plan.set_wait(at, for_a_person=any(request.plan_id == plan.id for request in view.requests.values()))
     if step is not None and step.status == RUNNING:
-        step.turn("ask" if step.is_asking else "work", plan.clock(at))
+        step.enter("ask" if step.is_asking else "work", plan.clock(at))
     return (plan.key,)
 
 
-def _withdrawn(view: View, request_ids: Iterable[str], at: float) -> Changed:
-    """Take requests out, from then on (unix seconds), and return the keys of all that this changed."""
+def _withdraw(view: View, request_ids: Iterable[str], at: float) -> Changed:
+    """Remove requests at a moment (unix seconds), and return the keys of all that this changed."""
     keys: list[Key] = []
     for request_id in request_ids:
         request = view.requests.pop(request_id, None)
@@ -499,14 +504,14 @@ def _withdrawn(view: View, request_ids: Iterable[str], at: float) -> Changed:
             agent.requests.pop(request_id, None)
             step = view.step_of(agent)
             keys += [agent.key] if step is None else [agent.key, step.key]
-            keys += _waits(view, agent, at)
+            keys += _update_waiting(view, agent, at)
     return tuple(keys)
 
 
-def _quiet(view: View, agents: Collection[AgentView], at: float) -> Changed:
-    """Set agents to rest and withdraw their requests, from then on (unix seconds); return the changed keys."""
+def _set_to_rest(view: View, agents: Collection[AgentView], at: float) -> Changed:
+    """Set agents to rest and withdraw their requests at a moment (unix seconds); return the changed keys."""
     resting = [key for agent in agents for key in agent.rest()]
-    asked = _withdrawn(view, [request_id for agent in agents for request_id in list(agent.requests)], at)
+    asked = _withdraw(view, [request_id for agent in agents for request_id in list(agent.requests)], at)
     steps = [step.key for agent in agents if (step := view.step_of(agent)) is not None]
     return (*resting, *asked, *steps)
 
@@ -525,7 +530,7 @@ def _plan(view: View, plan_id: str) -> PlanView:
 def _fact(view: View, run: RunView, event: e.Fact) -> Changed:
     plan = _plan(view, event.plan_id or "")
     run.plan_ids.setdefault(plan.id)
-    if not run.agent:  # else a session of its own says so
+    if not run.agent:  # otherwise the events of its session say these things
         if isinstance(event, e.PlanStartedEvent | e.PlanResumedEvent):
             run.workspace, run.pid, run.version = event.workspace, event.pid, event.version
             run.ended_at = run.outcome = None
@@ -538,7 +543,7 @@ def _fact(view: View, run: RunView, event: e.Fact) -> Changed:
         case e.PlanStepUpdateEvent():
             step = plan.steps[event.step_id]
             asking = [request_id for agent in step.agents.values() for request_id in agent.requests]
-            return (*changed, *_withdrawn(view, asking, event.ts)) if asking else tuple(changed)
+            return (*changed, *_withdraw(view, asking, event.ts)) if asking else tuple(changed)
         case e.PlanStartedEvent() if event.note:
             noticed = _notice(view, event, "note", event.note)
         case e.PlanRevisedEvent():
@@ -549,12 +554,12 @@ def _fact(view: View, run: RunView, event: e.Fact) -> Changed:
             noticed = ()
     quiet: Changed = ()
     if isinstance(event, e.PlanStartedEvent | e.PlanResumedEvent | e.PlanPausedEvent | e.PlanCompletedEvent):
-        quiet = _quiet(view, plan.team.values(), event.ts)
+        quiet = _set_to_rest(view, plan.team.values(), event.ts)
     return (*changed, *_decisions(view, plan), *quiet, *noticed)
 
 
 def _decisions(view: View, plan: PlanView) -> Changed:
-    """Have among the requests the decisions that are open, and no others, of a plan."""
+    """Make the open decisions of a plan, and no others, its requests."""
     known = {
         request.event.decision_id: request
         for request in view.requests.values()
@@ -568,7 +573,7 @@ def _decisions(view: View, plan: PlanView) -> Changed:
             keys.append(request.key)
             taken = plan.state.decisions.get(name)
             if taken is not None and isinstance(request.event, e.PlanDecisionEvent):
-                _answered(view, request, taken, request.event.step_id)
+                _keep_answered(view, request, taken, request.event.step_id)
                 keys.append(("answered",))
     for name, opened in open_now.items():
         if name not in known or known[name].event is not opened:
@@ -578,7 +583,7 @@ def _decisions(view: View, plan: PlanView) -> Changed:
             view.requests[request_id] = request
             keys.append(key)
     if keys:
-        plan.waits(plan.state.updated, for_a_person=any(each.plan_id == plan.id for each in view.requests.values()))
+        plan.set_wait(plan.state.updated, for_a_person=any(one.plan_id == plan.id for one in view.requests.values()))
     return tuple(keys)
 
 
@@ -611,7 +616,7 @@ def _worktree(view: View, _: RunView, event: e.WorktreeEvent) -> Changed:
         return ()
     step.worktree = event
     if step.status == RUNNING:
-        step.turn("merge" if event.status == "conflict" else "work", view.plans[event.plan_id or ""].clock(event.ts))
+        step.enter("merge" if event.status == "conflict" else "work", view.plans[event.plan_id or ""].clock(event.ts))
     return (step.key,)
 
 
@@ -624,7 +629,7 @@ def _session(view: View, run: RunView, event: e.SessionStartedEvent | e.SessionE
         run.workspace, run.agent, run.model, run.version = event.workspace, event.agent, event.model, event.version
         run.ended_at = run.outcome = run.exit_code = None
         agent.profile, agent.model, agent.ended_at, agent.outcome = event.agent, event.model, None, None
-        if agent.source == event.source and agent.entries:  # resumed by the process that left it: it begins again
+        if agent.source == event.source and agent.entries:  # the process that left it resumes it: begin again
             agent.transcript.forget_all()
             agent.older.clear()
             return (agent.key, (*agent.key, "entries"))
@@ -633,7 +638,7 @@ def _session(view: View, run: RunView, event: e.SessionStartedEvent | e.SessionE
     agent.ended_at, agent.outcome = event.ts, event.outcome
     same = (event.source, event.session_id)
     agents = [each for each in view.agents.values() if (each.source, each.session_id) == same]
-    return (agent.key, *_quiet(view, agents, event.ts))
+    return (agent.key, *_set_to_rest(view, agents, event.ts))
 
 
 def _server(_: View, run: RunView, event: e.ToolServerEvent) -> Changed:
@@ -674,10 +679,10 @@ def _trouble(view: View, _: RunView, event: e.WarningEvent | e.ErrorEvent) -> Ch
     if step is not None and step.status != RUNNING:
         return tuple(keys)
     if agent is not None:
-        agent.does(event.message)
+        agent.set_activity(event.message)
         keys += _seen(view, agent)
     elif step is not None:
-        step.does(event.message)
+        step.set_activity(event.message)
         keys.append(step.key)
     return tuple(keys)
 
@@ -699,27 +704,27 @@ def _notice(view: View, event: e.Event, kind: str, message: str) -> Changed:
     return (("notices",),)
 
 
-def _nothing(_: View, __: RunView, ___: e.Event) -> Changed:
+def _ignore(_: View, __: RunView, ___: e.Event) -> Changed:
     return ()
 
 
-_HANDLERS: Final[tuple[tuple[_Take, tuple[type[e.BaseEvent], ...]], ...]] = (
-    (_does(AgentView.piece), (e.AssistantDeltaEvent, e.ReasoningDeltaEvent)),
-    (_does(AgentView.told), (e.UserMessageEvent,)),
+_HANDLERS: Final[tuple[tuple[_Handler, tuple[type[e.BaseEvent], ...]], ...]] = (
+    (_entry_handler(AgentView.add_piece), (e.AssistantDeltaEvent, e.ReasoningDeltaEvent)),
+    (_entry_handler(AgentView.add_user_message), (e.UserMessageEvent,)),
     (_answer, (e.AssistantEvent,)),
-    (_does(AgentView.tool), (e.ToolQueuedEvent, e.ToolArgumentsEvent)),
-    (_does(lambda agent, event: agent.transcript.printed(event)), (e.ToolStreamEvent,)),
+    (_entry_handler(AgentView.add_call), (e.ToolQueuedEvent, e.ToolArgumentsEvent)),
+    (_entry_handler(lambda agent, event: agent.transcript.add_output(event)), (e.ToolStreamEvent,)),
     (_tool, (e.ToolCallEvent, e.ToolResultEvent)),
     (_compaction, (e.CompactStartEvent, e.CompactEndEvent)),
     (_model, (e.ModelStartedEvent, e.ModelEndedEvent)),
     (_prompt, (e.PromptStartedEvent, e.PromptEndedEvent)),
     (_configured, (e.ConversationConfiguredEvent,)),
-    (_anew, (e.ConversationClearedEvent, e.ConversationRewoundEvent)),
+    (_new_conversation, (e.ConversationClearedEvent, e.ConversationRewoundEvent)),
     (_background, (e.BackgroundStartedEvent, e.BackgroundEndedEvent)),
     (_subagent_started, (e.SubAgentStartedEvent,)),
     (_subagent_finished, (e.SubAgentFinishedEvent,)),
     (_asked, (e.ApprovalRequestEvent, e.QuestionEvent)),
-    (_settled, (e.ApprovalDecisionEvent, e.AnswerEvent, e.RequestWithdrawnEvent)),
+    (_request_settled, (e.ApprovalDecisionEvent, e.AnswerEvent, e.RequestWithdrawnEvent)),
     (_fact, get_args(e.Fact)),
     (_proposed, (e.PlanProposedEvent,)),
     (_step_waits, (e.PlanWaitingEvent,)),
@@ -729,6 +734,6 @@ _HANDLERS: Final[tuple[tuple[_Take, tuple[type[e.BaseEvent], ...]], ...]] = (
     (_server, (e.ToolServerEvent,)),
     (_usage, (e.UsageEvent,)),
     (_trouble, (e.WarningEvent, e.ErrorEvent)),
-    (_nothing, (e.MemoryEntryEvent,)),
+    (_ignore, (e.MemoryEntryEvent,)),
 )
-_APPLY: Final[dict[type[e.BaseEvent], _Take]] = {kind: take for take, kinds in _HANDLERS for kind in kinds}
+_APPLY: Final[dict[type[e.BaseEvent], _Handler]] = {kind: take for take, kinds in _HANDLERS for kind in kinds}

@@ -120,7 +120,7 @@ def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:
         return None
     for step in plan.steps.values():
         if step.work is None and step.state.result is not None:  # the run that announced it is forgotten
-            step.changed(step.state.result.files_changed)
+            step.add_files(step.state.result.files_changed)
     if plan.state.status is PlanStatus.ACTIVE:
         at = plan.state.updated
         apply(view, e.PlanEditedEvent(ts=at, plan_id=plan_id))

@@ -13,7 +13,7 @@ from vibe.cli.textual_ui.log.entry import clean
 from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, PanelFrame
 from vibe.front.event_text import counted, one_line
 from vibe.view.agent_view import HOST_TOOL, CallView, EntryView
-from vibe.view.plan_view import FINAL, CheckView, PlanView, StepView, called
+from vibe.view.plan_view import FINAL, CheckView, PlanView, StepView, step_name
 
 LAST: Final = 3
 """The number of last lines of a check's or command's output that are shown at first."""
@@ -73,7 +73,7 @@ class FailedPanel(PlanPanel):
     def lines(self) -> Sequence[Line]:
         """Return the failed checks with exit code and tries, the end of the output, and the agent's last words."""
         step, said = self._step, last_words(self._step)
-        name = called(step, self.plan)
+        name = step_name(step, self.plan)
         title = "" if name == step.title else f"  {one_line(step.title, LONGEST)}"
         lines = self._head((one_line(name), "bold"), (title, ""))
         for check in [check for check in step.checks.values() if check.status == "failed"] or [None]:
