@@ -1,3 +1,3 @@
-"""Wiring and use cases: the only place where concrete classes meet."""
+"""Use cases and wiring: the only place where concrete classes meet."""
 
 from __future__ import annotations

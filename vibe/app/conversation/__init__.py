@@ -1,3 +1,3 @@
-"""A conversation: one session of an agent over many prompts."""
+"""Conversations: one session of an agent, over many prompts."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answering: one prompt at work in a conversation, by the agent that answers there until another is chosen."""
+"""Answers one prompt of a conversation, with the agent that is chosen at that time."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 
 
 class ConversationParts(Struct, kw_only=True):
-    """The parts of an open conversation, which end with it, as ``closing`` says.
+    """The parts of an open conversation. They end with it, as ``closing`` says.
 
-    ``setup`` is the one in force; the other parts stay when the agent goes. ``ending`` is set to ask for the end;
-    ``ended`` once all is closed, with the ``error`` that this came to.
+    ``setup`` is the one in force; the other parts stay when the agent changes. ``ending`` is set to ask for the end,
+    and ``ended`` once everything is closed, with the ``error`` that closing led to, if any.
     """
 
     host: Host
@@ -68,7 +68,7 @@ class ConversationParts(Struct, kw_only=True):
 
 
 class ConversationAgent(Struct, frozen=True, kw_only=True):
-    """An agent in a session."""
+    """An agent in a session, made from a setup."""
 
     setup: Setup
     kit: AgentKit
@@ -79,9 +79,9 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def make(
-        cls, parts: ConversationParts, sink: EventSink, paid: Account, approvals: Approvals, reads: ReadTracker
+        cls, parts: ConversationParts, sink: EventSink, account: Account, approvals: Approvals, reads: ReadTracker
     ) -> ConversationAgent:
-        """Return the agent of a conversation as it is set up, in the session as it is now; reads files."""
+        """Return the agent of a conversation for its present setup and session. Reads files."""
         setup, session, seat = parts.setup, parts.session, parts.seat
         engine, messages = setup.engine, session.transcript.messages
         workspace = setup.workspace(session, seat.files)
@@ -101,14 +101,14 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
             workspace=workspace,
             approvals=approvals,
             sink=sink,
-            account=paid,
+            account=account,
             environ=engine.environ,
             agents=engine.agents,
             guidance=engine.guidance.below(taught),
             user_input=seat.user_input,
         )
-        theirs = replace(context, tools=setup.tools.filtered(None, (PROPOSE_PLAN,)))
-        spawner = setup.pool.below(session.session_id, theirs, session.folder.path / "subagents")
+        subagents_context = replace(context, tools=setup.tools.filtered(None, (PROPOSE_PLAN,)))
+        spawner = setup.pool.below(session.session_id, subagents_context, session.folder.path / "subagents")
         history = FileHistory(partial(session.snapshots, engine.environ, engine.own_places), parts.turn)
         own = AgentParts(
             state=AgentState(
@@ -131,44 +131,44 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
         return cls(setup=setup, kit=kit, context=context, own=own, spawner=spawner, outputs=outputs)
 
     def kit_for(self, hand_in: HandIn | None) -> AgentKit:
-        """Return what it answers a prompt with; reads files."""
+        """Return the kit for answering a prompt, with the duty to hand in a value if there is one. Reads files."""
         return self.kit if hand_in is None else with_duty(self.kit, self.context, self.own, hand_in)
 
-    def told(self, prompt: str, piped: bytes = b"", *, expand: bool = True) -> str:
-        """Return the prompt with the command or skill it names, what was piped in, and the files it mentions.
+    def as_sent(self, prompt: str, piped: bytes = b"", *, expand: bool = True) -> str:
+        """Return a prompt with the command or skill it names, the piped input and the files it mentions filled in.
 
-        Reads files, and keeps what was piped in if that is long. Nothing in that is a command or a mention, and without
-        ``expand`` nothing in the prompt.
+        Reads files, and keeps long piped input in one. Nothing in the piped input counts as a command or a mention;
+        without ``expand``, nothing in the prompt does either.
 
         Raises:
-            UsageError: there is no such command, or its file can't be used.
-            EnvironmentFailure: the disk refuses what was piped in.
+            UsageError: If there is no such command, or its file can't be used.
+            EnvironmentFailure: If the piped input can't be written to disk.
         """
         text = self.own.taught.prompt(self.setup.engine.guidance.started(prompt)) if expand else prompt
-        told = with_piped(text, piped, self.outputs, self.kit.tools.masked)
-        return with_mentioned_files(text, self.context.workspace, told) if expand else told
+        full_text = with_piped(text, piped, self.outputs, self.kit.tools.masked)
+        return with_mentioned_files(text, self.context.workspace, full_text) if expand else full_text
 
-    def pictures(self, prompt: str) -> tuple[Image, ...]:
-        """Return the picture files that a prompt mentions; a model that sees none gets none, and that is said.
+    def attached_images(self, prompt: str) -> tuple[Image, ...]:
+        """Return the image files that a prompt mentions. If the model sees no images, warn and return none.
 
         Raises:
-            UsageError: one is larger than models take.
+            UsageError: If an image is larger than models take.
         """
         try:
             images = mentioned_images(prompt, self.context.workspace)
         except FileAccessError as error:
             raise UsageError(str(error)) from error
         if images and not self.setup.model.sees_images:
-            said = f"{', '.join(images)}: not attached, as {self.setup.model.key} sees no images (sees_images = false)"
-            self.kit.sink.publish(WarningEvent(code="images", message=said))
+            note = f"{', '.join(images)}: not attached, as {self.setup.model.key} sees no images (sees_images = false)"
+            self.kit.sink.publish(WarningEvent(code="images", message=note))
             return ()
         return tuple(images.values())
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """A prompt and how far to go for it; an empty text goes on where the conversation was cut off.
+    """A prompt and how far to go for it. An empty text continues where the conversation was cut off.
 
-    ``piped`` is data that came with it on standard input. ``hand_in`` is the value it wants for an answer.
+    ``piped`` is data that came with it on standard input. ``hand_in`` is the value that the answer must have.
     """
 
     text: str
@@ -177,11 +177,11 @@ class Prompt(Struct, frozen=True, kw_only=True):
     piped: bytes = b""
     hand_in: HandIn | None = None
     expand: bool = True
-    """A command or skill that it begins with, and the files it mentions, are put into it."""
+    """Whether a command or skill at its beginning, and the files it mentions, are filled in."""
 
 
 class Answering:
-    """The work on one prompt, charged to ``account``; its time runs from here on."""
+    """The work on one prompt, charged to ``account``. Its time starts now."""
 
     def __init__(self, prompt: Prompt, parts: ConversationParts, account: Account) -> None:
         limits = prompt.limits
@@ -195,7 +195,7 @@ class Answering:
         account.renew(limits)
 
     def steer(self, text: str, by: str = "") -> bool:
-        """Send a message to the agent; False: it has not begun, or has ended."""
+        """Send a message to the agent; return False if the agent has not begun or has ended."""
         return self._loop is not None and self._loop.steer(text, by)
 
     def interrupt(self) -> None:
@@ -203,10 +203,10 @@ class Answering:
         self._scope.cancel()
 
     async def answer(self, make_agent: Callable[[], Awaitable[ConversationAgent]]) -> PromptResult:
-        """Return the end of the work, which is left to the agent that ``make_agent`` gives.
+        """Have the agent that ``make_agent`` returns do the work, and return how it ended.
 
         Raises:
-            UsageError: there is nothing to go on from, or no such slash command; nothing was said.
+            UsageError: If there is nothing to continue from, or no such slash command. Nothing was said to the agent.
         """
         acted: ActResult | None = None
         agent, spawned_before = None, 0
@@ -215,7 +215,7 @@ class Answering:
                 agent = await make_agent()
                 spawned_before = len(agent.spawner.started)
                 acted = await self._act(agent)
-        except EnvironmentFailure as error:  # a server is missing, or the conversation can't be written down any more
+        except EnvironmentFailure as error:  # a server is missing, or the conversation can no longer be saved
             acted = replace(self._so_far(), outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
         if acted is None:
             acted = self._cut_short()
@@ -230,50 +230,50 @@ class Answering:
         )
 
     async def _act(self, agent: ConversationAgent) -> ActResult:
-        prompt, before = self._prompt, self._transcript
+        prompt, transcript = self._prompt, self._transcript
         try:
-            told = await to_thread.run_sync(partial(agent.told, prompt.text, prompt.piped, expand=prompt.expand))
+            sent = await to_thread.run_sync(partial(agent.as_sent, prompt.text, prompt.piped, expand=prompt.expand))
         except NoSuchCommandError:
             text = await self._servers.prompted(prompt.text[1:])
             if text is None:
                 raise
-            told = await to_thread.run_sync(agent.told, text, prompt.piped)
-        if not told and not before.messages:
+            sent = await to_thread.run_sync(agent.as_sent, text, prompt.piped)
+        if not sent and not transcript.messages:
             raise UsageError("the session has no message to continue from: give a prompt")
         images = prompt.images
         if prompt.expand:
-            images += await to_thread.run_sync(agent.pictures, prompt.text)
+            images += await to_thread.run_sync(agent.attached_images, prompt.text)
         kit = await to_thread.run_sync(agent.kit_for, prompt.hand_in)
-        loop = self._loop = AgentLoop(kit, max_turns=prompt.limits.max_turns, turns_before=before.turns)
+        loop = self._loop = AgentLoop(kit, max_turns=prompt.limits.max_turns, turns_before=transcript.turns)
         async with agent.setup.engine.confinement.at_work():
-            return await (loop.act(told, images=images) if told else loop.resume())
-        raise AssertionError("nothing in there is swallowed")  # for the type checker
+            return await (loop.act(sent, images=images) if sent else loop.resume())
+        raise AssertionError("at_work() suppresses no exception")  # tells the type checker that this is never reached
 
     def _cut_short(self) -> ActResult:
-        """Return what a prompt came to that was interrupted or ran out of time."""
+        """Return the result of a prompt that was interrupted or ran out of time."""
         if self._loop is not None:
             self._transcript.close_dangling_calls()
         limit = self._prompt.limits.time_limit
         if limit is None or self._scope.deadline > anyio.current_time():
             return self._so_far()
-        said = f"the time limit of {limit:g} s is reached"
-        return replace(self._so_far(), outcome=Outcome.LIMIT, reason="timeout", detail=said)
+        message = f"the time limit of {limit:g} s is reached"
+        return replace(self._so_far(), outcome=Outcome.LIMIT, reason="timeout", detail=message)
 
     def _so_far(self) -> ActResult:
         if self._loop is not None:
             return self._loop.interrupted()
-        before = self._transcript
+        transcript = self._transcript
         return ActResult(
             outcome=Outcome.INTERRUPTED,
             reason="stopped",
             detail="stopped before the end",
-            usage=before.usage,
-            cost_usd=before.cost_usd,
-            turns=before.turns,
+            usage=transcript.usage,
+            cost_usd=transcript.cost_usd,
+            turns=transcript.turns,
         )
 
     def _own_usage(self, spawned: Sequence[AgentUsage]) -> AgentUsage:
-        """Return what the agent itself took, without those it started."""
+        """Return what the agent itself used, without the agents it started."""
         theirs, cost = total_of(spawned), self._account.cost_usd
         own_cost = None if cost is None or theirs.cost_usd is None else cost - theirs.cost_usd
         return AgentUsage(agent_id="", usage=self._account.usage - theirs.usage, cost_usd=own_cost)

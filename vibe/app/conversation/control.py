@@ -1,4 +1,4 @@
-"""ConversationControl: commands from outside to a conversation."""
+"""ConversationControl: commands that reach a conversation from outside."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ NOT_ASKED = "no one answers in this run: what needs approval is denied; only a r
 
 
 class ConversationControl:
-    """Takes commands by ``router``; a cancellation that comes early counts from the first prompt on.
+    """Takes commands through its ``router``. A cancellation before the first prompt applies to that prompt.
 
-    ``board`` None: there are no requests. ``prompted`` takes the prompts of others (None: they are refused).
+    Without a ``board`` there are no requests to answer. ``prompted`` takes the prompts of others; without it they are
+    refused.
     """
 
     def __init__(self, board: RequestBoard | None, prompted: Callable[[str], object] | None = None) -> None:
@@ -24,17 +25,17 @@ class ConversationControl:
         self.router = CommandRouter("this run answers prompts").on(Cancel, self._cancel)
         self.router.on(Interrupt, self._on_interrupt).on(Steer, self._on_steer)
         serve_requests(self.router, board, NOT_ASKED)
-        self._prompted: Callable[[str], object] = prompted or _not_yet
+        self._prompted: Callable[[str], object] = prompted or _no_one
         if prompted is not None:
             self.router.on(GivePrompt, self._on_prompt)
-        self._interrupt: Callable[[], bool] = _not_yet
-        self._steer: Callable[[str, str], bool] = _not_yet
+        self._interrupt: Callable[[], bool] = _no_one
+        self._steer: Callable[[str, str], bool] = _no_one
         self._session_id: Callable[[], str] = str
 
     def serve(
         self, *, interrupt: Callable[[], bool], steer: Callable[[str, str], bool], session_id: Callable[[], str]
     ) -> None:
-        """Have a conversation served from now on, by the functions of those names."""
+        """Serve a conversation from now on, through the given functions."""
         self._interrupt, self._steer, self._session_id = interrupt, steer, session_id
 
     async def _cancel(self, _: Cancel) -> Reply:
@@ -62,12 +63,15 @@ class ConversationControl:
         return Reply(ok=True, message="prompt accepted")
 
 
-def _not_yet(*_: object) -> bool:
+def _no_one(*_: object) -> bool:
     return False
 
 
 def hear_words(router: CommandRouter, session_id: str, tell: Callable[[str, str], bool]) -> None:
-    """Pass words for a run that only plans to ``tell``, with who says them; it returns whether anybody hears them."""
+    """Pass what is said to a run that only plans to ``tell``, with who says it.
+
+    ``tell`` returns whether anybody hears it.
+    """
 
     async def hear(command: Steer | GivePrompt) -> Reply:
         if problem := unfit(command, session_id):
@@ -80,7 +84,7 @@ def hear_words(router: CommandRouter, session_id: str, tell: Callable[[str, str]
 
 
 def unfit(command: Steer | GivePrompt, session_id: str) -> Reply | None:
-    """Return why words can't be taken: they are for another conversation, or more than text; None: they can."""
+    """Return why something said can't be taken: it is for another conversation, or more than text. None if it can."""
     at = command.session_id if isinstance(command, GivePrompt) else command.step_id or command.agent_id
     if at not in {"", session_id}:
         return elsewhere(at)
@@ -90,5 +94,5 @@ def unfit(command: Steer | GivePrompt, session_id: str) -> Reply | None:
 
 
 def elsewhere(name: str) -> Reply:
-    """The reply to a command for another conversation."""
+    """Return the reply to a command that is for another conversation."""
     return refusal("refused", f"this conversation is not {name[:40]!r}: leave the id out")

@@ -1,4 +1,4 @@
-"""Conversation: one session of an agent over many prompts."""
+"""Conversation: one session of an agent, over many prompts."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ TAKEN_BACK = "the user has put these files back to what they were before your ch
 
 
 class BusyError(UsageError):
-    """A conversation answers one prompt at a time."""
+    """Raised because a conversation answers only one prompt at a time."""
 
     def __init__(self) -> None:
         super().__init__("the agent is working: wait for its answer, steer it or interrupt it")
 
 
 class Conversation:
-    """One session of an agent; ``Runtime.open_conversation`` opens it.
+    """One session of an agent. ``Runtime.open_conversation`` opens it.
 
-    Its transcript, account, approvals, read files, tools' states and background commands last from prompt to prompt,
-    whatever agent or model answers. ``account`` counts all its prompts, ``approvals`` say how far the agents may go
-    unasked, ``channel`` is the way of its events, and ``commands`` carries out what others ask of it. ``session`` is
-    what is saved, ``servers`` are those of MCP. ``conversation_id`` stays as it is.
+    Transcript, account, approvals, read files, the tools' states and background commands last from prompt to prompt,
+    whichever agent or model answers. ``account`` counts all its prompts. ``approvals`` says how far the agents may go
+    unasked. Events go through ``channel``, and ``commands`` carries out what others ask of it. ``session`` is what is
+    saved, and ``servers`` are its MCP servers. ``conversation_id`` never changes.
     """
 
     def __init__(self, parts: ConversationParts) -> None:
@@ -66,16 +66,16 @@ class Conversation:
         self._reads = ReadTracker()
         self._agent: ConversationAgent | None = None
         self._answering: Answering | None = None
-        self._told_weakness = ""
+        self._reported_weakness = ""
         self._occupation: CancelScope | None = None
-        self._rested = anyio.Event()
+        self._idle = anyio.Event()
         self._is_closing = False
         parts.control.serve(interrupt=self.interrupt, steer=self.steer, session_id=lambda: self.session_id)
         self._announce()
 
     @property
     def session_id(self) -> str:
-        """The id of the session as it is now: compacting, clearing, rewinding and forking go on in another."""
+        """The session's id at present. Compacting, clearing, rewinding and forking continue in another session."""
         return self.session.session_id
 
     @property
@@ -90,7 +90,7 @@ class Conversation:
 
     @property
     def is_busy(self) -> bool:
-        """True while a prompt is being answered."""
+        """Whether a prompt is being answered, or another operation is under way."""
         return self._answering is not None or self._occupation is not None
 
     async def send(  # noqa: PLR0913  all but the prompt by keyword
@@ -104,17 +104,17 @@ class Conversation:
         expand: bool = True,
         prompt_id: str = "",
     ) -> PromptResult:
-        """Have a prompt answered; what goes wrong with the work is in the answer. Empty: go on where it was cut off.
+        """Have a prompt answered. An empty prompt continues where the conversation was cut off.
 
-        Cancelling this call interrupts the work. ``piped`` is put below the prompt as data. With ``hand_in``
-        the agent ends with a value that fits it: it is the result's, and blank in that of an end without one.
-        Without ``expand``, nothing in the prompt is a command or a mention of a file. Events name it by ``prompt_id``
-        (blank: by a new one).
+        Failures of the work are part of the result. Cancelling this call interrupts the work. ``piped`` is put below
+        the prompt as data. With ``hand_in`` the agent must end with a fitting value, which is the result's; if it ends
+        without one, the result's value is blank. Without ``expand``, nothing in the prompt counts as a command or a
+        mention of a file. ``prompt_id`` names the prompt in events; if blank, a new id does.
 
         Raises:
-            BusyError: another prompt is being answered.
-            MissingKeyError: the model still has no key; nothing was said.
-            UsageError: there is nothing to go on from, or no such slash command; nothing was said.
+            BusyError: If another prompt is being answered.
+            MissingKeyError: If the model still has no key; nothing was said.
+            UsageError: If there is nothing to continue from, or no such slash command; nothing was said.
         """
         self._check_idle()
         if self.setup.missing_key is not None:
@@ -130,32 +130,32 @@ class Conversation:
             e.PromptStartedEvent(prompt_id=prompt_id, conversation_id=self.conversation_id, origin=origin)
         )
         try:
-            with self._writing():
+            with self._announced_as_writer():
                 self._warn_of_weakness()
                 is_new = await self._entitle(prompt)
-                result = await self._answering.answer(self._ready_agent)
+                result = await self._answering.answer(self._current_agent)
         except VibeError as error:
             outcome = Outcome.FAILED
             if is_new and isinstance(error, UsageError):
-                await rename(self, "")  # nothing was said
+                await rename(self, "")  # nothing was said, so the next prompt becomes the title
             raise
         else:
             return result
         finally:
             self._answering = None
-            self._rest()
+            self._wake_waiters()
             self._warn_of_weakness()
-            self._sink.publish(self._ended(prompt_id, result, outcome))
+            self._sink.publish(self._ended_event(prompt_id, result, outcome))
 
     def steer(self, prompt: str, by: str = "") -> bool:
-        """Say something to the agent at work, told before its next model call; False: it is not at work.
+        """Say something to the agent at work, to be read before its next model call; return False if it is idle.
 
-        ``by`` is whoever says it from elsewhere.
+        ``by`` is who says it, if that is from elsewhere.
         """
         return self._answering is not None and self._answering.steer(prompt, by)
 
     def interrupt(self) -> bool:
-        """Stop the agent at once; what it said so far stays in the conversation. False: it is not at work."""
+        """Stop the agent at once; what it said so far stays in the conversation. Returns False if it is not at work."""
         if self._answering is not None:
             self._answering.interrupt()
         if self._occupation is not None:
@@ -163,28 +163,30 @@ class Conversation:
         return self.is_busy
 
     async def compact(self, focus: str = "") -> bool:
-        """Put a summary in place of all but the recent turns, with an eye on ``focus``; False: a warning says why not.
+        """Replace all but the recent turns by a summary, with an eye on ``focus``.
+
+        Returns False if it could not be done, for which a warning gives the reason.
 
         Raises:
-            BusyError: a prompt is being answered.
-            EnvironmentFailure: the disk refuses.
+            BusyError: If a prompt is being answered.
+            EnvironmentFailure: If the disk refuses.
         """
-        with self._occupied():
-            agent = await self._ready_agent()
-            self._prompt_account.renew(Limits())  # no prompt's limit counts for it
+        with self._busy():
+            agent = await self._current_agent()
+            self._prompt_account.renew(Limits())  # the limits of the last prompt don't apply to it
             done = await AgentLoop(agent.kit).compact(focus)
             self._agent = None
             return done
         return False
 
     async def clear(self) -> None:
-        """Go on without a message, in a new session; the one so far stays as it is.
+        """Continue without messages, in a new session. The session so far stays as it is.
 
         Raises:
-            BusyError: a prompt is being answered.
-            EnvironmentFailure: the disk refuses; nothing has changed.
+            BusyError: If a prompt is being answered.
+            EnvironmentFailure: If the disk refuses; nothing has changed.
         """
-        with self._occupied():
+        with self._busy():
             await shielded(partial(to_thread.run_sync, self.session.clear))
             self._agent, self._reads = None, ReadTracker()
             self._sink.publish(
@@ -194,21 +196,24 @@ class Conversation:
     async def rewind(
         self, message_index: int, *, files: bool = True, chat: bool = True, only: Collection[str] = ()
     ) -> RewindReport:
-        """Go on before one of the messages, in a new session; with ``files``, put back what the agent changed since.
+        """Continue before one of the messages, in a new session.
 
-        Without ``chat``, only the files go back, of which the agent is told. ``only``: of the files these (none: all).
+        With ``files``, undo what the agent has changed since.
+
+        Without ``chat``, only the files go back, and the agent is told so. ``only`` restricts which files go back,
+        unless it is empty.
 
         Raises:
-            BusyError: a prompt is being answered.
-            UsageError: no turn begins there.
-            EnvironmentFailure: the files of that time are not known, others write there, or git or the disk refuses.
+            BusyError: If a prompt is being answered.
+            UsageError: If no turn begins there.
+            EnvironmentFailure: If the files of that time are unknown, others write there, or git or the disk refuses.
         """
-        with self._occupied():
+        with self._busy():
             engine = self.setup.engine
-            where = (message_index, engine.environ, engine.own_places)
-            back = partial(self.session.rewind, *where, files=files, chat=chat, only=only)
-            async with self._parts.turn.held(self._tell_wait) if files else nullcontext():
-                report = await shielded(partial(to_thread.run_sync, back))
+            point = (message_index, engine.environ, engine.own_places)
+            rewind = partial(self.session.rewind, *point, files=files, chat=chat, only=only)
+            async with self._parts.turn.held(self._warn_of_wait) if files else nullcontext():
+                report = await shielded(partial(to_thread.run_sync, rewind))
             self._agent, self._reads = None, ReadTracker()
             changed = (*report.files.restored, *report.files.deleted)
             if chat:
@@ -223,35 +228,36 @@ class Conversation:
             elif changed:
                 self.session.transcript.append(UserMessage(f"{HOST_NOTICE}{TAKEN_BACK} {', '.join(changed)}"))
             return report
-        raise AssertionError("what is shielded is not cancelled")
+        raise AssertionError("unreachable: a shielded block is not cancelled")
 
-    def _tell_wait(self, message: str) -> None:
+    def _warn_of_wait(self, message: str) -> None:
         self._sink.publish(e.WarningEvent(code=WAITS, message=message))
 
     async def fork(self) -> str:
-        """Save a copy of the conversation as another session and return its id; this one goes on as it is.
+        """Save a copy of the conversation as another session and return its id. This one continues as it is.
 
         Raises:
-            BusyError: a prompt is being answered.
-            EnvironmentFailure: the disk refuses.
+            BusyError: If a prompt is being answered.
+            EnvironmentFailure: If the disk refuses.
         """
         self._check_idle()
         return await to_thread.run_sync(self.session.copy)
 
     async def shell(self, command: str, *, tell_model: bool = True, in_colour: bool = False) -> CommandResult | None:
-        """Run the user's own command line, unconfined and with their own variables; None: it was interrupted.
+        """Run the user's own command line, unconfined and with their own variables; return None if it was interrupted.
 
-        ``tell_model``: the agent is told of it with the next prompt. ``in_colour``: the output may hold colours.
+        With ``tell_model``, the agent is told of it with the next prompt. With ``in_colour``, the output may contain
+        colours.
 
         Raises:
-            BusyError: a prompt is being answered.
-            UsageError: it is blank.
-            CommandStartError: it can't be started.
-            EnvironmentFailure: the conversation can't be written down.
+            BusyError: If a prompt is being answered.
+            UsageError: If the line is blank.
+            CommandStartError: If it can't be started.
+            EnvironmentFailure: If the conversation can't be saved.
         """
         if not command.strip():
             raise UsageError("!COMMAND: say what to run in your shell")
-        with self._occupied():
+        with self._busy():
             workdir, environ = self.setup.opening.workdir, self._parts.host.environ
             result = await run_for_user(command, workdir, environ, self._sink, in_colour=in_colour)
             if tell_model:
@@ -260,38 +266,38 @@ class Conversation:
         return None
 
     async def configure(self, change: AgentChange) -> None:
-        """Change agent, model, thinking or approvals; all but the approvals count from the next prompt on.
+        """Change agent, model, thinking or approvals. All but the approvals apply from the next prompt on.
 
-        An agent that is more or less trusted than the last brings its approvals, unless some were given on opening.
-        A change of nothing only has it told how all is set.
+        If a new agent is trusted more or less than the last, its approvals come with it, unless some were given on
+        opening. An empty change only announces the present settings.
 
         Raises:
-            UsageError: there is no such agent or model; nothing was changed.
-            EnvironmentFailure: its key is missing.
+            UsageError: If there is no such agent or model; nothing was changed.
+            EnvironmentFailure: If its key is missing.
         """
-        before = self._choices()
+        earlier = self._settings()
         given = {name: getattr(change, name) for name in ("agent", "model", "thinking") if getattr(change, name)}
         if given:
             parts, former = self._parts, self.setup
             opening = replace(former.opening, **given, prompt="", key_may_come_later=False)
             if change.agent is not None and change.model is None:
-                opening = replace(opening, model=None)  # the agent may have one of its own
-            made = parts.setup = await to_thread.run_sync(set_up, parts.host, opening, parts.seat)
-            parts.closing.push_async_callback(made.engine.aclose)
-            await self.servers.move_to(made.engine)
+                opening = replace(opening, model=None)  # the agent may name a model of its own
+            setup = parts.setup = await to_thread.run_sync(set_up, parts.host, opening, parts.seat)
+            parts.closing.push_async_callback(setup.engine.aclose)
+            await self.servers.move_to(setup.engine)
             self._agent = None
-            is_other = made.profile.auto_approve != former.profile.auto_approve
-            if is_other and made.approval_mode is not former.approval_mode:
-                self.approvals.set_mode(made.approval_mode)
+            is_other = setup.profile.auto_approve != former.profile.auto_approve
+            if is_other and setup.approval_mode is not former.approval_mode:
+                self.approvals.set_mode(setup.approval_mode)
         if change.approvals is not None:
             self.approvals.set_mode(change.approvals)
-        now = self._choices()
+        now = self._settings()
         names = ("agent", "model", "thinking", "approvals")
-        changed = tuple(name for name in names if getattr(now, name) != getattr(before, name))
+        changed = tuple(name for name in names if getattr(now, name) != getattr(earlier, name))
         if changed or change == AgentChange():
             self._sink.publish(structs.replace(now, changed=changed))
 
-    def _choices(self) -> e.ConversationConfiguredEvent:
+    def _settings(self) -> e.ConversationConfiguredEvent:
         setup = self.setup
         return e.ConversationConfiguredEvent(
             agent=setup.profile.name,
@@ -303,17 +309,17 @@ class Conversation:
         )
 
     async def aclose(self, outcome: Outcome = Outcome.COMPLETED, exit_code: int = 0) -> None:
-        """Save and end it; a prompt at work is interrupted first. A second call waits for the end.
+        """Save and end the conversation. A prompt at work is interrupted first; a second call waits for the end.
 
         Raises:
-            EnvironmentFailure, ipc.errors.IpcError: its end could not be published.
+            EnvironmentFailure, ipc.errors.IpcError: If its end could not be published.
         """
         if not self._parts.ending.is_set() and not self._is_closing:
             self._is_closing = True
             if self.is_busy and outcome is Outcome.COMPLETED:
                 outcome = Outcome.INTERRUPTED
-            while self.interrupt():  # what it leaves is written down before others may continue the session
-                await self._rested.wait()
+            while self.interrupt():  # everything must be saved before others may continue the session
+                await self._idle.wait()
             self._sink.publish(e.SessionEndedEvent(outcome=outcome.value, exit_code=exit_code))
             await to_thread.run_sync(self.session.close, outcome)
         self._parts.ending.set()
@@ -338,21 +344,21 @@ class Conversation:
             sink.publish(e.WarningEvent(code="session.repaired", message=self.session.repaired))
 
     async def _entitle(self, prompt: str) -> bool:
-        """Call a session by its first prompt, here and for others who look for runs; False: it has a title."""
+        """Name the session after its first prompt, here and for others; return False if it has a title already."""
         title = prompt[:TITLE_LENGTH]
         if is_new := bool(title) and not self.session.title:
             await rename(self, title)
         return is_new
 
     def _warn_of_weakness(self) -> None:
-        """Say, once, that commands are not confined as they should be."""
+        """Warn once that commands are not confined as they should be."""
         weakness = self.setup.engine.confinement.weakness
-        if weakness and weakness != self._told_weakness:
-            self._told_weakness = weakness
+        if weakness and weakness != self._reported_weakness:
+            self._reported_weakness = weakness
             self._sink.publish(e.WarningEvent(code="sandbox", message=weakness))
 
-    def _ended(self, prompt_id: str, result: PromptResult | None, outcome: Outcome) -> e.PromptEndedEvent:
-        """Return the end of a prompt; of one without a result no more is known than its ``outcome``."""
+    def _ended_event(self, prompt_id: str, result: PromptResult | None, outcome: Outcome) -> e.PromptEndedEvent:
+        """Return the event for the end of a prompt. Without a result, nothing but its ``outcome`` is known."""
         if result is None:
             return e.PromptEndedEvent(prompt_id=prompt_id, outcome=outcome.value, conversation_id=self.conversation_id)
         acted = result.acted
@@ -374,33 +380,33 @@ class Conversation:
         if self.is_busy:
             raise BusyError
 
-    def _rest(self) -> None:
-        """Wake the waiters: nothing is at work any more."""
-        rested, self._rested = self._rested, anyio.Event()
+    def _wake_waiters(self) -> None:
+        """Wake those who wait until nothing is at work any more."""
+        rested, self._idle = self._idle, anyio.Event()
         rested.set()
 
     @contextmanager
-    def _occupied(self) -> Generator[None]:
-        """Be busy while the block runs; an interruption ends it there."""
+    def _busy(self) -> Generator[None]:
+        """Be busy while the block runs. An interruption ends it at the end of the block."""
         self._check_idle()
         self._occupation = CancelScope()
         try:
-            with self._occupation, self._writing():
+            with self._occupation, self._announced_as_writer():
                 yield
         finally:
             self._occupation = None
-            self._rest()
+            self._wake_waiters()
 
     @contextmanager
-    def _writing(self) -> Generator[None]:
-        """Say to others in the same folder that this conversation may write there while the block runs."""
+    def _announced_as_writer(self) -> Generator[None]:
+        """Let others in the same folder know that this conversation may write there while the block runs."""
         self._parts.hold.writing = self.setup.writes
         try:
             yield
         finally:
             self._parts.hold.writing = False
 
-    async def _ready_agent(self) -> ConversationAgent:
+    async def _current_agent(self) -> ConversationAgent:
         if self.setup.opening.wait_for_servers:
             await self.servers.equip(self._sink)
         if self._agent is None:

@@ -1,6 +1,6 @@
-"""Data beside a prompt: files that it mentions by ``@PATH``, texts below it and pictures with it, and piped input.
+"""Data that goes with a prompt: the files it mentions by ``@PATH`` (texts and images), and piped input.
 
-What was piped in is shown whole, or its head and tail and where the whole is.
+Texts follow the prompt. Piped input is shown whole, or as its head and tail with the path of a file that has all of it.
 """
 
 from __future__ import annotations
@@ -28,33 +28,34 @@ _END = re.compile(r"<(?=\s*/\s*stdin)", re.IGNORECASE)
 
 
 MAX_BYTES = 64_000
-"""Bytes of all mentioned files that are shown."""
+"""The most bytes shown of all mentioned files together."""
 
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]+))')
 
 LINES = re.compile(r"(?P<file>.*)#L?(?P<first>\d{1,9})(?:[-:,]L?(?P<last>\d{1,9}))?")
-"""A file with the lines of it that are meant: ``a.py#L3``, ``a.py#L3-9``, and as editors write that."""
+"""A file and the lines of it that are meant: ``a.py#L3``, ``a.py#L3-9``, and the ways editors write this."""
 SEARCHED_BYTES = 4_000_000
-"""The part of a file in which lines are looked for."""
+"""The number of bytes at the beginning of a file within which the lines are looked for."""
 
 _CLOSING = ".,;:!?)]}"
 
 
-def with_mentioned_files(prompt: str, workspace: Workspace, told: str | None = None) -> str:
-    """``prompt``, or ``told`` in its place, followed by the text files it mentions, while there is room. Reads files.
+def with_mentioned_files(prompt: str, workspace: Workspace, full_text: str | None = None) -> str:
+    """Return ``prompt``, or ``full_text`` in its place, followed by the text files it mentions as far as there is room.
 
-    A mention of anything else is a word like others: what lies outside, holds a secret or may not be read stays unread.
+    Reads files. Files that lie outside the workspace, hold secrets or may not be read are left alone, and the mention
+    stays an ordinary word.
     """
     shown: list[tuple[str, str]] = []
     room = MAX_BYTES
     for name in dict.fromkeys(_mentioned(prompt)):
-        found = _text_of(name, workspace, room)
+        found = _read_text(name, workspace, room)
         if found is not None:
             text, cut = found
             room -= len(text.encode())
             note = "\n[cut here: read_file shows the rest]" if cut else ""
             shown.append((name, f"{text}{note}"))
-    return with_files(prompt if told is None else told, shown)
+    return with_files(prompt if full_text is None else full_text, shown)
 
 
 def _mentioned(prompt: str) -> Iterator[str]:
@@ -63,25 +64,25 @@ def _mentioned(prompt: str) -> Iterator[str]:
 
 
 def mentioned_images(prompt: str, workspace: Workspace) -> dict[str, Image]:
-    """Return the picture files that a prompt mentions, by name. Reads files.
+    """Return the image files that a prompt mentions, by name. Reads files.
 
     Raises:
-        FileAccessError: one is larger than models take.
+        FileAccessError: If one is larger than models take.
     """
     images: dict[str, Image] = {}
     for name in dict.fromkeys(_mentioned(prompt)):
-        data = _bytes_of(name, workspace, MAX_IMAGE_BYTES + 1)
+        data = _read_start(name, workspace, MAX_IMAGE_BYTES + 1)
         kind = image_type(data)
         if kind is not None:
             images[name] = as_image(data, kind, name)
     return images
 
 
-def _text_of(name: str, workspace: Workspace, room: int) -> tuple[str, bool] | None:
-    """The text of a file, or of its lines that ``#L1-3`` names; at most ``room`` bytes, and whether there is more."""
-    data, part = _bytes_of(name, workspace, room + 1), LINES.fullmatch(name)
+def _read_text(name: str, workspace: Workspace, room: int) -> tuple[str, bool] | None:
+    """Return the text of a file or of the lines that ``#L1-3`` names, up to ``room`` bytes, and whether it was cut."""
+    data, part = _read_start(name, workspace, room + 1), LINES.fullmatch(name)
     if part and not data:
-        whole, _ = _text_of(part["file"], workspace, SEARCHED_BYTES) or ("", False)
+        whole, _ = _read_text(part["file"], workspace, SEARCHED_BYTES) or ("", False)
         lines = whole.split("\n")[max(0, int(part["first"]) - 1) : int(part["last"] or part["first"])]
         data = "\n".join(lines).encode()[: room + 1]
     cut = len(data) > room
@@ -91,25 +92,28 @@ def _text_of(name: str, workspace: Workspace, room: int) -> tuple[str, bool] | N
         return None
 
 
-def _bytes_of(name: str, workspace: Workspace, most: int) -> bytes:
-    """Return the beginning of a file; empty if it is missing, may hold secrets or may not be read."""
+def _read_start(name: str, workspace: Workspace, limit: int) -> bytes:
+    """Return at most ``limit`` bytes of the beginning of a file.
+
+    The result is empty if the file is missing, may hold secrets or may not be read.
+    """
     try:
         path = workspace.readable(name)
         if workspace.is_secret(path) or workspace.is_unread(path, name):
             return b""
         with workspace.files.read(path, name) as file:
-            return file.read(most)
+            return file.read(limit)
     except ToolError:
         return b""
 
 
 def with_piped(prompt: str, data: bytes, outputs: Path, masked: Callable[[str], str]) -> str:
-    """Return a prompt with what was piped in below it; what is long or no text is kept in the folder ``outputs``.
+    """Return a prompt followed by the piped input. What is long or no text is kept in the folder ``outputs``.
 
-    A text is ``masked`` first, as what a command prints is.
+    Secrets in a text are ``masked`` first, as in the output of a command.
 
     Raises:
-        EnvironmentFailure: it can't be kept.
+        EnvironmentFailure: If it can't be kept.
     """
     if not data.strip():
         return prompt
@@ -121,8 +125,8 @@ def with_piped(prompt: str, data: bytes, outputs: Path, masked: Callable[[str], 
         text, plain = masked(text), text
         data = data if text == plain else text.encode(errors="replace")
     if text is not None and len(data) <= HEAD_BYTES + TAIL_BYTES:
-        return f'{prompt}\n\n<stdin bytes="{len(data)}">\n{_defused(text)}\n</stdin>'
-    path = _kept(data, outputs)
+        return f'{prompt}\n\n<stdin bytes="{len(data)}">\n{_without_end_tag(text)}\n</stdin>'
+    path = _keep(data, outputs)
     if text is None:
         shown = "[not text, so not shown; all of it is in the file]"
     else:
@@ -130,21 +134,21 @@ def with_piped(prompt: str, data: bytes, outputs: Path, masked: Callable[[str], 
         head, tail = whole_characters(whole[:HEAD_BYTES]), whole[-TAIL_BYTES:].lstrip(bytes(range(0x80, 0xC0)))
         left_out = len(whole) - len(head) - len(tail)
         note = f"[... {left_out} bytes left out; all of it is in the file ...]"
-        shown = f"{_defused(head.decode())}\n{note}\n{_defused(tail.decode())}"
+        shown = f"{_without_end_tag(head.decode())}\n{note}\n{_without_end_tag(tail.decode())}"
     return f'{prompt}\n\n<stdin bytes="{len(data)}" file="{path}">\n{shown}\n</stdin>'
 
 
 def outputs_of(home: Path, session_id: str) -> Path:
-    """Return where a run that keeps no conversation keeps what came with it."""
+    """Return the folder in which a run that saves no conversation keeps its piped input."""
     return SessionFolder(VibePaths(home).sessions / session_id).outputs
 
 
-def _defused(text: str) -> str:
-    """Text that can't end the tag it stands in."""
+def _without_end_tag(text: str) -> str:
+    """Return a text without anything that would end the tag it is put into."""
     return _END.sub(r"<\\", text.rstrip("\n"))
 
 
-def _kept(data: bytes, outputs: Path) -> Path:
+def _keep(data: bytes, outputs: Path) -> Path:
     path = outputs / FILE
     try:
         outputs.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The terms of a conversation: how it is opened, who is at the other end, and how a prompt is limited and answered."""
+"""The terms of a conversation: how it opens, who watches and answers it, and how prompts are limited and end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TITLE_LENGTH = 80
 
 
 class Opening(Struct, frozen=True, kw_only=True):
-    """A conversation as it is opened; None: as configured."""
+    """How a conversation is opened. None means as configured."""
 
     workdir: Path
     extra_roots: tuple[Path, ...] = ()
@@ -37,32 +37,36 @@ class Opening(Struct, frozen=True, kw_only=True):
     thinking: Thinking | None = None
     approvals: ApprovalMode | None = None
     priced: bool = False
-    """Prompts will be limited in price, so the model's prices must be known."""
+    """Prompts will have a price limit, so the model's prices must be known."""
     prompt: str = ""
-    """The first prompt, where it is known already: checked before anything is written, and the session's title."""
+    """The first prompt, if it is known already. It is checked before anything is written, and becomes the session's
+    title."""
     resume: str | None = None
-    """The session to continue: its id or the beginning of it. Empty: the workspace's last; None: a new one."""
+    """The session to continue: its id or the beginning of its id. Empty means the workspace's last one, None a new
+    session."""
     fork: bool = False
-    """Leave the session that is resumed as it is, and continue in a new one."""
+    """Leave the resumed session as it is, and continue in a new one."""
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Values of the command line by dotted configuration key."""
+    """Values from the command line, by dotted configuration key."""
     trust: bool = False
     key_may_come_later: bool = False
-    """It opens without the key of its model; a prompt is refused until there is one."""
+    """Open without a key for the model. Prompts are refused until there is one."""
     wait_for_servers: bool = False
-    """The first prompt waits for the MCP servers, and fails without one that is required."""
+    """Let the first prompt wait for the MCP servers. It fails if a required one is missing."""
     servers: tuple[McpServerConfig, ...] = ()
-    """MCP servers that the front end brings, beside those that are configured; one of the same name is passed over."""
+    """MCP servers that the front end brings in addition to the configured ones, which win if they have the same name.
+    """
     observe: bool = False
-    """Whatever the agent may do, it and those it starts only look: nothing is written and no network is reached."""
+    """Let the agent and those it starts only look, whatever else they may do: nothing is written, no network is used.
+    """
     tools: tuple[ToolClass, ...] = ()
-    """Those that the program brings, for the agent and those it starts."""
+    """Tools that the program brings, for the agent and those it starts."""
     hooks: tuple[Hook, ...] = ()
-    """Those that the program brings, for the same."""
+    """Hooks that the program brings, for the agent and those it starts."""
 
     @property
     def title(self) -> str:
-        """The session's title; blank: its first prompt will be."""
+        """The session's title; empty if its first prompt will become it."""
         return self.prompt[:TITLE_LENGTH]
 
 
@@ -70,17 +74,17 @@ class Seat(Company, frozen=True, kw_only=True):
     """Those who watch and answer a conversation."""
 
     prompted: Callable[[str], object] | None = None
-    """Takes the prompts that others give over the control address."""
+    """Takes prompts that others give over the control address."""
     files: Files | None = None
-    """Serves the files of the agents, with what is not saved yet; None: those on disk."""
+    """Serves the agents' files, including unsaved changes. None means the files on disk."""
     commands: Commands | None = None
-    """Runs the agents' commands; None: they are processes of our own."""
+    """Runs the agents' commands. None means processes of our own."""
     proposing: ToolClass | None = None
-    """The tool by which the conversation's own agent proposes plans; None: nobody would answer."""
+    """The tool by which the conversation's own agent proposes plans. None if nobody would answer a proposal."""
 
 
 class PromptLimits(Limits, frozen=True, kw_only=True):
-    """Limits of one prompt, counted from its sending on; None: no limit."""
+    """Limits of one prompt, counted from when it is sent. None means no limit."""
 
     max_turns: int | None = None
     time_limit: float | None = None
@@ -91,20 +95,20 @@ NO_LIMITS = PromptLimits()
 
 
 class PromptResult(Struct, frozen=True, kw_only=True):
-    """The end of a prompt, good or bad: usage and cost are of all agents that worked on it."""
+    """The end of a prompt, whether it succeeded or not. Usage and cost count all agents that worked on it."""
 
     acted: ActResult
     usage: Usage
     cost_usd: float | None
-    """None: unknown."""
+    """None if it is unknown."""
     duration_s: float
     agents: tuple[AgentUsage, ...] = ()
-    """The usage of each alone: the conversation's own agent first, then those it started."""
+    """What each agent used by itself: the conversation's own agent first, then those it started."""
     value: Any = UNSET
-    """The value that was handed in; None: none was, or it is null; unset: none was wanted."""
+    """The value that was handed in; None if none was, or if it is null; unset if none was wanted."""
 
     def record(self, session_id: str, channel: Publishing, warnings: Sequence[str]) -> RunRecord:
-        """Return it as commands print it; an agent without an id is that of the session."""
+        """Return the record that commands print. An agent without an id is the session's own."""
         acted = self.acted
         refused = acted.error is not None and acted.error.halts and acted.outcome is Outcome.FAILED
         unserved = refused or channel.bus.failed or acted.reason == ENVIRONMENT_REASON
@@ -126,7 +130,10 @@ class PromptResult(Struct, frozen=True, kw_only=True):
 
 
 class AgentChange(Struct, frozen=True, kw_only=True):
-    """A change of a conversation under way; None: as it is. A prompt at work ends as it began, but for approvals."""
+    """A change to an open conversation. None leaves a setting as it is.
+
+    A prompt at work keeps the old settings to its end, except for the approvals.
+    """
 
     agent: str | None = None
     model: str | None = None
@@ -135,10 +142,10 @@ class AgentChange(Struct, frozen=True, kw_only=True):
 
 
 def named_folder(given: str, named: str, wanted: str = "a folder") -> Path:
-    """Return the folder that a client ``named`` so; reads the file system.
+    """Return a folder that a client gave; ``named`` is what messages call it. Reads the file system.
 
     Raises:
-        UsageError: it is relative or missing.
+        UsageError: If the path is relative, or no folder is there.
     """
     if not Path(given).is_absolute():
         raise UsageError(f"{named} is relative: give the absolute path of {wanted}")

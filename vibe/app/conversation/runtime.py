@@ -30,9 +30,9 @@ NAME_LENGTH = 8
 
 
 class Runtime:
-    """Opens conversations, any number of them side by side; an async context manager that closes what is still open.
+    """Opens conversations, any number of them side by side.
 
-    It owns neither signals nor the process.
+    It is an async context manager that closes whatever is still open. It owns neither signals nor the process.
     """
 
     def __init__(self, host: Host) -> None:
@@ -40,7 +40,7 @@ class Runtime:
         self._conversations: list[Conversation] = []
 
     async def __aenter__(self) -> Self:
-        """Get ready."""
+        """Start the task group that holds the conversations."""
         self._holders = create_task_group()
         await self._holders.__aenter__()
         return self
@@ -48,7 +48,7 @@ class Runtime:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Not told of the error: a task group would wrap it.
+        # The task group must not see the error: it would wrap it in an exception group.
         try:
             with CancelScope(shield=True):
                 for conversation in self.conversations:
@@ -60,15 +60,15 @@ class Runtime:
 
     @property
     def conversations(self) -> tuple[Conversation, ...]:
-        """Those that are open, the first opened first."""
+        """The open conversations, in the order they were opened."""
         return tuple(self._conversations)
 
     async def open_conversation(self, opening: Opening, seat: Seat | None = None) -> Conversation:
-        """Open a new session, or go on with one; ``seat`` None: no user watches or answers.
+        """Open a new session, or continue one. Without a ``seat``, no user watches or answers.
 
         Raises:
-            UsageError: a flag, the agent, the model, the session or the configuration is wrong.
-            EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
+            UsageError: If a flag, the agent, the model, the session or the configuration is wrong.
+            EnvironmentFailure, ipc.errors.IpcError: If a key is missing, or the disk, a lock or the bus refuses.
         """
         return await self._holders.start(self._hold, opening, seat or Seat())
 
@@ -97,7 +97,7 @@ class Runtime:
             error = raised
         finally:
             with CancelScope(shield=True):
-                if parts is not None and error is None and not parts.ending.is_set():  # cancelled before it was closed
+                if parts is not None and error is None and not parts.ending.is_set():  # cancelled while still open
                     await to_thread.run_sync(session.close, Outcome.INTERRUPTED)
                 await to_thread.run_sync(session.release)
             if parts is not None:
@@ -108,14 +108,14 @@ class Runtime:
     async def _parts(
         self, host: Host, setup: Setup, session: ChatSession, seat: Seat, stack: AsyncExitStack
     ) -> ConversationParts:
-        """Return the parts of a conversation, which ``stack`` ends."""
+        """Return the parts of a conversation; ``stack`` ends them."""
         opening, config = setup.opening, setup.engine.config
         seat, board = seat.with_board()
         control = ConversationControl(board, seat.prompted)
         stack.push_async_callback(setup.engine.aclose)
         attended = seat.user_input is not None
         started = tool_servers(setup.engine, host, opening.workdir, opening.servers, attended=attended)
-        # Who only looks has no server: it is a program that does as it likes.
+        # An agent that only looks gets no servers, because a server is a program that may do anything.
         servers = ToolServers(setup.engine) if opening.observe else await stack.enter_async_context(started)
         opened = await stack.enter_async_context(
             publishing(host, config, seat.listeners, kept=config.session_logging.enabled, control=control.router)
@@ -143,7 +143,7 @@ class Runtime:
 
 
 async def _connect(parts: ConversationParts) -> None:
-    """Wait for the MCP servers while prompts are answered; agents have their tools from their next turn on."""
+    """Connect the MCP servers while prompts are answered. Agents have their tools from their next turn on."""
     sink = TaggingSink(parts.channel.sink, session_id=parts.session.session_id)
     try:
         await parts.servers.equip(sink)

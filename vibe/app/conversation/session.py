@@ -1,6 +1,6 @@
 """ChatSession: the saved conversation of one chat, new or continued.
 
-Messages from before it was summarised are in the session that it was begun in.
+Messages from before a summary are in the session in which they were said.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from vibe.system.git.discovery import git_head
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 COMPACTED, CLEARED, REWOUND = "compacted", "cleared", "rewound"
-"""The outcomes of a session that goes on as another one: from a summary, from nothing, from one of its messages."""
+"""Outcomes of a session that continues as another one: from a summary, from nothing, or from one of its messages."""
 UNLOCKED_SECONDS = 10.0
-"""A new session's folder is there for a moment before it is locked."""
+"""How long a new session's folder may exist before it is locked."""
 GENERATIONS = 50
-"""Ancestors of a session that are looked for."""
+"""The most ancestors of a session that are looked for."""
 
 
 class ChatSession:
-    """A session that this process alone continues, until ``release``. ``open`` and ``close`` block.
+    """A session that only this process continues, until ``release``. ``open`` and ``close`` block.
 
-    ``session_id``, ``folder`` and ``transcript`` change when the conversation goes on elsewhere: summarised, cleared or
-    taken back. ``repaired`` says what had to be mended.
+    ``session_id``, ``folder`` and ``transcript`` change when the conversation continues in another session because it
+    was summarised, cleared or taken back. ``repaired`` says what had to be repaired.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ChatSession:
         self.transcript = transcript
         self.repaired = ""
         self._snapshots: Snapshots | None = None
-        self._going_back = Lock()
+        self._rewind_lock = Lock()
         self._sessions = sessions
         self._meta = meta
         self._locks = locks
@@ -80,32 +80,32 @@ class ChatSession:
     def open(cls, paths: VibePaths, opening: Opening, *, kept: bool = True) -> ChatSession:
         """Begin a session or continue one.
 
-        ``kept`` false: nothing of the conversation stays on disk, and a session that is resumed stays as it was.
+        If ``kept`` is False, nothing of the conversation stays on disk, and a resumed session stays as it was.
 
         Raises:
-            UsageError: the session asked for is not there, or can't be understood.
-            EnvironmentFailure: another process goes on with the session, or the disk refuses.
+            UsageError: If the session asked for does not exist, or can't be understood.
+            EnvironmentFailure: If another process continues the session, or the disk refuses.
         """
         locks = ExitStack()
         try:
-            return cls._opened(paths, opening, locks, kept=kept)
+            return cls._open(paths, opening, locks, kept=kept)
         except BaseException:
             locks.close()
             raise
 
     @property
     def session_id(self) -> str:
-        """The id of the session as it is now."""
+        """The session's id at present."""
         return self._meta.session_id
 
     @property
     def title(self) -> str:
-        """The beginning of its first prompt; empty: it has none yet."""
+        """The beginning of its first prompt; empty while it has none."""
         return self._meta.title
 
     @property
     def earlier_outputs(self) -> tuple[Path, ...]:
-        """The output folders of the sessions this one was forked from, which their conversations name."""
+        """The output folders of the sessions this one was forked from. Their conversations name files in them."""
         found: list[Path] = []
         parent = self._meta.parent_id
         while parent is not None and len(found) < GENERATIONS:
@@ -118,55 +118,55 @@ class ChatSession:
         return tuple(folder for folder in found if folder.is_dir())
 
     def snapshots(self, environ: Mapping[str, str], own: OwnPlaces = NO_OWN_PLACES) -> Snapshots:
-        """Return the snapshots of the session as it is now; for ``environ`` and ``own`` see there."""
+        """Return the snapshots of the present session. For ``environ`` and ``own`` see ``Snapshots``."""
         if self._snapshots is None:
             self._snapshots = Snapshots(Path(self._meta.workspace), self.folder.path, environ, own)
         return self._snapshots
 
     async def fork(self, restart: Callable[[Path | None], None]) -> None:
-        """Continue the conversation in a new session, whose parent is this one; see ``Fork``."""
+        """Continue the conversation in a new session whose parent is this one; see ``Fork``."""
         await anyio.to_thread.run_sync(self.fork_now, restart)
 
     def close(self, outcome: Outcome) -> None:
-        """Write the outcome; errors of the disk are ignored."""
+        """Write the outcome. Disk errors are ignored."""
         with suppress(OSError):
-            write_meta(self.folder.path, self._as_of_now(outcome.value))
+            write_meta(self.folder.path, self._ended_meta(outcome.value))
 
     def release(self) -> None:
-        """Let other processes continue the session; an unsaved or empty one is removed."""
-        nothing_said = () if self.transcript.messages else (self.folder.path,)
-        for folder in (*self._unlogged, *nothing_said):
+        """Let other processes continue the session. A session that is empty or not to be kept is removed."""
+        empty = () if self.transcript.messages else (self.folder.path,)
+        for folder in (*self._unlogged, *empty):
             shutil.rmtree(folder, ignore_errors=True)
         self._locks.close()
 
     def entitle(self, title: str) -> None:
-        """Give it a title; errors of the disk are ignored."""
+        """Give the session a title. Disk errors are ignored."""
         self._meta = structs.replace(self._meta, title=title)
         with suppress(OSError):
             write_meta(self.folder.path, self._meta)
 
     def copy(self) -> str:
-        """Save the conversation so far as another session, whose id is returned.
+        """Save the conversation so far as another session, and return its id.
 
         Raises:
-            EnvironmentFailure: the disk refuses.
+            EnvironmentFailure: If the disk refuses.
         """
         folder = self._begin_child()
         Transcript.peek(self.folder.transcript).restart(self.transcript.messages, folder.transcript)
         return folder.path.name
 
     def clear(self) -> None:
-        """Go on in a new session without a message.
+        """Continue in a new session without messages.
 
         Raises:
-            EnvironmentFailure: the disk refuses; nothing has changed.
+            EnvironmentFailure: If the disk refuses; nothing has changed.
         """
         fresh = Transcript()
         fresh.spend(self.transcript.usage, self.transcript.cost_usd)
         fresh.turns = self.transcript.turns
         self.fork_now(partial(fresh.restart, []), CLEARED)
         self.transcript = fresh
-        self.entitle("")  # its first prompt will
+        self.entitle("")  # its first prompt will become its title
 
     def rewind(
         self,
@@ -178,13 +178,13 @@ class ChatSession:
         chat: bool = True,
         only: Collection[str] = (),
     ) -> RewindReport:
-        """Go on in a new session before the message at ``message_index``; with ``files``, put the files back, too.
+        """Continue in a new session before the message at ``message_index``. With ``files``, the files go back too.
 
-        Without ``chat``, only the files go back, and the session is the same. ``only``: as in ``RewindManager``.
+        Without ``chat``, only the files go back and the session stays the same. ``only`` is as in ``RewindManager``.
 
         Raises:
-            UsageError: no turn begins there.
-            EnvironmentFailure: the files of that time are not known, git or the disk refuses.
+            UsageError: If no turn begins there.
+            EnvironmentFailure: If the files of that time are unknown, or git or the disk refuses.
         """
 
         def fork(conversation: Transcript) -> str:
@@ -193,25 +193,25 @@ class ChatSession:
                 self.transcript = conversation
             return self.session_id
 
-        with self._going_back:
+        with self._rewind_lock:
             manager = RewindManager(self._sessions, environ, own)
-            return manager.rewind(self._saved, message_index, files=files, only=only, fork=fork)
+            return manager.rewind(self._as_saved, message_index, files=files, only=only, fork=fork)
 
     def going_back(self, message_index: int, environ: Mapping[str, str], own: OwnPlaces) -> Sequence[FileBack]:
         """Return the files that a rewind would put back.
 
         Raises:
-            EnvironmentFailure: the files of that time are not known, git or the disk refuses.
+            EnvironmentFailure: If the files of that time are unknown, or git or the disk refuses.
         """
-        with self._going_back:
-            return RewindManager(self._sessions, environ, own).outlook(self._saved, message_index)
+        with self._rewind_lock:
+            return RewindManager(self._sessions, environ, own).outlook(self._as_saved, message_index)
 
     @property
-    def _saved(self) -> SavedSession:
+    def _as_saved(self) -> SavedSession:
         return SavedSession(folder=self.folder, meta=self._meta, updated=time.time())
 
     def fork_now(self, restart: Callable[[Path | None], None], outcome: str = COMPACTED) -> None:
-        """As ``fork``, blocking; ``outcome`` is that of the session so far."""
+        """Do what ``fork`` does, blocking. ``outcome`` becomes that of the session so far."""
         folder = self._begin_child()
         lock = lock_session(folder)
         try:
@@ -221,11 +221,11 @@ class ChatSession:
             shutil.rmtree(folder.path, ignore_errors=True)
             raise
         with suppress(OSError):
-            write_meta(self.folder.path, self._as_of_now(outcome))
+            write_meta(self.folder.path, self._ended_meta(outcome))
         self._meta, self.folder, self._snapshots = read_meta(folder.path), folder, None
-        if self._unlogged:  # what is not locked is removed by the next process
+        if self._unlogged:  # stays locked, since the next process removes unsaved sessions without a lock
             self._unlogged.append(folder.path)
-        else:  # the session so far can be resumed
+        else:  # from now on others may resume the session so far
             self._locks.close()
         self._locks.callback(lock.release)
 
@@ -233,7 +233,7 @@ class ChatSession:
         meta = structs.replace(self._meta, session_id=uuid4().hex, parent_id=self._meta.session_id, started=time.time())
         return SessionFolder.begin(self._sessions, meta)
 
-    def _as_of_now(self, outcome: str) -> SessionMeta:
+    def _ended_meta(self, outcome: str) -> SessionMeta:
         commit, branch = git_head(Path(self._meta.workspace))
         return structs.replace(
             self._meta,
@@ -246,7 +246,7 @@ class ChatSession:
         )
 
     @classmethod
-    def _opened(cls, paths: VibePaths, opening: Opening, locks: ExitStack, *, kept: bool) -> ChatSession:
+    def _open(cls, paths: VibePaths, opening: Opening, locks: ExitStack, *, kept: bool) -> ChatSession:
         sessions, earlier = paths.sessions, None
         if opening.resume is not None:
             loader = SessionLoader(sessions)
@@ -254,15 +254,15 @@ class ChatSession:
         if not kept:
             sessions = paths.unlogged
             _remove_unlogged(sessions)
-        elif earlier is not None and not opening.fork and not earlier.meta.origin:  # another program's file stays
-            return cls._take_up(sessions, opening, locks, earlier)
+        elif earlier is not None and not opening.fork and not earlier.meta.origin:  # another program's is only copied
+            return cls._continue(sessions, opening, locks, earlier)
         return cls._begin(sessions, opening, locks, earlier, kept=kept)
 
     @classmethod
     def _begin(
         cls, sessions: Path, opening: Opening, locks: ExitStack, earlier: SavedSession | None, *, kept: bool
     ) -> ChatSession:
-        """Begin a session, with the conversation of an ``earlier`` one, which stays as it is."""
+        """Begin a session, with the conversation of an ``earlier`` one if given. The earlier one stays as it is."""
         workspace = opening.workdir
         commit, branch = git_head(workspace)
         meta = SessionMeta(
@@ -283,13 +283,13 @@ class ChatSession:
         if earlier is not None:
             transcript = Transcript.peek(earlier.folder.transcript)
             transcript.restart(transcript.messages, folder.transcript)
-            repaired = _repairs(transcript.dropped_bytes, transcript.close_dangling_calls(), earlier.lost)
+            repaired = _repair_text(transcript.dropped_bytes, transcript.close_dangling_calls(), earlier.lost)
         session = cls(sessions, meta, folder, transcript, locks, kept=kept)
         session.repaired = repaired
         return session
 
     @classmethod
-    def _take_up(cls, sessions: Path, opening: Opening, locks: ExitStack, saved: SavedSession) -> ChatSession:
+    def _continue(cls, sessions: Path, opening: Opening, locks: ExitStack, saved: SavedSession) -> ChatSession:
         locks.callback(lock_session(saved.folder).release)
         transcript = Transcript.open(saved.folder.transcript)
         closed = transcript.close_dangling_calls()
@@ -298,14 +298,14 @@ class ChatSession:
             saved.meta, workspace=place, model=opening.model or "", agent=opening.agent or "", ended=None, outcome=None
         )
         session = cls(sessions, meta, saved.folder, transcript, locks)
-        with suppress(OSError):  # until it ends again, it is under way
+        with suppress(OSError):  # the session counts as running until it ends again
             write_meta(saved.folder.path, meta)
-        session.repaired = _repairs(transcript.dropped_bytes, closed, saved.lost)
+        session.repaired = _repair_text(transcript.dropped_bytes, closed, saved.lost)
         return session
 
 
 def _remove_unlogged(sessions: Path) -> None:
-    """Remove what processes left that were killed in sessions that are not to be kept."""
+    """Remove unsaved sessions that killed processes left behind."""
     for path in sessions.iterdir() if sessions.is_dir() else ():
         with suppress(OSError):
             if time.time() - path.stat().st_mtime < UNLOCKED_SECONDS:
@@ -316,8 +316,8 @@ def _remove_unlogged(sessions: Path) -> None:
                 lock.release()
 
 
-def _repairs(dropped_bytes: int, closed_calls: int, lost: str = "") -> str:
-    """Return the repairs that resuming made, as a sentence; empty: none."""
+def _repair_text(dropped_bytes: int, closed_calls: int, lost: str = "") -> str:
+    """Return what resuming had to repair, as a sentence; empty if nothing."""
     parts = [f"{lost}, and was made again of the messages"] if lost else []
     if dropped_bytes:
         parts.append(f"{dropped_bytes} bytes of an incomplete message were dropped")
@@ -327,14 +327,14 @@ def _repairs(dropped_bytes: int, closed_calls: int, lost: str = "") -> str:
 
 
 class EarlierMessages(Struct, frozen=True):
-    """Messages for which a summary stands in; ``session_id`` is the session that has them."""
+    """Messages that a summary replaces. ``session_id`` is the session that has them."""
 
     session_id: str
     messages: Sequence[Message]
 
 
 def ids_of(paths: VibePaths, session_id: str) -> list[str]:
-    """Return the ids that a conversation had since it was begun or cleared, the newest first; reads files."""
+    """Return the ids a conversation has had since it was begun or cleared, newest first. Reads files."""
     found = [session_id]
     with suppress(BrokenSessionError):
         for parent in _ancestors(paths, session_id):
@@ -345,17 +345,17 @@ def ids_of(paths: VibePaths, session_id: str) -> list[str]:
 
 
 def begins_with_summary(messages: Sequence[Message]) -> bool:
-    """Return whether a summary stands in for what was said before these messages."""
+    """Return whether a summary replaces what was said before these messages."""
     return bool(messages) and bool(summary_in(messages[0]))
 
 
 def before_summary(paths: VibePaths, session_id: str) -> EarlierMessages | None:
-    """Return the messages that the summary at the beginning of a session stands in for; None: there is no summary.
+    """Return the messages that the summary at the beginning of a session replaces; None if it begins with none.
 
-    Sessions that it was forked from or taken back from begin with the same summary, and are passed by. Reads files.
+    Sessions that were forked or taken back from one begin with the same summary and are passed over. Reads files.
 
     Raises:
-        BrokenSessionError, TranscriptError: the session that has them is gone, or can't be read.
+        BrokenSessionError, TranscriptError: If the session that has the messages is gone, or can't be read.
     """
     messages = _messages(paths, session_id)
     if not begins_with_summary(messages):
@@ -365,19 +365,19 @@ def before_summary(paths: VibePaths, session_id: str) -> EarlierMessages | None:
         if not earlier:
             return None
         if earlier[0] != messages[0]:
-            return EarlierMessages(parent, earlier[: len(earlier) - _kept(earlier, messages)])
+            return EarlierMessages(parent, earlier[: len(earlier) - _kept_count(earlier, messages)])
         messages = earlier
     return None
 
 
-def _kept(earlier: Sequence[Message], messages: Sequence[Message]) -> int:
-    """The number of the last messages of ``earlier`` that stand behind the summary word for word."""
-    most = min(len(earlier), len(messages) - 1)
-    return next(kept for kept in range(most, -1, -1) if earlier[len(earlier) - kept :] == messages[1 : kept + 1])
+def _kept_count(earlier: Sequence[Message], messages: Sequence[Message]) -> int:
+    """Return how many of the last messages of ``earlier`` follow the summary word for word."""
+    limit = min(len(earlier), len(messages) - 1)
+    return next(kept for kept in range(limit, -1, -1) if earlier[len(earlier) - kept :] == messages[1 : kept + 1])
 
 
 def _ancestors(paths: VibePaths, session_id: str) -> Iterator[str]:
-    """The sessions that one comes from, the nearest first."""
+    """Yield the ids of the sessions that one comes from, nearest first."""
     seen, meta = {session_id}, read_meta(_folder(paths, session_id).path)
     while meta.parent_id and meta.parent_id not in seen:
         parent = meta.parent_id

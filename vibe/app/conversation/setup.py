@@ -1,4 +1,4 @@
-"""Setup: the engine, agent, model and tools of a conversation, as they were chosen; a change makes another."""
+"""Setup: the engine, agent, model and tools chosen for a conversation. A change makes a new one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROPOSES = (
 
 
 class Setup(Struct, frozen=True, kw_only=True):
-    """The engine of a conversation, with what was chosen of it."""
+    """The engine of a conversation, and what was chosen for it."""
 
     opening: Opening
     engine: Engine
@@ -35,17 +35,17 @@ class Setup(Struct, frozen=True, kw_only=True):
     model: ModelConfig
     tools: ToolManager
     pool: SpawnPool
-    """Of its subagents."""
+    """The pool of its subagents."""
     writes: bool
-    """Its tools can change something."""
+    """Whether its tools can change anything."""
     missing_key: MissingKeyError | None = None
-    """The model has no key yet, which the opening allows."""
+    """Set while the model has no key, if the opening allows that."""
 
     @property
     def role(self) -> str:
-        """The part of the agent's prompt on proposing plans; blank: it is not told to."""
-        is_told = self.engine.config.planner.suggest == "auto" and PROPOSE_PLAN in self.tools.available
-        return PROPOSES if is_told else ""
+        """The part of the agent's prompt about proposing plans; empty if the agent should not suggest any."""
+        may_suggest = self.engine.config.planner.suggest == "auto" and PROPOSE_PLAN in self.tools.available
+        return PROPOSES if may_suggest else ""
 
     @property
     def approval_mode(self) -> ApprovalMode:
@@ -56,7 +56,7 @@ class Setup(Struct, frozen=True, kw_only=True):
         return ApprovalMode.ALL if unasked else ApprovalMode.ASK
 
     def workspace(self, session: ChatSession, files: Files | None) -> Workspace:
-        """Return the workspace of the agent, with ``files`` or those on disk; reads the file system."""
+        """Return the agent's workspace, with the given ``files`` or those on disk. Reads the file system."""
         opening = self.opening
         return self.engine.workspace(
             opening.workdir, extra_roots=opening.extra_roots, read_roots=session.earlier_outputs, files=files
@@ -64,21 +64,21 @@ class Setup(Struct, frozen=True, kw_only=True):
 
     @property
     def refused(self) -> frozenset[str]:
-        """The tools that the agent is denied, since it is meant to read only."""
+        """The tools that the agent is denied because it is meant only to read."""
         if self.writes or not (self.opening.observe or self.profile.safety is AgentSafety.SAFE):
             return frozenset()
-        every, own = self.engine.tools.available, self.tools.available
-        return frozenset(name for name, tool in every.items() if name not in own and not tool.read_only)
+        available, own = self.engine.tools.available, self.tools.available
+        return frozenset(name for name, tool in available.items() if name not in own and not tool.read_only)
 
 
 def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
-    """Check that a conversation can be held so with those in a seat; reads files.
+    """Choose the engine, agent, model and tools for a conversation, and check that they fit together. Reads files.
 
     Raises:
-        UsageError: a flag, the agent, the model, the prompt or the configuration is wrong.
-        EnvironmentFailure: a key is missing.
+        UsageError: If a flag, the agent, the model, the prompt or the configuration is wrong.
+        EnvironmentFailure: If a key is missing.
     """
-    wanted = EngineRequest(
+    request = EngineRequest(
         workdir=opening.workdir,
         flags=opening.flags,
         agent=opening.agent or "",
@@ -87,7 +87,7 @@ def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
         tools=opening.tools,
         hooks=opening.hooks,
     )
-    engine = build_engine(host.beside(opening.extra_roots), wanted)
+    engine = build_engine(host.beside(opening.extra_roots), request)
     profile = engine.chosen
     given = host.given.values.get("active_model") if host.given else None
     models, alias = engine.models, opening.model or given or profile.model
@@ -98,10 +98,10 @@ def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
     if missing_key is not None and not opening.key_may_come_later:
         raise missing_key
     try:
-        engine.guidance.started(opening.prompt)  # a command or a prompt that is missing is told now
+        engine.guidance.started(opening.prompt)  # raises now if the command or prompt it names is missing
     except NoSuchCommandError as error:
         servers = {one.name for one in (*engine.config.mcp_servers, *opening.servers)}
-        if not any(error.name.startswith(f"{name}:") for name in servers):  # it may be a server's, which says it later
+        if not any(error.name.startswith(f"{name}:") for name in servers):  # a server's prompts are known only later
             raise
     engine.guidance.base_prompt(profile.system_prompt_id, engine.base_prompt)
     given = engine.tools if model.plans_at_once else with_proposing(engine, seat.proposing)
@@ -124,7 +124,7 @@ def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
 
 
 def with_proposing(engine: Engine, tool: ToolClass | None) -> ToolManager:
-    """Return the tools with that for proposing plans, where there is one and the settings allow it."""
+    """Return the tools, with the tool for proposing plans if there is one and the settings allow it."""
     config = engine.config
     if tool is None or not config.planner.enabled or config.planner.suggest == "never":
         return engine.tools

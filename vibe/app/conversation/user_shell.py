@@ -1,4 +1,4 @@
-"""A command line of the user's own: run as they would run it, and put into words for the model."""
+"""Runs the user's own command line as their shell would, and puts it into words for the model."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from vibe.system.plain_text import plain
 from vibe.system.programs import command_environ
 
 SHELL = "shell"
-"""The tool that events name for it."""
+"""The tool name in the events of such a command."""
 SHELLS = frozenset({"bash", "dash", "fish", "ksh", "sh", "zsh"})
 NO_PAGER = MappingProxyType(dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"))
-"""At a terminal a pager would wait for keys."""
+"""Variables that turn pagers off, since a pager at a terminal would wait for keys."""
 
 
 async def run_for_user(
     command: str, workdir: Path, environ: Mapping[str, str], sink: EventSink, *, in_colour: bool = False
 ) -> runner.CommandResult:
-    """Run a line in the user's shell, unconfined and without an input; cancelling ends it with all it started.
+    """Run a line in the user's shell, unconfined and without input. Cancelling ends it with everything it started.
 
-    ``in_colour``: it prints to a terminal.
+    With ``in_colour`` it prints to a terminal.
 
     Raises:
-        CommandStartError: it can't be started.
+        CommandStartError: If it can't be started.
     """
     call_id = uuid4().hex
 
@@ -67,13 +67,13 @@ async def run_for_user(
 
 
 def as_told(command: str, result: runner.CommandResult) -> str:
-    """Return a command and its output as the model is told of it: without colours, of rewritten lines the last."""
+    """Return a command and its output in words for the model: without colours, and only the last of rewritten lines."""
     printed = plain(shown(_output(result)))
     return f"I ran this in the shell:\n$ {command}\n{printed}\n[exit code {result.exit_code}]"
 
 
 def _argv(command: str, environ: Mapping[str, str]) -> list[str]:
-    """The user's own shell with a line, where it is one that takes lines so; else what runs other lines."""
+    """Return the arguments that run a line: the user's own shell if it is a known one, else our usual shell."""
     shell = environ.get("SHELL", "")
     known = Path(shell).name in SHELLS and os.access(shell, os.X_OK)
     return [shell, "-c", command] if known else runner.shell_argv(command)
