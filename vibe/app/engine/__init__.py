@@ -1,3 +1,3 @@
-"""Parts of every run: model, tools, sandbox, events, signals."""
+"""What every run is built from: settings, models, tools, sandbox, events and requests."""
 
 from __future__ import annotations

@@ -37,31 +37,32 @@ from vibe.system.own_places import OwnPlaces
 PROPOSE_PLAN = "propose_plan"
 """The tool by which the agent of a conversation proposes a plan to the person."""
 REPLAY = "replay"
-"""The name of the provider and the model that a demonstration's script stands for."""
+"""The name of the provider and the model that stand for a demonstration's script."""
 APPROVED_KEY = "approved"
 
 
 class EngineRequest(Struct, frozen=True, kw_only=True):
-    """The workspace, and the settings of the command line, that an engine is built for."""
+    """The workspace and the command line settings that an engine is built for."""
 
     workdir: Path
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Values by dotted configuration key."""
     given: GivenSettings | None = None
-    """Further settings of the run; None: those of its host."""
+    """Further settings of the run. None means those of its host."""
     agent: str | None = None
-    """The profile the user chose, which may set anything. Empty: the default one; None: no choice was made."""
+    """The profile that the user chose, which may set anything. Empty means the default one; None means no choice was
+    made."""
     trust: bool = False
     replay: Path | None = None
     """A script that serves as the model."""
     slowed: float = 1.0
-    """The script's delays take so many times as long as it says."""
+    """The factor by which the script's delays are lengthened."""
     snapshot: bool = False
-    """The prompt shows the workspace's files and git: for an agent that a person talks to."""
+    """Whether the prompt shows the workspace's files and git state, for an agent that a person talks to."""
     tools: tuple[ToolClass, ...] = ()
-    """Those that the program brings, for all agents."""
+    """Tools that the program brings, for all agents."""
     hooks: tuple[Hook, ...] = ()
-    """Those that the program brings; they run after those of files."""
+    """Hooks that the program brings. They run after those of files."""
 
 
 class Engine(Struct, frozen=True, kw_only=True):
@@ -78,11 +79,11 @@ class Engine(Struct, frozen=True, kw_only=True):
     base_prompt: str
     confinement: Confinement
     approvals: Callable[[ApprovalMode, Approver | None], Approvals]
-    """Makes a run's approvals from its mode and the user who can be asked (None: no user is there)."""
+    """Makes a run's approvals from its mode and the user who can be asked (None if no user is there)."""
     warnings: tuple[str, ...]
     """Sentences for the user."""
     own_places: OwnPlaces
-    """The places in a workspace that belong to vibe, not to the work."""
+    """The places in a workspace that belong to vibe and not to the work."""
 
     @property
     def config(self) -> VibeConfig:
@@ -96,11 +97,11 @@ class Engine(Struct, frozen=True, kw_only=True):
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """The variables, with what the user's ``.env`` adds."""
+        """The environment variables, with what the user's ``.env`` adds."""
         return self.loaded.environ
 
     async def aclose(self) -> None:
-        """Close its connections, and remove its temporary files: the run is over."""
+        """Close the connections and remove the temporary files at the end of the run."""
         await self.models.aclose()
         await to_thread.run_sync(self.confinement.close)
 
@@ -112,11 +113,9 @@ class Engine(Struct, frozen=True, kw_only=True):
         read_roots: tuple[Path, ...] = (),
         files: Files | None = None,
     ) -> Workspace:
-        """Return the workspace of an agent in ``root``: its tools have the bounds of its commands.
+        """Return the workspace of an agent in ``root``. Its tools have the same bounds as its commands.
 
-        ``files`` None: those on disk.
-
-        Reads the file system.
+        Without ``files``, it uses those on disk. Reads the file system.
         """
         bounds = bounds_of(self.confinement, self.environ)
         workspace = Workspace(
@@ -129,16 +128,16 @@ ALWAYS_KEPT = "planner.enable_persistence = false has no effect: plans are alway
 
 
 def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str], CallLimiter] | None = None) -> Engine:
-    """Load the configuration and build the parts from it; reads files, so not on an event loop.
+    """Load the configuration and build the parts from it. Reads files, so it must not run on an event loop.
 
     ``limiter_of`` returns the limiter of calls to a provider, by its name, for runs that share one.
 
     Raises:
-        UsageError: the configuration, or what it names, is wrong.
+        UsageError: If the configuration, or something it names, is wrong.
     """
-    put_back = put_back_abandoned(records_of(host.home))  # before any of it is read
-    request = replace(request, given=request.given or host.given)  # which the processes of steps have to know
-    wanted = ConfigRequest(
+    put_back = put_back_abandoned(records_of(host.home))  # before any of these files is read
+    request = replace(request, given=request.given or host.given)  # the processes of steps need to know them too
+    config_request = ConfigRequest(
         home=host.home,
         workdir=request.workdir,
         environ=one_deeper(host.environ),
@@ -146,14 +145,16 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
         given=request.given,
         trust_workdir=request.trust,
     )
-    loaded = load_config(wanted)
+    loaded = load_config(config_request)
     nested = loaded.nested_projects()
     agents = load_agents(loaded, nested)
     profile = None
     if request.agent is not None:
         profile = agents.main(request.agent or loaded.config.default_agent)
         if profile.settings and profile.file is not None:
-            loaded = load_config(replace(wanted, agent=dataclasses.replace(profile.file, data=profile.settings)))
+            loaded = load_config(
+                replace(config_request, agent=dataclasses.replace(profile.file, data=profile.settings))
+            )
             agents = load_agents(loaded, nested)
     if request.replay is None:
         loaded = with_keyring(loaded)
@@ -166,11 +167,10 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
         own=request.tools,
     )
     confinement = _confinement(host, loaded, request.workdir)
-    with ThreadPoolExecutor(max_workers=2) as beside:
-        guided = beside.submit(
-            load_guidance, loaded, nested, snapshot=request.snapshot
-        )  # which waits for git, as this for bwrap
-        is_confined = beside.submit(confines, confinement)
+    with ThreadPoolExecutor(max_workers=2) as executor:
+        # The one waits for git and the other for bwrap, so they run side by side.
+        guided = executor.submit(load_guidance, loaded, nested, snapshot=request.snapshot)
+        is_confined = executor.submit(confines, confinement)
         tools = ToolManager(replace(sources, is_sandboxed=is_confined.result), config)
         guidance = guided.result()
         guidance = replace(guidance, hooks=(*guidance.hooks, *request.hooks))
@@ -189,7 +189,7 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
             *put_back.splitlines(),
             *loaded.warnings,
             *(() if config.planner.enable_persistence else (ALWAYS_KEPT,)),
-            # Where servers are still to come, what is wrong with the tools is known once they have: see tool_servers.
+            # With MCP servers, the warnings about tools are known once the servers are there: see tool_servers.
             *(() if any(server.in_use for server in config.mcp_servers) else tools.warnings),
             *agents.warnings,
             *guidance.warnings,
@@ -199,18 +199,18 @@ def build_engine(host: Host, request: EngineRequest, limiter_of: Callable[[str],
 
 
 def network_flags(*, on: bool) -> Mapping[str, Any]:
-    """Return the settings of ``--network``."""
+    """Return the settings that ``--network`` stands for."""
     return {"sandbox.network": "on"} if on else {}
 
 
 def _confinement(host: Host, loaded: LoadedConfig, workdir: Path) -> Confinement:
-    """Return the confinement of commands; one that is required and missing is an error now."""
+    """Return the confinement of commands. If it is required and missing, that is an error at this point."""
     config = loaded.config
     keys = [*(one.api_key_env_var for one in config.providers), *(one.api_key_env for one in config.mcp_servers)]
     confinement = Confinement(loaded.config.sandbox, loaded.environ, host.home, keys=keys)
     if confinement.required:
         confinement.choice()
-    remove_remains(loaded.environ, workdir)  # this run may never confine a command, and so never look
+    remove_remains(loaded.environ, workdir)  # here, since a run that confines no command would never do it
     return confinement
 
 
@@ -248,7 +248,7 @@ def _with_replay(config: VibeConfig, script: Path, slowed: float) -> VibeConfig:
 def approvals_for(
     host: Host, config: VibeConfig, workspace: Path, mode: ApprovalMode, approver: Approver | None
 ) -> Approvals:
-    """Return the approvals of a run in ``workspace``, with those of the user's settings that were given for it.
+    """Return the approvals of a run in ``workspace``, including those that the user's settings remember for it.
 
     Further ones that a person gives for good are written to the settings.
     """

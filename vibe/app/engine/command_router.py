@@ -1,4 +1,4 @@
-"""CommandRouter: passes commands for a run to the functions that carry them out."""
+"""CommandRouter: passes the commands for a run to the functions that carry them out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ W = TypeVar("W", bound=BaseCommand)
 
 
 class CommandRouter:
-    """Hands each command to the function for its kind; a kind without one is refused.
+    """Passes each command to the function for its kind, and refuses kinds that have none.
 
     ``about`` says what this run is, for the refusal.
     """
@@ -22,12 +22,15 @@ class CommandRouter:
         self._functions: dict[type[BaseCommand], Callable[[Any], Awaitable[Reply]]] = {}
 
     def on(self, kind: type[W], function: Callable[[W], Awaitable[Reply]]) -> Self:
-        """Have ``function`` carry out every command of a kind, on the run's loop; several may wait side by side."""
+        """Let ``function`` carry out every command of a kind, on the run's event loop.
+
+        Several may wait side by side.
+        """
         self._functions[kind] = function
         return self
 
     async def __call__(self, command: RunCommand) -> Reply:
-        """Carry the command out, or say why not."""
+        """Carry the command out, or reply why not."""
         function = self._functions.get(type(command))
         if function is not None:
             return await function(command)

@@ -1,4 +1,4 @@
-"""Publishing: the one root sink of a process run, over its bus, its log and the listeners in this process."""
+"""Publishing: the one root sink of a run, over its bus, its log and the listeners in this process."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ TOLD: Final = (
     *("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "context_tokens", "tokens_after"),
     "duration_s",
 )
-"""The fields in a log line, if not empty; of reasons only the stable words."""
+"""The fields that a log line contains, unless they are empty. Of reasons, only the stable words."""
 
-_TOO_MANY: Final = (e.AssistantDeltaEvent, e.ReasoningDeltaEvent, e.ToolArgumentsEvent, e.ToolStreamEvent)
+_UNLOGGED: Final = (e.AssistantDeltaEvent, e.ReasoningDeltaEvent, e.ToolArgumentsEvent, e.ToolStreamEvent)
 
 logger = logging.getLogger(__name__)
 
 
 class EventLog:
-    """An ``EventSink``: errors and warnings in full, at their level; all else but pieces of answers at DEBUG."""
+    """An ``EventSink`` that logs errors and warnings in full, and everything else but pieces of answers at DEBUG."""
 
     def publish(self, event: e.Event) -> None:
         """Log the event at its level."""
@@ -46,71 +46,71 @@ class EventLog:
             logger.error("%s: %s", event.code, event.message)
         elif isinstance(event, e.WarningEvent):
             logger.info("%s: %s", event.code, event.message)
-        elif logger.isEnabledFor(logging.DEBUG) and not isinstance(event, _TOO_MANY):
-            logger.debug("%s%s", event.__struct_config__.tag, _told(event))
+        elif logger.isEnabledFor(logging.DEBUG) and not isinstance(event, _UNLOGGED):
+            logger.debug("%s%s", event.__struct_config__.tag, _fields_text(event))
 
 
-def _told(event: e.Event) -> str:
+def _fields_text(event: e.Event) -> str:
     values = ((name, getattr(event, name, None)) for name in TOLD)
     return "".join(f" {name}={value!r}" for name, value in values if value and not (name == "reason" and " " in value))
 
 
 KEPT_WARNINGS = 100
-"""Different warnings in a record; the others are counted."""
+"""The most different warnings in a record. Any others are only counted."""
 PASSING = frozenset({"pausing", "budget.wait", "budget.waited", "model.wait", "model.waited", "write.wait"})
 """Codes of warnings about a passing state."""
 
 
 class WarningLog:
-    """An ``EventSink`` that keeps warnings, each sentence once, for the run's record."""
+    """An ``EventSink`` that keeps the warnings for the run's record, each sentence once."""
 
     def __init__(self) -> None:
-        self._said: dict[str, None] = {}
-        self._more = 0
+        self._sentences: dict[str, None] = {}
+        self._not_kept = 0
 
     def publish(self, event: e.Event) -> None:
-        """Keep it, if it is a warning that lasts."""
-        if not isinstance(event, e.WarningEvent) or event.code in PASSING or event.message in self._said:
+        """Keep the event if it is a warning about more than a passing state."""
+        if not isinstance(event, e.WarningEvent) or event.code in PASSING or event.message in self._sentences:
             return
-        if len(self._said) < KEPT_WARNINGS:
-            self._said[event.message] = None
+        if len(self._sentences) < KEPT_WARNINGS:
+            self._sentences[event.message] = None
         else:
-            self._more += 1
+            self._not_kept += 1
 
     def after(self, others: Iterable[str]) -> list[str]:
-        """Return other sentences and those kept, each once."""
-        more = [f"and {self._more} more warnings"] if self._more else []
-        return [*dict.fromkeys((*others, *self._said)), *more]
+        """Return other sentences followed by the kept ones, each once."""
+        more = [f"and {self._not_kept} more warnings"] if self._not_kept else []
+        return [*dict.fromkeys((*others, *self._sentences)), *more]
 
 
 TELEMETRY = "otlp"
-"""The name of the listener that is vibe's own."""
+"""The name of vibe's own listener."""
 
 
 class Listener(EventSink, Protocol):
-    """Hears the events of a run, for an installed package."""
+    """The port of an installed package that listens to the events of a run."""
 
     def close(self) -> None:
-        """Hear that the run has ended; no event comes after that."""
+        """Take note that the run has ended. No event comes after this."""
         ...
 
 
 def _listeners_of(config: VibeConfig, host: Host) -> dict[str, Mapping[str, str]]:
-    """Return the listeners that are configured, by name, each with the variables it is made with."""
+    """Return the configured listeners by name, each with the environment variables it is made with."""
     environ = {**host.environ, "VIBE_HOME": str(host.home)}
     listeners: dict[str, Mapping[str, str]] = dict.fromkeys(config.ipc.listeners, environ)
     telemetry = config.telemetry
     if telemetry.otlp_endpoint:
         headers = ",".join(f"{name}={quote(value)}" for name, value in telemetry.headers.items())
-        told = {"OTEL_EXPORTER_OTLP_ENDPOINT": telemetry.otlp_endpoint}
-        told |= {"OTEL_EXPORTER_OTLP_HEADERS": headers} if headers else {}
-        told |= {"VIBE_TELEMETRY_CONTENT": "1"} if telemetry.content else {}
-        listeners[TELEMETRY] = environ | told
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": telemetry.otlp_endpoint}
+        variables |= {"OTEL_EXPORTER_OTLP_HEADERS": headers} if headers else {}
+        variables |= {"VIBE_TELEMETRY_CONTENT": "1"} if telemetry.content else {}
+        listeners[TELEMETRY] = environ | variables
     return listeners
 
 
 class _Guarded(Struct, eq=False):
-    """Hands events to a package's listener, until it fails: then it hears no more, and the run's record says so."""
+    """Passes events to a package's listener until it fails. Then it gets no more, and the run's record says so."""
 
     _name: str
     _listener: Listener | None
@@ -150,16 +150,16 @@ class Publishing(Struct, frozen=True, kw_only=True):
     named: tuple[_Guarded, ...] = ()
 
     def warnings(self, others: Iterable[str] = ()) -> list[str]:
-        """Return the warnings of the run's record: ``others``, those announced, and those of the bus.
+        """Return the warnings for the run's record: ``others``, those announced, and those of the bus.
 
-        Listeners of packages are first told to give away what they hold.
+        The listeners of packages are flushed first.
         """
         for listener in self.named:
             listener.flush()
         return self.heard.after((*others, *(warning.message for warning in self.bus.warnings)))
 
     async def about(self, workspace: Path, title: str, *, plan_id: str | None = None) -> Publishing:
-        """Announce the run's workspace, title and plan; its events carry the plan's id from then on."""
+        """Announce the run's workspace, title and plan. Its events carry the plan's id from then on."""
         kept = self.bus.entry.info.kept
         info = RunInfo(cwd=str(workspace), title=title, plan_id=plan_id, session_id=self.session_id, kept=kept)
         await anyio.to_thread.run_sync(self.bus.announce, info)
@@ -176,16 +176,16 @@ async def publishing(
     control: Serve,
     kept: bool = True,
 ) -> AsyncGenerator[Publishing]:
-    """Open the bus for one run; it closes, with all that was published on disk, when the block ends.
+    """Open the bus for one run. When the block ends it closes, with everything that was published on disk.
 
-    The listeners of installed packages that the settings name hear it besides ``listeners``. ``address`` None: as
-    configured. ``kept``: the events stay for a while after the run. ``control`` carries out commands from
-    outside.
+    Listeners of installed packages that the settings name get the events too, beside ``listeners``. Without an
+    ``address`` the configured one is used. With ``kept``, the events stay for a while after the run. ``control``
+    carries out commands from outside.
 
     Raises:
-        UsageError: there are two vibes above this one, or there is no such listener.
-        EnvironmentFailure: a listener can't be made.
-        ipc.errors.BusUnavailableError: pynng can't be loaded, or the address can't be bound.
+        UsageError: If two vibes are above this one already, or there is no such listener.
+        EnvironmentFailure: If a listener can't be made.
+        ipc.errors.BusUnavailableError: If pynng can't be loaded, or the address can't be bound.
     """
     refuse_below_two(host.environ)
     source = session_id = uuid4().hex
@@ -196,11 +196,11 @@ async def publishing(
         control_server(bus.entry, control),
     ):
         heard = WarningLog()
-        guarded: list[_Guarded] = []
-        with ExitStack() as open_ones:
+        package_listeners: list[_Guarded] = []
+        with ExitStack() as stack:
             for name, environ in _listeners_of(config, host).items():
                 listener = make_extension(LISTENERS, name, environ)
-                guarded.append(open_ones.enter_context(closing(_Guarded(name, listener, heard))))
-            root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners, *guarded]))
+                package_listeners.append(stack.enter_context(closing(_Guarded(name, listener, heard))))
+            root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners, *package_listeners]))
             sink = TaggingSink(root, session_id=session_id)
-            yield Publishing(sink=sink, bus=bus, session_id=session_id, heard=heard, named=tuple(guarded))
+            yield Publishing(sink=sink, bus=bus, session_id=session_id, heard=heard, named=tuple(package_listeners))

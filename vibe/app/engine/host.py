@@ -1,6 +1,6 @@
 """Host: the folders, variables and limits of the machine that a run may use, as the command line read them.
 
-A vibe that an agent of another vibe started knows so, and below two others no agent begins.
+A vibe that was started by another vibe's agent knows how deep it is nested. Below two others, no agent begins.
 """
 
 from __future__ import annotations
@@ -31,46 +31,46 @@ if TYPE_CHECKING:
 
 
 class Hold(Struct, eq=False):
-    """A conversation or a plan that is in a folder. ``name`` is what people call it."""
+    """A conversation or a plan that is present in a folder. ``name`` is what people call it."""
 
     folder: Path
     name: str
     writing: bool = False
-    """It is at work there now."""
+    """Whether it is writing there now."""
 
 
 class Workspaces:
-    """The folders in which runs of a process are. Any number of them may be in one. Thread-safe."""
+    """The folders that the runs of a process work in, with any number of runs in each. Thread-safe."""
 
     def __init__(self) -> None:
         self.locks = FolderLocks()
-        """Those of this process on folders it writes in."""
+        """The locks of this process on folders that it writes in."""
         self._holds: list[Hold] = []
         self._lock = Lock()
 
     def enter(self, workspace: Path, name: str) -> Hold:
-        """Say that a run is in a folder. Blocks."""
+        """Register a run in a folder. Blocks."""
         hold = Hold(workspace.resolve(), name)
         with self._lock:
             self._holds.append(hold)
         return hold
 
     def leave(self, hold: Hold) -> None:
-        """Say that a run is not there any more. A second call does nothing."""
+        """Remove a run from its folder. A second call does nothing."""
         with self._lock, suppress(ValueError):
             self._holds.remove(hold)
 
     def writing_beside(self, hold: Hold) -> tuple[str, ...]:
-        """Return the names of the others that are writing in the folder now."""
+        """Return the names of the other runs that are writing in the folder now."""
         with self._lock:
             others = (one for one in self._holds if one.folder == hold.folder and one is not hold)
             return tuple(one.name for one in others if one.writing)
 
 
 FILES_WANTED = (16_384, 10_240, 4_096)
-"""Open files, the first that can be had: macOS takes fewer than the limit that it tells."""
+"""Limits of open files to try, in this order: macOS accepts fewer than the limit that it reports."""
 FILES_PER_STEP = 8
-"""Files a running step holds open at most: three pipes, its conversation, a connection to the model, a few more."""
+"""The most files a running step holds open: three pipes, its conversation, a connection to the model, a few more."""
 FILES_RESERVED = 64
 RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
 
@@ -79,26 +79,26 @@ class Host(Struct, frozen=True, kw_only=True):
     """The part of the machine that a run may use."""
 
     home: Path
-    """The user's vibe folder; absolute, and need not exist."""
+    """The user's vibe folder: an absolute path, which need not exist."""
     environ: Mapping[str, str]
     retries: RetryPolicy | None = None
-    """The rule for repeating model calls where a provider's settings don't say; None: as usual."""
+    """The rule for repeating model calls if a provider's settings have none. None means the usual one."""
     owns_process: bool = False
-    """Nothing else lives in this process: its signals mean the run, and its garbage is the run's."""
+    """Whether nothing else lives in this process. Then its signals mean the run, and its garbage is the run's."""
     patience: float | None = None
-    """The seconds a call waits for others that write in its folder; None: as usual."""
+    """How many seconds a call waits for others that write in its folder. None means the usual time."""
     workspaces: Workspaces = field(default_factory=Workspaces)
     """The folders that its runs work in."""
     limiters: dict[str, CallLimiter] = field(default_factory=dict["str", "CallLimiter"])
-    """The limiters of calls by provider, which all runs of this host share."""
+    """The limiters of model calls by provider, which all runs of this host share."""
     results: tuple[Path, ...] = ()
-    """The files that its runs are to leave for a caller."""
+    """The files that its runs must leave for a caller."""
     given: GivenSettings | None = None
-    """Settings of its runs that go before, or beside, the configured ones; None: there are none."""
+    """Settings for its runs that override or add to the configured ones. None means there are none."""
 
     @property
     def runtime_dir(self) -> Path | None:
-        """The user's directory for sockets, if the session has one; the specification ignores relative paths."""
+        """The user's directory for sockets, if the session has one. The specification says to ignore relative paths."""
         chosen = Path(self.environ.get(RUNTIME_VARIABLE, ""))
         return chosen if chosen.is_absolute() else None
 
@@ -108,18 +108,18 @@ class Host(Struct, frozen=True, kw_only=True):
         return OwnPlaces(home=self.home, environ=self.environ, results=self.results)
 
     def beside(self, folders: Iterable[Path]) -> Host:
-        """The same for work that may write in these folders, too: vibe starts no program that lies in them."""
+        """Return the host for work that may also write in these folders. vibe starts no program that lies in them."""
         return replace(self, environ=guarded(self.environ, folders))
 
     def as_writer(self) -> Host:
-        """Return the host of one run, whose variables say to all that it starts in whose turn it writes."""
-        from vibe.core.session.write_turn import WRITERS_VARIABLE  # noqa: PLC0415  costs what --help must not
+        """Return the host of one run. Its variables tell everything the run starts in whose turn it writes."""
+        from vibe.core.session.write_turn import WRITERS_VARIABLE  # noqa: PLC0415  too slow an import for --help
 
         above, own = self.environ.get(WRITERS_VARIABLE), str(self.home / "locks" / f"{uuid4().hex[:16]}.writer")
         return replace(self, environ={**self.environ, WRITERS_VARIABLE: f"{above}{os.pathsep}{own}" if above else own})
 
     def turn(self, folders: Sequence[Path], name: str) -> WriteTurn:
-        """Return the turns to write of the run that this is the host of; ``name`` is what people call it."""
+        """Return this run's turns to write in some folders. ``name`` is what people call the run."""
         from vibe.core.session.write_turn import WriteTurn  # noqa: PLC0415  as above
 
         return WriteTurn(folders, name, self.environ, self.patience, self.workspaces.locks)
@@ -130,10 +130,10 @@ HOME_DIRECTORY = ".vibe"
 
 
 def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
-    """The user's vibe folder, as the variables have it.
+    """Return the user's vibe folder according to the environment variables.
 
     Raises:
-        EnvironmentFailure: they have none, and the system knows no home of this user.
+        EnvironmentFailure: If they name none and the system knows no home of this user, or if its name is not UTF-8.
     """
     chosen = environ.get(HOME_VARIABLE)
     user_home = user_home_of(environ)
@@ -149,10 +149,10 @@ def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
 
 
 def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
-    """The folder a flag names (relative to ``cwd``), or ``cwd``.
+    """Return the folder that a flag names, relative to ``cwd``, or ``cwd`` itself.
 
     Raises:
-        UsageError: there is no such folder, or none that can be written down.
+        UsageError: If there is no such folder, or its name is not UTF-8.
     """
     folder = typed_path(cwd, given) if given else cwd
     if not folder.is_dir():
@@ -162,10 +162,10 @@ def existing_folder(flag: str, given: str | None, cwd: Path) -> Path:
 
 
 def utf8_folder(folder: Path) -> Path:
-    """The folder, which what is kept of a run will name.
+    """Return the folder if it can be named in what is kept of a run.
 
     Raises:
-        UsageError: its name is not UTF-8, as JSON, TOML and events have to be.
+        UsageError: If its name is not UTF-8, which JSON, TOML and events need.
     """
     if in_utf8(folder) != str(folder):
         raise UsageError(f"the folder {in_utf8(folder)!r} can't be used because its name is not UTF-8: rename it")
@@ -173,10 +173,10 @@ def utf8_folder(folder: Path) -> Path:
 
 
 def allow_open_files() -> None:
-    """Raise this process's limit of open files as far as it may; for the command that owns the process."""
+    """Raise this process's limit of open files as far as allowed. Only for the command that owns the process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for most in FILES_WANTED:
-        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    for figure in FILES_WANTED:
+        wanted = figure if hard == resource.RLIM_INFINITY else min(figure, hard)
         if soft == resource.RLIM_INFINITY or soft >= wanted:
             return
         with suppress(ValueError, OSError):
@@ -185,7 +185,7 @@ def allow_open_files() -> None:
 
 
 def steps_at_once(wanted: int) -> int:
-    """Return the number of ``wanted`` steps that the files this process may still open suffice for; at least 1."""
+    """Return how many of ``wanted`` steps the files that this process may still open are enough for; at least 1."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted
@@ -196,26 +196,26 @@ def steps_at_once(wanted: int) -> int:
 def _open_files() -> int:
     try:
         return sum(1 for _ in Path("/dev/fd").iterdir())
-    except OSError:  # the system lists none
+    except OSError:  # the system does not list open files
         return FILES_RESERVED
 
 
 DEPTH_VARIABLE = "VIBE_DEPTH"
-"""Says of a process below how many vibes it was started, whether by the shell, as an MCP server or otherwise."""
+"""Tells a process how many vibes are above it, whether a shell, an MCP client or anything else started it."""
 DEEPEST = 2
 
 
 def depth_of(environ: Mapping[str, str]) -> int:
     """Return the number of vibes above this one; 0 if the value is invalid."""
-    said = environ.get(DEPTH_VARIABLE, "")
-    return int(said) if said.isascii() and said.isdigit() else 0
+    value = environ.get(DEPTH_VARIABLE, "")
+    return int(value) if value.isascii() and value.isdigit() else 0
 
 
 def refuse_below_two(environ: Mapping[str, str]) -> None:
-    """Let agents begin, unless there are two vibes above: that is more likely a loop than a wish.
+    """Refuse to begin with an agent if two vibes are above this one, which is more likely a loop than a wish.
 
     Raises:
-        UsageError: there are.
+        UsageError: If there are two.
     """
     if depth_of(environ) >= DEEPEST:
         raise UsageError(
@@ -225,5 +225,5 @@ def refuse_below_two(environ: Mapping[str, str]) -> None:
 
 
 def one_deeper(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that agents hand on to what they start."""
+    """Return the environment variables that agents pass on to what they start."""
     return {**environ, DEPTH_VARIABLE: str(depth_of(environ) + 1)}

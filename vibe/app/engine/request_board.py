@@ -1,4 +1,4 @@
-"""RequestBoard: open requests of agents and plans, put to all front ends at once; the first answer counts."""
+"""RequestBoard: the open requests of agents and plans, put to all front ends at once. The first answer counts."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ BY_PERSON = "user"
 BY_NOBODY = "nobody"
 BY_TIMEOUT = "timeout"
 SECONDS_WITHOUT_PERSON = 3_600.0
-"""The time a request waits if no user is at the terminal."""
+"""How long a request waits if no user is at the terminal."""
 ANNOUNCED_SECONDS = 2.0
-"""A request is asked within that time after it was announced: an agent in another process sends one after the other."""
+"""How soon after its announcement a request is asked: an agent in another process sends the two one after the other."""
 MOST_REMEMBERED = 1_000
-"""Answers that are remembered, to tell later answerers the first one."""
+"""The most answers that are remembered, so that a later answerer can be told the first answer."""
 SHORTEST = 4
-"""Characters of a request's id that may stand for it."""
+"""The fewest characters of a request's id that may stand for it."""
 SHOWN_ID = 8
 SHOWN = 100
 
 Request: TypeAlias = e.ApprovalRequestEvent | e.QuestionEvent | e.PlanDecisionEvent
-"""The event that opened a request; it has all that an answer needs."""
+"""The event that opened a request. It has everything that an answer needs."""
 KINDS: Mapping[type[Request], tuple[str, str]] = {
     e.ApprovalRequestEvent: ("approval", tag_of(Approve)),
     e.QuestionEvent: ("question", tag_of(AnswerQuestion)),
     e.PlanDecisionEvent: ("decision", tag_of(Decide)),
 }
-"""The name of a request, and the command that answers it."""
+"""For each kind of request, its name and the command that answers it."""
 TOLD: Mapping[type[Request], tuple[str, ...]] = {
     e.ApprovalRequestEvent: (
         *("tool_call_id", "tool", "arguments", "rule", "reason", "diff", "covers", "edits", "preview", "cwd"),
@@ -52,17 +52,17 @@ TOLD: Mapping[type[Request], tuple[str, ...]] = {
         *("options", "labels", "descriptions", "multi_select", "default", "timeout_seconds", "attempt"),
     ),
 }
-"""Its fields that those who answer from elsewhere are told."""
+"""For each kind of request, the fields that those who answer from elsewhere get."""
 
 
 def step_of(request: Request) -> str | None:
-    """Return the step that a request is about; None: none, or it is not known."""
+    """Return the step that a request is about; None if there is none, or it is unknown."""
     own = request.step_id if isinstance(request, e.PlanDecisionEvent) else None
     return own or request.subagent_step_id
 
 
 def summary_of(request: Request) -> str:
-    """Return what is asked, in a line."""
+    """Return what is asked, in one line."""
     match request:
         case e.ApprovalRequestEvent():
             return request.summary
@@ -90,13 +90,13 @@ def document_of(request: Request) -> dict[str, Any]:
 
 
 class _Replies(Struct, frozen=True):
-    """Answers to an agent's questions; None: the user declined to answer."""
+    """Answers to an agent's questions; None if the user declined to answer."""
 
     answers: Sequence[QuestionAnswer] | None
     by: str
 
 
-class _Said(Struct, frozen=True):
+class _Outcome(Struct, frozen=True):
     """The outcome of a request in words, and who decided it."""
 
     words: str
@@ -106,8 +106,8 @@ class _Said(Struct, frozen=True):
 A = TypeVar("A", bound=ApprovalAnswer | _Replies)
 
 
-class _Asked(Struct, Generic[A], eq=False):
-    """A request with its answer, once there is one; ``scope`` is cancelled then."""
+class _Pending(Struct, Generic[A], eq=False):
+    """A request, and its answer once there is one. ``scope`` is cancelled then."""
 
     request: Request
     scope: CancelScope = field(default_factory=CancelScope)
@@ -115,14 +115,16 @@ class _Asked(Struct, Generic[A], eq=False):
 
 
 class RequestBoard(Struct, eq=False):
-    """Approver and UserInput of conversations, plans and subagents: asks everyone at once, one loop long.
+    """The approver and user input of conversations, plans and subagents.
 
-    ``_approver`` and ``_user_input`` ask the person at this process's terminal (None: no user is there); everyone else
-    answers by commands. What has an answer is withdrawn from the others. Without a person a request waits for
-    ``patience_s`` and is then denied, or left without an answer.
+    It asks everyone at once, on one event loop.
 
-    As an EventSink it hears of requests, with where they come from, and of the decisions that plans wait for. Those it
-    lists; the plan's run judges the answers to them.
+    ``_approver`` and ``_user_input`` ask the person at this process's terminal (None: no user is there). Everyone else
+    answers by commands. Once a request has an answer, it is withdrawn from the others. Without a person, a request
+    waits for ``patience_s`` and is then denied, or left without an answer.
+
+    As an ``EventSink`` it learns where requests come from, and which decisions plans wait for. It lists those
+    decisions, but the plan's own run judges the answers to them.
     """
 
     _approver: Approver | None = None
@@ -131,11 +133,11 @@ class RequestBoard(Struct, eq=False):
     _announced: dict[str, e.ApprovalRequestEvent | e.QuestionEvent] = field(
         default_factory=dict[str, e.ApprovalRequestEvent | e.QuestionEvent]
     )
-    _asked: dict[str, _Asked[Any]] = field(default_factory=dict[str, _Asked[Any]])
+    _asked: dict[str, _Pending[Any]] = field(default_factory=dict[str, _Pending[Any]])
     _decisions: dict[tuple[str | None, str], e.PlanDecisionEvent] = field(
         default_factory=dict[tuple[str | None, str], e.PlanDecisionEvent]
     )
-    _answered: dict[str, _Said] = field(default_factory=dict[str, _Said])
+    _answered: dict[str, _Outcome] = field(default_factory=dict[str, _Outcome])
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     @property
@@ -145,20 +147,20 @@ class RequestBoard(Struct, eq=False):
         return [*asked, *self._decisions.values()]
 
     def publish(self, event: e.Event) -> None:
-        """Note a request, an answer or a decision."""
+        """Take note of a request, an answer or a decision."""
         match event:
             case e.ApprovalRequestEvent() | e.QuestionEvent():
                 self._announced[event.request_id] = event
             case e.ApprovalDecisionEvent() | e.AnswerEvent() | e.RequestWithdrawnEvent():
                 self._announced.pop(event.request_id, None)
-                self._tell_changed()
+                self._notify()
             case e.PlanDecisionEvent(selections=(), by=""):
                 self._decisions[event.plan_id, event.decision_id] = event
             case e.PlanDecisionEvent():
                 if self._decisions.pop((event.plan_id, event.decision_id), None) is not None:
                     chosen = f"decided ({', '.join(event.selections)})" if event.selections else "left open"
-                    self._remember(event.decision_id, _Said(chosen, event.by))
-            case e.PlanPausedEvent() | e.PlanCompletedEvent():  # no agent waits any more
+                    self._remember(event.decision_id, _Outcome(chosen, event.by))
+            case e.PlanPausedEvent() | e.PlanCompletedEvent():  # none of its agents waits any longer
                 self._decisions = {key: each for key, each in self._decisions.items() if key[0] != event.plan_id}
             case _:
                 pass
@@ -166,13 +168,13 @@ class RequestBoard(Struct, eq=False):
     # --- asking ---------------------------------------------------------------------------------------------------
 
     async def approve(self, request: e.ApprovalRequestEvent) -> ApprovalAnswer:
-        """Return the first answer; see ``Approver``. The person is told where it comes from."""
+        """Return the first answer; see ``Approver``. The person learns where the request comes from."""
         known = self._announced.get(request.request_id)
         request = known if isinstance(known, e.ApprovalRequestEvent) else request
         person = None if self._approver is None else partial(self._approver.approve, request)
         why = f"no answer within {self.patience_s / 60:g} minutes"
         late = ApprovalAnswer(allow=False, reason=why, by=BY_TIMEOUT)
-        answer = await self._first(_Asked(request), person, late)
+        answer = await self._first_answer(_Pending(request), person, late)
         return answer or ApprovalAnswer(allow=False, by=BY_NOBODY)
 
     async def ask(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
@@ -182,14 +184,17 @@ class RequestBoard(Struct, eq=False):
         request = self._announced.get(request_id) or e.QuestionEvent(request_id=request_id, questions=put)
         ask = self._user_input
         person = None if ask is None else partial(_ask_person, ask, questions, request_id)
-        replies = await self._first(_Asked(request), person, _Replies(None, BY_TIMEOUT))
+        replies = await self._first_answer(_Pending(request), person, _Replies(None, BY_TIMEOUT))
         return replies and replies.answers
 
-    async def _first(self, asked: _Asked[A], person: Callable[[], Awaitable[A]] | None, late: A) -> A | None:
-        """Wait for the first answer, here or by a command, else return ``late``. Cancelling withdraws the request."""
+    async def _first_answer(self, asked: _Pending[A], person: Callable[[], Awaitable[A]] | None, late: A) -> A | None:
+        """Wait for the first answer, from here or by a command; without a person, return ``late`` in the end.
+
+        Cancelling withdraws the request.
+        """
         request_id = asked.request.request_id
         self._asked[request_id] = asked
-        self._tell_changed()
+        self._notify()
         try:
             with asked.scope:
                 if person is None:
@@ -200,23 +205,23 @@ class RequestBoard(Struct, eq=False):
             self._announced.pop(request_id, None)
         return asked.answer
 
-    def _settle(self, asked: _Asked[A], answer: A) -> None:
-        """Keep the answer, if it is the first."""
+    def _settle(self, asked: _Pending[A], answer: A) -> None:
+        """Keep the answer if it is the first one."""
         if asked.answer is None:
             asked.answer = answer
-            self._remember(asked.request.request_id, _said(answer))
+            self._remember(asked.request.request_id, _outcome_of(answer))
 
-    def _remember(self, request_id: str, said: _Said) -> None:
+    def _remember(self, request_id: str, said: _Outcome) -> None:
         self._answered[request_id] = said
         while len(self._answered) > MOST_REMEMBERED:
             del self._answered[next(iter(self._answered))]
 
-    def _tell_changed(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
 
-    async def _announced_are_asked(self) -> None:
-        """Wait until every request that was announced can be listed and answered."""
+    async def _wait_until_asked(self) -> None:
+        """Wait until every announced request can be listed and answered."""
         with move_on_after(ANNOUNCED_SECONDS):
             while self._announced.keys() - self._asked.keys() - self._answered.keys():
                 await self._changed.wait()
@@ -224,8 +229,8 @@ class RequestBoard(Struct, eq=False):
     # --- commands -------------------------------------------------------------------------------------------------
 
     async def list_open(self, _: Requests) -> Reply:
-        """Tell what is open."""
-        await self._announced_are_asked()
+        """Return the open requests."""
+        await self._wait_until_asked()
         requests = [*map(document_of, self.open)]
         count = {0: "no request is open", 1: "1 request is open"}.get(
             len(requests), f"{len(requests)} requests are open"
@@ -235,20 +240,20 @@ class RequestBoard(Struct, eq=False):
     async def answer(self, command: Approve | AnswerQuestion) -> Reply:
         """Take an answer about a call or to an agent's questions, or refuse it with the reason."""
         kind = e.ApprovalRequestEvent if isinstance(command, Approve) else e.QuestionEvent
-        key = await self._meant(command.request_id, kind)
+        key = await self._find_request(command.request_id, kind)
         if isinstance(key, Reply):
             return key
         asked = self._asked.get(key)
         request = None if asked is None else asked.request
         try:
-            given = _approved(command, request) if isinstance(command, Approve) else _replied(command, request)
+            given = _as_approval(command, request) if isinstance(command, Approve) else _as_replies(command, request)
         except ValueError as error:
             return refusal("refused", str(error))
-        return self._taken(key, asked, given)
+        return self._take_answer(key, asked, given)
 
-    async def _meant(self, given: str, kind: type[Request]) -> str | Reply:
-        """Return the id of the request that is meant, or why it can't be answered so."""
-        await self._announced_are_asked()
+    async def _find_request(self, given: str, kind: type[Request]) -> str | Reply:
+        """Return the id of the request that is meant, or why it can't be answered like this."""
+        await self._wait_until_asked()
         kinds = {request.request_id: type(request) for request in self.open}
         known = {*kinds, *self._answered}
         found = (
@@ -264,11 +269,11 @@ class RequestBoard(Struct, eq=False):
             return refusal("refused", f"request {key} is a {own}: answer it with {answer_with!r}")
         return key
 
-    def _taken(self, key: str, asked: _Asked[Any] | None, answer: ApprovalAnswer | _Replies) -> Reply:
+    def _take_answer(self, key: str, asked: _Pending[Any] | None, answer: ApprovalAnswer | _Replies) -> Reply:
         if asked is not None and asked.answer is None:
             self._settle(asked, answer)
             asked.scope.cancel()
-        first, said = self._answered.get(key, _Said("withdrawn", BY_NOBODY)), _said(answer)
+        first, said = self._answered.get(key, _Outcome("withdrawn", BY_NOBODY)), _outcome_of(answer)
         data = {"request_id": key, "by": first.by}
         if first == said:
             return Reply(ok=True, message=first.words, data=data)
@@ -276,10 +281,10 @@ class RequestBoard(Struct, eq=False):
 
 
 class Absentee(Struct, frozen=True):
-    """An ``Approver`` who leaves the answers to others, who give them by commands until ``over`` returns.
+    """An ``Approver`` who leaves the answers to others. They may give them by commands until ``over`` returns.
 
-    Then all is denied for ``reason`` or left open. ``answer`` is a ``UserInput``, and ``decide`` is asked what a plan
-    waits for.
+    After that everything is denied for ``reason``, or left open. ``answer`` is a ``UserInput``, and ``decide`` is asked
+    for the decisions of a plan.
     """
 
     over: Callable[[], Awaitable[object]]
@@ -287,42 +292,42 @@ class Absentee(Struct, frozen=True):
     by: str = BY_NOBODY
 
     async def approve(self, request: e.ApprovalRequestEvent) -> ApprovalAnswer:  # noqa: ARG002  the port's
-        """Deny the call in the end."""
+        """Wait, then deny the call."""
         await self.over()
         return ApprovalAnswer(allow=False, reason=self.reason, by=self.by)
 
     async def answer(self, questions: Sequence[Question], request_id: str = "") -> None:  # noqa: ARG002  as above
-        """Leave the questions without an answer in the end.
+        """Wait, then leave the questions without an answer.
 
         Raises:
-            UnansweredError: always.
+            UnansweredError: Always.
         """
         await self.over()
         raise UnansweredError(self.reason)
 
     async def decide(self, decision: e.PlanDecisionEvent) -> None:  # noqa: ARG002  as above
-        """Leave the decision open in the end."""
+        """Wait, then leave the decision open."""
         await self.over()
 
 
 AN_HOUR = Absentee(partial(anyio.sleep, SECONDS_WITHOUT_PERSON), "no answer within an hour", BY_TIMEOUT)
-"""Whoever answers has an hour for it."""
+"""An absentee who leaves others an hour to answer."""
 
 
 class Company(Struct, frozen=True, kw_only=True):
-    """Those who watch a run and those who answer it, in this process; None: there are none."""
+    """Those in this process who watch a run and who answer it. None means nobody."""
 
     listeners: Sequence[EventSink] = ()
     """Get every event."""
     approver: Approver | None = None
-    """Says yes or no to calls."""
+    """Allows or denies calls."""
     user_input: UserInput | None = None
     """Answers the agents' questions."""
 
     def with_board(self, *, waits: bool = False) -> tuple[Self, RequestBoard | None]:
-        """Return the same with a board that puts requests to everyone, and that board (None: there are no requests).
+        """Return the company with a board that puts requests to everyone, and the board (None: there are no requests).
 
-        Conversations and plans may share one. ``waits``: requests are waited for without a person, too.
+        Conversations and plans may share a board. With ``waits``, requests are made even if no person is there.
         """
         if self.approver is None and self.user_input is None and not waits:
             return self, None
@@ -334,7 +339,7 @@ class Company(Struct, frozen=True, kw_only=True):
 
 
 def serve_requests(table: CommandRouter, board: RequestBoard | None, not_asked: str) -> None:
-    """Have the commands of a run about its requests go to ``board``; None: they are refused with the reason."""
+    """Let ``board`` carry out a run's commands about requests; without a board, they are refused with the reason."""
 
     async def refuse(_: Requests | Approve | AnswerQuestion) -> Reply:
         return refusal("refused", not_asked)
@@ -349,20 +354,20 @@ async def _ask_person(ask: UserInput, questions: Sequence[Question], request_id:
     return _Replies(await ask(questions, request_id), BY_PERSON)
 
 
-def _said(answer: ApprovalAnswer | _Replies) -> _Said:
+def _outcome_of(answer: ApprovalAnswer | _Replies) -> _Outcome:
     if isinstance(answer, ApprovalAnswer):
         scope = "" if answer.scope is ApprovalScope.ONCE else f" ({answer.scope})"
-        return _Said(f"allowed{scope}" if answer.allow else "denied", answer.by)
+        return _Outcome(f"allowed{scope}" if answer.allow else "denied", answer.by)
     if answer.answers is None:
-        return _Said("declined", answer.by)
-    return _Said(f"answered ({'; '.join(each.answer for each in answer.answers)[:SHOWN]})", answer.by)
+        return _Outcome("declined", answer.by)
+    return _Outcome(f"answered ({'; '.join(each.answer for each in answer.answers)[:SHOWN]})", answer.by)
 
 
-def _approved(command: Approve, request: Request | None) -> ApprovalAnswer:
-    """Return the answer about a call; ``request`` None: it has one already.
+def _as_approval(command: Approve, request: Request | None) -> ApprovalAnswer:
+    """Return the answer about a call. ``request`` is None if the call has one already.
 
     Raises:
-        ValueError: a yes can't reach so far.
+        ValueError: If the request can't be allowed in that scope.
     """
     scope = ApprovalScope(command.scope if command.allow else "once")
     open_call = request if isinstance(request, e.ApprovalRequestEvent) else None
@@ -373,11 +378,11 @@ def _approved(command: Approve, request: Request | None) -> ApprovalAnswer:
     return ApprovalAnswer(allow=command.allow, scope=scope, reason=command.reason, by=command.by)
 
 
-def _replied(command: AnswerQuestion, request: Request | None) -> _Replies:
-    """Return the answers as the agent gets them; ``request`` None: it has some already.
+def _as_replies(command: AnswerQuestion, request: Request | None) -> _Replies:
+    """Return the answers as the agent gets them. ``request`` is None if it has some already.
 
     Raises:
-        ValueError: they don't fit the questions.
+        ValueError: If they don't fit the questions.
     """
     given, by = command.answers, command.by
     if not isinstance(request, e.QuestionEvent):
@@ -392,8 +397,8 @@ def _answer(question: Mapping[str, Any], given: Sequence[str], by: str) -> Quest
     labels = [option["label"] for option in question["options"]]
     is_other = not all(text in labels for text in given)
     if len(given) > 1 and (is_other or not question["multi_select"]):
-        most = f"labels from {', '.join(labels)}" if question["multi_select"] else "one answer"
-        raise ValueError(f"{question['question'][:SHOWN]!r} takes {most}; got {', '.join(given)[:SHOWN]!r}")
+        allowed = f"labels from {', '.join(labels)}" if question["multi_select"] else "one answer"
+        raise ValueError(f"{question['question'][:SHOWN]!r} takes {allowed}; got {', '.join(given)[:SHOWN]!r}")
     return QuestionAnswer(question=question["question"], answer=", ".join(given), is_other=is_other, by=by)
 
 

@@ -1,4 +1,4 @@
-"""The result record, which every run prints at its end, whatever ended it."""
+"""The result record that every run prints at its end, whatever ended it."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ ENVIRONMENT_EXIT = 3
 def exit_code_of(outcome: Outcome, *, unserved: bool) -> int:
     """Return the exit code of a run that no signal ended.
 
-    ``unserved``: the provider refuses the key, or an event could not be recorded (the disk is full), so that the
-    record of the work is not whole.
+    ``unserved`` means that the provider refuses the key, or that an event could not be recorded (the disk is full), so
+    that the record of the work is incomplete.
     """
     return ENVIRONMENT_EXIT if unserved else EXIT_CODES[outcome]
 
 
 def removed_document(removed: RemovedStep, spent: Spent) -> dict[str, Any]:
-    """An entry of ``removed_steps``, here and in ``vibe plan status``: a step that a revision took out of the plan.
+    """Return an entry of ``removed_steps``: a step that a revision removed from the plan, described as it was then.
 
-    It is as it was then; ``spent`` is what all its attempts took.
+    ``vibe plan status`` has the same entries. ``spent`` is what all attempts at the step used.
     """
     return {
         "id": removed.id,
         "title": removed.step.outline.title,
         "status": removed.status.value,
         "attempts": removed.step.begun,
-        **_spent(spent),
+        **_spent_document(spent),
         "removed_by": removed.by,
         "removed_at": removed.at,
     }
@@ -68,32 +68,32 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     removed_steps: Sequence[tuple[RemovedStep, Spent]] = ()
     """Steps that revisions removed, with their spending."""
     agents: Sequence[tuple[str | None, AgentUsage]] = ()
-    """Agents, each with its step; None: it worked for no step."""
+    """The agents, each with its step; None for an agent that worked for no step."""
     denied: Sequence[Denial] = ()
     warnings: Sequence[str] = ()
     exit_code: int = 0
     """The exit code of the process."""
     value: Any = UNSET
-    """The answer where one of a JSON Schema was wanted; None: there is none, or it is null."""
+    """The answer, if one by a JSON Schema was wanted; None if there is none, or it is null."""
 
     @property
     def answer(self) -> str:
-        """The answer in words, or the value as JSON where one was wanted; blank: there is none."""
+        """The answer in words, or as JSON if a value was wanted; empty if there is none."""
         if self.value is UNSET:
             return self.result
         is_there = self.outcome in {Outcome.COMPLETED, Outcome.BLOCKED}
         return json.dumps(self.value, ensure_ascii=False) if is_there else ""
 
     def after_signal(self, exit_code: int | None) -> RunRecord:
-        """Return the record of this run if a signal with that exit code came meanwhile (None: none did).
+        """Return the record of this run if a signal with that exit code arrived meanwhile (None if none did).
 
-        It stands for an interruption only, never for a finished run.
+        Only an interruption gets the signal's exit code, never a finished run.
         """
         is_interrupted = self.outcome is Outcome.INTERRUPTED and self.exit_code == EXIT_CODES[self.outcome]
         return self if exit_code is None or not is_interrupted else replace(self, exit_code=exit_code)
 
     def as_document(self) -> dict[str, Any]:
-        """The JSON document of the command line contract."""
+        """Return the JSON document of the command line contract."""
         document: dict[str, Any] = {
             "type": "result",
             "schema_version": SCHEMA_VERSION,
@@ -104,10 +104,10 @@ class RunRecord(Struct, frozen=True, kw_only=True):
             "session_id": self.session_id,
             "result": self.result,
             "agents": [
-                {"agent_id": agent.agent_id, "parent_id": agent.parent_id, "step_id": step_id, **_spent(agent)}
+                {"agent_id": agent.agent_id, "parent_id": agent.parent_id, "step_id": step_id, **_spent_document(agent)}
                 for step_id, agent in self.agents
             ],
-            **_spent(self),
+            **_spent_document(self),
             "duration_s": round(self.duration_s, 3),
             "denied": [structs.asdict(denial) for denial in self.denied],
             "warnings": list(self.warnings),
@@ -117,12 +117,12 @@ class RunRecord(Struct, frozen=True, kw_only=True):
         if self.plan_id is not None:
             document["plan_id"] = self.plan_id
         if self.steps is not None:
-            document["steps"] = [_step(step) for step in self.steps]
+            document["steps"] = [_step_document(step) for step in self.steps]
             document["removed_steps"] = [removed_document(step, spent) for step, spent in self.removed_steps]
         return document
 
 
-def _step(step: StepState) -> dict[str, Any]:
+def _step_document(step: StepState) -> dict[str, Any]:
     result = step.last_result
     document: dict[str, Any] = {
         "id": step.id,
@@ -143,7 +143,7 @@ def _step(step: StepState) -> dict[str, Any]:
     }
 
 
-def _spent(spent: Spent) -> dict[str, Any]:
-    """Return usage and price; that is rounded to the last digit a price has."""
+def _spent_document(spent: Spent) -> dict[str, Any]:
+    """Return usage and cost, rounded to the last digit that prices have."""
     cost_usd = None if spent.cost_usd is None else round(spent.cost_usd, 9)
     return {"usage": structs.asdict(spent.usage.told()), "cost_usd": cost_usd}

@@ -32,13 +32,13 @@ class ShownSetting(Struct, frozen=True, kw_only=True):
     key: str
     """Dotted name."""
     value: Any
-    """JSON value; a secret is masked."""
+    """JSON value, with a secret masked."""
     origin: str
     """The file, variable or flag that sets it, or ``default``."""
 
 
 class Settings:
-    """The settings in one folder. ``trust``: as if its project were trusted. Blocks."""
+    """The settings that apply in one folder. With ``trust``, as if its project were trusted. Blocks."""
 
     def __init__(self, host: Host, workdir: Path, *, trust: bool = False) -> None:
         self._host = host
@@ -49,28 +49,28 @@ class Settings:
         )
 
     def load(self, drafts: Mapping[Path, Path] | None = None) -> LoadedConfig:
-        """The settings, with ``drafts`` in place of files.
+        """Return the settings, with ``drafts`` in place of files.
 
         Raises:
-            ConfigError: they are wrong.
+            ConfigError: If they are wrong.
         """
         return load_config(replace(self._request, drafts=drafts or {}))
 
     def path(self, *, project: bool) -> Path:
-        """The user's settings file, or the project's; it need not exist."""
+        """Return the path of the user's settings file, or the project's. It need not exist."""
         if not project:
             return VibePaths(self._host.home).config_file
         found = find_project_dir(self._workdir, home=self._host.home, user_home=self._user_home)
         return (found or self._workdir / PROJECT_DIRECTORY) / CONFIG_FILE
 
     def label(self, path: Path) -> str:
-        """The path as people read it."""
+        """Return a path as people read it."""
         return shown(path, self._user_home)
 
     def writer(self, *, project: bool, key: str = "") -> ConfigWriter:
-        """Return the writer of one of the files; it refuses an invalid draft.
+        """Return the writer of one of the files. It refuses an invalid draft.
 
-        ``key`` is the one that will be changed: older faults that have nothing to do with it don't count.
+        ``key`` is the setting about to be changed. Existing faults that don't concern it are tolerated.
         """
         path = self.path(project=project)
         trusting = Settings(self._host, self._workdir, trust=True) if project else self
@@ -78,35 +78,35 @@ class Settings:
         def check(draft: Path) -> None:
             found = trusting.problems({path: draft})
             if found and key and trusting.problems():
-                found = tuple(problem for problem in found if _about(problem, key))
+                found = tuple(problem for problem in found if _concerns(problem, key))
             if found:
                 raise InvalidConfigError(found)
 
         return ConfigWriter(path, self.label(path), check)
 
     def overruling(self, key: str, *, project: bool) -> str:
-        """Return what sets a key above one of the files; blank: nothing does, or other settings are wrong."""
+        """Return what overrides a setting of one of the files; empty if nothing does, or other settings are wrong."""
         try:
             origin = self.load().origins.get(key, "")
         except ConfigError:
-            return ""  # what is wrong was wrong before, and every other command says it
+            return ""  # the fault was there before, and every other command reports it
         return "" if origin.startswith(self.label(self.path(project=project))) else origin
 
     def problems(self, drafts: Mapping[Path, Path] | None = None) -> tuple[ConfigError, ...]:
-        """Everything that is wrong with the settings, the tools' own included."""
+        """Return everything that is wrong with the settings, including those of tools."""
         try:
             loaded = self.load(drafts)
-            # No module of the user's runs for this: tables of their own tools are checked when those are loaded.
+            # The user's own modules must not run here: the tables of their tools are checked when those are loaded.
             ToolManager(ToolSources(root=self._workdir), loaded.config.model_copy(update={"tool_paths": ()}))
         except ConfigError as error:
             return error.problems
         return ()
 
     def value_of(self, key: str, word: str) -> Any:
-        """Return the value that a word from the command line gives a setting.
+        """Return the value that a word on the command line means for a setting.
 
         Raises:
-            ConfigError: there is no such setting.
+            ConfigError: If there is no such setting.
         """
         parsed = parse_key(key)
         annotation, is_entry = type_of(parsed), len(parsed) == 3 and parsed[1].startswith("[")
@@ -115,10 +115,10 @@ class Settings:
         return parse_word(word, annotation)
 
     def get(self, key: str) -> tuple[ShownSetting, ...]:
-        """The setting of that name, or those of the table; secrets are masked.
+        """Return the setting of a name, or all settings of a table, with secrets masked.
 
         Raises:
-            ConfigError: there is no such setting.
+            ConfigError: If there is no such setting.
         """
         parsed = parse_key(key)
         name = written(parsed)
@@ -131,7 +131,7 @@ class Settings:
         return found
 
     def shown(self) -> Iterator[ShownSetting]:
-        """Every setting in the order of the reference; secrets are masked."""
+        """Yield every setting in the order of the reference, with secrets masked."""
         loaded = self.load()
         for key, value in _flat(loaded.config, ()):
             names = (written(key[:n]) for n in range(len(key), 0, -1))
@@ -139,7 +139,7 @@ class Settings:
             yield ShownSetting(key=written(key), value=_masked(key, value, loaded.environ), origin=origin)
 
 
-def _about(problem: ConfigError, key: str) -> bool:
+def _concerns(problem: ConfigError, key: str) -> bool:
     """Return whether a problem concerns a key, its table or the file as a whole."""
     return not problem.key or problem.key.startswith(key) or key.startswith(problem.key)
 

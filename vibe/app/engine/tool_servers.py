@@ -1,4 +1,4 @@
-"""The MCP servers of a run: started while it is being prepared, announced, and their tools handed to its agents."""
+"""The MCP servers of a run: started while it is prepared, announced, and their tools given to its agents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STARTING, FAILED = "starting", "failed"
 
 
 class ToolServers:
-    """The servers of one run; none where none are configured."""
+    """The MCP servers of one run, if any are configured."""
 
     def __init__(self, engine: Engine, servers: McpServers | None = None, passed_over: Sequence[str] = ()) -> None:
         self._engine = engine
@@ -46,13 +46,13 @@ class ToolServers:
         return () if self._servers is None else self._servers.prompts()
 
     async def prompted(self, call: str) -> str | None:
-        """Return the text that a server has for ``server:prompt ARGUMENTS``; None: none has one of that name.
+        """Return the text that a server has for ``server:prompt ARGUMENTS``; None if no server has that prompt.
 
-        It begins with a line of ours: what a server says is never itself a command.
+        The text begins with a line of ours, so that what a server says is never itself a command.
 
         Raises:
-            UsageError: an argument is missing, or there are too many.
-            VibeError: the server gives none.
+            UsageError: If an argument is missing, or there are too many.
+            VibeError: If the server returns no text.
         """
         name, *rest = call.split(maxsplit=1) or [""]
         server = next((one.name for one in self.states() if name.startswith(f"{one.name}:")), None)
@@ -69,13 +69,13 @@ class ToolServers:
         return None
 
     async def equip(self, sink: EventSink, *, waits: bool = True) -> Engine:
-        """Wait for the servers, once, announce how each stands, and give the engine's agents their tools.
+        """Wait for the servers once, announce the state of each, and give the engine's agents their tools.
 
-        If it is not to wait, since there is no agent yet, it does so as each of them is ready.
+        Without ``waits``, when there is no agent yet, this happens for each server as soon as it is ready.
 
         Raises:
-            EnvironmentFailure: a server that is required is not there.
-            UsageError: a ``[tools.*]`` table does not fit its tool.
+            EnvironmentFailure: If a required server is missing.
+            UsageError: If a ``[tools.*]`` table does not fit its tool.
         """
         passed_over, self._passed_over = self._passed_over, ()
         for name in passed_over:
@@ -94,28 +94,28 @@ class ToolServers:
         warnings = await self._adopt()
         self._is_equipped = True
         problems = [_sentence(state.name, state.problem) for state in self._servers.states() if state.problem]
-        odd = [
+        unusable = [
             f"MCP server {state.name!r} lists what can't be offered: {'; '.join(state.unusable)}"
             for state in self._servers.states()
             if state.unusable
         ]
-        for message in (*odd, *warnings):
+        for message in (*unusable, *warnings):
             sink.publish(WarningEvent(code="start", message=message))
-        return replace(self._engine, warnings=(*self._engine.warnings, *problems, *odd, *warnings))
+        return replace(self._engine, warnings=(*self._engine.warnings, *problems, *unusable, *warnings))
 
     async def settled(self) -> None:
-        """Wait until each server is there, or has failed."""
+        """Wait until each server is ready or has failed."""
         if self._servers is not None:
             await self._servers.wait_ready(strict=False)
 
     async def refresh(self) -> None:
-        """Take over the tools that the servers offer by now; agents see them from their next turn on."""
+        """Take over the tools that the servers offer by now. Agents see them from their next turn on."""
         if self._sink is not None and self._is_equipped:
             await self._adopt()
             self._announce(self._sink, *(self._servers.states() if self._servers else ()))
 
     async def move_to(self, engine: Engine) -> None:
-        """Give their tools to another engine, in place of the one so far."""
+        """Give the servers' tools to another engine, in place of the present one."""
         self._engine = engine
         await self.refresh()
 
@@ -147,10 +147,10 @@ class ToolServers:
 async def tool_servers(
     engine: Engine, host: Host, workdir: Path, brought: Sequence[McpServerConfig] = (), *, attended: bool = False
 ) -> AsyncGenerator[ToolServers]:
-    """Start the configured servers, without waiting for them; they are gone when the block ends.
+    """Start the configured servers without waiting for them. They are stopped when the block ends.
 
-    Those that are ``brought`` by a front end never replace a configured one. ``attended``: what servers ask can be put
-    to a person.
+    Servers ``brought`` by a front end never replace a configured one. With ``attended``, questions from servers can be
+    put to a person.
     """
     taken = {config.name for config in engine.config.mcp_servers}
     passed_over = [config.name for config in brought if config.name in taken]
@@ -160,15 +160,15 @@ async def tool_servers(
         yield ToolServers(engine, passed_over=passed_over)
         return
     servers = servers_of(engine, host, workdir, configs, attended=attended)
-    of_run = ToolServers(engine, servers, passed_over)
-    async with servers.running(of_run.refresh):
-        yield of_run
+    run_servers = ToolServers(engine, servers, passed_over)
+    async with servers.running(run_servers.refresh):
+        yield run_servers
 
 
 def servers_of(
     engine: Engine, host: Host, workdir: Path, configs: Sequence[McpServerConfig], *, attended: bool = False
 ) -> McpServers:
-    """Return the servers, not started yet, beside the engine's tools."""
+    """Return the servers, not started yet, with names kept apart from the engine's tools."""
     from vibe.core.tools.mcp.connection import ServerPlace  # noqa: PLC0415  most runs have no servers
     from vibe.core.tools.mcp.servers import McpServers  # noqa: PLC0415  as above
 

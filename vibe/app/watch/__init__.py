@@ -1,3 +1,3 @@
-"""The runs of this machine as a program beside them sees them: found, followed and answered."""
+"""The runs of this machine as seen by a program beside them: found, followed and answered."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A person's answer or wish to a run: sent to the source that takes it, and what came of it."""
+"""Sends a person's answer or wish to a run, and says what came of it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from vibe.view.view import View
 
 REPLY_SECONDS = 15.0
-"""The time that a run has to reply."""
+"""How long a run has to reply."""
 
 
 class CommandOutcome(Struct, frozen=True, kw_only=True):
-    """The outcome of a command; ``message`` is one sentence for people, ``data`` what the run replied besides.
+    """What came of a command. ``message`` is one sentence for people, and ``data`` whatever else the run replied.
 
-    ``state``: ``done``, ``answered`` (another answer came first: ``by`` and ``answer`` say which), ``refused``,
-    ``ended`` (the run has) or ``late`` (no reply in time; it may still be done).
+    ``state`` is ``done``, ``answered`` (another answer came first; ``by`` and ``answer`` say which), ``refused``,
+    ``ended`` (the run has) or ``late`` (there was no reply in time; the command may still be carried out).
     """
 
     state: Literal["done", "answered", "refused", "ended", "late"]
@@ -37,7 +37,7 @@ class CommandOutcome(Struct, frozen=True, kw_only=True):
 
 
 async def send(run: KnownRun, command: RunCommand, *, seconds: float = REPLY_SECONDS) -> CommandOutcome:
-    """Send a command to the newest source of a run that lives, and return what came of it."""
+    """Send a command to the newest live source of a run, and return what came of it."""
     entry = await to_thread.run_sync(_living, run.entries)
     if entry is None:
         return CommandOutcome(state="ended", message=f"run {run.key} has ended: nothing was changed")
@@ -61,7 +61,7 @@ async def send_to(entry: Entry, command: RunCommand, *, seconds: float = REPLY_S
 
 
 def settled(view: View, request_id: str) -> CommandOutcome | None:
-    """Return how a request was answered, as far as a view knows: None if it is open, or not known any more."""
+    """Return how a request was answered, as far as a view knows; None if it is open, or no longer known."""
     found = next((each for each in reversed(view.answered) if each.id == request_id), None)
     if found is None or request_id in view.requests:
         return None
@@ -72,7 +72,7 @@ def settled(view: View, request_id: str) -> CommandOutcome | None:
 
 
 def given(event: object) -> Any:
-    """Return the answer in an event, as JSON has it: ``allow``, selections, or texts; None: there is none."""
+    """Return the answer in an event as JSON types: ``allow``, selections or texts; None if it has none."""
     match event:
         case ApprovalDecisionEvent():
             return event.decision
@@ -96,7 +96,7 @@ def _outcome(reply: Reply) -> CommandOutcome:
         return CommandOutcome(
             state="late" if reply.reason == "late" else "ended", message=reply.message, data=reply.data
         )
-    if by:  # only who asks for what was answered before is told by whom
+    if by:  # a refusal names someone only if the request was answered before
         answer = reply.message.removeprefix("already ").removesuffix(f" by {by}")
         return CommandOutcome(state="answered", message=reply.message, by=by, answer=answer, data=reply.data)
     return CommandOutcome(state="refused", message=reply.message, data=reply.data)

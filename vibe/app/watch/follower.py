@@ -1,4 +1,4 @@
-"""Follower: one run, over all its sources, folded into one view as its events come."""
+"""Follower: one run over all its sources, folded into one view as its events arrive."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from vibe.view.agent_view import EntryView, Key
 from vibe.view.view import View, apply, lose
 
 EVENTS_AT_ONCE = 200
-"""After so many events others on the loop have their turn."""
+"""The number of events after which others on the event loop get their turn."""
 REST_S = 0.02
-"""Events gather so long: at 600 a second that halves what following takes of the processor."""
+"""How long events gather before they are read. At 600 events a second this halves the processor time of following."""
 
 
 class Follower:
-    """One run as it goes on: ``view`` is what its events say so far.
+    """One run as it goes on. ``view`` is what its events say so far.
 
-    ``ready`` is set once all that was there at the beginning is in the view. ``problem`` says why events are missing;
-    blank: none are. Everything happens on the loop of ``follow``, which is called again once ``run`` has new sources.
+    ``ready`` is set once everything that was there at the beginning is in the view. ``problem`` says why events are
+    missing, and is empty if none are. Everything happens on the loop of ``follow``, which is called again once ``run``
+    has new sources.
     """
 
     def __init__(self, run: KnownRun, *, home: Path, runtime_dir: Path | None = None) -> None:
@@ -39,7 +40,7 @@ class Follower:
         self.problem = ""
         self._home = home
         self._runtime_dir = runtime_dir
-        self._heard: set[str] = set()
+        self._followed: set[str] = set()
         self._changed: set[Key] = set()
         self._catching_up = anyio.Lock()
 
@@ -49,26 +50,26 @@ class Follower:
         return changed
 
     async def follow(self) -> None:
-        """Take in all that its sources publish, one after the other as they began, until the last has ended.
+        """Take everything that its sources publish, in the order they began, until the last has ended.
 
-        What another call follows already is left to that.
+        Sources that another call already follows are left to that call.
         """
         async with create_task_group() as tasks, self._catching_up:
             if not self.ready.is_set():
-                await self._recall()
+                await self._take_recorded_facts()
             for entry in self.run.entries:
-                if entry.source not in self._heard:
-                    self._heard.add(entry.source)
+                if entry.source not in self._followed:
+                    self._followed.add(entry.source)
                     caught_up = anyio.Event()
-                    tasks.start_soon(self._hear, entry, caught_up)
+                    tasks.start_soon(self._follow_source, entry, caught_up)
                     await caught_up.wait()
             self.ready.set()
 
     async def older(self, agent_id: str, numbers: range) -> dict[int, EntryView]:
-        """Return those entries of an agent that the view no longer keeps, as far as journals have them.
+        """Return entries of an agent that the view no longer keeps, as far as journals have them.
 
         Raises:
-            IpcError: a journal can't be read.
+            IpcError: If a journal can't be read.
         """
         agent = self.view.agents.get(agent_id)
         ends = {} if agent is None else {source: last for source, (_, last) in agent.older.items()}
@@ -79,7 +80,7 @@ class Follower:
                 break
             end = ends.pop(entry.source, 0)
             async with self._subscription(entry) as records:
-                await _hand_on(records, take, 0 if ends else end)
+                await _pass_events(records, take, 0 if ends else end)
         return found
 
     def _subscription(self, entry: Entry) -> Subscription:
@@ -87,8 +88,8 @@ class Follower:
         subscription.rest = REST_S
         return subscription
 
-    async def _recall(self) -> None:
-        """Take in what only the plan's own folder knows: the facts of sources whose events are gone."""
+    async def _take_recorded_facts(self) -> None:
+        """Take the facts that only the plan's own folder has, of sources whose events are gone."""
         plan = self.run.plan
         if plan is None or any(entry.started <= plan.created for entry in self.run.entries):
             return
@@ -106,15 +107,15 @@ class Follower:
                 await lowlevel.checkpoint()
         self._changed.update(*(lose(self.view, source) for source in {fact.source for fact in gone}))
 
-    async def _hear(self, entry: Entry, caught_up: anyio.Event) -> None:
-        """Take in the events of a source until it ends; ``caught_up`` is set once all that was there is in the view."""
+    async def _follow_source(self, entry: Entry, caught_up: anyio.Event) -> None:
+        """Take the events of a source until it ends. ``caught_up`` is set once all that was there is in the view."""
         subscription = self._subscription(entry)
         try:
             async with subscription as records:
                 if records.head or not records.is_live:
-                    await _hand_on(records, self._take, records.head)
+                    await _pass_events(records, self._take, records.head)
                 caught_up.set()
-                await _hand_on(records, self._take)
+                await _pass_events(records, self._take)
         except IpcError as error:
             self.problem = str(error)
         if subscription.ended != "finished":
@@ -125,10 +126,10 @@ class Follower:
         self._changed.update(apply(self.view, event))
 
 
-async def _hand_on(records: Subscription, take: Callable[[Event], None], last: int = 0) -> None:
-    """Hand on the events of a source, up to that number; 0: to its end."""
+async def _pass_events(records: Subscription, take: Callable[[Event], None], last: int = 0) -> None:
+    """Pass on the events of a source up to the event number ``last``; 0 means to its end."""
     async for record in records:
-        if record.event is not None:  # else of a later version
+        if record.event is not None:  # None if a later version of vibe wrote it
             take(record.event)
         if record.seq % EVENTS_AT_ONCE == 0:
             await lowlevel.checkpoint()
@@ -136,9 +137,9 @@ async def _hand_on(records: Subscription, take: Callable[[Event], None], last: i
             return
 
 
-def _take_older(view: View, wanted: tuple[str, range], found: dict[int, EntryView], event: Event) -> None:
-    """Take an event in, and keep what is wanted of the entries that it changed: agent and numbers."""
-    agent_id, numbers = wanted
+def _take_older(view: View, entries: tuple[str, range], found: dict[int, EntryView], event: Event) -> None:
+    """Take an event, and keep the entries it changed if they are among those wanted: an agent and numbers."""
+    agent_id, numbers = entries
     for key in apply(view, event):
         if len(key) == 4 and key[:2] == ("agents", agent_id) and int(key[3]) in numbers:
             entry = view.agents[agent_id].entries.get(key[3])

@@ -1,4 +1,4 @@
-"""Runs: which runs there are on this machine, those that go on and those that ended."""
+"""Runs: which runs there are on this machine, both live and ended."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from planner.store.errors import BrokenPlanError
 from planner.store.folder import JOURNAL_FILE, SNAPSHOT_FILE, PlanSummary, plan_folders
 
 ENDED_EVERY_S = 5.0
-"""Folders of what ended are looked at when a run ends, else that often at most, and read only if something changed."""
+"""Folders of ended runs are checked when a run ends, else at most this often, and read only if something changed."""
 
 
 class KnownRun(Struct, frozen=True, kw_only=True):
     """A run: a plan over all its sources, or a conversation. ``key`` is the plan's id, else the source.
 
-    ``entries`` are its sources, the oldest first; none: only the plan's own folder is left. ``plan`` is what that says.
+    ``entries`` are its sources, oldest first. There are none if only the plan's own folder is left. ``plan`` is what
+    that folder says.
     """
 
     key: str
@@ -31,32 +32,32 @@ class KnownRun(Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The goal of the plan, else what the newest source calls itself."""
+        """The goal of the plan, else the title of the newest source."""
         goal = "" if self.plan is None else self.plan.goal
         return goal or (self.entries[-1].info.title if self.entries else "")
 
     @property
     def folder(self) -> str:
-        """The folder it works in; blank: not known."""
+        """The folder it works in; empty if unknown."""
         if self.entries:
             return self.entries[-1].info.cwd
         return "" if self.plan is None else self.plan.workspace
 
     @property
     def started_at(self) -> float:
-        """The time when its newest source began, or the plan was last changed (unix seconds)."""
+        """When its newest source began, or when the plan was last changed (unix seconds)."""
         if self.entries:
             return self.entries[-1].started
         return 0.0 if self.plan is None else self.plan.updated or self.plan.created
 
     @property
     def is_plan(self) -> bool:
-        """It is a plan, not a conversation."""
+        """Whether it is a plan rather than a conversation."""
         return self.plan is not None or any(entry.info.plan_id for entry in self.entries)
 
 
 class Runs:
-    """The runs of a vibe home. Every look reads files: call it off the loop, from one thread at a time."""
+    """The runs of a vibe home. Every look reads files: call it off the event loop, from one thread at a time."""
 
     def __init__(self, home: Path, runtime_dir: Path | None = None) -> None:
         self._home = home
@@ -66,38 +67,38 @@ class Runs:
         self._running: dict[str, Entry] = {}
         self._plans: dict[str, PlanSummary] = {}
         self._written: dict[str, tuple[float, float]] = {}
-        self._looked = -ENDED_EVERY_S
-        self._seen: tuple[object, ...] = ()
+        self._ended_read_at = -ENDED_EVERY_S
+        self._state_read: tuple[object, ...] = ()
 
     def look(self) -> tuple[KnownRun, ...]:
-        """Return every run, the newest first."""
+        """Return every run, newest first."""
         running = {entry.source: entry for entry in self._registry.running()}
         has_ended = not running.keys() >= self._running.keys()
         self._running = running
-        if has_ended or time.monotonic() - self._looked >= ENDED_EVERY_S:
-            self._look_at_ended(running)
-            self._looked = time.monotonic()
-        return tuple(sorted(self._grouped(), key=lambda run: run.started_at, reverse=True))
+        if has_ended or time.monotonic() - self._ended_read_at >= ENDED_EVERY_S:
+            self._read_ended(running)
+            self._ended_read_at = time.monotonic()
+        return tuple(sorted(self._known_runs(), key=lambda run: run.started_at, reverse=True))
 
-    def _look_at_ended(self, running: Iterable[str]) -> None:
-        seen = (*(_changed(path) for path in self._watched), *sorted(running))
-        if seen != self._seen:
+    def _read_ended(self, running: Iterable[str]) -> None:
+        seen = (*(_modified(path) for path in self._watched), *sorted(running))
+        if seen != self._state_read:
             self._ended = {entry.source: entry for entry in self._registry.ended()}
-            self._seen = seen
+            self._state_read = seen
         with suppress(BrokenPlanError):
-            self._look_at_plans()
+            self._read_plans()
 
-    def _look_at_plans(self) -> None:
-        """Read the folders of plans that were written since, and those that a process worked on."""
+    def _read_plans(self) -> None:
+        """Read the folders of plans that were written since the last time, and of those that a process worked on."""
         known, self._plans = self._plans, {}
         for folder in plan_folders(self._home):
-            written = (_changed(folder.path / JOURNAL_FILE), _changed(folder.path / SNAPSHOT_FILE))
+            written = (_modified(folder.path / JOURNAL_FILE), _modified(folder.path / SNAPSHOT_FILE))
             plan = known.get(folder.plan_id)
             if plan is None or plan.holder or self._written.get(folder.plan_id) != written:
                 plan = folder.summary()
             self._plans[folder.plan_id], self._written[folder.plan_id] = plan, written
 
-    def _grouped(self) -> Iterable[KnownRun]:
+    def _known_runs(self) -> Iterable[KnownRun]:
         sources: dict[str, dict[str, Entry]] = {}
         # A run that has not said yet where it works may turn out to be a plan, and then has another key.
         for entry in filter(lambda entry: entry.info.cwd, (*self._ended.values(), *self._running.values())):
@@ -109,11 +110,11 @@ class Runs:
             )
         talking = {entry.pid for entry in self._running.values()}
         for key, plan in self._plans.items():
-            if key not in sources and plan.holder not in talking:  # else it is one of a conversation
+            if key not in sources and plan.holder not in talking:  # otherwise it belongs to a conversation
                 yield KnownRun(key=key, plan=plan)
 
 
-def _changed(path: Path) -> float:
+def _modified(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
