@@ -149,7 +149,7 @@ class PlanOptions(AgentOptions, total=False):
     """Functions that do steps, by step id. Each takes the ``StepTask`` and returns a text, a value, or a
     ``StepResult``."""
     executor: str | StepExecutor
-    """What does the steps: the name of an executor, or an object of the program."""
+    """The executor that does the steps: its name, or an object of the program."""
     max_parallel: int | None
     only: Sequence[str]
     """The steps to run, by id or as ``tag:NAME``; the steps they depend on run too. A resumed plan keeps its own

@@ -103,7 +103,7 @@ class CallView(EntryView, kw_only=True, eq=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether the call has not ended yet."""
+        """True until the call has ended."""
         return self.status in _OPEN
 
     @property
@@ -581,7 +581,7 @@ class RequestView(Struct, kw_only=True, eq=False):
 
     @property
     def asked(self) -> str:
-        """What is asked, in a few words: ``run make test``, ``edit shop/cart.py?``, or the question."""
+        """The thing that is asked, in a few words: ``run make test``, ``edit shop/cart.py?``, or the question."""
         event = self.event
         if isinstance(event, e.PlanDecisionEvent):
             return event.question
@@ -597,7 +597,7 @@ class RequestView(Struct, kw_only=True, eq=False):
 
     @property
     def words(self) -> str:
-        """What the asking agent does, in words."""
+        """The state of the asking agent, in words."""
         return f"asks: {self.asked.rstrip('?')}" if isinstance(self.event, e.ApprovalRequestEvent) else "asks you"
 
 
@@ -648,7 +648,7 @@ class AgentView(Struct, kw_only=True, eq=False):
     background: dict[str, e.BackgroundStartedEvent] = field(default_factory=dict[str, e.BackgroundStartedEvent])
     activity: str = ""
     is_asking: bool = False
-    """Whether a call to its model is open."""
+    """True while a call to its model is open."""
     asked_at: float | None = None
     first_byte_at: float | None = None
     last_byte_at: float | None = None
@@ -691,7 +691,10 @@ class AgentView(Struct, kw_only=True, eq=False):
 
     @property
     def heard_at(self) -> float | None:
-        """When its command or its model was last heard from, in unix seconds; None if it waits for neither."""
+        """The time at which its command or its model was last heard from (unix seconds).
+
+        None if it waits for neither.
+        """
         running = [call for call in self.open_calls.values() if call.status == "running"]
         if running:
             return max(max(call.until, call.began_at) for call in running)

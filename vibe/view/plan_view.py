@@ -230,7 +230,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
 
     @property
     def tolerated(self) -> bool:
-        """Whether it failed or was cancelled and the plan continues as if it had completed."""
+        """True if it failed or was cancelled and the plan continues as if it had completed."""
         return self.state.tolerated
 
     @property
@@ -252,17 +252,17 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
 
     @property
     def reused(self) -> bool:
-        """Whether its result was reused from another plan."""
+        """True if its result was reused from another plan."""
         return self.state.reason == REUSED_REASON
 
     @property
     def merges(self) -> bool:
-        """Whether its changes are merged at its end."""
+        """True if its changes are merged at its end."""
         return self.state.outline.workspace == "worktree"
 
     @property
     def summary(self) -> str:
-        """What its agent says it did."""
+        """The words of its agent on what it did."""
         return "" if self.work is None else self.work.summary
 
     @property
@@ -272,12 +272,12 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
 
     @property
     def is_asking(self) -> bool:
-        """Whether one of its agents waits for a person."""
+        """True while one of its agents waits for a person."""
         return any(agent.requests for agent in self.agents.values())
 
     @property
     def fixed(self) -> int:
-        """How often its checks failed that pass now; 0 unless the step is completed."""
+        """The number of failures of checks that pass now; 0 unless the step is completed."""
         return sum(check.failures for check in self.checks.values()) if self.status == "completed" else 0
 
     def worked(self, now: float) -> float:

@@ -177,7 +177,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     piped: bytes = b""
     hand_in: HandIn | None = None
     expand: bool = True
-    """Whether a command or skill at its beginning, and the files it mentions, are filled in."""
+    """True if a command or skill at its beginning, and the files it mentions, are to be filled in."""
 
 
 class Answering:

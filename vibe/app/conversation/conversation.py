@@ -90,7 +90,7 @@ class Conversation:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a prompt is being answered, or another operation is under way."""
+        """True while a prompt is being answered, or another operation is under way."""
         return self._answering is not None or self._occupation is not None
 
     async def send(  # noqa: PLR0913  all but the prompt by keyword

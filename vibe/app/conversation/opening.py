@@ -28,7 +28,7 @@ TITLE_LENGTH = 80
 
 
 class Opening(Struct, frozen=True, kw_only=True):
-    """How a conversation is opened. None means as configured."""
+    """The choices with which a conversation is opened. None means as configured."""
 
     workdir: Path
     extra_roots: tuple[Path, ...] = ()
@@ -103,7 +103,7 @@ class PromptResult(Struct, frozen=True, kw_only=True):
     """None if it is unknown."""
     duration_s: float
     agents: tuple[AgentUsage, ...] = ()
-    """What each agent used by itself: the conversation's own agent first, then those it started."""
+    """The usage of each agent by itself: the conversation's own agent first, then those it started."""
     value: Any = UNSET
     """The value that was handed in; None if none was, or if it is null; unset if none was wanted."""
 

@@ -44,7 +44,7 @@ from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 COMPACTED, CLEARED, REWOUND = "compacted", "cleared", "rewound"
 """Outcomes of a session that continues as another one: from a summary, from nothing, or from one of its messages."""
 UNLOCKED_SECONDS = 10.0
-"""How long a new session's folder may exist before it is locked."""
+"""The time for which a new session's folder may exist before it is locked."""
 GENERATIONS = 50
 """The most ancestors of a session that are looked for."""
 

@@ -37,7 +37,7 @@ class Setup(Struct, frozen=True, kw_only=True):
     pool: SpawnPool
     """The pool of its subagents."""
     writes: bool
-    """Whether its tools can change anything."""
+    """True if its tools can change anything."""
     missing_key: MissingKeyError | None = None
     """Set while the model has no key, if the opening allows that."""
 

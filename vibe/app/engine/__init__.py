@@ -1,3 +1,3 @@
-"""What every run is built from: settings, models, tools, sandbox, events and requests."""
+"""The basis of every run: settings, models, tools, sandbox, events and requests."""
 
 from __future__ import annotations

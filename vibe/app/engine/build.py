@@ -58,7 +58,7 @@ class EngineRequest(Struct, frozen=True, kw_only=True):
     slowed: float = 1.0
     """The factor by which the script's delays are lengthened."""
     snapshot: bool = False
-    """Whether the prompt shows the workspace's files and git state, for an agent that a person talks to."""
+    """True if the prompt is to show the workspace's files and git state, for an agent that a person talks to."""
     tools: tuple[ToolClass, ...] = ()
     """Tools that the program brings, for all agents."""
     hooks: tuple[Hook, ...] = ()

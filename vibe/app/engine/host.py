@@ -36,7 +36,7 @@ class Hold(Struct, eq=False):
     folder: Path
     name: str
     writing: bool = False
-    """Whether it is writing there now."""
+    """True while it is writing there."""
 
 
 class Workspaces:
@@ -84,9 +84,9 @@ class Host(Struct, frozen=True, kw_only=True):
     retries: RetryPolicy | None = None
     """The rule for repeating model calls if a provider's settings have none. None means the usual one."""
     owns_process: bool = False
-    """Whether nothing else lives in this process. Then its signals mean the run, and its garbage is the run's."""
+    """True if nothing else lives in this process. Then its signals mean the run, and its garbage is the run's."""
     patience: float | None = None
-    """How many seconds a call waits for others that write in its folder. None means the usual time."""
+    """The seconds that a call waits for others that write in its folder. None means the usual time."""
     workspaces: Workspaces = field(default_factory=Workspaces)
     """The folders that its runs work in."""
     limiters: dict[str, CallLimiter] = field(default_factory=dict["str", "CallLimiter"])

@@ -24,9 +24,10 @@ BY_PERSON = "user"
 BY_NOBODY = "nobody"
 BY_TIMEOUT = "timeout"
 SECONDS_WITHOUT_PERSON = 3_600.0
-"""How long a request waits if no user is at the terminal."""
+"""The time that a request waits if no user is at the terminal."""
 ANNOUNCED_SECONDS = 2.0
-"""How soon after its announcement a request is asked: an agent in another process sends the two one after the other."""
+"""The time within which an announced request is asked: an agent in another process sends the two one after the other.
+"""
 MOST_REMEMBERED = 1_000
 """The most answers that are remembered, so that a later answerer can be told the first answer."""
 SHORTEST = 4

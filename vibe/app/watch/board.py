@@ -21,7 +21,7 @@ from vibe.view.agent_view import RequestView
 from vibe.view.view import View
 
 LOOK_S = 0.5
-"""How often new runs are looked for."""
+"""The interval at which new runs are looked for."""
 READY_S = 5.0
 """A run whose events so far take longer than this to read is listed without them at first."""
 MOST_ENDED = 4

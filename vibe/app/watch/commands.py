@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from vibe.view.view import View
 
 REPLY_SECONDS = 15.0
-"""How long a run has to reply."""
+"""The time that a run has to reply."""
 
 
 class CommandOutcome(Struct, frozen=True, kw_only=True):
-    """What came of a command. ``message`` is one sentence for people, and ``data`` whatever else the run replied.
+    """The outcome of a command. ``message`` is one sentence for people, and ``data`` whatever else the run replied.
 
     ``state`` is ``done``, ``answered`` (another answer came first; ``by`` and ``answer`` say which), ``refused``,
     ``ended`` (the run has) or ``late`` (there was no reply in time; the command may still be carried out).

@@ -22,7 +22,8 @@ from vibe.view.view import View, apply, lose
 EVENTS_AT_ONCE = 200
 """The number of events after which others on the event loop get their turn."""
 REST_S = 0.02
-"""How long events gather before they are read. At 600 events a second this halves the processor time of following."""
+"""The time for which events gather before they are read. At 600 a second this halves the processor time of following.
+"""
 
 
 class Follower:

@@ -45,14 +45,14 @@ class KnownRun(Struct, frozen=True, kw_only=True):
 
     @property
     def started_at(self) -> float:
-        """When its newest source began, or when the plan was last changed (unix seconds)."""
+        """The time at which its newest source began, or the plan was last changed (unix seconds)."""
         if self.entries:
             return self.entries[-1].started
         return 0.0 if self.plan is None else self.plan.updated or self.plan.created
 
     @property
     def is_plan(self) -> bool:
-        """Whether it is a plan rather than a conversation."""
+        """True for a plan, False for a conversation."""
         return self.plan is not None or any(entry.info.plan_id for entry in self.entries)
 
 
