@@ -1,3 +1,3 @@
-"""Plans: written, prepared, run, decided, reported, cleaned."""
+"""Plans: written, prepared, run, decided, reported and cleaned up."""
 
 from __future__ import annotations

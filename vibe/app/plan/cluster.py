@@ -1,4 +1,4 @@
-"""The executor ``dask``: steps in worktrees are done by the workers of a cluster, all others in this process."""
+"""The executor ``dask``: workers of a cluster do the steps in worktrees, this process does all others."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ LOCAL_SCHEDULER = "tls://127.0.0.1:0"
 
 @asynccontextmanager
 async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
-    """Have steps in worktrees done on the cluster that the run's settings name.
+    """Yield an executor that has steps in worktrees done on the cluster that the run's settings name.
 
     Raises:
-        UsageError: files that the workers need are too many.
-        EnvironmentFailure: the cluster can't be reached any more.
+        UsageError: If the workers would need too many files.
+        EnvironmentFailure: If the cluster can no longer be reached.
     """
     config, run = steps.engine.config.cluster, uuid4().hex
     sent = await to_thread.run_sync(shipment, steps.engine)
@@ -66,7 +66,7 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
         workers = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(workers.cancel_scope.cancel)
         for node in nodes:
-            workers.start_soon(_kept, node, client)
+            workers.start_soon(_keep, node, client)
         yield ClusterExecutor(
             local_executor(steps, claims),
             client,
@@ -85,7 +85,7 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
 
 
 def _parcel(steps: PlanSteps, sent: Shipment, run: str) -> Parcel:
-    """Return what each worker gets of a run; looks for the sandbox that this machine would use. Blocks."""
+    """Return what each worker gets of a run. Looks for the sandbox that this machine would use. Blocks."""
     sandbox = steps.engine.confinement.choice().sandbox
     store = steps.store
     return Parcel(
@@ -107,7 +107,7 @@ def _parcel(steps: PlanSteps, sent: Shipment, run: str) -> Parcel:
 async def _cluster(steps: PlanSteps) -> AsyncGenerator[tuple[str, Certificates | None, list[Node]]]:
     """Yield the address of the cluster, the certificates for it, and the workers to start.
 
-    A scheduler of this machine is gone with the block.
+    A scheduler on this machine is stopped when the block ends.
     """
     address = parse_address(steps.store.settings.cluster)
     if address.host:
@@ -117,8 +117,8 @@ async def _cluster(steps: PlanSteps) -> AsyncGenerator[tuple[str, Certificates |
         return
     folder = steps.store.folder.path / "cluster"
     remove = partial(shielded, lambda: to_thread.run_sync(_remove, folder))
-    await remove()  # that of a run that was killed
-    # Loopback is for every user of this machine, and whoever reaches a scheduler runs programs as we do.
+    await remove()  # a run that was killed may have left it
+    # Every user of this machine can reach loopback, and whoever reaches a scheduler can run programs as we do.
     certificates = await to_thread.run_sync(write_certificates, folder)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(remove)
@@ -127,21 +127,21 @@ async def _cluster(steps: PlanSteps) -> AsyncGenerator[tuple[str, Certificates |
 
 
 def _remove(folder: Path) -> None:
-    """Remove the folder of the workers of this machine, and end what steps left at work in it; blocks."""
+    """Remove the folder of this machine's workers, and end what steps left running in it. Blocks."""
     kill_in_folder(str(folder))
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _kept(node: Node, client: ClusterClient) -> None:
-    """Keep a worker; where it can't be started the run gets no more places, since it would wait for ever."""
+async def _keep(node: Node, client: ClusterClient) -> None:
+    """Keep a worker running. If it can't be started, the run gets no more places, since it would wait for ever."""
     try:
-        await kept(node, str)  # nobody is told where it is
+        await kept(node, str)  # its address need not be announced
     except EnvironmentFailure as error:
         client.give_up(str(error))
 
 
 def _workers(steps: PlanSteps, address: ClusterAddress, scheduler: str, certificates: Certificates) -> list[Node]:
-    """Return the workers of this machine, with the variables and the keys of the run; blocks."""
+    """Return the workers of this machine, with the variables and keys of the run. Blocks."""
     environ = {**steps.engine.environ, **steps.host.environ}
     place = certificates.ca.parent
     settings = worker_settings(place, {}, {}, environ, steps.engine.config.cluster.lost_seconds)

@@ -12,7 +12,7 @@ SHOWN = 3
 
 
 class PlanNotAcceptedError(VibeError):
-    """A model wrote the plan, and its commands are not accepted; nothing was run or written."""
+    """Raised for a plan by a model whose commands are not accepted. Nothing was run or written."""
 
     def __init__(self, where: str, lines: tuple[PlannedCommand, ...], writes: tuple[str, ...]) -> None:
         shown = some_of((f"{one.step_id}: {one.command!r}" for one in lines), SHOWN)
@@ -30,12 +30,12 @@ def is_by_model(plan: Plan) -> bool:
 
 
 def model_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
-    """The command lines of a plan that says a model wrote it, in the plan's order; none of any other plan."""
+    """Return the command lines of a plan that a model wrote, in the plan's order. Other plans have none."""
     return command_lines(plan) if is_by_model(plan) else ()
 
 
 def command_lines(plan: Plan) -> tuple[PlannedCommand, ...]:
-    """Every command line of a plan, in its order."""
+    """Return every command line of a plan, in its order."""
     return tuple(
         PlannedCommand(step_id=step.id, command=line, purpose="command" if line == step.command else "verify")
         for step in plan.steps
@@ -45,10 +45,10 @@ def command_lines(plan: Plan) -> tuple[PlannedCommand, ...]:
 
 
 def check_accepted(plan: Plan, where: str, *, accepted: bool) -> None:
-    """Check that a person, or a setting of theirs, said yes to a model's commands.
+    """Check that a person, or one of their settings, accepted a model's commands.
 
     Raises:
-        PlanNotAcceptedError: the commands are not accepted.
+        PlanNotAcceptedError: If the commands are not accepted.
     """
     lines = () if accepted else model_commands(plan)
     if lines:

@@ -1,4 +1,4 @@
-"""Commands to a plan that has begun: through the run that has it, or else in its folder, under its lock."""
+"""Commands to a plan that has begun: given to its run, or carried out in its folder, under its lock."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ from vibe.app.plan.prepare import RESUMABLE, engine_of_resume
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError
 
 ANSWER_SECONDS = 15.0
-"""The time a run has to answer a command."""
+"""The time that a run has to answer a command."""
 
 SETTLING_SECONDS = 5.0
-"""The time a plan may be held by a process that can't be asked: one that is just beginning or ending its run."""
+"""The time for which a plan may be held by a process that can't be asked, because it is just starting or ending its
+run."""
 
 CANCEL_SECONDS = 10.0
-"""The time to wait for a cancelled run to be gone; longer ones are reported as still ending."""
+"""The time to wait for a cancelled run to be gone. A run that takes longer is reported as still ending."""
 
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 
 class CommandRefusedError(UsageError):
-    """The run that has the plan said no; nothing was changed."""
+    """Raised when the run that has the plan refuses. Nothing was changed."""
 
     def __init__(self, plan_id: str, reply: Reply) -> None:
         super().__init__(f"plan {plan_id}: {reply.message}")
 
 
 class Done(Struct, frozen=True, kw_only=True):
-    """Result of a command: one sentence, and data for programs. ``running``: a process has the plan."""
+    """The result of a command: one sentence, and data for programs. ``running`` says that a process has the plan."""
 
     plan_id: str
     message: str
@@ -60,16 +61,17 @@ class Done(Struct, frozen=True, kw_only=True):
 
 
 async def give(host: Host, reference: str, command: RunCommand) -> Done:
-    """Have a plan carry a command out: its run, or this process in its folder, as far as that needs no run.
+    """Have a plan carry out a command, by its run or, as far as no run is needed, by this process in its folder.
 
-    A running plan that is cancelled has ended when this returns (or the answer says otherwise). Its worktrees go; what
-    was not merged is kept on branches, which the message names. A resting plan does a step again with its next resume,
-    dependants included (``data["steps"]``).
+    A running plan that is cancelled has ended when this returns, unless the answer says otherwise. Its worktrees are
+    removed; what was not merged is kept on branches, which the message names. A resting plan does a step again, with
+    the steps that depend on it, at its next resume (``data["steps"]``).
 
     Raises:
-        UsageError: no such plan, step, decision, option or request, the plan is not running and would have to be, or
-            the command makes no sense as it stands.
-        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, or the folder written.
+        UsageError: If there is no such plan, step, decision, option or request, the plan would have to run and does
+            not,
+        or the command makes no sense in its present state.
+        EnvironmentFailure, ipc.errors.IpcError: If the run can't be reached, or the folder can't be written.
     """
 
     def with_what_is_left(done: Done) -> Done:
@@ -78,17 +80,17 @@ async def give(host: Host, reference: str, command: RunCommand) -> Done:
             return replace(done, message=f"{done.message}; {left}") if left else done
         return done
 
-    done = await _carry_out(host, reference, command, partial(_in_folder, host, command))
+    done = await _carry_out(host, reference, command, partial(_carry_out_in_folder, host, command))
     is_over = isinstance(command, Cancel) and not done.running
     return await to_thread.run_sync(with_what_is_left, done) if is_over else done
 
 
-def _in_folder(host: Host, command: RunCommand, store: PlanStore) -> Done:
+def _carry_out_in_folder(host: Host, command: RunCommand, store: PlanStore) -> Done:
     data: dict[str, Any] = {}
     match command:
         case Cancel():
             store.take(command)
-            with suppress(EnvironmentFailure, OSError):  # what is left is said afterwards
+            with suppress(EnvironmentFailure, OSError):  # the message afterwards says what is left
                 give_up(host, store.folder)
             message = "cancelled; it was not running"
         case Decide():
@@ -115,19 +117,20 @@ def _in_folder(host: Host, command: RunCommand, store: PlanStore) -> Done:
 async def revise(
     host: Host, reference: str, operations: Sequence[Operation], reason: str = "", *, trust: bool = False
 ) -> Done:
-    """Revise a plan; ``data["operations"]`` are those carried out. Without any, only tell whether it runs.
+    """Revise a plan. ``data["operations"]`` are those carried out; without any, only say whether it runs.
 
-    ``trust``: steps may use the .vibe of a resting plan's workspace.
+    With ``trust``, steps may use the ``.vibe`` folder of a resting plan's workspace.
 
     Raises:
-        UsageError: no such plan, it has ended, the operations don't fit, or their steps could not start.
-        EnvironmentFailure, ipc.errors.IpcError: the run can't be reached, the folder written, or a key is missing.
+        UsageError: If there is no such plan, it has ended, the operations don't fit, or their steps could not start.
+        EnvironmentFailure, ipc.errors.IpcError: If the run can't be reached, the folder can't be written, or a key is
+        missing.
     """
     plain = plain_operations(operations)
     data = {"operations": list(plain)}
     if not plain:
         folder = await to_thread.run_sync(find_plan, host.home, reference)
-        running = await to_thread.run_sync(_run_of, host, folder.plan_id) is not None
+        running = await to_thread.run_sync(_running_entry, host, folder.plan_id) is not None
         return Done(plan_id=folder.plan_id, message="nothing to change", running=running, data=data)
     message = f"{len(plain)} change{'s' if len(plain) > 1 else ''} made"
 
@@ -143,9 +146,9 @@ async def revise(
 
 
 async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder: Callable[[PlanStore], Done]) -> Done:
-    """Ask the run that has the plan, or hold the plan and do it here.
+    """Ask the run that has the plan, or hold the plan and carry the command out here.
 
-    A process that holds the plan and can't be asked is just beginning or ending: it is waited for, for some seconds.
+    A process that holds the plan and can't be asked is just starting or ending; it is waited for, for some seconds.
     """
     folder = await to_thread.run_sync(find_plan, host.home, reference)
     deadline = anyio.current_time() + SETTLING_SECONDS
@@ -155,7 +158,7 @@ async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder:
             return in_folder(store)
 
     while True:
-        entry = await to_thread.run_sync(_run_of, host, folder.plan_id)
+        entry = await to_thread.run_sync(_running_entry, host, folder.plan_id)
         if entry is not None:
             done = await _ask(folder, entry, command)
             if done is not None:
@@ -165,13 +168,13 @@ async def _carry_out(host: Host, reference: str, command: RunCommand, in_folder:
         except PlanLockedError:
             if anyio.current_time() > deadline:
                 raise
-        await anyio.sleep(_LOOK_SECONDS)
+        await anyio.sleep(_POLL_SECONDS)
 
 
 def _check_start(before: Plan, after: Plan, store: PlanStore, host: Host, *, trust: bool) -> None:
-    """Check that what a change brings could start, as the next resume will.
+    """Check that what a change brings could start, as the next resume will check.
 
-    What stood in the way before is not its fault.
+    Problems that were there before are not the change's fault and don't count.
     """
     settings = store.settings
     replay = Path(settings.script) if settings.script else None
@@ -193,43 +196,43 @@ def _check_start(before: Plan, after: Plan, store: PlanStore, host: Host, *, tru
         raise
 
 
-def _run_of(host: Host, plan_id: str) -> Entry | None:
+def _running_entry(host: Host, plan_id: str) -> Entry | None:
     running = Registry(host.home, host.runtime_dir).running()
     return next((entry for entry in reversed(running) if entry.info.plan_id == plan_id), None)
 
 
 async def _ask(folder: PlanFolder, entry: Entry, command: RunCommand) -> Done | None:
-    """Return what the run said; None: it was over before the command came, so that nothing was done."""
+    """Return the run's answer; None if it ended before the command arrived, so that nothing was done."""
     try:
         with anyio.fail_after(ANSWER_SECONDS):
             reply = await send_command(entry, command)
     except TimeoutError:
         raise EnvironmentFailure(
             f"plan {folder.plan_id}: process {entry.pid} is running it but has not answered for {ANSWER_SECONDS:g} s; "
-            f"check `vibe plan status {folder.plan_id}`"  # it may still carry out the command
+            f"check `vibe plan status {folder.plan_id}`"  # the run may still carry out the command
         ) from None
     if not reply.ok:
         if reply.reason == "ended":
-            await _gone(entry, SETTLING_SECONDS)
+            await _has_ended(entry, SETTLING_SECONDS)
             return None
         raise CommandRefusedError(folder.plan_id, reply)
     if isinstance(command, Cancel):
-        return await _after_the_cancel(folder, entry)
+        return await _after_cancel(folder, entry)
     return Done(plan_id=folder.plan_id, message=reply.message, running=True, data=reply.data)
 
 
-async def _after_the_cancel(folder: PlanFolder, entry: Entry) -> Done:
-    if not await _gone(entry, CANCEL_SECONDS):
+async def _after_cancel(folder: PlanFolder, entry: Entry) -> Done:
+    if not await _has_ended(entry, CANCEL_SECONDS):
         message = f"cancelling; process {entry.pid} still cleans up"
         return Done(plan_id=folder.plan_id, message=message, running=True)
     status = (await to_thread.run_sync(folder.state)).status
     return Done(plan_id=folder.plan_id, message=status.value, running=False)
 
 
-async def _gone(entry: Entry, seconds: float) -> bool:
-    """Return whether the run ended within so many seconds."""
+async def _has_ended(entry: Entry, seconds: float) -> bool:
+    """Return whether the run ended within a number of seconds."""
     with anyio.move_on_after(seconds):
         while await to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event tells of another process
-            await anyio.sleep(_LOOK_SECONDS)
+            await anyio.sleep(_POLL_SECONDS)
         return True
     return False

@@ -1,4 +1,4 @@
-"""Dispatches a plan whose folder is held: executor, worktrees and replanner of its steps, put together."""
+"""Dispatches a plan whose folder is held, with the executor, worktrees and replanner for its steps."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from vibe.core.session.write_turn import WriteTurn
 
 
 class Audience(Company, frozen=True, kw_only=True):
-    """Audience of a plan's run; ``decide`` takes decisions of the plan (None: absent).
+    """Those who watch and answer a plan's run. ``decide`` takes the plan's decisions (None: nobody does).
 
-    ``waits``: decisions and approvals are waited for in any case; they are given over the control address.
+    With ``waits``, decisions and approvals are waited for in any case; they come over the control address.
     """
 
     decide: DecisionAsker | None = None
@@ -55,7 +55,7 @@ class Audience(Company, frozen=True, kw_only=True):
 
 
 class HeldRun(Struct, frozen=True, kw_only=True):
-    """A run that holds its plan's folder and has a channel to be followed on; ``account`` pays for it."""
+    """A run that holds its plan's folder and has a channel for its events. ``account`` pays for it."""
 
     prepared: PreparedRun
     host: Host
@@ -71,9 +71,9 @@ class HeldRun(Struct, frozen=True, kw_only=True):
 async def dispatch_steps(
     run: HeldRun, control: PlanControl, stack: AsyncExitStack, before_start: Callable[[], object] | None = None
 ) -> RunResult:
-    """Run the steps of a plan: in this process or in others, in the shared workspace or in worktrees.
+    """Run the steps of a plan, in this process or in others, in the shared workspace or in worktrees.
 
-    ``stack`` closes executors and worktrees after a failure has been recorded: task groups would wrap it.
+    ``stack`` closes executors and worktrees only after a failure has been recorded, because task groups would wrap it.
     ``before_start`` is called once everything is ready.
     """
     prepared, store, sink = run.prepared, run.store, run.channel.sink
@@ -104,7 +104,7 @@ async def dispatch_steps(
 
 
 def _plan_steps(run: HeldRun, watchdog: Watchdog) -> PlanSteps:
-    """Return what steps are done with; reads files."""
+    """Return the steps and what they are done with. Reads files."""
     store, engine = run.store, run.prepared.engine
     started = started_subagents(store.folder.path / STEPS_FOLDER)
     settings = store.settings
@@ -135,7 +135,7 @@ def _plan_steps(run: HeldRun, watchdog: Watchdog) -> PlanSteps:
 
 
 def _accepted_writes(store: PlanStore) -> frozenset[str]:
-    """Return the files that steps may edit unasked, as the user accepted; reads files."""
+    """Return the files that steps may edit unasked because the user accepted that. Reads files."""
     if not store.settings.accept_writes:
         return frozenset()
     accepted = load_plan(store.folder.source(), where=store.plan_id).plan
@@ -143,7 +143,7 @@ def _accepted_writes(store: PlanStore) -> frozenset[str]:
 
 
 def _dispatch_options(run: HeldRun, steps: PlanSteps, watchdog: Watchdog, kept_by: KeptBy) -> DispatchOptions:
-    """Return how the steps are run; reads earlier plans if this is a new one."""
+    """Return the options for running the steps. Reads earlier plans if this is a new one."""
     store = run.store
     return DispatchOptions(
         watchdog=watchdog,
@@ -169,14 +169,14 @@ def _expected(steps: PlanSteps) -> PlanExpectation | None:
 
 
 def _replanning(steps: PlanSteps, kept_by: KeptBy) -> ReplanPolicy:
-    """Return the policy of replanning."""
+    """Return the policy for replanning."""
     context = step_context(steps.engine, steps.place, steps.services)
     config, settings, folder = steps.engine.config.planner, steps.store.settings, revisions_folder(steps.store.folder)
     return replan_policy(context, config, settings, folder=folder, kept_by=kept_by)
 
 
 async def _width(wanted: int, sink: EventSink) -> int:
-    """Return how many steps may run side by side; said where it is fewer than was asked for."""
+    """Return how many steps may run side by side, and warn if that is fewer than were asked for."""
     width = await anyio.to_thread.run_sync(steps_at_once, wanted)
     if width < wanted:
         message = (

@@ -1,4 +1,4 @@
-"""Plans and changes of begun plans as proposals, which a model makes or a document brings; nothing runs."""
+"""Proposals of plans, and of changes to plans that have begun, by a model or from a document. Nothing is run."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ from vibe.system.errors import UsageError, VibeError
 
 
 class DraftVersion(Struct, frozen=True, kw_only=True):
-    """One version of a proposed plan: its ``number``, from 1, its bounds, and what it will take (None: unknown).
+    """One version of a proposed plan.
 
-    ``repairs`` say what was put right in the model's own words.
+    ``number`` counts from 1. ``estimate`` holds the plan's bounds, and ``expected`` what it will probably take (None:
+    unknown). ``repairs`` says what was corrected in the model's own output.
     """
 
     number: int
@@ -46,12 +47,12 @@ class DraftVersion(Struct, frozen=True, kw_only=True):
 
 
 class PlanDraft(Struct, kw_only=True):
-    """A plan that is proposed for a goal, in all its versions; each is announced, and none is run.
+    """A plan proposed for a goal, in all its versions. Each version is announced; none is run.
 
-    ``context`` is that of the agent which plans: its account pays for every version, its sink is told. ``limits`` bound
-    each piece of planning. Estimates take from ``config`` what plan and steps do not say, and from ``agents`` the
-    models of those that steps name. ``expects`` tells what a resolved plan will take, of which so many steps can run at
-    once; it reads files.
+    ``context`` is that of the planning agent: its account pays for every version, and its sink gets the events.
+    ``limits`` bound each piece of planning. Estimates take from ``config`` what plan and steps leave open, and from
+    ``agents`` the models of the agents that steps name. ``expects`` returns what a resolved plan will take if a given
+    number of its steps can run at once; it reads files.
     """
 
     goal: str
@@ -61,22 +62,22 @@ class PlanDraft(Struct, kw_only=True):
     agents: AgentManager
     expects: Callable[[Plan, int], PlanExpectation | None]
     versions: list[DraftVersion] = field(default_factory=list[DraftVersion])
-    """All versions; the last is the proposal."""
+    """All versions. The last one is the proposal."""
     piped: str = ""
     """Text that came with the goal, for the planner."""
     acted: ActResult | None = None
-    """Result of the last planning; None before the first, or if it was cancelled."""
+    """The result of the last planning; None before the first, or if it was cancelled."""
     planner: PlannerAgent | None = None
-    """The one that planned last."""
+    """The agent that planned last."""
     commented: Callable[[str, str], object] | None = None
-    """Takes a comment on the proposal, and who made it; None: nobody is being asked about it."""
+    """Takes a comment on the proposal, and who made it; None unless somebody is being asked about the proposal."""
 
     @property
     def last(self) -> DraftVersion:
         """The last version.
 
         Raises:
-            UsageError: the plan has no version yet.
+            UsageError: If the plan has no version yet.
         """
         if not self.versions:
             raise UsageError("no plan yet: create it first")
@@ -84,65 +85,69 @@ class PlanDraft(Struct, kw_only=True):
 
     @property
     def loaded(self) -> LoadedPlan:
-        """The proposal.
+        """The proposed plan.
 
         Raises:
-            UsageError: the plan has no version yet.
+            UsageError: If the plan has no version yet.
         """
         return self.last.loaded
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what to know of the proposal before it runs.
+        """Notes on the proposal to read before it runs.
 
         Raises:
-            UsageError: the plan has no version yet.
+            UsageError: If the plan has no version yet.
         """
         return notes(self.last.estimate)
 
     async def write(self) -> DraftVersion | None:
-        """Have the plan written for the goal; None: planning failed, and ``acted`` says why.
+        """Have the plan written for the goal; return None if planning failed, in which case ``acted`` says why.
 
         Raises:
-            UsageError: the model can't be had.
+            UsageError: If the model is not available.
         """
-        return await self._take(await self._renewed().plan(self.goal, piped=self.piped))
+        return await self._take_draft(await self._new_planner().plan(self.goal, piped=self.piped))
 
     async def revise(self, sentence: str) -> DraftVersion | None:
-        """Have the proposal changed as a sentence says; None: it stays as it is, and ``acted`` says why.
+        """Have the proposal changed as a sentence says; return None if it stays as it is, and ``acted`` says why.
 
         Raises:
-            UsageError: there is nothing to change yet.
-            UsageError: the sentence is blank, the plan is too long to be told, or the model can't be had.
+            UsageError: If there is nothing to change yet, the sentence is blank, the plan is too long for the model, or
+                the
+            model is not available.
         """
-        return await self._take(await self._renewed().redraft(self.loaded.plan, sentence))
+        return await self._take_draft(await self._new_planner().redraft(self.loaded.plan, sentence))
 
     def steer(self, text: str) -> bool:
-        """Say something to the model that plans; False: it does not, or can't take that."""
+        """Say something to the planning model; return False if none is planning, or it can't take messages."""
         return self.planner is not None and self.planner.steer(text)
 
     def tell(self, text: str, by: str) -> bool:
-        """Take words from outside as a comment while a person is asked, else as ``steer``; False: nobody hears them."""
+        """Take something said from outside: as a comment while a person is asked, otherwise as ``steer`` does.
+
+        Returns False if nobody hears it.
+        """
         if self.commented is not None:
             self.commented(text, by)
             return True
         return self.steer(text)
 
     async def replace(self, document: LoadedPlan | bytes | str, repairs: tuple[str, ...] = ()) -> DraftVersion:
-        """Take a document that another wrote as the next version; ``repairs`` as in it.
+        """Take a document that someone else wrote as the next version. ``repairs`` is as in ``DraftVersion``.
 
         Raises:
-            PlanInvalidError: the plan is invalid; all problems at once.
+            PlanInvalidError: If the plan is invalid, with all its problems.
         """
         if not isinstance(document, LoadedPlan):
             document = await to_thread.run_sync(partial(load_plan, document, where="the plan"))
         return await self._propose(document, repairs)
 
-    def _renewed(self) -> PlannerAgent:
+    def _new_planner(self) -> PlannerAgent:
         self.acted, self.planner = None, PlannerAgent(self.context, self.limits)
         return self.planner
 
-    async def _take(self, draft: Draft) -> DraftVersion | None:
+    async def _take_draft(self, draft: Draft) -> DraftVersion | None:
         self.acted = draft.acted
         plan = draft.plan
         return None if plan is None else await self._propose(plan.loaded, plan.repairs)
@@ -153,11 +158,11 @@ class PlanDraft(Struct, kw_only=True):
         number = len(self.versions) + 1
         version = DraftVersion(number=number, loaded=loaded, estimate=found, expected=expected, repairs=repairs)
         self.versions.append(version)
-        self.context.sink.publish(self._proposed(version))
+        self.context.sink.publish(self._proposed_event(version))
         return version
 
     def _bounds(self, loaded: LoadedPlan) -> tuple[Estimate, PlanExpectation | None]:
-        """Return the bounds of a plan, and what it will take; reads earlier plans, and may load the price list."""
+        """Return the bounds of a plan, and what it will take. Reads earlier plans, and may load the price list."""
         plan = with_ladders(loaded, self.agents).plan.resolved()
         at_once = plan.max_parallel_steps or self.config.planner.max_parallel_steps
         rate_of, usual = cache(self._rate), usual_limits(self.config)
@@ -171,17 +176,17 @@ class PlanDraft(Struct, kw_only=True):
         return found, self.expects(plan, at_once)
 
     def _rate(self, model: str | None, agent: str | None) -> float | None:
-        """Return what the dearest token costs that a step with this model or agent can use; None: unknown."""
+        """Return the price of the dearest token for a step with this model or agent; None if it is unknown."""
         models = self.context.models
         try:
             profile = None if agent is None else self.agents.delegated(agent)
             own = models if profile is None else models.adjusted(profile.settings)
             alias = model or (None if profile is None else profile.model) or self.context.default_model
             return own.dearest_token(own.resolve(alias))
-        except VibeError:  # a plan that can't run yet is read all the same
+        except VibeError:  # an estimate must work for plans that can't run yet
             return None
 
-    def _proposed(self, version: DraftVersion) -> PlanProposedEvent:
+    def _proposed_event(self, version: DraftVersion) -> PlanProposedEvent:
         plan, found = version.loaded.plan.resolved(), version.estimate
         bounds = msgspec.convert(found, PlanBounds, from_attributes=True)
         return PlanProposedEvent(
@@ -197,40 +202,40 @@ class PlanDraft(Struct, kw_only=True):
 
 
 class ProposedChange(FoundChange, frozen=True, kw_only=True):
-    """A proposed revision of a begun plan, which the user may accept; by itself it changes nothing.
+    """A proposed revision of a plan that has begun. It changes nothing until the user accepts it.
 
-    ``operations`` are for ``vibe.app.plan.commands.revise`` or a run's ``PlanControl.revise`` (none: there is nothing
-    to change), ``reason`` is the planner's. ``commands`` are lines that no step ran before. ``acted`` says what went
-    wrong, and what it took.
+    ``operations`` are for ``vibe.app.plan.commands.revise`` or a run's ``PlanControl.revise``; there are none if
+    nothing is to change. ``reason`` is the planner's. ``commands`` are command lines that no step ran before. ``acted``
+    says what went wrong, and what the planning took.
     """
 
     commands: tuple[PlannedCommand, ...] = ()
 
     @property
     def diff(self) -> tuple[str, ...]:
-        """Return what would change, a line for each operation."""
+        """The changes, one line for each operation."""
         return tuple(operation_text(operation) for operation in self.operations)
 
 
 async def propose_change(
     plan: PlanFolder, sentence: str, context: AgentContext, limits: PlanningLimits
 ) -> ProposedChange:
-    """Have a model propose the revision that a sentence asks for, of a begun plan, running or not.
+    """Have a model propose the revision that a sentence asks for, of a plan that has begun, whether it runs or not.
 
-    ``context`` as for ``PlanDraft``. Steps that run, or are done, stay as they are.
+    ``context`` is as for ``PlanDraft``. Steps that run or are done stay as they are.
 
     Raises:
-        UsageError: the plan has ended, the sentence is blank, or the model can't be had.
-        EnvironmentFailure: the plan's folder can't be read.
+        UsageError: If the plan has ended, the sentence is blank, or the model is not available.
+        EnvironmentFailure: If the plan's folder can't be read.
     """
-    loaded, state = await to_thread.run_sync(_as_it_stands, plan)
+    loaded, state = await to_thread.run_sync(_current, plan)
     found = await PlannerAgent(context, limits).change(loaded.plan, state, sentence)
     new = () if found.revised is None else _new_lines(loaded.plan, found.revised.plan)
     return ProposedChange(**structs.asdict(found), commands=new)
 
 
-def _as_it_stands(folder: PlanFolder) -> tuple[LoadedPlan, State]:
-    """Return a plan and its state; reads files."""
+def _current(folder: PlanFolder) -> tuple[LoadedPlan, State]:
+    """Return a plan and its state. Reads files."""
     loaded, state = current_state(folder)
     if state.status not in OPEN_STATUSES | {PlanStatus.FAILED}:
         raise PlanEndedError(state.status.value, "nothing left to change; run the edited plan file")

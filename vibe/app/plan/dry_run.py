@@ -1,4 +1,4 @@
-"""Dry run of a plan: order, limits, and the needs of each step, met or not; nothing is run or written."""
+"""Dry run of a plan: order, limits, and the needs of each step, met or not. Nothing is run or written."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ from vibe.core.tools.manager import ToolManager, profile_view
 from vibe.system.errors import EnvironmentFailure, VibeError
 
 USAGE_EXIT = 2
-_TOLD_BOUNDS = ("critical_path", "model_steps", "max_tokens", "max_turns", "max_price", "speed_up", "overlaps")
+_SHOWN_BOUNDS = ("critical_path", "model_steps", "max_tokens", "max_turns", "max_price", "speed_up", "overlaps")
 
 T = TypeVar("T")
 
 
 class StepNeeds(Struct, frozen=True, kw_only=True):
-    """Needs of one step. ``model`` and ``tools`` are blank for a command; ``problem``: the reason it can't start."""
+    """The needs of one step.
+
+    ``model`` and ``tools`` are empty for a command. ``problem`` is the reason why it can't start, if there is one.
+    """
 
     id: str
     mode: str
@@ -52,7 +55,11 @@ class StepNeeds(Struct, frozen=True, kw_only=True):
 
 
 class DryRun(Struct, frozen=True, kw_only=True):
-    """``order`` is by waves; ``problems`` keep the run from starting, ``exit_code`` is that of such a run."""
+    """The result of a dry run.
+
+    ``order`` lists the steps in waves. ``problems`` would keep the run from starting, and ``exit_code`` is what it
+    would end with.
+    """
 
     plan: Plan
     order: tuple[tuple[str, ...], ...]
@@ -66,13 +73,13 @@ class DryRun(Struct, frozen=True, kw_only=True):
     exit_code: int
 
     def as_document(self) -> dict[str, Any]:
-        """As JSON. Token, turn and price figures are upper bounds, never guesses."""
+        """Return it as JSON types. Token, turn and price figures are upper bounds, never guesses."""
         bounds: dict[str, Any] = to_builtins(self.bounds)
         selection = self.start.selection
         return {
             "goal": self.plan.goal,
             "order": [list(level) for level in self.order],
-            **{name: bounds[name] for name in _TOLD_BOUNDS},
+            **{name: bounds[name] for name in _SHOWN_BOUNDS},
             "side_by_side": self.side_by_side,
             "max_seconds": self.plan.budget.max_seconds if self.plan.budget else None,
             "notes": list(self.said),
@@ -97,10 +104,10 @@ class DryRun(Struct, frozen=True, kw_only=True):
 
 
 def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
-    """Check everything that a run checks before it starts; reads files, writes none, calls no model.
+    """Check everything that a run checks before it starts. Reads files, writes none, calls no model.
 
     Raises:
-        UsageError: a flag or the configuration is wrong.
+        UsageError: If a flag or the configuration is wrong.
     """
     loaded = bound(loaded, options.inputs)
     plan = loaded.plan
@@ -113,14 +120,14 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     needs = _Needs(plan, engine, options.model, usual)
     try:
         if options.model is not None:
-            needs.see(partial(engine.models.resolve, options.model))
-        steps = tuple(needs.of(step) for step in plan.steps)
-        needs.see(partial(check_replans, plan, engine))
+            needs.check(partial(engine.models.resolve, options.model))
+        steps = tuple(needs.needs_of(step) for step in plan.steps)
+        needs.check(partial(check_replans, plan, engine))
         runs = [step for step in plan.steps if step.id in start.selection.runs]
         cluster = options.cluster or engine.config.cluster.address
-        needs.see(partial(check_needs, runs, cluster if executor_of(options) == CLUSTER_EXECUTOR else ""))
+        needs.check(partial(check_needs, runs, cluster if executor_of(options) == CLUSTER_EXECUTOR else ""))
         dirty, where = options.allow_dirty, loaded.where
-        needs.see(partial(check_worktrees, plan, start.workspace, host, engine, allow_dirty=dirty, where=where))
+        needs.check(partial(check_worktrees, plan, start.workspace, host, engine, allow_dirty=dirty, where=where))
     finally:
         anyio.run(engine.models.aclose)
     problems = tuple(dict.fromkeys(needs.problems))
@@ -139,7 +146,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
 
 
 class _Needs(Struct):
-    """Looks each kind of step up once: a plan has thousands of steps and a handful of kinds."""
+    """Works out the needs of steps, once for each kind: a plan has thousands of steps and a handful of kinds."""
 
     plan: Plan
     engine: Engine
@@ -149,14 +156,14 @@ class _Needs(Struct):
     exit_code: int = 0
     _known: dict[tuple[object, ...], tuple[Any, str]] = field(default_factory=dict[Any, Any])
 
-    def see(self, check: Callable[[], object]) -> None:
-        """Call a check of the run's start, and keep its error."""
+    def check(self, check: Callable[[], object]) -> None:
+        """Make a check of the run's start, and keep its error."""
         try:
             check()
         except VibeError as error:
             self._problem(error)
 
-    def of(self, step: Step) -> StepNeeds:
+    def needs_of(self, step: Step) -> StepNeeds:
         """Return what the step needs."""
         commands = tuple(line for line in (step.command, *step.verify) if line)
         needs = StepNeeds(
@@ -187,15 +194,15 @@ class _Needs(Struct):
         priced = bool((self.plan.budget and self.plan.budget.max_price) or step.max_price is not None)
         check = partial(check_model, step, self.engine, self.default_model, priced=priced)
         own = next(iter(step.models), None)
-        return self._looked_up(("model", own, step.agent, priced), check, own or self.default_model or "")
+        return self._cached(("model", own, step.agent, priced), check, own or self.default_model or "")
 
     def _step_tools(self, step: Step) -> tuple[tuple[str, ...], str]:
         allowed = None if step.allowed_tools is None else tuple(step.allowed_tools)
         kind = ("tools", step.mode, allowed, tuple(step.denied_tools), step.agent)
-        return self._looked_up(kind, partial(self._names, step, allowed), ())
+        return self._cached(kind, partial(self._names, step, allowed), ())
 
-    def _looked_up(self, kind: tuple[object, ...], look: Callable[[], T], otherwise: T) -> tuple[T, str]:
-        """Return what steps of a kind come to, and the problem that there is with it."""
+    def _cached(self, kind: tuple[object, ...], look: Callable[[], T], otherwise: T) -> tuple[T, str]:
+        """Return what was worked out for a kind of step, and its problem if there is one."""
         if kind not in self._known:
             try:
                 self._known[kind] = (look(), "")

@@ -9,14 +9,14 @@ from vibe.system.errors import EnvironmentFailure
 
 QUICKSTART = "quickstart.json"
 WATCHED_SLOWED = 10.0
-"""The number of times as long as its script says that its delays take where a person watches: 20 s in all."""
+"""The factor by which the script's delays are lengthened if a person watches: 20 s in all."""
 
 
 def quickstart_file() -> Path:
-    """Return the file of the built-in demonstration: in the installed package, or in the checkout it runs from.
+    """Return the file of the built-in demonstration, in the installed package or in the checkout it runs from.
 
     Raises:
-        EnvironmentFailure: it is in neither.
+        EnvironmentFailure: If it is in neither.
     """
     package = Path(str(resources.files("vibe")))
     for folder in (package / "examples", package.parent / "plans-examples"):

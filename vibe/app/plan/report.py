@@ -1,4 +1,4 @@
-"""Reports of plans that were run: read from the plan's folder, written in the format asked for."""
+"""Reports of plans that were run, read from the plan's folder and written in a chosen format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vibe.system.redaction import redact
 
 
 class ReportFormat(StrEnum):
-    """Formats of a report; the values are the ends of file names."""
+    """Formats of a report. The values are file name extensions."""
 
     MARKDOWN = "md"
     HTML = "html"
@@ -33,17 +33,17 @@ class ReportFormat(StrEnum):
 
 
 class ReadReport(Struct, frozen=True, kw_only=True):
-    """A report and the plan it is about, as it stands."""
+    """A report and the plan it is about, as the plan is now."""
 
     report: PlanReport
     loaded: LoadedPlan
 
 
 def read_report(folder: PlanFolder) -> ReadReport:
-    """The report of a plan that ended, was left, or is being run; reads files.
+    """Return the report of a plan that has ended, was abandoned, or is running. Reads files.
 
     Raises:
-        BrokenPlanError: a file of the folder is missing, or was changed so that it can't be read back.
+        BrokenPlanError: If a file of the folder is missing, or was changed so that it can't be read back.
     """
     settings, pid = folder.settings(), folder.holder()
     content = folder.journal()
@@ -62,12 +62,12 @@ def read_report(folder: PlanFolder) -> ReadReport:
             pid=pid,
         )
         return ReadReport(report=sources.report(), loaded=loaded)
-    except UsageError as error:  # the document was changed by hand: what no longer fits is the folder's matter
+    except UsageError as error:  # the document was changed by hand, so it is the folder that is broken
         raise BrokenPlanError(str(folder.path), " ".join(str(error).split())) from error
 
 
 def written(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> str:
-    """The report in that format, without secrets: ``environ`` says which there are."""
+    """Return the report in a format, without the secrets that ``environ`` holds."""
     masked = partial(redact, environ=environ)
     match form:
         case ReportFormat.HTML:

@@ -1,4 +1,4 @@
-"""PlanReview: the changes of a plan by step, attempt and file, with both texts; they are commented on or given back."""
+"""PlanReview: the changes of a plan by step, attempt and file, with both texts, to comment on or to give back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_TEXT = "it is no text, or was too large to be recorded"
 
 
 class Standing(StrEnum):
-    """A changed file as it is now."""
+    """The present state of a file that a step changed."""
 
     OPEN = "open"
     """As the step left it."""
@@ -39,10 +39,12 @@ class Standing(StrEnum):
 
 
 class ChangedFile(Struct, frozen=True, kw_only=True):
-    """A file that a step changed, last in ``attempt``; None: it was not there, or is not any more.
+    """A file that a step changed, last in ``attempt``.
 
-    ``texts`` are the two as text, None also for what is no text. ``path`` is relative to the workspace. ``busy`` are
-    the steps that were at work, where it is not known which of them changed it.
+    ``before`` or ``after`` is None if the file did not exist then.
+
+    ``texts`` holds both as text, None also if it is not text. ``path`` is relative to the workspace. ``busy`` names the
+    steps that were at work, if it is not known which of them changed the file.
     """
 
     step_id: str
@@ -57,16 +59,16 @@ class ChangedFile(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The path as it can be printed."""
+        """The path in a printable form."""
         return in_utf8(self.path)
 
 
 class PlanReview:
-    """All that the steps of a plan changed, in the plan's order. Everything here blocks: call it in a thread.
+    """Everything that the steps of a plan changed, in the plan's order. All methods block: call them in a thread.
 
     Raises:
-        UsageError: no such plan, or its workspace or repository is gone.
-        EnvironmentFailure: git or the disk refuses.
+        UsageError: If there is no such plan, or its workspace or repository is gone.
+        EnvironmentFailure: If git or the disk refuses.
     """
 
     def __init__(self, host: Host, reference: str) -> None:
@@ -78,18 +80,18 @@ class PlanReview:
         if not self.workspace.is_dir():
             raise UsageError(f"the workspace of plan {self.plan_id}, {str(self.workspace)!r}, does not exist")
         self._steps = {step.id: step for step in loaded.plan.steps}
-        self._who = Changes(loaded, self._state.results())
+        self._changes_by_step = Changes(loaded, self._state.results())
         self.snapshots = Snapshots(self.workspace, folder.path / FILES_FOLDER, host.environ, host.own_places)
         self.snapshots.store.prepare()
         found = [*self._recorded(self.snapshots.points()), *self._committed(host, folder)]
         order = list(self._steps)
-        self.changes = tuple(self._read(sorted(_joined(found), key=lambda one: order.index(one.step_id))))
+        self.changes = tuple(self._read(sorted(_merged(found), key=lambda one: order.index(one.step_id))))
 
     def of(self, path: str, step_id: str = "") -> ChangedFile:
-        """Return the change of a file by that step, by default by the last one that changed it.
+        """Return the change of a file by a step, by default by the last one that changed it.
 
         Raises:
-            UsageError: there is none.
+            UsageError: If there is none.
         """
         same = [one for one in self.changes if one.name == path and step_id in ("", one.step_id)]
         if not same:
@@ -101,17 +103,17 @@ class PlanReview:
         return min(reversed(same), key=lambda one: list(Standing).index(one.standing))
 
     def comment(self, change: ChangedFile, lines: tuple[int, int], text: str) -> ReviewComment:
-        """Return a comment on lines of what a step made of a file, of a deleted one: of what that was.
+        """Return a comment on lines of what a step made of a file; for a deleted file, of what it was.
 
         Raises:
-            UsageError: it has no such lines.
+            UsageError: If it has no such lines.
         """
         comment = comment_on(change, lines, text)
-        now = (self._now(change) or b"").decode(errors="replace").replace("\r\n", "\n")
+        now = (self._current_bytes(change) or b"").decode(errors="replace").replace("\r\n", "\n")
         return replace(comment, stale=comment.code not in now and self.standing(change) is not Standing.OPEN)
 
     def _recorded(self, points: Sequence[Point]) -> Iterator[ChangedFile]:
-        """Yield what the steps in the shared workspace changed, the earliest first."""
+        """Yield what steps in the shared workspace changed, earliest first."""
         found: list[ChangedFile] = []
         files: dict[str, PathState] = {}
         for point in points:
@@ -122,10 +124,10 @@ class PlanReview:
                 before = files.pop(path, None)
                 if after is not None:
                     files[path] = after
-                step = self._who.step_of(path, busy)
+                step = self._changes_by_step.step_of(path, busy)
                 if step is not None and step.workspace == "shared" and not _is_folder(before) and not _is_folder(after):
                     attempt = self._attempt_at(step, point.at)
-                    unsure = self._who.unsure(path, [one for one in busy if one.workspace == "shared"])
+                    unsure = self._changes_by_step.unsure(path, [one for one in busy if one.workspace == "shared"])
                     change = ChangedFile(step_id=step.id, attempt=attempt, path=path, before=before, after=after)
                     found.append(replace(change, busy=unsure))
         return iter(found)
@@ -135,9 +137,9 @@ class PlanReview:
         return next((one.number for one in attempts if one.ended_at >= at), len(attempts) or 1)
 
     def _committed(self, host: Host, folder: PlanFolder) -> Iterator[ChangedFile]:
-        """Yield what the steps in worktrees changed, as far as it was merged, the earliest first."""
+        """Yield what steps in worktrees changed, as far as it was merged, earliest first."""
         apart = {step.id for step in self._steps.values() if step.workspace == "worktree"}
-        own = [step_id for step_id in self._who.results if step_id in apart]
+        own = [step_id for step_id in self._changes_by_step.results if step_id in apart]
         if not own:
             return
         repository = open_repository(self.workspace, host.environ, git_folder(host.home), own=host.own_places)
@@ -150,7 +152,7 @@ class PlanReview:
             merged = [(parent, work) for work, parent, said in log if work_of(step_id, self.plan_id) in said]
             record = place.record(step_id)
             if record is not None and record.phase is Phase.MERGED and record.work and len(merged) < len(done):
-                merged.append((record.base.commit, record.work))  # which could not be committed
+                merged.append((record.base.commit, record.work))  # merged into files, but could not be committed
             for attempt, pair in reversed(list(zip(reversed(done), reversed(merged), strict=False))):
                 yield from _changed_between(repository, pair, step_id, attempt)
 
@@ -168,18 +170,18 @@ class PlanReview:
             yield replace(whole, standing=self.standing(whole))
 
     def standing(self, change: ChangedFile) -> Standing:
-        """Return how a changed file is now."""
-        blob = self._blob(change)
+        """Return the present state of a changed file."""
+        blob = self._current_blob(change)
         if blob == (change.after.blob if change.after else ""):
             return Standing.OPEN
         return Standing.REJECTED if blob == (change.before.blob if change.before else "") else Standing.CHANGED
 
-    def _blob(self, change: ChangedFile) -> str:
-        data = self._now(change)
+    def _current_blob(self, change: ChangedFile) -> str:
+        data = self._current_bytes(change)
         return "" if data is None else self.snapshots.store.name_of(data)
 
-    def _now(self, change: ChangedFile) -> bytes | None:
-        """Return what the file holds now; None: it is not there, or can't be read."""
+    def _current_bytes(self, change: ChangedFile) -> bytes | None:
+        """Return what the file contains now; None if it does not exist or can't be read."""
         path = self.workspace / change.path
         try:
             return bytes(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else None
@@ -187,22 +189,22 @@ class PlanReview:
             return None
 
     def since(self, change: ChangedFile) -> str:
-        """Say who changed a file since a step did, as far as is known."""
-        blob, same = self._blob(change), (one for one in self.changes if one.path == change.path and one.after)
+        """Return a sentence on who changed a file after a step did, as far as it is known."""
+        blob, same = self._current_blob(change), (one for one in self.changes if one.path == change.path and one.after)
         steps = [one.step_id for one in same if one.after and one.after.blob == blob]
         who = f"step {steps[-1]!r}" if steps else "someone else"
         return f"{change.name} was changed by {who} since step {change.step_id!r} changed it"
 
 
 def comment_on(change: ChangedFile, lines: tuple[int, int], text: str) -> ReviewComment:
-    """Return a comment on the first to the last of some lines of what became of a file, or of what a deleted one was.
+    """Return a comment on some lines, first to last, of what a file became, or of what a deleted one was.
 
     Raises:
-        UsageError: it has no such lines.
+        UsageError: If it has no such lines.
     """
     first, last = lines
     own = next((text for text in reversed(change.texts) if text is not None), "").splitlines()
-    if not 1 <= first <= last <= len(own) + 1:  # with the one behind the last line break
+    if not 1 <= first <= last <= len(own) + 1:  # the empty line after the last line break counts
         raise UsageError(f"{change.name} has no line {first if first < 1 or last < first else last}")
     return ReviewComment(file=change.name, first=first, last=last, text=text, code="\n".join(own[first - 1 : last]))
 
@@ -216,8 +218,8 @@ def _changed_between(git: Repository, pair: tuple[str, str], step_id: str, attem
             yield ChangedFile(step_id=step_id, attempt=attempt, path=path, before=before, after=after)
 
 
-def _joined(found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:
-    """Yield the changes, those of one step to one file as one where nobody else's came between."""
+def _merged(found: Iterable[ChangedFile]) -> Iterator[ChangedFile]:
+    """Yield the changes, with those of one step to one file merged if no other step's came between."""
     latest: dict[tuple[str, str], ChangedFile] = {}
     apart: list[ChangedFile] = []
     for one in found:
@@ -242,7 +244,7 @@ def _is_same(one: PathState | None, other: PathState | None) -> bool:
 
 
 def _text(data: bytes) -> str | None:
-    """Return a file's text; None: it is none."""
+    """Return a file's text; None if it is not text."""
     try:
         return None if b"\0" in data else data.decode()
     except UnicodeDecodeError:

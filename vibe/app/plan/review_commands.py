@@ -1,4 +1,4 @@
-"""Carries a review of a plan's changes out: files are given back, comments sent to the steps they are about."""
+"""Carries out a review of a plan's changes: gives files back, and sends comments to the steps they are about."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vibe.system.errors import UsageError
 
 
 class Rejection(Struct, frozen=True):
-    """A change that is to be undone; ``force``: also if others changed the file since."""
+    """A change to undo. With ``force``, it is undone even if others have changed the file since."""
 
     change: ChangedFile
     force: bool = False
@@ -40,13 +40,13 @@ async def carry_out(
     *,
     tell: Tell,
 ) -> Done:
-    """Give files back as they were before a step, then send comments, each with its step: those on one together.
+    """Restore files to what they were before a step, then send comments to their steps, grouped by step.
 
-    Such a step is done again. ``tell`` is told if others that write are waited for.
+    A step with comments is done again. ``tell`` is told if others that write are waited for.
 
     Raises:
-        UsageError: a file is as it was already, or others changed it since; or as ``give``. What came before is done.
-        EnvironmentFailure: another process runs the plan, or git or the disk refuses.
+        UsageError: If a file was restored before, or others changed it since, or as ``give``. Earlier items are done.
+        EnvironmentFailure: If another process runs the plan, or git or the disk refuses.
     """
     turn, said, running = await to_thread.run_sync(host.turn, [review.workspace], "a review"), list[str](), False
     for one in rejected:
@@ -68,7 +68,7 @@ async def carry_out(
 
 
 def _give_back(host: Host, review: PlanReview, rejection: Rejection, now: Callable[[], float] = time.time) -> Restored:
-    """Give a file back; with ``force``, what others made of it is set aside. Blocks."""
+    """Restore a file. With ``force``, what others made of it is set aside. Blocks."""
     change, snapshots = rejection.change, review.snapshots
     standing = review.standing(change)
     if standing is Standing.REJECTED:

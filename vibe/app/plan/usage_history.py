@@ -1,4 +1,4 @@
-"""Spending of a plan before this run, and of plans before this one, by which it is expected to take as much."""
+"""The spending of a plan before this run, and of earlier plans, by which a new plan's spending is estimated."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from vibe.system.files import append_rotating, text_of
 
 NOTHING = Spending()
 MOST_PLANNING: Final = 4_000_000
-"""Bytes of each of the two files that say what planning took."""
+"""The most bytes of each of the two files that record what planning took."""
 
 
 def removed_from(plan: Plan, state: State, folder: PlanFolder) -> list[tuple[RemovedStep, Spending]]:
-    """Return the steps that revisions removed from ``plan``, with their spending; reads files if there are any."""
+    """Return the steps that revisions removed from ``plan``, with their spending. Reads files if there are any."""
     gone = state.removed_for_good()
     spent = spending_by_attempt(plan, state, folder) if gone else {}
     return [(step, total_of(taken for (step_id, _), taken in spent.items() if step_id == step.id)) for step in gone]
 
 
 def earlier_spending(plan: Plan, state: State, folder: PlanFolder) -> Spending:
-    """Return the spending of all attempts and revisions of earlier runs; reads files."""
+    """Return the spending of all attempts and revisions of earlier runs. Reads files."""
     revisions = (agent for _, agent in revision_agents(folder))
     return total_of([*spending_by_attempt(plan, state, folder).values(), *revisions])
 
@@ -53,19 +53,19 @@ def revisions_folder(folder: PlanFolder) -> Path:
 
 
 def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
-    """Return failed steps, each with the agent that revised the plan and its usage; reads files."""
+    """Return the failed steps, each with the agent that revised the plan and its usage. Reads files."""
     found: list[tuple[str, AgentUsage]] = []
     for path in sorted(revisions_folder(folder).glob("*.jsonl")):
         step_id, _, agent_id = path.stem.partition(".")
-        with suppress(TranscriptError):  # it is never resumed
-            said = Transcript.peek(path)
-            used = AgentUsage(agent_id=agent_id, agent=CALLER, usage=said.usage, cost_usd=said.cost_usd)
+        with suppress(TranscriptError):  # a damaged one does no harm, since it is never resumed
+            talk = Transcript.peek(path)
+            used = AgentUsage(agent_id=agent_id, agent=CALLER, usage=talk.usage, cost_usd=talk.cost_usd)
             found.append((step_id, used))
     return found
 
 
 class PlanningSpent(Struct, frozen=True):
-    """The spending of a call (of older runs: of all) that ended ``at`` unix seconds, to write or change a plan."""
+    """The spending on writing or changing a plan: of one call (in older runs: of all) that ended ``at`` unix seconds."""
 
     at: float
     model: str
@@ -74,14 +74,17 @@ class PlanningSpent(Struct, frozen=True):
 
 
 class PlanningLog(Struct, frozen=True):
-    """An EventSink of a run that plans, which may be killed: keeps what each call took, if the disk has room."""
+    """An event sink that records what each call of a planning run took, since the run may be killed.
+
+    Failures of the disk are ignored.
+    """
 
     home: Path
     model: str
     project: str
 
     def publish(self, event: Event) -> None:
-        """Hear the run."""
+        """Record the event if it reports usage."""
         if isinstance(event, UsageEvent):
             usage = Usage(event.prompt_tokens, event.completion_tokens, event.cached_tokens, calls=1)
             took = PlanningSpent(event.ts, self.model, self.project, Spending(usage, event.cost_usd))
@@ -90,7 +93,7 @@ class PlanningLog(Struct, frozen=True):
 
 
 def earlier_planning(home: Path) -> Iterator[PlanningSpent]:
-    """Yield what runs that planned took, as far as it is kept; what is torn is left out. Reads files."""
+    """Yield what planning runs took, as far as it is recorded. Damaged lines are left out. Reads files."""
     log = VibePaths(home).planning_log
     for line in [line for path in (log.with_name(f"{log.name}.1"), log) for line in text_of(path).splitlines()]:
         with suppress(*INVALID_JSON):
@@ -98,7 +101,7 @@ def earlier_planning(home: Path) -> Iterator[PlanningSpent]:
 
 
 def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[AttemptKey, Spent]:
-    """Return the spending of each attempt so far, those of removed steps included; reads files.
+    """Return the spending of each attempt so far, including those of removed steps. Reads files.
 
     The journal has an attempt's spending once the attempt has ended. Until then, or if it was cut off, it is in the
     attempt's conversation, where every answer carries its own.
@@ -111,15 +114,15 @@ def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[At
             recorded = spent.get((step_id, attempt), NOTHING)
             is_open = attempt == was.begun and not was.status.is_final
             if is_open or not recorded.usage.calls:
-                said = attempt_spending(folder.step_folder(step_id), attempt)
-                spent[step_id, attempt] = said if said.usage.calls > recorded.usage.calls else recorded
+                spending = attempt_spending(folder.step_folder(step_id), attempt)
+                spent[step_id, attempt] = spending if spending.usage.calls > recorded.usage.calls else recorded
     return spent
 
 
 MOST_PLANS: Final = 24
-"""So many earlier plans of a home are read, the newest."""
+"""The most earlier plans of a home that are read, newest first."""
 MOST_BYTES: Final = 2_000_000
-"""Of their journals together."""
+"""The most bytes of their journals together."""
 
 
 def expectation(
@@ -130,14 +133,14 @@ def expectation(
     at_once: int,
     done: Collection[str] = (),
 ) -> PlanExpectation | None:
-    """Return what a resolved plan will take as earlier ones did, without steps that are ``done``; reads files.
+    """Return what a resolved plan will take, judged by earlier plans, without steps that are ``done``. Reads files.
 
-    ``place`` is the home and the workspace. None: too little is known.
+    ``place`` is the home and the workspace. Returns None if too little is known.
     """
     steps = [step for step in plan.steps if step.id not in done]
     try:
         kinds = {step.id: _kind(step, parts, default_model) for step in steps}
-    except VibeError:  # one whose model can't be had
+    except VibeError:  # the model of a step is not available
         return None
     return expect([outline_of(step) for step in steps], kinds, _earlier_steps(*place), at_once)
 
@@ -149,7 +152,7 @@ def _kind(step: Step, parts: StepParts, default_model: str | None) -> tuple[str,
 
 
 def _earlier_steps(home: Path, workspace: Path) -> Iterator[Measured]:
-    """Yield the completed steps of earlier plans of a home, as far as it says what they took; reads files."""
+    """Yield the completed steps of earlier plans of a home that recorded what they took. Reads files."""
     left = MOST_BYTES
     for folder in plans_in(home, None, MOST_PLANS):
         with suppress(BrokenPlanError, OSError):
@@ -157,15 +160,15 @@ def _earlier_steps(home: Path, workspace: Path) -> Iterator[Measured]:
             if left < 0:
                 return
             here = folder.settings().workspace == str(workspace)
-            yield from filter(None, (_past(step, here=here) for step in folder.state().steps.values()))
+            yield from filter(None, (_measured(step, here=here) for step in folder.state().steps.values()))
 
 
-def _past(step: StepState, *, here: bool) -> Measured | None:
+def _measured(step: StepState, *, here: bool) -> Measured | None:
     result, order = step.result, step.outline.order
     if step.status is not StepStatus.COMPLETED or not step.attempts or result is None or order is None:
         return None
     if not (order.command or result.model):
-        return None  # of an earlier version
+        return None  # recorded by an earlier version
     spent = total_of(attempt.result for attempt in step.attempts)
     return Measured(
         kind=(COMMAND, order.command) if order.command is not None else (step.outline.mode, result.model),

@@ -1,4 +1,4 @@
-"""Worktrees of a plan's run: seen to before it starts, put round the executor, and cleared when it has ended."""
+"""Worktrees of a plan's run: checked before it starts, wrapped round the executor, and cleared when it has ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vibe.system.errors import UsageError
 
 
 def worktrees_folder(folder: PlanFolder) -> Path:
-    """Return where a plan has its worktrees."""
+    """Return the folder that holds a plan's worktrees."""
     return folder.path / "worktrees"
 
 
@@ -36,12 +36,12 @@ def check_worktrees(
 ) -> None:
     """Check that the steps that want worktrees can have them.
 
-    ``where`` is the plan's file, which may be new in the repository. ``allow_dirty``: what is not committed may be
-    there; of a plan that was begun it may well be its own work.
+    ``where`` is the plan's file, which may be new in the repository. ``allow_dirty`` accepts uncommitted changes; for a
+    plan that has begun, they may well be its own work.
 
     Raises:
-        UsageError: there is no repository, something is under way in it, it holds what is not committed, or it chose
-            programs for git and is not trusted.
+        UsageError: If there is no repository, something is under way in it, it has uncommitted changes, or it chose
+        programs for git and is not trusted.
     """
     if not wants_worktrees(plan):
         return
@@ -54,10 +54,10 @@ def check_worktrees(
 
 
 def repository_of(workspace: Path, host: Host, engine: Engine) -> Repository:
-    """The repository; programs it chose for git run only where the user trusts it.
+    """Return the repository. Programs that it chose for git run only if the user trusts it.
 
     Raises:
-        UsageError: there is no repository, or it names such programs and is not trusted.
+        UsageError: If there is no repository, or it names such programs and is not trusted.
     """
     trusted = engine.request.trust or TrustStore(host.home).is_trusted(workspace)
     keep = git_folder(host.home)
@@ -78,14 +78,17 @@ def repository_of(workspace: Path, host: Host, engine: Engine) -> Repository:
 
 
 def git_folder(home: Path) -> Path:
-    """Return where the settings are kept that git goes by in the repositories of worktree steps."""
+    """Return the folder of the settings that git follows in the repositories of worktree steps."""
     return home / GIT_DIRECTORY
 
 
 def worktree_executor(
     inner: StepExecutor, store: PlanStore, engine: Engine, host: Host, services: RunServices
 ) -> WorktreeExecutor:
-    """The executor that gives worktrees to the steps that want them; no repository is needed as long as none does."""
+    """Return the executor that gives worktrees to the steps that want them.
+
+    No repository is needed unless a step wants one.
+    """
     workspace = Path(store.settings.workspace)
     place = WorktreePlace(
         plan_id=store.plan_id,
@@ -98,10 +101,7 @@ def worktree_executor(
 
 
 async def clear_worktrees(worktrees: WorktreeExecutor, outcome: RunResult, sink: EventSink) -> None:
-    """Remove the worktrees of steps that will not be resumed.
-
-    That it can't be done changes nothing of the outcome.
-    """
+    """Remove the worktrees of steps that will not be resumed. A failure to do so does not change the outcome."""
     try:
         await worktrees.clear({step.id for step in outcome.steps if step.status.is_final})
     except (WorktreeError, WorktreeRefusedError) as error:
@@ -109,5 +109,5 @@ async def clear_worktrees(worktrees: WorktreeExecutor, outcome: RunResult, sink:
 
 
 def wants_worktrees(plan: Plan) -> bool:
-    """Return whether a step works in a worktree of its own."""
+    """Return whether any step works in a worktree of its own."""
     return any(step.workspace == "worktree" for step in plan.steps)
