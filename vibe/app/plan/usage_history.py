@@ -35,7 +35,7 @@ MOST_PLANNING: Final = 4_000_000
 
 
 def removed_from(plan: Plan, state: State, folder: PlanFolder) -> list[tuple[RemovedStep, Spending]]:
-    """Return the steps that revisions removed from ``plan``, with their spending. Reads files if there are any."""
+    """Return the steps that revisions removed from ``plan``, with their spending. Reads files if any were."""
     gone = state.removed_for_good()
     spent = spending_by_attempt(plan, state, folder) if gone else {}
     return [(step, total_of(taken for (step_id, _), taken in spent.items() if step_id == step.id)) for step in gone]
@@ -65,7 +65,7 @@ def revision_agents(folder: PlanFolder) -> list[tuple[str, AgentUsage]]:
 
 
 class PlanningSpent(Struct, frozen=True):
-    """The spending on writing or changing a plan: of one call (in older runs: of all) that ended ``at`` unix seconds."""
+    """The spending of one call (in older runs: of all) to write or change a plan, which ended ``at`` unix seconds."""
 
     at: float
     model: str
