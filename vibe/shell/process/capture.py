@@ -1,4 +1,4 @@
-"""One stream of a command: its head and tail in memory, the whole of it on disk when it is long."""
+"""Captures the output of a command: head and tail in memory, and all of it on disk when it is long."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from vibe.system.plain_text import whole_characters
 from vibe.system.redaction import LONGEST, safe_cut
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Of one command; beyond it only the end is kept."""
+"""Maximum size of one command's output in the log, in bytes. Of what follows only the end is kept."""
 MAX_TAIL = 256 * 1024
+"""Size in bytes of the end that is kept of output beyond the maximum."""
 MAX_LINE = 16 * 1024
-"""A longer line is written in pieces; what is to be masked is looked for in each."""
+"""Length in bytes beyond which a line is written in pieces. Secrets are looked for in each piece."""
 ROOM = 512 * 1024
-"""So much may wait to be written before whoever reads the command's pipes has to wait for the disk."""
+"""Bytes that may wait to be written before the reader of the command's pipes has to wait for the disk."""
 
 logger = logging.getLogger(__name__)
 
 
 class OutputLog:
-    """The file of one command's output, appended to. ``masked`` takes the secrets out of a piece of text.
+    """Appends the output of a command to a file. ``masked`` removes the secrets from a piece of text.
 
-    ``feed`` and ``note`` only remember; ``write`` blocks, and asks ``path`` for the file. A disk that refuses ends the
-    log, not the command.
+    ``feed`` and ``note`` only buffer. ``write`` blocks, and calls ``path`` for the file. If writing fails the log ends,
+    and the command goes on.
     """
 
     def __init__(self, path: Callable[[], Path], masked: Callable[[str], str], *, most: int = MAX_BYTES) -> None:
@@ -47,15 +48,15 @@ class OutputLog:
         self._tail = bytearray()
         self._is_lost = False
         self.waiting = 0
-        """Bytes that were not written yet."""
+        """Number of bytes that aren't written yet."""
 
     def note(self, text: str) -> None:
-        """A line about the command, on a line of its own."""
+        """Add a note about the command, on a line of its own."""
         self.end()
         self._add(f"{text}\n".encode(errors="replace"))
 
     def feed(self, stream: str, data: bytes) -> None:
-        """Take what one of its streams printed; lines of two streams don't mix."""
+        """Add output of one of the streams. Lines of the two streams don't mix."""
         room = self._most - self._taken
         self._taken += len(data)
         if len(data) > room:
@@ -68,13 +69,13 @@ class OutputLog:
         text = self._begun.pop(stream, b"") + data
         end = text.rfind(b"\n") + 1
         if not end and len(text) > MAX_LINE:
-            end = text.rfind(b" ") + 1 or len(text)  # a secret is one word
+            end = text.rfind(b" ") + 1 or len(text)  # cut at a space, since a secret is one word
         self._add(text[:end])
         if text[end:]:
             self._begun[stream] = text[end:]
 
     def end(self) -> None:
-        """The command has ended: what has no line end is a line, too."""
+        """Complete the output of a command that has ended: its unfinished lines, and the end of what was too long."""
         for text in self._begun.values():
             self._add(text + b"\n")
         self._begun.clear()
@@ -87,7 +88,7 @@ class OutputLog:
         self._taken = 0
 
     def write(self) -> None:
-        """Append what is waiting; blocks."""
+        """Append the buffered output to the file. Blocks."""
         parts, self._parts, self.waiting = self._parts, [], 0
         if not parts:
             return
@@ -107,16 +108,22 @@ class OutputLog:
 
 
 LIVE_BYTES = 8_000
+"""Maximum size in bytes of the output shown at once while the command runs."""
 PIECE_BYTES = 256 * 1024
-"""As much waits to be written, and masked, together."""
+"""Bytes that are masked and written together."""
 
 
 class OutputLimit(Struct, frozen=True, kw_only=True):
-    """Limit of what is shown of a stream: ``shown`` bytes, half from its start and half from its end.
+    """Limits of the output that is shown and kept of a stream.
 
-    Where there is more, up to ``kept`` bytes go to ``<name>-<stream>.txt`` in ``keep_in``, if that is given. ``log``
-    gets all of it, both streams as they come. ``masked`` takes secrets out of what is kept and shown, before it is cut.
-    Both are what a terminal would show in the end, unless ``raw``.
+    Attributes:
+        shown: Bytes shown, half from the start and half from the end.
+        keep_in: Folder for ``<name>-<stream>.txt``, to which longer output is written.
+        name: The first part of that file's name.
+        kept: Maximum size of that file in bytes.
+        log: Gets all the output, both streams as they come.
+        masked: Removes secrets from the output that is shown and kept, before it is cut.
+        raw: Show and keep the output as printed, rather than as a terminal would show it in the end.
     """
 
     shown: int = 16_000
@@ -129,7 +136,7 @@ class OutputLimit(Struct, frozen=True, kw_only=True):
 
 
 class OutputPiece(Struct, frozen=True):
-    """A piece of a stream, since the last one; ``dropped_bytes`` before it are not shown."""
+    """A piece of a stream that follows the last one, except for ``dropped_bytes`` in between that aren't shown."""
 
     text: str
     stream: str = ""
@@ -141,7 +148,7 @@ class OutputPiece(Struct, frozen=True):
 
 
 class Capture:
-    """Collects what a command prints to one stream, and what is shown and kept of it."""
+    """Collects the output of one stream, and selects what is shown and kept of it."""
 
     def __init__(self, stream: str, limit: OutputLimit) -> None:
         self.ended = False
@@ -160,7 +167,7 @@ class Capture:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of output; none means the end."""
+        """Add a piece of output. An empty one means the end."""
         if not data:
             self.ended = True
             return
@@ -173,11 +180,11 @@ class Capture:
             self._skip_live(len(self._live) - retained)
 
     def _take(self, data: bytes) -> None:
-        """Take what does not change any more."""
+        """Add output that can't change any more."""
         before = self._total
         self._total += len(data)
         if self._room > 0 and self._total > self._limit.shown:
-            # Up to now the head was all there was.
+            # Until the limit is passed, the head holds all of the output.
             piece = data if before > self._limit.shown else bytes(self._head) + data
             self.to_keep += piece[: self._room]
             self._room -= len(piece)
@@ -191,13 +198,13 @@ class Capture:
 
     @property
     def is_waiting(self) -> bool:
-        """True when ``keep`` should be called now."""
+        """True if ``keep`` should be called now."""
         return self._room > 0 and len(self.to_keep) >= PIECE_BYTES
 
     def keep(self, *, final: bool = False) -> None:
-        """Write what is to be kept to disk; blocks. A disk that refuses ends the keeping, not the command.
+        """Write the output to keep to disk. Blocks. If writing fails no more is kept, and the command goes on.
 
-        Some of it waits for what comes next, so that no secret is cut in two.
+        Unless ``final``, some of it waits for the next call, so that no secret is cut in two.
         """
         data, self.to_keep = self.to_keep, bytearray()
         if (masked := self._limit.masked) is not None:
@@ -230,7 +237,7 @@ class Capture:
         raise AssertionError
 
     async def finish(self) -> None:
-        """Take what could change until now, and write the rest to disk."""
+        """Add the output that could still change, and write the rest to disk."""
         if self._screen is not None:
             rest = self._screen.feed(self._decoder.decode(b"", final=True)) + self._screen.flush()
             self._take(_encoded(rest))
@@ -239,18 +246,18 @@ class Capture:
 
     @property
     def dropped(self) -> int:
-        """Bytes that ``text`` leaves out."""
+        """Number of bytes that ``text`` leaves out."""
         return max(self._total - sum(map(len, self._shown())), 1) if self._total > self._limit.shown else 0
 
     def text(self) -> str:
-        """The stream as text: whole, or its head and tail with a line between that says what is missing."""
+        """Return all of the stream, or its head and tail with a line between them that says how much is missing."""
         if not self.dropped:
             return self._without_secrets(self._head).decode(errors="replace")
         head, tail = (part.decode(errors="replace") for part in self._shown())
         return f"{head.rstrip()}\n[... {self.dropped} bytes left out ...]\n{tail}"
 
     def _shown(self) -> tuple[bytes, bytes]:
-        """Head and tail, cut at a line where one ends nearby, else between two characters."""
+        """Return head and tail, cut at the end of a line if there is one nearby, else between two characters."""
         half = self._limit.shown // 2
         if self._total == len(self._head) + len(self._tail):
             whole = self._without_secrets(self._head + self._tail)
@@ -264,7 +271,7 @@ class Capture:
         return head, tail[line_start:].lstrip(b"" if line_start else bytes(range(0x80, 0xC0)))
 
     def _ends(self) -> tuple[bytes, bytes]:
-        """Return start and end as held in memory, without secrets that may be cut in two where some is missing."""
+        """Return head and tail as held in memory, without secrets, even those cut in two by the gap between them."""
         masked = self._limit.masked
         if masked is None:
             return bytes(self._head), bytes(self._tail)
@@ -278,12 +285,12 @@ class Capture:
         return self._limit.masked(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
     def take_live(self, *, final: bool) -> OutputPiece:
-        """Return what came since the last call, up to the end of the last line (or to the end, if ``final``)."""
+        """Return the output since the last call, up to the end of the last line, or all of it if ``final``."""
         end = len(self._live) if final else max(self._live.rfind(b"\n"), self._live.rfind(b"\r")) + 1
         if self._limit.masked is not None and not final:
             key = self._live.rfind(b"-----BEGIN ", max(end - LONGEST, 0), end)
             if key >= 0 and self._live.find(b"-----END ", key, end) < 0:
-                end = key  # its lines are no secrets to whoever has not seen the first
+                end = key  # without the first line of a key, its other lines would not be seen as secrets
         if end > LIVE_BYTES:
             end -= self._skip_live(self._live_start(end - LIVE_BYTES))
         taken = bytes(self._live[:end])
@@ -294,7 +301,7 @@ class Capture:
         return OutputPiece(taken.decode(errors="replace"), self._stream, skipped)
 
     def _live_start(self, least: int) -> int:
-        """Return where to begin to show live: after the first ``least`` bytes or, to cut no secret in two, before."""
+        """Return how many bytes of live output to skip: ``least``, or fewer so that no secret is cut in two."""
         if self._limit.masked is None:
             return least
         text = self._live[: least + LONGEST].decode(errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""A shell line made ready to run: with its shell, and confined where there is something that confines."""
+"""Prepares a shell line to run, confined if there is a sandbox."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from vibe.shell.sandbox.refusals import is_unbegun
 from vibe.system.racing import shielded
 
 MOST_STARTS = 4
-"""How often a line is started that the sandbox does not begin, since worktrees go at that moment."""
+"""Maximum number of starts of a line if the sandbox fails to begin, since worktrees may vanish at that moment."""
 
 
 class ConfinedCommand(Struct, frozen=True, kw_only=True):
-    """A shell line as it is started. ``confined_by`` None: it runs as the user would run it.
+    """A shell line that is ready to start. It runs as the user would run it if ``confined_by`` is None.
 
-    ``guard`` keeps what decides what runs later as it is. Whoever runs the line calls ``put_aside`` once it has ended,
-    however it did.
+    ``guard`` protects the files that decide what runs later. Whoever runs the line must call ``put_aside`` once it has
+    ended, however it did.
     """
 
     command: Confined
@@ -33,24 +33,24 @@ class ConfinedCommand(Struct, frozen=True, kw_only=True):
     guard: Guard | None = None
 
     async def put_aside(self) -> str:
-        """Rename what it made and may not make, and say so; mostly nothing."""
+        """Rename files that the line made and was not allowed to, and return a note about them, usually ""."""
         if self.guard is None or self.guard.end_at_once():
             return ""
         return await shielded(partial(to_thread.run_sync, self.guard.end))
 
     def note(self, result: CommandResult) -> str:
-        """Return what to tell where the sandbox may have refused something; mostly nothing."""
+        """Return a note about what the sandbox may have refused, usually ""."""
         if self.confined_by is None or self.place is None:
             return ""
         return self.confined_by.note(f"{result.stdout}\n{result.stderr}", result.exit_code, self.place)
 
     def is_unbegun(self, result: CommandResult) -> bool:
-        """Return whether the sandbox gave up before the line began, and would not if it were made ready again."""
+        """Return whether the sandbox failed before the line began, and would not if the line were prepared again."""
         said = f"{result.stdout}{result.stderr}"
         return self.confined_by is not None and is_unbegun(self.command.options, result.exit_code, said)
 
     def annotated(self, result: CommandResult) -> CommandResult:
-        """The result with the note at the end of what went to standard error."""
+        """Return the result with the sandbox's note added to the end of standard error."""
         note = self.note(result)
         return replace(result, stderr=f"{result.stderr.rstrip()}\n{note}\n".lstrip()) if note else result
 
@@ -58,11 +58,11 @@ class ConfinedCommand(Struct, frozen=True, kw_only=True):
 async def shell_command(
     line: str, environ: Mapping[str, str], confinement: Confinement | None, place: Place, *, stateful: bool = False
 ) -> ConfinedCommand:
-    """Make a line ready; a ``stateful`` one tells its folder and variables as it ends (see ``shell_state``).
+    """Prepare a line. A ``stateful`` one reports its folder and variables as it ends (see ``kept_state``).
 
     Raises:
-        EnvironmentFailure: a sandbox is required and none works.
-        ReadOnlyUnavailableError: the place is ``read_only``, and that can't be had.
+        EnvironmentFailure: A sandbox is required and none works.
+        ReadOnlyUnavailableError: The place is ``read_only``, and no sandbox can enforce that.
     """
     argv = tuple(shell_argv(line))
     if stateful:

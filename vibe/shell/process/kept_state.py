@@ -1,7 +1,7 @@
-"""State a shell keeps from one call to the next: its folder, and the variables it exports.
+"""Keeps the state of a shell from one call to the next: its folder, and the variables it exports.
 
-A shell tells both as it ends, on a descriptor that what it starts does not get. What it tells is believed no more than
-a line is: the folder must lie in the workspace, and of the variables those are kept that a command would be given.
+The shell reports both as it ends, on a descriptor that its children don't get. The report is trusted no more than a
+line is: the folder must be in the workspace, and only variables that a command would be given are kept.
 """
 
 from __future__ import annotations
@@ -25,53 +25,64 @@ SCRIPT = (
     "exit $__vibe' EXIT; "
     '__vibe=$1; shift; eval "$__vibe" 9>&-'
 )
-"""A line is evaluated without the descriptor; at its end, however it comes to it, the shell tells."""
+"""Evaluates a line without the descriptor, and reports the shell's state at the end, however the line ends."""
 OF_THE_SHELL = re.compile(r"_|PWD|OLDPWD|SHLVL|__vibe")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 STEERING = re.compile(r"(?:LD|DYLD|GIT|BASH)_.*|ENV|IFS|PS4|PROMPT_COMMAND")
-"""Variables of the loader, of git and of the shell."""
+"""Variables of the loader, of git and of the shell that change what runs. They are never kept."""
 UNHEEDED = re.compile(r"[a-z][a-z0-9]{0,30}")
-"""Exported or not, no program heeds these; with an underscore some do (``https_proxy``, ``pnpm_config_shell``)."""
+"""Names that no program heeds, exported or not. Some with an underscore are heeded, such as ``https_proxy``."""
 SHOWN_NAMES = 5
+"""Maximum number of variables named in the description of a state."""
 
 
 class ShellState(Struct, frozen=True, kw_only=True):
-    """Folder of the next line, seen from the workspace's root, and how its variables differ; None: there is none."""
+    """State in which the next line starts.
+
+    ``folder`` is relative to the workspace's root. ``variables`` are those that differ; None means it is not set.
+    """
 
     folder: str = ""
     variables: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
 
     @property
     def heeded(self) -> tuple[str, ...]:
-        """The variables that a program may heed: a line does no more than its words say only without them."""
+        """The variables that a program may heed. With any of them, a line may do more than its words say."""
         return tuple(sorted(name for name in self.variables if not UNHEEDED.fullmatch(name)))
 
     @property
     def place(self) -> Place:
-        """The folder as the policy takes it."""
+        """The folder in the form the policy uses."""
         return (self.folder,) if self.folder else ()
 
     def described(self, *, variables: bool = True) -> str:
-        """Return what is to be known of it beside a line: ``in src, with PATH``; empty for a fresh one."""
+        """Describe the state next to a line: ``in src, with PATH``. Return "" for a fresh state."""
         names = self.heeded if variables else ()
         shown = [*names[:SHOWN_NAMES], *([f"{len(names) - SHOWN_NAMES} more"] if len(names) > SHOWN_NAMES else [])]
         parts = [f"in {self.folder}" if self.folder else "", f"with {', '.join(shown)}" if shown else ""]
         return ", ".join(filter(None, parts))
 
     def key(self) -> str:
-        """Return what a lasting yes that is given here is bound to; empty for a fresh one."""
+        """Return the key that lasting approvals given in this state are bound to. It is "" for a fresh state."""
         values = "\0".join(f"{name}={self.variables[name]!r}" for name in self.heeded)
         digest = f"variables {hashlib.blake2b(os.fsencode(values), digest_size=8).hexdigest()}" if values else ""
         return ", ".join(filter(None, (f"in {self.folder}" if self.folder else "", digest)))
 
     def given(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The variables of a line: ``environ`` with what is kept."""
+        """Return the variables of a line: ``environ`` with the kept ones applied."""
         merged = {**environ, **self.variables}
         return {name: value for name, value in merged.items() if value is not None}
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """Variables of a line: without the kept ones, with them, all it had in the end; ``passing`` says which may pass."""
+    """The variables of a line.
+
+    Attributes:
+        base: The variables without the kept ones.
+        wanted: The variables with the kept ones.
+        had: The variables the line was started with.
+        passing: Returns those of the given variables that a command may get.
+    """
 
     base: Mapping[str, str]
     wanted: Mapping[str, str]
@@ -80,7 +91,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 def stateful_argv(shell: tuple[str, ...]) -> tuple[str, ...]:
-    """``[shell, "-c", line]`` as a shell that tells what it came to."""
+    """Turn ``[shell, "-c", line]`` into a command that also reports the shell's state."""
     program, option, line = shell
     return (program, option, SCRIPT, program, line)
 
@@ -88,7 +99,7 @@ def stateful_argv(shell: tuple[str, ...]) -> tuple[str, ...]:
 def next_state(
     before: ShellState, told: bytes, around: Surroundings, workspace: Roots
 ) -> tuple[ShellState, tuple[str, ...]]:
-    """The state after a line, and what the model must know of it. Reads the file system."""
+    """Return the state after a line, and notes about it for the model. Reads the file system."""
     folder, *entries = told.split(b"\0")
     if len(entries) < 2 or len(told) > MOST_REPORTED or entries[-1]:
         return before, ("the shell did not tell its folder and variables: they stay as they were before this call",)
@@ -104,7 +115,7 @@ def next_state(
 
 
 def folder_problem(folder: str, workspace: Roots) -> str:
-    """Return why no line may begin in a folder; or nothing. Reads the file system."""
+    """Return why no line may begin in a folder, or "". Reads the file system."""
     path = workspace.root / folder
     if os.path.realpath(path) != str(path) or not path.is_dir():
         return f"{folder} is gone"
@@ -127,7 +138,7 @@ def _folder(told: str, before: ShellState, workspace: Roots) -> tuple[str, str]:
 def _variables(
     before: ShellState, entries: list[bytes], around: Surroundings
 ) -> tuple[dict[str, str | None], list[str]]:
-    """Return what is kept, and the names of what is not."""
+    """Return the variables to keep, and the names of changed ones that are not kept."""
     now = dict(_told(entries))
     changed: dict[str, str | None] = {name: value for name, value in now.items() if around.had.get(name) != value}
     changed |= {name: None for name in around.had if name not in now}
@@ -144,7 +155,7 @@ def _told(entries: list[bytes]) -> Iterator[tuple[str, str]]:
 
 
 def _passes(name: str, value: str | None, around: Surroundings) -> bool:
-    """Return whether a command would be given it: what the sandbox sets, or keeps away, it would not."""
+    """Return whether a command would be given the variable. It is not given those the sandbox sets or removes."""
     if not NAME.fullmatch(name) or STEERING.fullmatch(name) or name in AGENT_SOCKETS:
         return False
     if name in around.had and around.had[name] != around.wanted.get(name):

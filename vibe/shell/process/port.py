@@ -1,4 +1,4 @@
-"""Commands, the port: a command in, whoever runs it out. Met by our own processes, or by an editor's terminals."""
+"""The port for running commands. Our own processes implement it, and so do an editor's terminals."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ from vibe.shell.process.capture import OutputLimit, OutputPiece
 
 
 class CommandOrder(Struct, frozen=True, kw_only=True):
-    """A command to start: ``line`` for people, ``argv`` for the system, with what confines it.
+    """A command to start.
 
-    ``environ`` is all it gets. It is stopped after ``timeout`` seconds. ``limit`` is for whoever collects what it
-    prints. One that ``reports`` does so by its descriptor 9, where it can be given one.
+    Attributes:
+        line: The command as people read it.
+        argv: The command as the system runs it, including what confines it.
+        cwd: The folder it starts in.
+        environ: All the variables it gets.
+        timeout: Seconds after which it is stopped.
+        limit: Limits of the output that is collected.
+        reports: The command writes a report to its descriptor 9, if whoever runs it can provide one.
     """
 
     line: str = ""
@@ -30,10 +36,17 @@ class CommandOrder(Struct, frozen=True, kw_only=True):
 class CommandResult(Struct, frozen=True, kw_only=True):
     """Result of a command.
 
-    ``exit_code`` is the shell's: 128 plus the signal when one ended it. ``stdout`` and ``stderr`` are text, with a
-    note where bytes are missing; a terminal has all in the first. ``output_files`` hold the whole of what
-    was cut. ``report`` is what it told by its descriptor 9, if it had one. ``lost`` says why nobody knows how it ended.
-    ``left`` is how many processes it left running, and names of those; they were stopped.
+    Attributes:
+        exit_code: As in a shell: 128 plus the signal's number if a signal ended the command.
+        stdout: The output, with a note where bytes are missing. A terminal puts all output here.
+        stderr: The same for standard error.
+        timed_out: The command was stopped by its timeout.
+        duration_s: Seconds from the start to the end.
+        stdout_dropped: Bytes missing from ``stdout``.
+        output_files: Files with all the output of the streams that were cut.
+        report: The command's report from descriptor 9, if it had that.
+        lost: Why it is unknown how the command ended, or "".
+        left: The number of processes it left running, which were then stopped, and the names of some.
     """
 
     exit_code: int
@@ -49,7 +62,7 @@ class CommandResult(Struct, frozen=True, kw_only=True):
 
     @property
     def left_running(self) -> str:
-        """Say which processes it left running were stopped with it; mostly nothing."""
+        """A sentence about the processes it left running, usually ""."""
         number, names = self.left
         if number == 0:
             return ""
@@ -59,40 +72,40 @@ class CommandResult(Struct, frozen=True, kw_only=True):
 
     @property
     def is_success(self) -> bool:
-        """True if it came to its end in time, and that with exit code 0."""
+        """True if the command ended in time, with exit code 0."""
         return self.exit_code == 0 and not self.timed_out and not self.lost
 
 
 class StartedCommand(Protocol):
-    """A command under way. Whatever becomes of it is its result: neither of these raises for that."""
+    """A running command. A failure of the command is part of its result, so no method raises for it."""
 
     async def next_output(self) -> Sequence[OutputPiece] | None:
-        """Wait for a moment and return what it printed since the last call, if anything; None once it has ended."""
+        """Wait a moment and return the output since the last call, possibly none. None once the command has ended."""
         ...
 
     def run_on(self) -> None:
-        """Have it run for as long as it takes."""
+        """Drop the timeout, so that the command runs for as long as it takes."""
         ...
 
     async def stop(self) -> None:
-        """End everything it started and take what it printed last.
+        """Stop everything the command started, and read the rest of its output.
 
-        Returns in seconds, cancelled or not; harmless twice.
+        Returns within seconds, even if it is cancelled. Calling it again does no harm.
         """
         ...
 
     def result(self) -> CommandResult:
-        """Return the result once ``stop`` has returned; before, its ``output_files`` so far."""
+        """Return the result once ``stop`` has returned. Before that it only tells the ``output_files`` so far."""
         ...
 
 
 class Commands(Protocol):
-    """Runs commands that were let run, where and as they are told to."""
+    """Runs commands that have been approved, as their orders say."""
 
     async def start(self, order: CommandOrder) -> StartedCommand:
-        """Start one; whoever called must ``stop`` it, whatever happens.
+        """Start a command. The caller must ``stop`` it, whatever happens.
 
         Raises:
-            CommandStartError: it can't be started.
+            CommandStartError: The command can't be started.
         """
         ...

@@ -1,4 +1,4 @@
-"""Child processes: started in a session of their own, bounded in memory, and never left behind."""
+"""Runs child processes: each in a session of its own, with bounded output, and never left behind."""
 
 from __future__ import annotations
 
@@ -43,11 +43,14 @@ LENGTH = struct.Struct("!I")
 POLITELY = b"t"
 LEAVE_SECONDS = 2.0
 AT_ONCE_BYTES = 32 * 1024
-"""A socket takes so much without waiting for whoever reads it."""
+"""Bytes that a socket takes without waiting for its reader."""
 
 
 class Starter:
-    """The process that starts commands: made when the first one is to start, and again should it be killed."""
+    """Handle of the process that starts commands.
+
+    The process is started for the first command, and again if it is killed.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,7 +59,7 @@ class Starter:
         atexit.register(self._leave)
 
     def start_at_once(self, wanted: bytes, descriptors: Sequence[int]) -> bool:
-        """Have a command started, if that takes no waiting; else False, and nothing has happened."""
+        """Have a command started if that needs no waiting. Otherwise do nothing and return False."""
         if len(wanted) > AT_ONCE_BYTES or not self._lock.acquire(blocking=False):
             return False
         try:
@@ -73,7 +76,7 @@ class Starter:
         """Have a command started. Blocks for a moment.
 
         Raises:
-            OSError: no process can be started.
+            OSError: No process can be started.
         """
         with self._lock:
             try:
@@ -112,14 +115,15 @@ class Starter:
 
 @cache
 def starter() -> Starter:
-    """The one of this process."""
+    """Return the starter of this process."""
     return Starter()
 
 
 class WatchedCommand:
-    """A command as its watcher tells of it. ``code`` None: it runs, or nobody knows how it ended.
+    """A command as reported by its watcher. ``code`` is None while it runs, or if it is unknown how it ended.
 
-    ``line`` and ``status`` are our ends of the watcher's line and of the pipe it tells on.
+    ``line`` and ``status`` are our ends of the pipe on which the watcher is told to end the command, and of the pipe
+    on which it reports.
     """
 
     def __init__(self, line: int, status: int) -> None:
@@ -130,14 +134,14 @@ class WatchedCommand:
         self.problem = 0
         self.is_gone = False
         self.left = (0, "")
-        """How many processes it left running, which were stopped, and the names of the first."""
+        """The number of processes the command left running, which were stopped, and the names of the first."""
         self._said = b""
 
     async def begun(self) -> None:
-        """Wait until it has begun, as ``pid`` then tells.
+        """Wait until the command has begun, and ``pid`` is set.
 
         Raises:
-            OSError: it could not be started, or its watcher is gone.
+            OSError: The command could not be started, or its watcher is gone.
         """
         while not (self.pid or self.problem or self.has_ended):
             await wait_readable(self.status)
@@ -148,22 +152,22 @@ class WatchedCommand:
 
     @property
     def has_ended(self) -> bool:
-        """True once it has ended, though what it started may not have."""
+        """True once the command itself has ended, even if processes it started still run."""
         return self.code is not None or self.is_gone
 
     def hear(self) -> None:
-        """Take in what is told of it, once ``status`` can be read."""
+        """Read the reports of the watcher, once ``status`` is readable."""
         with suppress(BlockingIOError):
             self._take(os.read(self.status, 256))
 
     def end(self, how: bytes) -> None:
-        """Have all of it ended: ``AT_ONCE``, or by TERM, and KILL after 2 s."""
+        """Have all its processes ended: ``AT_ONCE``, or by SIGTERM and, after 2 s, SIGKILL."""
         if not self.is_gone:
             with suppress(BrokenPipeError, BlockingIOError):
                 os.write(self.line, how)
 
     def close(self) -> None:
-        """Let go of it; what still runs is killed."""
+        """Close the pipes. The watcher then kills whatever still runs."""
         os.close(self.line)
         os.close(self.status)
 
@@ -185,13 +189,13 @@ class WatchedCommand:
 
 
 async def start(order: CommandOrder, output: Sequence[int], report: int | None) -> WatchedCommand:
-    """Start a command with what it prints going to ``output``; whatever happens then, ``close`` what is returned.
+    """Start a command that prints to the descriptors ``output``. The caller must ``close`` the returned handle.
 
-    ``report`` is what it gets as its descriptor ``REPORT``.
+    ``report`` becomes the command's descriptor ``REPORT``.
 
     Raises:
-        OSError: it can't be started.
-        ValueError: no command can have such words, variables or folder.
+        OSError: The command can't be started.
+        ValueError: The words, a variable or the folder contains a null character.
     """
     argv, environ, cwd = [*order.argv], {**order.environ}, str(order.cwd)
     text = "".join((*argv, cwd, *environ, *environ.values()))
@@ -235,13 +239,13 @@ NOT_INTERACTIVE = {
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""Variables that tell programs that nobody is there to answer."""
+"""Variables that tell programs that nobody is there to answer their questions."""
 
 SECRET_NAMES = (
     "*API_KEY*", "*APIKEY*", "*_KEY", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*CREDENTIAL*",
     "*PRIVATE_KEY*", "*ACCESS_KEY*", "*_PAT", "*_PWD",
 )  # fmt: skip
-"""Variables that commands a model writes don't get to see."""
+"""Patterns for the names of variables that are hidden from a model's commands."""
 
 MISLEADING_NAMES = frozenset([
     "BASHOPTS",
@@ -251,27 +255,27 @@ MISLEADING_NAMES = frozenset([
     "RIPGREP_CONFIG_PATH",
     "SHELLOPTS",
 ])
-"""Variables by which a command would go, or look, elsewhere than its words say."""
+"""Variables that would make a command do, or look at, something else than its words say."""
 
 TICK_SECONDS = 0.1
 LAST_EXIT_SECONDS = 5.0
-"""Longer than whoever watches over a command takes to end all of it."""
+"""Time to wait for a command's watcher, in seconds: longer than the watcher takes to end everything."""
 LAST_OUTPUT_SECONDS = 0.5
 CHUNK_BYTES = 64 * 1024
 MOST_REPORTED = 128 * 1024
-"""Of a report that is longer one byte more is read."""
+"""Maximum size of a report in bytes. One byte more is read, to notice a longer one."""
 KILLED = 137
 TERMINAL_SIZE = (24, 76)
-"""Rows and columns of the terminal that a command may print to."""
+"""Rows and columns of the terminal for commands that print to one."""
 
 
 IS_SECRET = re.compile("|".join(translate(pattern) for pattern in SECRET_NAMES))
 
 
 def child_environ(environ: Mapping[str, str], *, by_vibe: bool = False) -> dict[str, str]:
-    """``environ`` without secrets and what misleads, with what tells programs that nobody is there to answer.
+    """Return ``environ`` without secrets and misleading variables, and with ``NOT_INTERACTIVE``.
 
-    ``by_vibe``: vibe starts the command unasked and unconfined, so that it finds no programs in a workspace.
+    Set ``by_vibe`` for commands that vibe starts unasked and unconfined. They don't find programs in a workspace.
     """
     given = environ if by_vibe else command_environ(environ)
     kept = {
@@ -283,7 +287,7 @@ def child_environ(environ: Mapping[str, str], *, by_vibe: bool = False) -> dict[
 
 
 async def _unheard(_: OutputPiece) -> None:
-    """Nobody looks at what is printed before the end."""
+    """Ignore output that is printed before the end."""
 
 
 async def run_command(
@@ -291,19 +295,19 @@ async def run_command(
     *,
     cwd: Path,
     environ: Mapping[str, str],
-    timeout: float | None = None,  # noqa: ASYNC109  a caller's own deadline would lose what was printed
+    timeout: float | None = None,  # noqa: ASYNC109  a caller's own deadline would lose the output
     on_output: Callable[[OutputPiece], Awaitable[None]] = _unheard,
     limit: OutputLimit | None = None,
 ) -> CommandResult:
-    """Run a shell line (or an argv) to its end and return what it printed.
+    """Run a shell line (or an argv) to its end and return its result.
 
     Standard input is empty, there is no terminal, and ``environ`` is all the command gets (see ``child_environ``).
     When it ends, runs past ``timeout`` seconds or the call is cancelled, everything it started in its session is
-    stopped: SIGTERM, SIGKILL after 2 s. If this process is killed, the session is killed too. ``on_output`` gets
-    whole lines about ten times a second; where output comes faster than that, only the end of it.
+    stopped with SIGTERM and, after 2 s, SIGKILL. If this process is killed, the session is killed too. ``on_output``
+    gets whole lines about ten times a second. If there is too much output for that, it gets only the end.
 
     Raises:
-        CommandStartError: there is no such folder, or the system refuses a process.
+        CommandStartError: The folder doesn't exist, or the system refuses to start a process.
     """
     argv = shell_argv(command) if isinstance(command, str) else command
     order = CommandOrder(argv=tuple(argv), cwd=cwd, environ=environ, timeout=timeout, limit=limit or OutputLimit())
@@ -311,7 +315,7 @@ async def run_command(
 
 
 async def run_to_end(running: RunningCommand, on_output: Callable[[OutputPiece], Awaitable[None]]) -> CommandResult:
-    """Wait for a command's end and return what it printed; see ``run_command``."""
+    """Wait for a command to end and return its result. See ``run_command``."""
     try:
         while (pieces := await running.next_output()) is not None:
             for piece in pieces:
@@ -322,22 +326,22 @@ async def run_to_end(running: RunningCommand, on_output: Callable[[OutputPiece],
 
 
 class RunningCommand:
-    """A command under way, for callers that can't hand over a callback: read ``next_output`` until it is None."""
+    """A running command, for callers that poll rather than pass a callback: call ``next_output`` until it is None."""
 
     def __init__(
         self, process: WatchedCommand, pipes: tuple[int, int], order: CommandOrder, report: int | None
     ) -> None:
         self.patience: float | None = None
-        """Seconds between TERM and KILL when it is ended; None: as usual."""
+        """Seconds between SIGTERM and SIGKILL. None means the watcher's default."""
         self.ends_daemons = False
-        """What left its session ends with it, if it is ended before it ends by itself."""
+        """End processes that left the command's session too, if the command is ended before it ends by itself."""
         self._process = process
         self._report = report
         self._told: bytes | None = None
         self._log = order.limit.log
         self._streams = (Capture("stdout", order.limit), Capture("stderr", order.limit))
         self._pipes = tuple(zip(pipes, self._streams, strict=True))
-        # One place to wait at for all of it, which has a descriptor of its own where we run.
+        # A single place to wait for all descriptors. On our platforms it has a descriptor of its own.
         self._news: selectors.DefaultSelector = selectors.DefaultSelector()
         self._news.register(process.status, selectors.EVENT_READ)
         for pipe, stream in self._pipes:
@@ -350,12 +354,12 @@ class RunningCommand:
 
     @classmethod
     async def start(cls, order: CommandOrder, *, in_terminal: bool = False) -> RunningCommand:
-        """Start it; the caller must ``stop`` it, whatever happens.
+        """Start a command. The caller must ``stop`` it, whatever happens.
 
-        ``in_terminal``: it prints to a terminal, so in colour; it can't read from one.
+        With ``in_terminal`` it prints to a terminal, so usually in colour, but can't read from one.
 
         Raises:
-            CommandStartError: there is no such folder, or the system refuses a process.
+            CommandStartError: The folder doesn't exist, or the system refuses to start a process.
         """
         ours, theirs = zip(*(_terminal() if in_terminal else _pipe() for _ in range(2)), strict=True)
         report = await to_thread.run_sync(_open_report) if order.reports else None
@@ -373,7 +377,7 @@ class RunningCommand:
         return cls(process, ours, order, report)
 
     async def next_output(self) -> Sequence[OutputPiece] | None:
-        """Return what it printed since the last call, in whole lines, after about 0.1 s; None once it has ended."""
+        """Wait about 0.1 s and return the output since the last call, in whole lines. None once it has ended."""
         if self._stopped:
             return None
         wait = TICK_SECONDS if self._deadline is None else min(TICK_SECONDS, self._deadline - current_time())
@@ -388,11 +392,14 @@ class RunningCommand:
         return self._live(final=True)
 
     def run_on(self) -> None:
-        """Have it run for as long as it takes."""
+        """Drop the timeout, so that the command runs for as long as it takes."""
         self._deadline = None
 
     async def stop(self) -> None:
-        """End everything it started and read what is left to read; shielded from cancellation, harmless twice."""
+        """Stop everything the command started, and read the rest of its output.
+
+        It is shielded from cancellation, and calling it again does no harm.
+        """
         if self._stopped:
             return
         self._duration = time.monotonic() - self._started
@@ -409,7 +416,7 @@ class RunningCommand:
                 self._told = await to_thread.run_sync(_read_report, self._report)
 
     def result(self) -> CommandResult:
-        """Return the result, once ``stop`` has returned."""
+        """Return the result. Call this after ``stop`` has returned."""
         code = KILLED if self._process.code is None else self._process.code
         out, err = self._streams
         return CommandResult(
@@ -429,7 +436,7 @@ class RunningCommand:
         return [piece for piece in taken if piece.text]
 
     async def _read_until(self, condition: Callable[[], bool]) -> None:
-        """Take in what it prints, and what its watcher tells of it."""
+        """Read output and the watcher's reports until the condition holds."""
         while not condition():
             await wait_readable(self._news.fileno())
             for key, _ in self._news.select(0):
@@ -449,7 +456,7 @@ class RunningCommand:
         await _written(self._log, ROOM)
 
     def _is_read(self) -> bool:
-        """Read what is there; whether that was all, and none of it has to be written before more is read."""
+        """Read the available output. Return whether all of it is read and none has to be written first."""
         for pipe, stream in self._pipes:
             while not (stream.ended or stream.is_waiting) and _take(pipe, stream):
                 pass
@@ -465,17 +472,18 @@ class RunningCommand:
                 await self._read_until(lambda: self._process.is_gone)
             self._process.end(AT_ONCE)
             await self._read_until(lambda: self._process.is_gone)
-            if self._process.code is None:  # whoever watched over it is gone before it
+            if self._process.code is None:  # the watcher was gone before the command
                 await end_session(self._process.pid)
         with move_on_after(LAST_OUTPUT_SECONDS):
             await self._read_until(self._is_heard)
 
 
 class OwnProcesses:
-    """Commands as processes of our own; ``patience`` is how long they have between TERM and KILL (None: as usual).
+    """Runs commands as processes of our own.
 
-    With a ``mark``, a variable and its value, all that they start carries it; what leaves a command's session ends with
-    the command, if that is ended.
+    ``patience`` is the time between SIGTERM and SIGKILL in seconds; None means the watcher's default. ``mark``, a
+    variable and its value, is given to every command. Processes that leave the session of a command with a mark end
+    with it, if the command is ended.
     """
 
     def __init__(self, patience: float | None = None, mark: tuple[str, str] | None = None) -> None:
@@ -483,10 +491,10 @@ class OwnProcesses:
         self._mark = mark
 
     async def start(self, order: CommandOrder) -> RunningCommand:
-        """Start one; the caller must ``stop`` it, whatever happens.
+        """Start a command. The caller must ``stop`` it, whatever happens.
 
         Raises:
-            CommandStartError: there is no such folder, or the system refuses a process.
+            CommandStartError: The folder doesn't exist, or the system refuses to start a process.
         """
         if self._mark is not None:
             order = replace(order, environ={**order.environ, self._mark[0]: self._mark[1]})
@@ -499,13 +507,13 @@ PROCESSES = OwnProcesses()
 
 
 async def _written(log: OutputLog | None, room: int = 0) -> None:
-    """Have a log on disk in which more than ``room`` bytes wait."""
+    """Write the log to disk if more than ``room`` bytes wait in it."""
     if log is not None and log.waiting > room:
         await shielded(lambda: to_thread.run_sync(log.write))
 
 
 def _take(pipe: int, stream: Capture) -> bool:
-    """Read once; false if there was nothing yet."""
+    """Read once. Return False if there was nothing to read yet."""
     try:
         stream.feed(os.read(pipe, CHUNK_BYTES))
     except BlockingIOError:
@@ -518,14 +526,14 @@ def _take(pipe: int, stream: Capture) -> bool:
 
 
 def _pipe() -> tuple[int, int]:
-    """Our end of a pipe, and the child's."""
+    """Open a pipe and return our end and the child's."""
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
     return ours, theirs
 
 
 def _terminal() -> tuple[int, int]:
-    """Our end of a terminal, and the child's, which changes nothing of what is printed."""
+    """Open a terminal that passes output on unchanged, and return our end and the child's."""
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)
     attributes = termios.tcgetattr(theirs)
@@ -536,18 +544,18 @@ def _terminal() -> tuple[int, int]:
 
 
 def shell_argv(command: str) -> list[str]:
-    """The shell that runs a line, with it."""
+    """Return the argv of a shell that runs the line."""
     return [find_shell(), "-c", command]
 
 
 def _open_report() -> int:
-    """A file without a name."""
+    """Open a file without a name and return its descriptor."""
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
 
 
 def _read_report(descriptor: int) -> bytes:
-    """All of it, or a byte more than the most; the file goes."""
+    """Return the report, up to ``MOST_REPORTED`` bytes and one more, and close the file, which removes it."""
     try:
         return os.pread(descriptor, MOST_REPORTED + 1, 0)
     finally:

@@ -1,18 +1,18 @@
-"""Printed text as a terminal shows it in the end: of lines that were rewritten the last, and no colours."""
+"""Turns printed text into what a terminal shows in the end: the last version of rewritten lines, without colours."""
 
 from __future__ import annotations
 
 import re
 
 ROWS = 50
-"""The last so many lines can still change; a cursor goes no higher, as at a terminal."""
+"""Number of last lines that can still change. As on a terminal, the cursor goes no higher."""
 COLUMNS = 1_000
-"""A cursor is sent no further to the right."""
+"""The column beyond which no control sequence moves the cursor."""
 MOST = 64 * 1024
-"""Characters that wait to be looked at, together with those that can still change."""
+"""Characters to collect, including those that can still change, before they are processed."""
 
 _STRING = r"\x1b[\]PX^_][^\x07\x1b\n]*"
-"""A title, a link, a picture: never on one line with what is shown."""
+"""A control string that isn't shown, such as a title, a link or a picture. It never contains a line break."""
 _UNSHOWN = re.compile(rf"\x1b\[[0-?]*[ -/]*m|{_STRING}(?:\x07|\x1b\\|(?=[\x1b\n])|\Z)|\x1b[ -/]+[0-~]|\x07")
 _CUT = re.compile(rf"(?:{_STRING}\x1b?|\x1b(?:\[[0-?]*[ -/]*|[ -/]*)?)\Z")
 _MOVING = re.compile(r"[\r\b\x1b]")
@@ -20,13 +20,13 @@ _PART = re.compile(r"\x1b\[(\d*)(?:;(\d*))?([@-~])|([^\x1b\r\n\b]+)|[\r\n\b]|\x1
 
 
 class Screen:
-    """Text in, in any pieces; out comes what can't change any more."""
+    """Takes text in pieces and returns the text that can't change any more."""
 
     def __init__(self) -> None:
         self._text = ""
 
     def feed(self, text: str) -> str:
-        """Take a piece; return what has scrolled out of reach."""
+        """Add a piece and return the text that has scrolled out of the cursor's reach."""
         self._text += text
         if len(self._text) < MOST:
             return ""
@@ -34,20 +34,20 @@ class Screen:
         cut = found.group() if (found := _CUT.search(self._text, last)) else ""
         grid = _Grid(self._text[: len(self._text) - len(cut)])
         settled = grid.settled()
-        # Of a string that goes on nothing is shown: its opening is enough, and what may be half of its end.
+        # Nothing of an unfinished string is shown, so its opening is kept, and an ESC that may begin its end.
         is_string = len(cut) > 1 and cut[1] in "]PX^_"
         self._text = grid.as_text() + (cut[:2] + "\x1b" * cut.endswith("\x1b") if is_string else cut)
         return settled
 
     def flush(self) -> str:
-        """Return what is left at the end; a new screen begins."""
+        """Return the rest of the text and start again with an empty screen."""
         rest = "\n".join(_Grid(self._text).lines())
         self._text = ""
         return rest
 
 
 class _Grid:
-    """Lines, and a cursor among them."""
+    """Lines of text with a cursor."""
 
     def __init__(self, text: str) -> None:
         text = _UNSHOWN.sub("", text).replace("\r\n", "\n")
@@ -56,16 +56,16 @@ class _Grid:
         self._row = len(self._rows) - 1
         self._column = len(self._rows[-1])
         self._rewritten: set[int] = set()
-        """Lines whose blanks at the end only hide what was there."""
+        """Rows that were overwritten. Their trailing blanks only hide earlier text."""
         for part in _PART.finditer(text if is_moving else ""):
             self._show(part)
 
     def lines(self) -> list[str]:
-        """All of them."""
+        """Return all lines."""
         return [row.rstrip(" ") if number in self._rewritten else row for number, row in enumerate(self._rows)]
 
     def settled(self) -> str:
-        """Take away all but the last lines, and the beginning of a last one that is long."""
+        """Remove and return all but the last lines, and the beginning of the last one if that is long."""
         self._rows, self._rewritten = self.lines(), set()
         count, room = len(self._rows), MOST // 2
         while count > max(len(self._rows) - ROWS, 0) and room >= len(self._rows[count - 1]):
@@ -80,7 +80,7 @@ class _Grid:
         return taken
 
     def as_text(self) -> str:
-        """Return text that shows it again, cursor and all."""
+        """Return text that reproduces the lines and the position of the cursor."""
         up, is_at_end = len(self._rows) - 1 - self._row, self._column == len(self._rows[self._row])
         moves = (f"\x1b[{up}A" if up else "") + ("" if is_at_end and not up else f"\x1b[{self._column + 1}G")
         return "\n".join(self._rows) + moves
@@ -106,7 +106,7 @@ class _Grid:
         return max(len(self._rows) - ROWS, 0)
 
     def _go(self, row: int, column: int) -> None:
-        """Move the cursor, to a line that may be new."""
+        """Move the cursor, adding lines if needed."""
         self._row, self._column = max(row, self._top), column
         self._rows += [""] * (self._row + 1 - len(self._rows))
 
@@ -129,7 +129,10 @@ class _Grid:
                 pass
 
     def _erase(self, what: int, *, is_line: bool) -> None:
-        """Of the cursor's line, or all that can change: what follows (0), what is before it (1), or both (more)."""
+        """Erase part of the cursor's line, or of all lines that can change.
+
+        ``what`` is 0 for the part after the cursor, 1 for the part before it, and more for both.
+        """
         row = self._rows[self._row]
         before = row[: self._column] if what == 0 else " " * (self._column + 1)
         self._rows[self._row] = before + (row[self._column + 1 :] if what == 1 else "")
@@ -141,6 +144,6 @@ class _Grid:
 
 
 def shown(text: str) -> str:
-    """A whole text as a terminal shows it in the end."""
+    """Return a complete text as a terminal shows it in the end."""
     screen = Screen()
     return screen.feed(text) + screen.flush()

@@ -1,17 +1,19 @@
-"""Program of its own (``python -I -S``) that starts commands for the process at the end of a socket, and watches them.
+"""A separate program (``python -I -S``) that starts commands for the process at the other end of a socket.
 
-Whatever of a command loses its parent falls to this program, in whatever session that is. So it knows that all has
-ended without looking at processes that are not its own, and ends all when it is told to, when the command has ended, or
-when nobody holds the command's line, or the socket, any more, because the process that wanted the command is gone. That
-way none outlives a process that is killed, at whatever instant. What is confined with Landlock may leave its session,
-and has no namespace that ends with it: a fork of this program watches over each of those.
+It also watches them. Processes of a command that lose their parent become children of this program, whatever their
+session, so it knows when all have ended without looking at other processes. It ends all processes of a command when it
+is told to, when the command has ended, or when the other end of the command's line or of the socket is closed, because
+the process that wanted the command is gone. So no command outlives that process, at whatever instant it is killed.
+Commands confined with Landlock may leave their session, and have no namespace that ends with them. A fork of this
+program watches over each of those.
 
-A request is its length, then JSON (``argv``, ``environ``, ``cwd``), with four descriptors: standard output and error,
-where is told how it goes (``pid N``, ``code N``, ``gone 0`` or ``error N``, a line each), and its line: a byte there
-means end it politely. A fifth, if there is one, is the command's ``REPORT``.
+A request is its length, then JSON (``argv``, ``environ``, ``cwd``), with four descriptors: standard output, standard
+error, the status pipe for reports (``pid N``, ``left N NAMES``, ``code N``, ``gone 0`` or ``error N``, each on a line),
+and the command's line, on which a byte means that the command should be ended, gently unless the byte says otherwise.
+A fifth descriptor, if there is one, becomes the command's ``REPORT``.
 
-It imports next to nothing: it has to be there soon, and to be small. What confines with Landlock is run in it, once a
-command begins with that, rather than in an interpreter that is started for it.
+It imports next to nothing, because it has to start fast and stay small. The launcher for Landlock runs in a fork of it
+rather than in a new interpreter.
 """
 
 from __future__ import annotations
@@ -33,13 +35,13 @@ from vibe.shell.sandbox.given_files import without_shell
 
 LENGTH = struct.Struct("!I")
 REPORT = 9
-"""The descriptor by which a command may tell something: the highest that every shell can name."""
+"""The descriptor on which a command may report something: the highest one that every shell can name."""
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 RESTORED = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ", "SIGCHLD") if hasattr(signal, name))
 
 
 class CommandSpec(NamedTuple):
-    """A command: what to start, with which variables, where."""
+    """A command to start, with its variables and its folder."""
 
     argv: list[str]
     environ: dict[str, str]
@@ -47,18 +49,18 @@ class CommandSpec(NamedTuple):
 
 
 def main(descriptor: int, prefix: list[str]) -> int:
-    """Serve until the socket is closed. What begins with ``prefix`` is the launcher's."""
+    """Serve until the socket is closed. Commands that begin with ``prefix`` are for the launcher of Landlock."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     os.set_inheritable(descriptor, False)  # noqa: FBT003  the library's own parameter
-    gc.freeze()  # a fork then copies less of what it does not change
+    gc.freeze()  # so that forks copy less memory that they don't change
     with socket.socket(fileno=descriptor) as link:
         Service(link, prefix).watch.keep()
     return 0
 
 
 class Service:
-    """Takes the requests that come over a socket; ``watch`` is over what it starts."""
+    """Serves the requests that come over a socket. ``watch`` watches the commands it starts."""
 
     def __init__(self, link: socket.socket, prefix: list[str]) -> None:
         self._link = link
@@ -66,7 +68,7 @@ class Service:
         self.watch = Watch((link.fileno(), self._serve))
 
     def _serve(self) -> bool:
-        """Start what is wanted; False if nobody asks any more."""
+        """Serve one request. Return False if the socket is closed."""
         request = _receive(self._link)
         if request is None:
             return False
@@ -83,9 +85,9 @@ class Service:
         return True
 
     def _start(self, wanted: CommandSpec, descriptors: list[int]) -> list[int]:
-        """Start a command and return the descriptors that are needed further on."""
+        """Start a command and return the descriptors to keep open."""
         status, line = descriptors[2:4]
-        os.chdir(wanted.cwd)  # noqa: TID251  it is where the command begins, whoever of us becomes it
+        os.chdir(wanted.cwd)  # noqa: TID251  the command inherits it, whichever process starts it
         try:
             if wanted.argv[: len(self._prefix)] == self._prefix:
                 self._launch(wanted, descriptors)
@@ -94,7 +96,7 @@ class Service:
             is_box = os.path.basename(program[0]) == MONITOR  # noqa: PTH119  no pathlib here
             try:
                 child = _spawn(wanted, descriptors, setsid=True) if is_box else self._fork(wanted, descriptors)
-            except NotImplementedError:  # no session of its own that way
+            except NotImplementedError:  # this system's posix_spawn can't start a session
                 child = self._fork(wanted, descriptors)
             except OSError as error:
                 if error.errno in {errno.EAGAIN, errno.ENOMEM}:
@@ -102,7 +104,7 @@ class Service:
                 _complain(descriptors[1], wanted, error)
                 child = 0
         finally:
-            os.chdir("/")  # noqa: TID251  as above: no folder is held
+            os.chdir("/")  # noqa: TID251  so that this program keeps no folder in use
         if child:
             self.watch.add(child, status, line, is_confined=is_box)
             tell(status, f"pid {child}")
@@ -111,7 +113,7 @@ class Service:
         return []
 
     def _fork(self, wanted: CommandSpec, descriptors: list[int]) -> int:
-        """Start a command as the child of a process of its own: if it kills its parent, it harms no other."""
+        """Start a command as the child of a fork made for it, so that it harms no other if it kills its parent."""
         parent = os.fork()
         if parent:
             return parent
@@ -119,8 +121,8 @@ class Service:
         try:
             self._let_go()
             os.setsid()
-            adopt()  # so that it is seen below this process for as long as it runs, in whatever session it is
-            # A group is all that is known of it where none are listed: then it is the same.
+            adopt()  # so that the command's processes stay below this one, in whatever session they are
+            # Where processes aren't listed, a command is known only by its group, so the group stays the same there.
             child = _spawn(wanted, descriptors, **({"setpgroup": 0} if LISTS_PROCESSES else {}))
             _, ended = os.waitpid(child, 0)
             code = os.waitstatus_to_exitcode(ended)
@@ -130,7 +132,7 @@ class Service:
             os._exit(code if code >= 0 else 128 - code)
 
     def _launch(self, wanted: CommandSpec, descriptors: list[int]) -> None:
-        """Have a fork of this process watch over a command that confines itself in another."""
+        """Fork a process that watches over a command, which confines itself in a further fork."""
         from vibe.shell.sandbox import _launch
         from vibe.shell.sandbox.records import UnderWay  # noqa: PLC0415  only where Landlock confines
 
@@ -159,7 +161,7 @@ class Service:
             os._exit(code)
 
     def _let_go(self) -> None:
-        """In a fork: be no party to what the other process does."""
+        """Close, in a fork, everything that belongs to the original process."""
         signal.set_wakeup_fd(-1)
         self._link.close()
         self.watch.let_go()
@@ -182,7 +184,7 @@ def _receive(link: socket.socket) -> tuple[CommandSpec, list[int]] | None:
 
 
 def _spawn(wanted: CommandSpec, descriptors: list[int], **where: Any) -> int:
-    """Start a command without a copy of this process."""
+    """Start a command without forking this process."""
     stdout, stderr, _, _, *report = descriptors
     argv, files = without_shell(wanted.argv)
     actions = [
@@ -197,7 +199,7 @@ def _spawn(wanted: CommandSpec, descriptors: list[int], **where: Any) -> int:
 
 
 def _become(wanted: CommandSpec, descriptors: list[int], launch: Callable[[], int]) -> None:
-    """Be the command, in a process that was forked for it; ``launch`` confines it and becomes it."""
+    """Turn this fork into the command. ``launch`` confines the process and executes the command."""
     stdout, stderr, status, _, *report = descriptors
     try:
         signal.set_wakeup_fd(-1)
@@ -207,7 +209,7 @@ def _become(wanted: CommandSpec, descriptors: list[int], launch: Callable[[], in
     except OSError as error:
         tell(status, f"error {error.errno}")
         os._exit(127)
-    tell(status, f"pid {os.getpid()}")  # said by itself, for it may kill its watcher
+    tell(status, f"pid {os.getpid()}")  # reported from here, because the command may kill its watcher
     try:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((nothing, 0), (stdout, 1), (stderr, 2)):

@@ -1,4 +1,4 @@
-"""Watches over commands, as the process that all they start falls to: sees them end, and ends what is left of them."""
+"""Watches over commands: adopts the processes they leave behind, sees them end, and ends those that remain."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from contextlib import suppress
 GRACE_SECONDS = 2.0
 KILL_SECONDS = 2.0
 AT_ONCE = b"k"
-"""Said on a line: KILL, without a TERM before it. Anything else that is said there: TERM first."""
+"""Sent on a command's line to end it with SIGKILL right away. Any other byte means SIGTERM first."""
 WITH_DAEMONS = b"d"
-"""Said on a line, too: what left its session ends with it, as far as it has been seen below it."""
+"""Sent on a command's line to end processes that left its session too, if they have been seen below it."""
 PR_SET_CHILD_SUBREAPER = 36
 LISTS_PROCESSES = os.path.isdir("/proc/self/task")  # noqa: PTH112  nothing but os is loaded here
-"""Elsewhere a group is all that is known of a command."""
+"""True if the system lists processes in ``/proc``. Otherwise a command is known only by its process group."""
 FIRST_POLL_SECONDS = 0.002
 LAST_POLL_SECONDS = 0.05
 MOST_NAMED = 5
+"""Maximum number of processes left running that are named in a report."""
 MONITOR = "bwrap"
-"""It would take everything with it at once; it leaves by itself when what it started has."""
+"""The sandbox's own process. Its end would kill all others at once, and it ends by itself after them."""
 
 Requests = tuple[int, Callable[[], bool]]
-"""A descriptor, and what to do when it has something to read; that is False once nobody writes there any more."""
+"""A descriptor, and the function to call when it is readable, which returns False once nobody writes there any more."""
 
 
 class Command:
-    """One under way. ``leader``: its first process, and the session of it; ``code`` None: that runs.
+    """A running command.
 
-    ``is_confined``: what it starts can't leave what ends with it, so all below it is its own, whatever the session.
+    ``leader`` is its first process and the id of its session. ``code`` is None while the leader runs. The processes of
+    a command that ``is_confined`` can't outlive it, so all processes below it belong to it, whatever their session.
     """
 
     def __init__(self, leader: int, status: int, line: int, *, is_confined: bool) -> None:
@@ -47,36 +49,36 @@ class Command:
         self.signalled: set[int] = set()
         self.ends_daemons = False
         self.is_abandoned = False
-        """Who wanted it is gone."""
+        """The process that wanted it is gone."""
         self.look_at = 0.0
         self.poll = FIRST_POLL_SECONDS
         self._is_told = False
 
     def end(self, patience: float | None = None) -> None:
-        """End it from now on: TERM to all that is left, KILL to who stays longer than ``patience`` seconds."""
+        """Begin to end it: SIGTERM to all its processes, SIGKILL to those left after ``patience`` seconds."""
         self.patience = self.patience if patience is None else patience
         self.ending_since = time.monotonic() if self.ending_since is None else self.ending_since
         self.look_at = 0.0
 
     def ended(self, code: int) -> None:
-        """Its first process has ended."""
+        """Note that its first process has ended."""
         self.code = code
         self.end()
 
     def tell_left(self, pids: list[int]) -> None:
-        """Say which processes it left running, when they are about to be stopped."""
+        """Report the processes it left running, before they are stopped."""
         names = [name for name in map(_name_of, pids) if name not in {"", MONITOR}]
         if names:
             tell(self.status, f"left {len(names)} {','.join(names[:MOST_NAMED])}")
 
     def tell_code(self) -> None:
-        """Say how its first process ended, once it has; once."""
+        """Report how its first process ended, once that is known. Further calls do nothing."""
         if self.code is not None and not self._is_told:
             self._is_told = True
             tell(self.status, f"code {self.code}")
 
     def tell_gone(self) -> None:
-        """Say that nothing is left of it, and close what leads to who wants to know."""
+        """Report that none of its processes is left, and close its pipes."""
         self.tell_code()
         tell(self.status, "gone 0")
         os.close(self.line)
@@ -84,16 +86,19 @@ class Command:
 
 
 class Watch:
-    """Watch over commands; with ``requests``, which start more of them, in a process that is not theirs alone."""
+    """Watches over commands.
+
+    With ``requests``, from which more commands are started, the process is shared by all of them.
+    """
 
     def __init__(self, requests: Requests | None = None) -> None:
         adopt()
         self._requests = requests
         self._is_shared = requests is not None
         self._commands: dict[int, Command] = {}
-        """By line."""
+        """Commands by the descriptors of their lines."""
         self._running: dict[int, Command | None] = {}
-        """By first process; None: who watches over another."""
+        """Commands by their first process. None stands for a process that watches over another command."""
         self._has_children = False
         self._woken = _wake_on_children()
         self._poll = select.poll()
@@ -102,7 +107,7 @@ class Watch:
             self._poll.register(requests[0], select.POLLIN)
 
     def keep(self) -> None:
-        """Watch until nobody can want a command any more, and nothing is left of those that were."""
+        """Watch until no more requests can come, and no process of any command is left."""
         while self._requests is not None or self._commands:
             self._wait()
             self._reap()
@@ -112,24 +117,24 @@ class Watch:
                     self._look(command, now, command.ending_since)
 
     def add(self, leader: int, status: int, line: int, *, is_confined: bool) -> Command:
-        """Watch over one from now on, and tell that it runs."""
+        """Watch over a command that has been started."""
         command = Command(leader, status, line, is_confined=is_confined)
         self._running[leader] = self._commands[line] = command
         self._poll.register(line, select.POLLIN)
         return command
 
     def leave_to(self, watcher: int) -> None:
-        """Somebody else watches over one: a child of this process, and no part of what is watched here."""
+        """Leave a command to ``watcher``, a child of this process that is not watched itself."""
         self._running[watcher] = None
 
     def let_go(self) -> None:
-        """In a fork of the process: close what belongs to the commands that are watched in the other."""
+        """Close, in a fork, the descriptors of the commands that the original process watches."""
         for command in self._commands.values():
             os.close(command.status)
             os.close(command.line)
 
     def _wait(self) -> None:
-        """For a request, a word on a line, a process that ended, or until somebody has to be looked at."""
+        """Wait for a request, a byte on a line, the end of a process, or the time to look at an ending command."""
         looks = [one.look_at for one in self._commands.values() if one.ending_since is not None]
         milliseconds = max(min(looks) - time.monotonic(), 0) * 1_000 + 1 if looks else None
         for descriptor, _ in self._poll.poll(milliseconds):
@@ -154,7 +159,7 @@ class Watch:
             command.end(patience=0.0)
 
     def _reap(self) -> None:
-        """Take in who has ended."""
+        """Collect the children that have ended."""
         while True:
             try:
                 pid, ended = os.waitpid(-1, os.WNOHANG)
@@ -169,10 +174,10 @@ class Watch:
                 command.ended(os.waitstatus_to_exitcode(ended))
                 continue
             for command in self._commands.values():
-                command.look_at = 0.0  # it may have been the last of one
+                command.look_at = 0.0  # the process may have been the last one of this command
 
     def _look(self, command: Command, now: float, since: float) -> None:
-        """See what is left of one that is to end, and have it end."""
+        """Signal the processes left of a command that is ending, and forget it if there are none or they won't end."""
         left = self._left(command)
         late = now - since
         if not left or late > command.patience + KILL_SECONDS:
@@ -198,9 +203,10 @@ class Watch:
         command.tell_gone()
 
     def _left(self, command: Command) -> list[int]:
-        """Return the processes to end. A daemon of a command that is not confined has its own session, and stays.
+        """Return the processes to end.
 
-        Unless daemons end, too: those below its first process, and those that were told to end when they were there.
+        A daemon of an unconfined command has a session of its own and is left alone. If ``ends_daemons`` is set, the
+        daemons below the first process are included, and so are those that were signalled while they were there.
         """
         if not LISTS_PROCESSES:
             return [-command.leader] if command.code is None or _is_group(command.leader) else []
@@ -216,14 +222,14 @@ class Watch:
             known = {command.leader, *command.signalled}
             own = [pid for pid in own if pid in known or _session_of(pid) == command.leader]
         found = [*own, *(pid for one in own for pid in _descendants(one))]
-        if not (command.is_confined or command.ends_daemons):  # its first process may not have come to its session yet
+        if not (command.is_confined or command.ends_daemons):  # the first process may not be in its session yet
             found = [pid for pid in found if command.leader in {pid, _session_of(pid)}]
-        # The lists of children may lack one while another ends.
+        # A list of children may miss one while another ends.
         return found or ([-command.leader] if _is_group(command.leader) else [])
 
 
 def adopt() -> None:
-    """Become the parent of all below this process that lose theirs."""
+    """Become the parent of all processes below this one that lose theirs."""
     if LISTS_PROCESSES:
         import ctypes  # noqa: PLC0415  only in the program itself
 
@@ -231,7 +237,7 @@ def adopt() -> None:
 
 
 def _nothing(_number: int, _frame: object) -> None:
-    """Being called is enough: it wakes who waits."""
+    """Do nothing: a handler is needed only so that the signal wakes the waiting process."""
 
 
 def _wake_on_children() -> int:
@@ -244,18 +250,21 @@ def _wake_on_children() -> int:
 
 
 def _is_group(leader: int) -> bool:
-    """Return whether anybody is in that group. The first process of a namespace is, and goes last of all in there."""
+    """Return whether a process group has members.
+
+    The first process of a namespace is one, and it ends after all others in the namespace.
+    """
     try:
         os.killpg(leader, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return sys.platform != "darwin"  # there, only those are left that have ended
+        return sys.platform != "darwin"  # on macOS this means that only ended processes are left
     return True
 
 
 def _descendants(root: int) -> list[int]:
-    """Return all below ``root``."""
+    """Return all processes below ``root``."""
     found: list[int] = []
     waiting = [root]
     while waiting:
@@ -276,7 +285,7 @@ def _children(parent: int) -> Iterator[int]:
 
 
 def _children_by_walk(parent: int) -> Iterator[int]:
-    """Yield the children of a process where the kernel keeps no list of them."""
+    """Yield the children of a process on kernels that keep no list of them."""
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  as above
         with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123  as above
             stat = file.read()
@@ -291,12 +300,12 @@ def _session_of(pid: int) -> int:
 
 
 def _is_spared(pid: int) -> bool:
-    """Return whether it is not told to end: it is a process of the sandbox itself, or a whole group with one."""
+    """Return whether a process gets no SIGTERM, because it is the sandbox's own, or a group that contains it."""
     return LISTS_PROCESSES if pid < 0 else _name_of(pid) == MONITOR
 
 
 def _name_of(pid: int) -> str:
-    """The name of a process in one word; nothing once it has ended."""
+    """Return the name of a process as one word, or "" if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  as above
             name, _, rest = file.read().partition(b"(")[2].rpartition(b") ")
@@ -306,6 +315,6 @@ def _name_of(pid: int) -> str:
 
 
 def tell(status: int, line: str) -> None:
-    """Say how a command goes; nobody may listen any more."""
+    """Report on a command. It does no harm if nobody listens any more."""
     with suppress(OSError):
         os.write(status, f"{line}\n".encode())
