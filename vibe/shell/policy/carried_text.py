@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from vibe.shell.policy.option_parsing import by_name
-from vibe.shell.policy.words import RUNS_ITS_WORDS, substitutions
-from vibe.shell.policy.wrappers import RUNNERS, SHELLS, Words, name_of, within
+from vibe.shell.policy.words import RUNS_ITS_ARGUMENTS, substitutions
+from vibe.shell.policy.wrappers import RUNNERS, SHELLS, Words, name_of, starts_within
 
 TEXT_OPTIONS = by_name({
     "bat, batcat, delta": "--pager", "sort": "--compress-program", "split": "--filter", "rg": "--pre --hostname-bin",
@@ -27,10 +27,10 @@ TEXT_OPTIONS = by_name({
 })  # fmt: skip
 """Options whose value is shell text, by program."""
 
-JOINED = frozenset({"concurrently", "eval", "parallel", "watch", "sg", "hyperfine", "entr", "sem", "ssh"})
+JOINS_ITS_WORDS = frozenset({"concurrently", "eval", "parallel", "watch", "sg", "hyperfine", "entr", "sem", "ssh"})
 """Programs that hand their words to a shell as one text."""
 
-CARRIERS = frozenset({*SHELLS, *TEXT_OPTIONS, *JOINED, "trap", "env", "alias", "bind"})
+CARRIERS = frozenset({*SHELLS, *TEXT_OPTIONS, *JOINS_ITS_WORDS, "trap", "env", "alias", "bind"})
 
 GIT_KEY = (
     r"(?i:alias\..*|pager\..*|.*(?:editor|sshcommand|askpass|proxy|fsmonitor|pager|cmd|program|external|helper|"
@@ -78,8 +78,8 @@ def texts(words: Words) -> Iterator[str]:
         yield from _git_text(known)
     for option in TEXT_OPTIONS.get(program, "").split():
         yield from (text.removeprefix("exec=") for text in values_of(known, option))
-    if program in JOINED:
-        yield from _joined(words, program)
+    if program in JOINS_ITS_WORDS:
+        yield from _joined_words(words, program)
 
 
 def _shell_text(words: Sequence[str]) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _shell_text(words: Sequence[str]) -> Iterator[str]:
     if wanted:
         # The word before may be an option's value or the text, so both are read.
         yield from words[max(index - 1, 0) : index + 1]
-        if any(RUNS_ITS_WORDS.search(word) for word in words[index : index + 1]):
+        if any(RUNS_ITS_ARGUMENTS.search(word) for word in words[index : index + 1]):
             yield " ".join(words[index + 1 :])
             yield " ".join(words[index + 2 :])
 
@@ -138,7 +138,7 @@ def _git_text(words: Sequence[str]) -> Iterator[str]:
         elif word.startswith("ext::"):
             yield word.removeprefix("ext::")
         elif word in {"run", "foreach"}:
-            yield " ".join(one for one in words[index + 1 :] if not one.startswith("--"))
+            yield " ".join(rest for rest in words[index + 1 :] if not rest.startswith("--"))
 
 
 def _given_to_parallel(words: Words, starts: Sequence[int]) -> Iterator[str]:
@@ -201,10 +201,10 @@ def values_of(words: Sequence[str], option: str) -> Iterator[str]:
             yield word[word.index(option[1]) + 1 :] or "".join(words[index + 1 : index + 2])
 
 
-def _joined(words: Words, program: str) -> Iterator[str]:
+def _joined_words(words: Words, program: str) -> Iterator[str]:
     """Yield the words joined to one text, from each position where the command may start."""
     if program in RUNNERS:
-        starts = list(within(words, 0, RUNNERS[program], set()))
+        starts = list(starts_within(words, 0, RUNNERS[program], set()))
     else:
         plain = [index for index in range(1, len(words)) if not (words[index] or "").startswith("-")]
         starts = plain[: 2 if program == "sg" else 1]

@@ -27,7 +27,7 @@ from vibe.shell.policy.wrappers import (
     without_git_options,
 )
 
-BY_NAME = """
+PLAIN_NAMES = """
 chgrp chmod chown cp dd fallocate install link ln mkdir mkfifo mknod mktemp mv rm rmdir shred sync tee touch truncate
 unlink rename rsync scp sftp split csplit patch zip gzip gunzip bzip2 bunzip2 xz unxz zstd 7z ar cpio open xdg-open
 code dos2unix unix2dos iconv pr look ptx ldd nm objdump readelf size strip zgrep bzcat xzcat ag ack locate updatedb
@@ -51,7 +51,7 @@ export local declare typeset readonly unset set shift return exit read let wait 
 readarray complete compgen compopt getopts bind fg bg disown logout enable caller break continue : . source then do
 done fi else esac
 """
-PLAIN_PROGRAMS = frozenset({*(entry.split()[0] for entry in READERS), *BY_NAME.split()})
+PLAIN_PROGRAMS = frozenset({*(name.split()[0] for name in READERS), *PLAIN_NAMES.split()})
 """Known programs that aren't wrappers: for files, builds, checks and services, and builtins of the shell.
 
 A few of them run others when given certain words. ``wrappers`` knows those.
@@ -68,22 +68,22 @@ class Feed(Enum):
     VALUES = "values that are run later"
 
 
-FED = re.compile(r"-|/dev/(?:stdin|null|fd/\d+)|/proc/self/fd/\d+|/proc/\d+/fd/\d+")
+INPUT_NAMES = re.compile(r"-|/dev/(?:stdin|null|fd/\d+)|/proc/self/fd/\d+|/proc/\d+/fd/\d+")
 """Names for the input a line feeds to a program. ``/dev/null`` stands for a process substitution."""
 WRAPPING = frozenset({"env", "nice", "nohup", "setsid", "command", "exec", "timeout", "stdbuf", "sudo", *SHELLS})
-READING = frozenset({"mapfile", "read", "readarray"})
+STORES_INPUT = frozenset({"mapfile", "read", "readarray"})
 JOB_TIME = re.compile(r"^[^\S\n]*+(?:@\w++|(?:[\d*,/-]++[^\S\n]++){5})[^\S\n]*+", re.MULTILINE)
 
 
-def taken_from_input(words: Words, *, fed: bool) -> Iterator[Feed]:
+def uses_of_input(words: Words, *, fed: bool) -> Iterator[Feed]:
     """Yield the uses that a command may make of the input it is fed."""
     program = _plain_name(words[0])
     rest = [word or "" for word in words[1:]]
     operands = [word for word in rest if not word.startswith(("-", "+")) or word == "-"]
-    takes_input = not operands or any(FED.fullmatch(word) for word in operands)
+    takes_input = not operands or any(INPUT_NAMES.fullmatch(word) for word in operands)
     if (
         (program in SHELLS and (takes_input or "-s" in rest))
-        or (program in {".", "source"} and operands and FED.fullmatch(operands[0]))
+        or (program in {".", "source"} and operands and INPUT_NAMES.fullmatch(operands[0]))
         or program in {"at", "batch", "parallel"}
         or (program == "xargs" and _runs_what_it_reads(words))
         or (program == "ssh" and fed and len(operands) == 1)
@@ -91,11 +91,11 @@ def taken_from_input(words: Words, *, fed: bool) -> Iterator[Feed]:
         yield Feed.SHELL
     elif program == "crontab" and takes_input:
         yield Feed.TABLE
-    elif program in RECIPES and ((fed and rest[-1:] == ["-f"]) or any(FED.fullmatch(word) for word in rest)):
+    elif program in RECIPES and ((fed and rest[-1:] == ["-f"]) or any(INPUT_NAMES.fullmatch(word) for word in rest)):
         yield Feed.RECIPES
     elif (program in SCRIPTED or program == "sed") and (takes_input or program in {"ed", "ex"}):
         yield Feed.SCRIPT
-    if program in READING:
+    if program in STORES_INPUT:
         yield Feed.VALUES
 
 
@@ -104,10 +104,10 @@ def _runs_what_it_reads(words: Words) -> bool:
     starts = positions(words)
     last = starts[-1]
     inner = words[last:]
-    known = name_of(inner[0])
-    if known in SHELLS or known in {"{}", "%", "@"}:
+    program = name_of(inner[0])
+    if program in SHELLS or program in {"{}", "%", "@"}:
         return True
-    return len(positions(inner)) == 1 and (last == 0 or known in WRAPPING)
+    return len(positions(inner)) == 1 and (last == 0 or program in WRAPPING)
 
 
 def fed_texts(line: ShellLine, feed: Feed) -> Iterator[str]:
@@ -138,7 +138,7 @@ def guessed_texts(words: Words, line: ShellLine) -> Iterator[str]:
     program = name_of(words[0])
     yield from evaluated_texts(words)
     yield from likely_texts(words)
-    yield from _of_another_language(_plain_name(words[0]), [word for word in words[1:] if word is not None])
+    yield from _script_texts(_plain_name(words[0]), [word for word in words[1:] if word is not None])
     if program in line.passing:
         yield from _suffixes(words)
     elif program not in line.functions and _is_unknown_wrapper(words[0]):
@@ -153,7 +153,7 @@ def _plain_name(word: str | None) -> str:
     return program if program in SCRIPTED or program in SHELLS else unversioned(program) or program
 
 
-def _of_another_language(program: str, words: Sequence[str]) -> Iterator[str]:
+def _script_texts(program: str, words: Sequence[str]) -> Iterator[str]:
     values = tuple(word.partition("=")[2] for word in words if re.match(r"(?:-v)?\w+=", word))
     for word in words:
         if program in SCRIPTED:
@@ -180,13 +180,13 @@ def _wrapped(words: Words) -> Iterator[str]:
 
 
 def _suffixes(words: Words) -> Iterator[str]:
-    for start in range(1, min(len(words), MOST_WORDS)):
+    for start in range(1, min(len(words), MAX_SUFFIX_STARTS)):
         word = words[start]
         if word and re.fullmatch(r"[\w./+-]+", word) and not word.startswith("-"):
-            yield " ".join(one for one in words[start:] if one is not None)
+            yield " ".join(rest for rest in words[start:] if rest is not None)
 
 
-MOST_WORDS = 24
+MAX_SUFFIX_STARTS = 24
 """The first words of a command, from each of which the rest is read as a command of its own."""
 
 
@@ -200,7 +200,7 @@ def runs_unknown(words: Words) -> bool:
     )
 
 
-def values_run(line: ShellLine) -> Iterator[str]:
+def held_values(line: ShellLine) -> Iterator[str]:
     """Yield the values of the variables and positional parameters that the line sets."""
     yield from (value for _, value in line.assigned)
     yield from _inputs(line)
@@ -221,12 +221,12 @@ MAX_PATTERN = 64
 
 TOO_DEEP = "its scripts are nested too deeply to check"
 
-BECOMES_ANOTHER = frozenset({
+SWITCHES_USER = frozenset({
     "calife", "capsh", "chpst", "doas", "gksu", "gksudo", "gosu", "kdesu", "kdesudo", "machinectl", "newgrp",
     "newuidmap", "pkexec", "run0", "runuser", "s6-setuidgid", "setuidgid", "sg", "su", "su-exec", "sudo", "sudo-rs",
     "sudoedit", "sux",
 })  # fmt: skip
-BECOMES_ANOTHER_WITH = {
+SWITCHES_USER_WITH = {
     "setpriv": re.compile(r"(?s)--(?:re?[ug]|ru|rg|eu|eg|gr|init-g|cl|k).*"),
     "chroot": re.compile(r"(?s)--[ug].*"),
     "nsenter": re.compile(r"(?s)-[^-]*[SG].*|--setu.*|--setg.*"),
@@ -263,20 +263,20 @@ def inspect(line: str, denied: Entries, standalone: frozenset[str]) -> Inspectio
     parsed = parse_line(line)
     if SHOWS_A_FILE.fullmatch(line):
         standalone -= PAGERS
-    looker = _Looker(denied, standalone, MAX_GROWTH * len(line) + SPARE_TEXT)
+    inspector = _Inspector(denied, standalone, MAX_GROWTH * len(line) + SPARE_TEXT)
     if parsed.opaque:
-        return looker.unread(line, parsed.opaque)
-    looker.look(parsed, *([parse_line(line.replace("\\\n", ""))] if "\\\n" in line else []))
-    if looker.opaque and not looker.denied:
-        return looker.unread(line, looker.opaque, each_time=True)
-    return Inspection(denied=looker.denied, each_time=_acting(looker.other))
+        return inspector.judge_unreadable(line, parsed.opaque)
+    inspector.inspect(parsed, *([parse_line(line.replace("\\\n", ""))] if "\\\n" in line else []))
+    if inspector.opaque and not inspector.denied:
+        return inspector.judge_unreadable(line, inspector.opaque, each_time=True)
+    return Inspection(denied=inspector.denied, each_time=_other_user_reason(inspector.user_switch))
 
 
-def _acting(program: str) -> str:
+def _other_user_reason(program: str) -> str:
     return f"{program!r} acts as another user" if program else ""
 
 
-class _Looker:
+class _Inspector:
     """Goes through a line and the scripts in it, reading each text once, and notes the first finding of each kind."""
 
     def __init__(self, entries: Entries, standalone: frozenset[str], limit: int) -> None:
@@ -285,22 +285,22 @@ class _Looker:
             self._entries.setdefault(entry[0], []).append(entry)
         self._standalone = standalone
         self._seen: set[tuple[str, bool]] = set()
-        self._unread = limit
+        self._remaining = limit
         self._patience = Patience()
         self.denied = ""
-        self.other = ""
+        self.user_switch = ""
         self.opaque = ""
 
-    def unread(self, line: str, why: str, *, each_time: bool = False) -> Inspection:
+    def judge_unreadable(self, line: str, why: str, *, each_time: bool = False) -> Inspection:
         """Judge a line that can't be read fully by the plain words in it."""
         words = {name_of(word) for word in re.findall(r"[\w./+-]+", line)}
-        other = next(iter(sorted(words & BECOMES_ANOTHER)), "")
+        user_switch = next(iter(sorted(words & SWITCHES_USER)), "")
         listed = next(iter(sorted(words & self._entries.keys())), "")
         if listed:
             why = f"{why}, and {listed!r} is in it"
-        return Inspection(each_time=_acting(other) or (why if listed or each_time else ""))
+        return Inspection(each_time=_other_user_reason(user_switch) or (why if listed or each_time else ""))
 
-    def look(self, *lines: ShellLine) -> None:
+    def inspect(self, *lines: ShellLine) -> None:
         """Look at all commands in the lines. Stop at a denial, or once there is too much to read."""
         pending = [(line, 0, True) for line in lines]
         while pending:
@@ -332,13 +332,13 @@ class _Looker:
                 return
             for inner in (words[start:] for start in starts):
                 self._judge(inner, fed=fed, sure=sure)
-                feeds.update(dict.fromkeys(taken_from_input(inner, fed=fed)))
+                feeds.update(dict.fromkeys(uses_of_input(inner, fed=fed)))
                 runs_values = runs_values or runs_unknown(inner)
                 yield from ((text, sure) for text in texts(inner))
-                if self._unread >= 0:
+                if self._remaining >= 0:
                     yield from ((text, False) for text in guessed_texts(inner, line))
         if runs_values:
-            yield from ((text, False) for text in values_run(line))
+            yield from ((text, False) for text in held_values(line))
         yield from ((text, sure) for text in line.nested)
         yield from ((text, sure) for name, value in line.assigned for text in setting_texts(name, value))
         for feed in feeds:
@@ -351,8 +351,8 @@ class _Looker:
         """
         if not text or text.isspace() or (text, sure) in self._seen:
             return None
-        self._unread -= len(text)
-        if self._unread < 0:
+        self._remaining -= len(text)
+        if self._remaining < 0:
             self.opaque = TOO_DEEP if sure else self.opaque
             return None
         if self._patience.is_over():
@@ -373,20 +373,20 @@ class _Looker:
         if not sure and program in AMBIGUOUS:
             return
         entries = [entry for name in {first, program, unversioned(program)} for entry in self._entries.get(name, ())]
-        if any(_is_entry(words, entry) for entry in entries):
+        if any(_matches_entry(words, entry) for entry in entries):
             self.denied = self.denied or f"{' '.join(known(words[:3]))!r} is on the deny list"
         elif sure and self._standalone & {program, unversioned(program)} and _waits_for_typing(words, fed=fed):
             waits = f"{program!r} would wait for someone to type; give it a script, a file or -c"
             self.denied = self.denied or waits
         if not sure and program not in {"sudo", "doas", "pkexec"}:
             return
-        options = BECOMES_ANOTHER_WITH.get(program)
+        options = SWITCHES_USER_WITH.get(program)
         if (
-            program in BECOMES_ANOTHER
-            or _may_be_another(program)
+            program in SWITCHES_USER
+            or _may_switch_user(program)
             or (options and any(options.fullmatch(word) for word in words if word is not None))
         ):
-            self.other = self.other or program
+            self.user_switch = self.user_switch or program
 
 
 def _readings(command: ShellCommand) -> Iterator[Words]:
@@ -409,45 +409,44 @@ def _readings(command: ShellCommand) -> Iterator[Words]:
 
 def _braces(text: str) -> list[str]:
     """Expand ``a{b,c}`` to ``ab`` and ``ac``. Beyond ``MAX_BRACES`` words, the rest stays unexpanded."""
-    found = [text]
+    pending = [text]
     done: list[str] = []
-    while found and len(found) + len(done) <= MAX_BRACES:
-        current = found.pop(0)
+    while pending and len(pending) + len(done) <= MAX_BRACES:
+        current = pending.pop(0)
         inner = re.search(r"\{([^{},]*+,[^{}]*+)\}", current)
         if inner is None:
             done.append(current)
             continue
-        found[:0] = [current[: inner.start()] + part + current[inner.end() :] for part in inner[1].split(",")]
-    return [one for one in (*done, *found) if one]
+        pending[:0] = [current[: inner.start()] + part + current[inner.end() :] for part in inner[1].split(",")]
+    return [word for word in (*done, *pending) if word]
 
 
-def _is_entry(words: Words, entry: tuple[str, ...]) -> bool:
+def _matches_entry(words: Words, entry: tuple[str, ...]) -> bool:
     """Return whether a command matches an entry of the deny list, however its options are written."""
     if name_of(words[0]) == "git":
         words = without_git_options(words)
-    begins = known(words)
-    if begins[1 : len(entry)] == entry[1:]:
+    if known(words)[1 : len(entry)] == entry[1:]:
         return True
     operands = [word for word in entry[1:] if not word.startswith("-")]
     options = [word for word in entry[1:] if word.startswith("-")]
     if not options:
-        return _leads_with([word for word in words[1:] if word is not None], operands)
+        return _begins_with_operands([word for word in words[1:] if word is not None], operands)
     given = [word for word in words[1:] if word is not None]
     valued = len(options) == 1 and re.fullmatch(r"-\w", options[0]) and entry[-1] != options[0]
     if valued:  # python -m pdb
         return entry[entry.index(options[0]) + 1] in values_of(given, options[0])
-    return _leads_with(given, operands) and all(_has_option(given, option) for option in options)
+    return _begins_with_operands(given, operands) and all(_has_option(given, option) for option in options)
 
 
-def _leads_with(words: Sequence[str], operands: Sequence[str]) -> bool:
+def _begins_with_operands(words: Sequence[str], operands: Sequence[str]) -> bool:
     """Return whether the operands among the words begin with these.
 
     The word after an option may be its value or an operand, so both readings are tried.
     """
-    at = {0}
+    positions_now = {0}
     for operand in operands:
         reached: set[int] = set()
-        pending = list(at)
+        pending = list(positions_now)
         while pending:
             index = pending.pop()
             if index >= len(words) or index in reached:
@@ -456,8 +455,8 @@ def _leads_with(words: Sequence[str], operands: Sequence[str]) -> bool:
                 pending += [index + 1, index + 2]
             elif words[index] == operand:
                 reached.add(index + 1)
-        at = reached
-    return bool(at)
+        positions_now = reached
+    return bool(positions_now)
 
 
 def _has_option(words: Sequence[str], option: str) -> bool:
@@ -477,11 +476,11 @@ def _has_option(words: Sequence[str], option: str) -> bool:
     return all(letter in letters or (letter in "rR" and letters & {"r", "R"}) for letter in option[1:])
 
 
-def _may_be_another(name: str) -> bool:
+def _may_switch_user(name: str) -> bool:
     """Return whether a pattern may expand to a program that acts as another user."""
     if not re.search(r"[*?\[]", name) or not re.search(r"\w", name):
         return False
-    return len(name) > MAX_PATTERN or any(fnmatchcase(program, name) for program in BECOMES_ANOTHER)
+    return len(name) > MAX_PATTERN or any(fnmatchcase(program, name) for program in SWITCHES_USER)
 
 
 def _waits_for_typing(words: Words, *, fed: bool) -> bool:

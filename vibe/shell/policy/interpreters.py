@@ -27,8 +27,8 @@ CALL = (
 )
 CALLED = re.compile(rf"(?:\b|[_.:]){CALL}\b[\s(\[{{,=:.*&]*(?:\w+[\s(\[{{,=:.*&]+){{0,6}}$")
 PIPED = re.compile(r"\|&?\s*$")
-TAKEN = re.compile(r"\s*(?:\|&?\s*getline|\.execute\b|\.!|\.lineStream)")
-SHOWN = re.compile(r"(?:print\w*|puts|say|echo|log|write\w*|warn|die|p)\s*\(?\s*$")
+OUTPUT_READ = re.compile(r"\s*(?:\|&?\s*getline|\.execute\b|\.!|\.lineStream)")
+PRINTED = re.compile(r"(?:print\w*|puts|say|echo|log|write\w*|warn|die|p)\s*\(?\s*$")
 BETWEEN = re.compile(r"[\s,\[\](){}]*")
 INDIRECT = re.compile(
     rf"\b{CALL}\s*+(?:\(\s*+)?[$@]?[A-Za-z_]|\b(?:system|popen|spawn\w*|exec\w*|call|run)\s+as\s|\bgetattr\b|"
@@ -79,9 +79,9 @@ def commands_in(text: str, values: tuple[str, ...] = ()) -> Iterator[str]:
             continue
         yield from _as_shell(argv)
         argv = []
-        if form in RUN_AS_TEXT or CALLED.search(lead[-120:]) or PIPED.search(lead) or TAKEN.match(text, end):
+        if form in RUN_AS_TEXT or CALLED.search(lead[-120:]) or PIPED.search(lead) or OUTPUT_READ.match(text, end):
             argv = [content]
-        elif content.endswith("|") or (indirect and not SHOWN.search(lead)):
+        elif content.endswith("|") or (indirect and not PRINTED.search(lead)):
             yield content.rstrip("| ")
     yield from _as_shell(argv)
     yield from values if indirect else ()

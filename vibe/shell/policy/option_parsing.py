@@ -113,14 +113,27 @@ def options_in(row: str) -> Mapping[str, str]:
     return MappingProxyType(found)
 
 
-PUBLIC = frozenset({
+PUBLIC_FILES = frozenset({
     "-", "/etc/debian_version", "/etc/lsb-release", "/etc/os-release", "/etc/timezone", "/proc/cpuinfo",
     "/proc/loadavg", "/proc/meminfo", "/proc/uptime", "/proc/version", "/usr/lib/os-release",
 })  # fmt: skip
 """Files outside the workspace that may be read, because they describe the system and not its users."""
 
 
-HEEDS_NAMES = frozenset({"[", "bat", "batcat", "git", "less", "more", "seq", "shuf", "strings", "test", "xxd", "zcat"})
+INTERPRETS_NAMES = frozenset({
+    "[",
+    "bat",
+    "batcat",
+    "git",
+    "less",
+    "more",
+    "seq",
+    "shuf",
+    "strings",
+    "test",
+    "xxd",
+    "zcat",
+})
 """Programs for which a file name may mean more than the file."""
 
 
@@ -175,7 +188,7 @@ def _may_become_option(word: Word, program: str, reader: Reader) -> bool:
     if program in PATTERN_SAFE or re.match(r"[\w./@]|--[\w-]+=", text):
         return False
     takes_paths = reader.operands in {Operands.PATHS, Operands.PATTERN} and reader.own is None
-    return not takes_paths or program in HEEDS_NAMES or text[:1] not in {"*", "?"}
+    return not takes_paths or program in INTERPRETS_NAMES or text[:1] not in {"*", "?"}
 
 
 class Parsed(Struct, frozen=True):
@@ -216,14 +229,14 @@ def parse_options(words: Sequence[str], reader: Reader) -> Parsed | str:
             continue
         if "-#" in reader.options and re.fullmatch(r"-\d+", word):
             continue
-        taken = _take_long(word, reader) if word.startswith("--") else _take_short(word, reader)
-        if taken is None:
+        parsed = _parse_long(word, reader) if word.startswith("--") else _parse_short(word, reader)
+        if parsed is None:
             return word
-        names, value, needs = taken
-        found = _values(value, words[index : index + 1]) if needs or value else []
+        names, attached, takes_next = parsed
+        found = _values(attached, words[index : index + 1]) if takes_next or attached else []
         if found is None:
             return f"{word} {words[index]}"
-        index += needs
+        index += takes_next
         given |= names
         values += found
         if not names.isdisjoint(reader.patterns.split()):
@@ -235,18 +248,18 @@ OPTION_LIKE = re.compile(r"-(?!$|[0-9]+$)")
 """A word that looks like an option, except ``-`` for a stream and numbers, which do no harm as options."""
 
 
-def _values(glued: str, following: Sequence[str]) -> list[str] | None:
+def _values(attached: str, following: Sequence[str]) -> list[str] | None:
     """Return the value that an option takes, or None if it looks like another option."""
-    if glued:
-        return [glued]
+    if attached:
+        return [attached]
     return None if any(OPTION_LIKE.match(value) for value in following) else list(following)
 
 
-_Taken: TypeAlias = "tuple[frozenset[str], str, bool] | None"
+_ParsedOption: TypeAlias = "tuple[frozenset[str], str, bool] | None"
 """The names of the options in a word, an attached value, and whether the next word is the value."""
 
 
-def _take_long(word: str, reader: Reader) -> _Taken:
+def _parse_long(word: str, reader: Reader) -> _ParsedOption:
     name, equals, value = word.partition("=")
     kind = reader.options.get(name)
     if kind is None or (equals and not kind):
@@ -254,7 +267,7 @@ def _take_long(word: str, reader: Reader) -> _Taken:
     return frozenset({name}), value, kind in {"=", ":"} and not equals
 
 
-def _take_short(word: str, reader: Reader) -> _Taken:
+def _parse_short(word: str, reader: Reader) -> _ParsedOption:
     names: set[str] = set()
     for position in range(1, len(word)):
         name = f"-{word[position]}"
@@ -316,9 +329,9 @@ def _reader_paths(parsed: Parsed, reader: Reader, command: ShellCommand) -> tupl
     if whole and not operands and not (command.fed and reader.recursive == "*"):
         operands.append(".")
     visible = reader.visible and not parsed.has("-g --glob --iglob -. --hidden")
-    named = [text for text in operands if text not in PUBLIC]
+    named = [text for text in operands if text not in PUBLIC_FILES]
     paths = _named(named, command, whole=whole, visible=visible, follows=parsed.has(reader.follows))
     paths += _expanded(command)
     if reader.operands is Operands.PATTERN:
         return tuple(paths)
-    return (*paths, *(NamedPath(text=value) for value in parsed.values if value not in PUBLIC))
+    return (*paths, *(NamedPath(text=value) for value in parsed.values if value not in PUBLIC_FILES))

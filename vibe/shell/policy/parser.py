@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ShellCommand", "ShellLine", "Word", "parse_line"]
 
-IN_ORDER = frozenset({
+SEQUENCES = frozenset({
     "program", "compound_statement", "do_group", "negated_command", "else_clause", "variable_assignments", "ERROR",
 })  # fmt: skip
-APART = frozenset({"subshell", "command_substitution", "process_substitution"})
+SUBSHELLS = frozenset({"subshell", "command_substitution", "process_substitution"})
 """Nodes that run in a shell of their own, so variables and the folder set in them end with them."""
 PLAIN_TOKENS = frozenset({
     "&&", "||", ";", "|", "|&", "\n", "(", ")", "{", "}", "!", '"', ">", ">>", ">&", "&>", "&>>", "<", "$(", "<(", "[",
     "]", "[[", "]]", ";;", "=", "in", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "for", "case",
     "esac"})  # fmt: skip
-STEERING_NODES = frozenset({"function_definition", "declaration_command", "unset_command"})
+DEFINITION_NODES = frozenset({"function_definition", "declaration_command", "unset_command"})
 INPUT_REDIRECTS = frozenset({"heredoc_redirect", "herestring_redirect"})
 READ_REDIRECT = re.compile(r"0?<\s*(?P<word>[^\s<>&|;()$`*?\[\]{}~\\'\"]+)")
 PLAIN_TEST = re.compile(r"\[\s(?P<words>[\w./ =!'\"@:,+-]+)\s\]")
@@ -60,7 +60,7 @@ FILE_TESTS = frozenset(["-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-
 TEXT_TESTS = frozenset(["-n", "-z", "=", "==", "!=", "=~", "<", ">"])
 NUMBER_TESTS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 MAX_PLACES = 8
-MOVING = frozenset({"cd", "popd", "pushd"})
+CHANGES_FOLDER = frozenset({"cd", "popd", "pushd"})
 
 
 class Flow(Expansions):
@@ -87,11 +87,11 @@ class Flow(Expansions):
     def walk(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
         """Walk a node and return the state after it."""
         kind = node.type
-        if kind in IN_ORDER:
+        if kind in SEQUENCES:
             if kind == "ERROR":
                 self.surprise("it is not valid shell syntax", barred=True)
             return self.in_order(node.children, state, fed=fed)
-        if kind in APART:
+        if kind in SUBSHELLS:
             self.in_order(node.children, state, fed=fed)
             return state
         handler = self._handlers.get(kind)
@@ -119,37 +119,37 @@ class Flow(Expansions):
         return state
 
     def _if_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
-        asked, ways = self._branch(node, state, fed=fed)
-        return merged([*ways, asked] if node.children[-2].type != "else_clause" else ways)
+        tested, branches = self._branch(node, state, fed=fed)
+        return merged([*branches, tested] if node.children[-2].type != "else_clause" else branches)
 
     def _branch(self, node: Node, state: KnownState, *, fed: bool) -> tuple[KnownState, list[KnownState]]:
         """Return the state after the condition failed, and the states after each of the branches."""
         then = next((index for index, child in enumerate(node.children) if child.type == "then"), len(node.children))
         rest = node.children[then:]
-        asked = self.in_order(node.children[:then], state, fed=fed)
+        tested = self.in_order(node.children[:then], state, fed=fed)
         clauses = [child for child in rest if child.type in {"elif_clause", "else_clause"}]
-        ways = [self.in_order([child for child in rest if child not in clauses], asked, fed=fed)]
+        branches = [self.in_order([child for child in rest if child not in clauses], tested, fed=fed)]
         for clause in clauses:
             if clause.type == "elif_clause":
-                asked, inner = self._branch(clause, asked, fed=fed)
-                ways += inner
+                tested, inner = self._branch(clause, tested, fed=fed)
+                branches += inner
             else:
-                ways.append(self.walk(clause, asked, fed=fed))
-        return asked, ways
+                branches.append(self.walk(clause, tested, fed=fed))
+        return tested, branches
 
     def _while_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         changed = self._assigned(node)
         before = state.without(changed)
         body = [child for child in node.children if child.type == "do_group"]
         started = len(self.line.commands)
-        asked = self.in_order([child for child in node.children if child not in body], before, fed=fed)
+        tested = self.in_order([child for child in node.children if child not in body], before, fed=fed)
         condition = "".join(text_of(child) for child in node.children if child not in body)
         reads = any(command.argv[:1] == ("read",) for command in self.line.commands[started:])
-        set_within = {name for child in body for name in self._assigned(child)}
-        if not reads and set_within.isdisjoint(re.findall(r"[A-Za-z_]\w*", condition)):
+        set_in_body = {name for child in body for name in self._assigned(child)}
+        if not reads and set_in_body.isdisjoint(re.findall(r"[A-Za-z_]\w*", condition)):
             self.surprise("it may never end", barred=True)
-        after = asked.without(changed)
-        return KnownState(scope=after.scope, places=self._loop(body, asked, fed=fed))
+        after = tested.without(changed)
+        return KnownState(scope=after.scope, places=self._loop(body, tested, fed=fed))
 
     def _for_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
         body = [child for child in node.children if child.type == "do_group"]
@@ -163,7 +163,7 @@ class Flow(Expansions):
         if len(names) != 1 or not values or any(value.text is None and not value.harmless for value in values):
             self.surprise("it loops over values known only at run time")
         changed = self._assigned(node)
-        name = self._note_set([text_of(child) for child in names])
+        name = self._note_assigned([text_of(child) for child in names])
         known = tuple(dict.fromkeys(values))
         looped = state.without(changed).with_value(name, known if len(known) <= MAX_READINGS else (SOME_TEXT,))
         places = self._loop(body, looped, fed=fed)
@@ -179,21 +179,21 @@ class Flow(Expansions):
         return state.places | {(UNKNOWN_STEP,)}
 
     def _case_statement(self, node: Node, state: KnownState, fed: bool) -> KnownState:  # noqa: FBT001
-        ways = [state]
+        branches = [state]
         for child in node.children:
             if child.type in LITERAL_NODES or child.type in EXPANSION_NODES:
-                self._harmless(self.values(child, state, quoted=True))
+                self._expect_harmless(self.values(child, state, quoted=True))
             elif child.type == "case_item":
-                ways.append(self._case_item(child, state, fed=fed))
+                branches.append(self._case_item(child, state, fed=fed))
             else:
                 self.walk(child, state, fed=fed)
-        return merged(ways)
+        return merged(branches)
 
     def _case_item(self, node: Node, state: KnownState, *, fed: bool) -> KnownState:
         closed = next((index for index, child in enumerate(node.children) if child.type == ")"), len(node.children))
         for child in node.children[:closed]:
             if child.is_named:
-                self._harmless(self.values(child, state, quoted=True))
+                self._expect_harmless(self.values(child, state, quoted=True))
         return self.in_order(node.children[closed:], state, fed=fed)
 
     def _assigned(self, node: Node) -> dict[str, bool]:
@@ -224,25 +224,25 @@ class Flow(Expansions):
             elif child.type in LITERAL_NODES or child.type in EXPANSION_NODES:
                 words.append(self.values(child, state))
             elif child.type == "variable_assignment":
-                self._prefix(child, node, state)
+                self._prefix_assignment(child, node, state)
             else:
                 fed = fed or child.type == "herestring_redirect"
                 self.walk(child, state, fed=fed)
         started = len(self.line.commands)
         self._note_split(node, state)
         self._note(words, fed=fed, state=state)
-        own = self.line.commands[started:]
+        noted = self.line.commands[started:]
         expands = re.search(r"[$`]|<[(<]", text_of(node)) or node.children[0].type == "variable_assignment"
-        if not expands and not (len(own) == 1 and _same_words(text_of(node), own[0])):
+        if not expands and not (len(noted) == 1 and _same_words(text_of(node), noted[0])):
             self.surprise("its words are ambiguous", barred=True)
-        return self._after(own, state)
+        return self._state_after(noted, state)
 
     def _note(self, words: Sequence[Values], *, fed: bool, state: KnownState) -> None:
         readings = list(islice(product(*words), MAX_READINGS + 1))
         if len(readings) > MAX_READINGS:
             self.surprise("its variables may have too many values", barred=True)
             most = max(map(len, words))
-            readings += [tuple(one[min(index, len(one) - 1)] for one in words) for index in range(most)]
+            readings += [tuple(word[min(index, len(word) - 1)] for word in words) for index in range(most)]
         for reading in readings:
             self.spend(len(reading))
             self.line.commands.append(ShellCommand(words=tuple(reading), fed=fed, places=state.places))
@@ -261,23 +261,23 @@ class Flow(Expansions):
                 self.spend(len(text))
                 self.line.commands.append(ShellCommand(words=tuple(Word(text=part) for part in text.split())))
 
-    def _after(self, commands: Sequence[ShellCommand], state: KnownState) -> KnownState:
+    def _state_after(self, commands: Sequence[ShellCommand], state: KnownState) -> KnownState:
         """Return the state after the commands, of which ``cd``, ``read`` and ``exit`` change it."""
         argvs = [command.argv for command in commands]
-        program = {argv[:1] for argv in argvs}
-        moving = [command for command, argv in zip(commands, argvs, strict=True) if _moves(argv)]
-        if moving:
-            places = frozenset((*place, command.step) for command in moving for place in command.places)
-            places |= state.places if len(moving) < len(commands) else frozenset()
+        programs = {argv[:1] for argv in argvs}
+        changing = [command for command, argv in zip(commands, argvs, strict=True) if _changes_folder(argv)]
+        if changing:
+            places = frozenset((*place, command.step) for command in changing for place in command.places)
+            places |= state.places if len(changing) < len(commands) else frozenset()
             if len(places) > MAX_PLACES or any(len(place) > MAX_PLACES for place in places):
                 self.surprise("it changes its folder too often to follow")
                 return state
             return KnownState(scope=state.scope, places=places)
-        if program == {("read",)}:
+        if programs == {("read",)}:
             self.line.plain = False
             for name in argvs[0][1:]:
                 if LOCAL_NAME.fullmatch(name):
-                    state = state.with_value(self._note_set([name]), (SOME_TEXT,))
+                    state = state.with_value(self._note_assigned([name]), (SOME_TEXT,))
         elif all(argv[:1] == ("exit",) and re.fullmatch(r"exit( \d+)?", " ".join(argv)) for argv in argvs):
             return KnownState(scope=state.scope, places=frozenset())
         return state
@@ -290,23 +290,22 @@ class Flow(Expansions):
                 values = self.values(child, state, quoted=True)
             elif child.type != "variable_name":
                 self.walk(child, state, fed=fed)
-        name = self._note_set(names)
-        self.hold(node, names, values)
-        self._harmless(values)
+        name = self._note_assigned(names)
+        self.note_values(node, names, values)
+        self._expect_harmless(values)
         if any(word.pattern for word in values):
             values = (UNKNOWN,)
         return state.with_value(name, values) if names else state
 
-    def _prefix(self, node: Node, command: Node, state: KnownState) -> None:
+    def _prefix_assignment(self, node: Node, command: Node, state: KnownState) -> None:
         """Note ``NAME=VALUE`` before a command. ``IFS= read`` is accepted, as the usual way to read lines."""
-        after = {**state.scope}
         if re.fullmatch(r"IFS=['\"]*", text_of(node)) and re.match(r"IFS=['\"]* read\b", text_of(command)):
             return
         if not HARMLESS_SETTING.fullmatch(text_of(node)):
-            self._variable_assignment(node, KnownState(scope=after, places=state.places), fed=False)
+            self._variable_assignment(node, state, fed=False)
         self.surprise("it has a variable assignment")
 
-    def _note_set(self, names: Sequence[str]) -> str:
+    def _note_assigned(self, names: Sequence[str]) -> str:
         """Note which variables are set, and return the name.
 
         A variable that programs or the shell may heed is a surprise.
@@ -316,7 +315,7 @@ class Flow(Expansions):
             self.surprise("it has a variable assignment", barred=True)
         return names[0] if names else ""
 
-    def _harmless(self, values: Values) -> None:
+    def _expect_harmless(self, values: Values) -> None:
         if any(word.text is None and not word.harmless for word in values):
             self.surprise("it has a word known only at run time")
 
@@ -353,7 +352,7 @@ class Flow(Expansions):
             for child in node.children:
                 self._condition(child, state, double=double)
         elif kind in WORDS:
-            self._harmless(self.values(node, state, quoted=double))
+            self._expect_harmless(self.values(node, state, quoted=double))
         elif kind not in {"[", "]", "[[", "]]", "!", "(", ")", "&&", "||"}:
             self._other(node, state, fed=False)
 
@@ -365,7 +364,7 @@ class Flow(Expansions):
             return
         elif operator in TEXT_TESTS:
             for one in values:
-                self._harmless(one)
+                self._expect_harmless(one)
         else:
             self.surprise(f"it has a test {operator!r} that may do more than compare")
 
@@ -393,7 +392,7 @@ class Flow(Expansions):
         """Walk a node without a handler and return the state after it. Unknown kinds of nodes are surprises."""
         kind = node.type
         if kind in EXPANSION_NODES or kind in LITERAL_NODES:
-            self._harmless(self.values(node, state))
+            self._expect_harmless(self.values(node, state))
             return state
         if kind == "heredoc_redirect" and not re.match(r"<<-?\s*['\"\\]", text_of(node)):
             self.line.nested += substitutions(text_of(node))
@@ -402,15 +401,15 @@ class Flow(Expansions):
         elif kind == "herestring_redirect":
             known = [word.likely for child in node.named_children for word in self.values(child, state)]
             self.line.fed_texts.extend(filter(None, known))
-        if kind in STEERING_NODES:
-            self.note_steering(node)
+        if kind in DEFINITION_NODES:
+            self.note_definition(node)
         if kind == "&":
             self.surprise("it starts something in the background", barred=True)
         elif not node.is_named:
             if kind not in PLAIN_TOKENS:
                 self.surprise(f"it has {kind!r} where that is unusual")
         elif kind not in {"comment", "file_descriptor", "command_name", "string_content", "variable_name"}:
-            self.surprise(f"it has a {kind.replace('_', ' ')}", barred=kind in STEERING_NODES)
+            self.surprise(f"it has a {kind.replace('_', ' ')}", barred=kind in DEFINITION_NODES)
         return self.in_order(node.children, state, fed=fed or kind == "heredoc_redirect")
 
 
@@ -421,10 +420,10 @@ CONSTRUCTS = frozenset({"if_statement", "while_statement", "for_statement", "cas
 WORDS = LITERAL_NODES | EXPANSION_NODES | {"extglob_pattern", "regex"}
 
 
-def _moves(argv: Sequence[str]) -> bool:
+def _changes_folder(argv: Sequence[str]) -> bool:
     """Return whether a command may change the folder of the commands after it."""
     first = argv[0] if argv else ""
-    return first in MOVING or (first in {"builtin", "command", "time"} and not MOVING.isdisjoint(argv))
+    return first in CHANGES_FOLDER or (first in {"builtin", "command", "time"} and not CHANGES_FOLDER.isdisjoint(argv))
 
 
 def _same_words(source: str, command: ShellCommand) -> bool:
@@ -450,7 +449,7 @@ MAX_LINE = 32_768
 MAX_NODES = 16_000
 MAX_PIPES = 1_500
 MAX_HERE_DOCUMENTS = 100
-SHORT = 1_000
+PARSE_CHUNK = 1_000
 PARSING_SECONDS = 0.25
 """Maximum CPU time for parsing a line, in seconds. For many lines it grows with the square of their length."""
 MAX_NESTING = 100
@@ -461,17 +460,17 @@ MAX_NESTING = 100
 def parse_line(line: str, start: Place = ()) -> ShellLine:
     """Parse a shell line that begins in ``start``. What can't be understood is a surprise, never an error."""
     if len(line) > MAX_LINE:
-        return _unread(f"it is longer than {MAX_LINE:,} characters, too long to check".replace(",", " "))
+        return _unreadable(f"it is longer than {MAX_LINE:,} characters, too long to check".replace(",", " "))
     tree = _tree(line)
     if tree is None or tree.root_node.descendant_count > MAX_NODES or _nests_deeply(tree):
-        return _unread("it is too large to check")
+        return _unreadable("it is too large to check")
     flow = Flow()
     if ODD_CHARACTER.search(line) or _has_invisible(line):
         flow.surprise("it contains unusual characters", barred=True)
     try:
         flow.walk(tree.root_node, KnownState(places=frozenset({start})), fed=False)
     except (TooComplexError, RecursionError):
-        return _unread(TOO_COMPLEX)
+        return _unreadable(TOO_COMPLEX)
     found = flow.line
     if tree.root_node.has_error:
         flow.surprise("it is not valid shell syntax", barred=True)
@@ -489,7 +488,7 @@ def _here_documents(line: str) -> Iterator[str]:
         yield body[: end.start()] if end else body
 
 
-def _unread(why: str) -> ShellLine:
+def _unreadable(why: str) -> ShellLine:
     return ShellLine(surprises=[why], opaque=why)
 
 
@@ -536,11 +535,12 @@ def _tree(line: str) -> Tree | None:
     if "\0" in line or line.count("|") > MAX_PIPES or line.count("<<") > MAX_HERE_DOCUMENTS:
         return None
     source = line.encode(errors="surrogatepass")
-    if len(source) > SHORT:
+    if len(source) > PARSE_CHUNK:
         until = thread_time() + PARSING_SECONDS
         try:
             _parser().parse(
-                lambda at, _point: source[at : at + SHORT], progress_callback=lambda _at, _failed: thread_time() > until
+                lambda at, _point: source[at : at + PARSE_CHUNK],
+                progress_callback=lambda _at, _failed: thread_time() > until,
             )
         except ValueError:
             return None

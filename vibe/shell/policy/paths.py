@@ -147,7 +147,7 @@ def _expanded(part: str, folder: Path) -> Iterator[str | None]:
                 return
             reached += [os.path.join(parent, name) for name in names]  # noqa: PTH118
         found = reached
-    yield from (one for one in found if os.path.lexists(one))
+    yield from (path for path in found if os.path.lexists(path))
 
 
 def _matching(step: str, parent: str) -> list[str] | None:
@@ -193,7 +193,7 @@ def _doubt(candidate: str, path: NamedPath, workspace: Roots) -> Doubt | None:
 def _secret_below(folder: Path, path: NamedPath) -> str:
     """Return why a folder that is read as a whole may hold secrets, or "". A very large one needs approval."""
     seen = 0
-    shown = [glob for parent in folder.parents for glob in _shown_in(parent)] if path.visible else []
+    unignored = [glob for parent in folder.parents for glob in _unignored_in(parent)] if path.visible else []
     pending = [folder]
     while pending:
         current = pending.pop()
@@ -201,9 +201,9 @@ def _secret_below(folder: Path, path: NamedPath) -> str:
         seen += len(entries)
         if seen > MAX_BELOW:
             return f"{path.text!r} contains too many files to check for secrets"
-        shown += _shown_in(current) if path.visible else ()
+        unignored += _unignored_in(current) if path.visible else ()
         for entry in entries:
-            if path.visible and _stays_hidden(entry.name, shown):
+            if path.visible and _stays_hidden(entry.name, unignored):
                 continue
             if names_secret(entry.name.casefold()) or has_credentials(entry.path):
                 return f"{entry.name!r} below {path.text!r} may hold secrets"
@@ -216,7 +216,7 @@ def _secret_below(folder: Path, path: NamedPath) -> str:
     return ""
 
 
-def _shown_in(folder: Path) -> list[str]:
+def _unignored_in(folder: Path) -> list[str]:
     """Return the names that the ignore files in ``folder`` exclude with ``!``, which makes hidden files visible too."""
     found: list[str] = []
     for name in IGNORE_FILES:
@@ -225,5 +225,5 @@ def _shown_in(folder: Path) -> list[str]:
     return found
 
 
-def _stays_hidden(name: str, shown: Sequence[str]) -> bool:
-    return name.startswith(".") and not any(fnmatch.fnmatchcase(name, glob) for glob in shown)
+def _stays_hidden(name: str, unignored: Sequence[str]) -> bool:
+    return name.startswith(".") and not any(fnmatch.fnmatchcase(name, glob) for glob in unignored)

@@ -97,14 +97,14 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
     would wait for someone to type. With a ``workspace`` the paths in the line are resolved in it; without one only
     their text is judged. ``start`` is the folder in which the line begins.
     """
-    found = inspect(line, _prefixes(tuple(denylist)), frozenset(standalone))
-    if found.denied:
-        return BashVerdict(permission=ToolPermission.NEVER, reason=found.denied)
+    inspection = inspect(line, _prefixes(tuple(denylist)), frozenset(standalone))
+    if inspection.denied:
+        return BashVerdict(permission=ToolPermission.NEVER, reason=inspection.denied)
     parsed = parse_line(line, start) if start else parse_line(line)  # the same call as elsewhere hits the cache
-    if found.each_time:
-        return BashVerdict(permission=None, reason=found.each_time, each_time=found.each_time)
+    if inspection.each_time:
+        return BashVerdict(permission=None, reason=inspection.each_time, each_time=inspection.each_time)
     try:
-        verdict = _doubted(parsed, _prefixes(tuple(allowlist)), workspace, confined, start)
+        verdict = _verdict_to_ask(parsed, _prefixes(tuple(allowlist)), workspace, confined, start)
     except TooComplexError as error:
         verdict = BashVerdict(permission=None, reason=str(error))
     if verdict is not None:
@@ -114,7 +114,7 @@ def classify(  # noqa: PLR0913  all but the lists by keyword
     return BashVerdict(permission=ToolPermission.ALWAYS, reason=reason, only_reads=only_reads)
 
 
-def _doubted(
+def _verdict_to_ask(
     line: ShellLine,
     allowed: frozenset[tuple[str, ...]],
     workspace: Roots | None,
@@ -166,13 +166,13 @@ def _doubts(
         return
     commands = [bare(command) for command in line.commands]
     judged = [(command, _judge(command, allowed)) for command in commands]
-    for command, one in judged:
-        if one.doubt:
-            yield Doubt(one.doubt)
+    for command, judgement in judged:
+        if judgement.doubt:
+            yield Doubt(judgement.doubt)
         elif not line.plain and not _only_reads(command):
             yield Doubt(f"{command.argv[0]!r} is mixed with variables or conditions")
     everywhere = frozenset(place for command in line.commands for place in command.places)
-    named = [(path, command.places) for command, one in judged for path in one.paths]
+    named = [(path, command.places) for command, judgement in judged for path in judgement.paths]
     named += [(NamedPath(text=text, fed=True), everywhere) for text in line.inputs]
     if workspace is None:
         open_patterns = (command for command, _ in judged if begins_with_pattern(command))
@@ -182,14 +182,14 @@ def _doubts(
         paths = [*steps, *(path for path, _ in named)]
         yield from (Doubt(doubt) for path in paths if (doubt := lexical_doubt(path)))
         return
-    git = (place for command, one in judged if one.git for place in command.places)
-    yield from _git_doubts(git, workspace)
+    places = (place for command, judgement in judged if judgement.git for place in command.places)
+    yield from _git_doubts(places, workspace)
     yield from _path_doubts(dict.fromkeys(named), workspace, patience)
 
 
 def _only_reads(command: ShellCommand) -> bool:
     argv = command.argv
-    return argv[:1] == ("cd",) or is_shell_word(command) or find_reader(argv) is not None
+    return argv[:1] == ("cd",) or controls_flow(command) or find_reader(argv) is not None
 
 
 def _git_doubts(places: Iterable[Place], workspace: Roots) -> Iterator[Doubt]:
@@ -238,7 +238,7 @@ def _judge(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) -> Judged
     argv = command.argv
     if not argv or command.words[0].pattern or "/" in argv[0]:
         return Judged("what it runs is known only at run time" if not argv else f"{argv[0]!r} is not a plain name")
-    if is_shell_word(command):
+    if controls_flow(command):
         return Judged()
     program = argv[0]
     found = find_reader(argv)
@@ -323,9 +323,9 @@ def may_read_confined(
         words = tuple(word.text for word in command.words)
         if not any_program and not _only_readers(words):
             return False
-        if any(_leads_away(word, folder, workspace, patience) for word in dict.fromkeys(command.words)):
+        if any(_is_off_limits(word, folder, workspace, patience) for word in dict.fromkeys(command.words)):
             return False
-    return not any(_leads_away(Word(text=text), folder, workspace, patience) for text in line.inputs)
+    return not any(_is_off_limits(Word(text=text), folder, workspace, patience) for text in line.inputs)
 
 
 def places_of_git(line: ShellLine) -> Iterator[Place]:
@@ -361,7 +361,7 @@ def _is_reader(words: Words) -> bool:
     return find_reader(argv) is not None or not READ_WHEN_CONFINED.isdisjoint(beginnings)
 
 
-def _leads_away(word: Word, folder: Path, workspace: Roots, patience: Patience) -> bool:
+def _is_off_limits(word: Word, folder: Path, workspace: Roots, patience: Patience) -> bool:
     """Return whether a word names a secret, or something that exists outside the workspace."""
     if word.text is None:
         return False
@@ -379,11 +379,11 @@ def _leads_away(word: Word, folder: Path, workspace: Roots, patience: Patience) 
     return word.pattern and re.search(r"\.\.|(?:^|/)\.[^/]*[*?\[]|^/", word.text) is not None
 
 
-SAYING = frozenset({"basename", "dirname", "echo", "true", "false", ":", "expr"})
+PRINTS_ITS_WORDS = frozenset({"basename", "dirname", "echo", "true", "false", ":", "expr"})
 """Programs that only print what they are given, whatever it is."""
 
 
-SHELL_WORDS: Mapping[str, re.Pattern[str]] = MappingProxyType({
+FLOW_WORDS: Mapping[str, re.Pattern[str]] = MappingProxyType({
     ":": re.compile(r".*", re.DOTALL),
     **dict.fromkeys(("break", "continue", "exit"), re.compile(r"\d*")),
     "read": re.compile(rf"(?:(?:-r|{LOCAL_NAME.pattern})(?:\0|\Z))*"),
@@ -393,12 +393,12 @@ SHELL_WORDS: Mapping[str, re.Pattern[str]] = MappingProxyType({
 """Builtins that control the flow, by name, each with the words (joined by NUL) with which it does nothing else."""
 
 
-def is_shell_word(command: ShellCommand) -> bool:
+def controls_flow(command: ShellCommand) -> bool:
     """Return whether a command only controls the flow of its line."""
     argv = command.argv
     if len(argv) != len(command.words) or any(word.pattern for word in command.words):
         return False
-    return argv[:1] != () and argv[0] in SHELL_WORDS and bool(SHELL_WORDS[argv[0]].fullmatch("\0".join(argv[1:])))
+    return argv[:1] != () and argv[0] in FLOW_WORDS and bool(FLOW_WORDS[argv[0]].fullmatch("\0".join(argv[1:])))
 
 
 FOLDER_BELOW = re.compile(r"(?!(?:.*/)?\.\.(?:/|$))[\w.][\w./-]*")
@@ -430,7 +430,7 @@ def _is_measured(name: str | None) -> bool:
 
     Builtins that change how the line goes on are followed only without ``time``.
     """
-    return name is not None and not name.startswith("-") and name != "cd" and name not in SHELL_WORDS
+    return name is not None and not name.startswith("-") and name != "cd" and name not in FLOW_WORDS
 
 
 def with_stand_ins(command: ShellCommand) -> ShellCommand:
@@ -443,7 +443,7 @@ def with_stand_ins(command: ShellCommand) -> ShellCommand:
     if not all(word.harmless for word in command.words if word.text is None):
         return command
     program, *rest = command.words
-    if program.text not in SAYING and not (
+    if program.text not in PRINTS_ITS_WORDS and not (
         (program.text == "printf" and rest[0].text is not None) or (program.text == "test" and _compares(rest))
     ):
         return command

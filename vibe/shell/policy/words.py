@@ -25,18 +25,18 @@ SPECIAL = re.compile(r"[*?\[{~]")
 PATTERN = re.compile(r"(?<!\\)(?:\\\\)*+[*?\[]|^~|[=:]~")
 SEVERAL = re.compile(r",|\.\.")
 QUOTED = re.compile(r"\\(.)", re.DOTALL)
-SPLITS = re.compile(r"[\s*?\[\\]|^$")
+SPLIT_OR_EXPANDED = re.compile(r"[\s*?\[\\]|^$")
 """Text that the shell splits or expands as a pattern when an unquoted variable holds it."""
 LOCAL_NAME = re.compile(r"(?!.*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]{0,30}|_")
 """Names of variables that a line may set, because no program and no shell heeds them."""
-SHOWN_VARIABLES = frozenset({
+PUBLIC_VARIABLES = frozenset({
     "BASH_VERSION", "EUID", "HOME", "HOSTNAME", "LANG", "LINENO", "LOGNAME", "OLDPWD", "PATH", "PPID", "PWD", "RANDOM",
     "SECONDS", "SHELL", "TERM", "UID", "USER", "VIRTUAL_ENV",
 })  # fmt: skip
 """Variables of the environment whose values are no secret."""
-NUMBERS = frozenset({"?", "#", "$", "!"})
+NUMERIC_VARIABLES = frozenset({"?", "#", "$", "!"})
 MAX_CHARACTER = 0x10FFFF
-RUNS_ITS_WORDS = re.compile(r"(?:^|[;&|({\n]|\b(?:exec|eval|command|env|then|do|sudo))[^\S\n]*+\"?\$\{?[@*0-9]")
+RUNS_ITS_ARGUMENTS = re.compile(r"(?:^|[;&|({\n]|\b(?:exec|eval|command|env|then|do|sudo))[^\S\n]*+\"?\$\{?[@*0-9]")
 """A script that runs its own arguments."""
 MAX_READINGS = 32
 """Maximum number of readings of one command, one for each combination of the values of its variables."""
@@ -58,20 +58,20 @@ class Patience:
     """Limits the CPU time of a judgement. Time spent waiting on a busy machine does not count."""
 
     def __init__(self) -> None:
-        self._until = 0.0
-        self._asked = 0
+        self._deadline = 0.0
+        self._calls = 0
 
     def is_over(self) -> bool:
         """Return whether the time is up.
 
         Only every 16th call reads the clock, because reading it costs more than a step of the work.
         """
-        self._asked += 1
-        if self._asked % 16:
+        self._calls += 1
+        if self._calls % 16:
             return False
         now = thread_time()
-        self._until = self._until or now + JUDGING_SECONDS
-        return now > self._until
+        self._deadline = self._deadline or now + JUDGING_SECONDS
+        return now > self._deadline
 
     def check(self) -> None:
         """Raise TooComplexError if the time is up."""
@@ -210,13 +210,13 @@ class KnownState(Struct, frozen=True, kw_only=True):
 
 def merged(states: Sequence[KnownState]) -> KnownState:
     """Return what is known after one of several branches. Branches without places end the line, so they don't count."""
-    gone = [state for state in states if state.places] or list(states)
-    common = [name for name in gone[0].scope if all(name in state.scope for state in gone)]
+    reached = [state for state in states if state.places] or list(states)
+    common = [name for name in reached[0].scope if all(name in state.scope for state in reached)]
     scope: dict[str, Values] = {}
     for name in common:
-        values = tuple(dict.fromkeys(word for state in gone for word in state.scope[name]))
+        values = tuple(dict.fromkeys(word for state in reached for word in state.scope[name]))
         scope[name] = values if len(values) <= MAX_READINGS else (SOME_TEXT,)
-    return KnownState(scope=scope, places=frozenset(place for state in gone for place in state.places))
+    return KnownState(scope=scope, places=frozenset(place for state in reached for place in state.places))
 
 
 def is_number(word: Word) -> bool:
@@ -260,14 +260,14 @@ ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "", "e": "", "E": "", "c": ""}
 def decoded(text: str) -> str:
     r"""Resolve escapes such as ``\x76``, as in ``$'...'`` and for ``printf``, precisely enough for a guess."""
 
-    def one(found: re.Match[str]) -> str:
+    def character(found: re.Match[str]) -> str:
         *hexadecimal, octal, letter = found.groups()
         number = next((int(digits, 16) for digits in hexadecimal if digits), int(octal, 8) if octal else None)
         if number is not None:
             return chr(number) if number <= MAX_CHARACTER else ""
         return ESCAPED.get(letter, letter)
 
-    return ESCAPES.sub(one, text)
+    return ESCAPES.sub(character, text)
 
 
 def substitutions(text: str) -> Iterator[str]:
@@ -319,13 +319,13 @@ def joined(parts: Sequence[Values], bare: str = "") -> Values:
 
 def value_of(name: str, state: KnownState, *, quoted: bool) -> Values:
     """Return the possible values of ``$name``."""
-    if name in NUMBERS:
+    if name in NUMERIC_VARIABLES:
         return (SOME_NUMBER,)
     if name in state.scope and name != "_":  # the shell sets ``$_`` itself
         return tuple(dict.fromkeys(_expanded(word, quoted=quoted) for word in state.scope[name]))
     if name in {"SHELL", "BASH"}:
         return (A_SHELL,)
-    return (SOME_WORD,) if name in SHOWN_VARIABLES else (Word(text=None, guess="sh" if name == "0" else ""),)
+    return (SOME_WORD,) if name in PUBLIC_VARIABLES else (Word(text=None, guess="sh" if name == "0" else ""),)
 
 
 def _expanded(word: Word, *, quoted: bool) -> Word:
@@ -335,17 +335,25 @@ def _expanded(word: Word, *, quoted: bool) -> Word:
         return word if word.plain else Word(text=None, guess=word.guess)
     if word.pattern:
         return UNKNOWN if "/" in word.text else SOME_WORD
-    return UNKNOWN if SPLITS.search(word.text) else word
+    return UNKNOWN if SPLIT_OR_EXPANDED.search(word.text) else word
 
 
 ARITHMETIC = re.compile(r"\$\(\((?P<sum>[\w\s+\-*/%()$]+)\)\)")
 SIMPLE_EXPANSION = re.compile(r"\$\{?(?P<name>\w+|[?#$!])\}?")
-CUT_EXPANSION = re.compile(
+TRIMMED_EXPANSION = re.compile(
     r"\$\{(?P<name>[a-z_][a-z0-9_]*)(?:%%?|##?)[\w.*/-]+\}|\$\{#(?P<measured>[a-z_][a-z0-9_]*)\}"
 )
 RANGE = re.compile(r"\{(?P<first>-?\d{1,6})\.\.(?P<last>-?\d{1,6})\}")
-INSTEAD = re.compile(r"^\$\{\w+:?[-=+](?P<word>.*)\}$", re.DOTALL)
-REPEATING = frozenset({("echo",), ("printf",), ("which",), ("command",), ("type",), ("readlink",), ("realpath",)})
+DEFAULT_VALUE = re.compile(r"^\$\{\w+:?[-=+](?P<word>.*)\}$", re.DOTALL)
+PRINTS_ITS_WORDS = frozenset({
+    ("echo",),
+    ("printf",),
+    ("which",),
+    ("command",),
+    ("type",),
+    ("readlink",),
+    ("realpath",),
+})
 PLAIN_OUTPUT = frozenset({
     "git rev-parse HEAD", "git rev-parse --short HEAD", "git rev-parse --abbrev-ref HEAD", "git branch --show-current",
     "whoami", "nproc", "id -u", "id -un", "id -g", "uname", "uname -s", "uname -m", "uname -r",
@@ -372,7 +380,7 @@ class Expansions(ABC):
     @property
     def reads_environment(self) -> bool:
         """True if the line names variables that it does not set and whose values may be secret."""
-        return bool(self.named_variables - self.set_variables - SHOWN_VARIABLES)
+        return bool(self.named_variables - self.set_variables - PUBLIC_VARIABLES)
 
     def surprise(self, why: str, *, barred: bool = False) -> None:
         """Note why the line may do more than its words say. ``barred`` says it may in a read-only sandbox as well."""
@@ -394,7 +402,7 @@ class Expansions(ABC):
     def in_order(self, nodes: Iterable[Node], state: KnownState, *, fed: bool) -> KnownState:
         """Walk nodes in order and return the state after them."""
 
-    def hold(self, node: Node, names: Sequence[str], values: Values) -> None:
+    def note_values(self, node: Node, names: Sequence[str], values: Values) -> None:
         """Note the values a variable is set to, even if they are only guesses, because they may be run later."""
         known = [word.likely for word in values]
         array = next((child for child in node.children if child.type == "array"), None)
@@ -404,12 +412,12 @@ class Expansions(ABC):
             self.line.assigned.append(("".join(names), text))
             self.line.nested += substitutions(text)
 
-    def note_steering(self, node: Node) -> None:
+    def note_definition(self, node: Node) -> None:
         """Note which functions run their arguments, and the substitutions in a declaration."""
         text = text_of(node)
         if node.type == "function_definition":
             self.line.functions.update(text_of(child) for child in node.children if child.type == "word")
-            if RUNS_ITS_WORDS.search(text):
+            if RUNS_ITS_ARGUMENTS.search(text):
                 self.line.passing.update(text_of(child) for child in node.children if child.type == "word")
         else:
             self.line.nested += substitutions(text)
@@ -419,11 +427,11 @@ class Expansions(ABC):
         found = literal(node)
         if found is not None:
             return (found,)
-        values = self._put_together(node, state, quoted=quoted)
+        values = self._compound_values(node, state, quoted=quoted)
         self.spend(sum(len(word.text or word.guess) for word in values))
         return values
 
-    def _put_together(self, node: Node, state: KnownState, *, quoted: bool) -> Values:
+    def _compound_values(self, node: Node, state: KnownState, *, quoted: bool) -> Values:
         if node.type == "concatenation":
             bare = "".join(text_of(child) if child.type in {"word", "number"} else "x" for child in node.children)
             return joined([self.values(child, state, quoted=quoted) for child in node.children], bare)
@@ -433,7 +441,7 @@ class Expansions(ABC):
         if node.type in {"simple_expansion", "expansion"}:
             return self._variable(node, state, quoted=quoted)
         if node.type == "arithmetic_expansion":
-            return self._sum(node, state)
+            return self._arithmetic(node, state)
         return self._substitution(node, state, quoted=quoted)
 
     def _in_quotes(self, node: Node, state: KnownState) -> Iterator[Values]:
@@ -460,12 +468,12 @@ class Expansions(ABC):
 
     def _variable(self, node: Node, state: KnownState, *, quoted: bool) -> Values:
         text = text_of(node).lstrip()
-        simple, cut = SIMPLE_EXPANSION.fullmatch(text), CUT_EXPANSION.fullmatch(text)
+        simple, trimmed = SIMPLE_EXPANSION.fullmatch(text), TRIMMED_EXPANSION.fullmatch(text)
         values: Values = (UNKNOWN,)
         if simple:
             values = value_of(simple["name"], state, quoted=quoted)
-        elif cut and (cut["name"] or cut["measured"]) in state.scope:
-            values = (SOME_NUMBER,) if cut["measured"] else (SOME_TEXT if quoted else UNKNOWN,)
+        elif trimmed and (trimmed["name"] or trimmed["measured"]) in state.scope:
+            values = (SOME_NUMBER,) if trimmed["measured"] else (SOME_TEXT if quoted else UNKNOWN,)
         self.named_variables |= {text_of(child) for child in node.children if child.type == "variable_name"} - set(
             "0123456789"
         )
@@ -473,13 +481,13 @@ class Expansions(ABC):
             self.surprise(f"it has a {node.type.replace('_', ' ')}", barred=re.match(r"\$\{!|.*@", text) is not None)
             if not simple:
                 self.line.nested += substitutions(text)
-                while instead := INSTEAD.search(text):
-                    text = instead["word"].strip("\"'")
+                while default := DEFAULT_VALUE.search(text):
+                    text = default["word"].strip("\"'")
                     values = (Word(text=None, guess=text),)
                 self.in_order([child for child in node.children if child.is_named], state, fed=False)
         return values
 
-    def _sum(self, node: Node, state: KnownState) -> Values:
+    def _arithmetic(self, node: Node, state: KnownState) -> Values:
         found = ARITHMETIC.fullmatch(text_of(node).lstrip())
         names = set(re.findall(r"[A-Za-z_]\w*", found["sum"])) if found else set[str]()
         self.named_variables |= names
@@ -514,7 +522,7 @@ class Expansions(ABC):
     @staticmethod
     def _printed(commands: Sequence[ShellCommand]) -> str:
         """Return the probable output of a substitution that only prints or looks up its words, else ""."""
-        if len(commands) != 1 or commands[0].argv[:1] not in REPEATING:
+        if len(commands) != 1 or commands[0].argv[:1] not in PRINTS_ITS_WORDS:
             return ""
         words = (word.likely for word in commands[0].words[1:])
         return " ".join(decoded(word) for word in words if not word.startswith("-") and "%" not in word)

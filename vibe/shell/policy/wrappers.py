@@ -28,7 +28,7 @@ class Runner(OptionRow):
 
     Attributes:
         before: Number of the program's own operands before the command.
-        perhaps: Number of further operands that may come before the command.
+        optional: Number of further operands that may come before the command.
         after: Words, such as subcommands or ``-exec``, one of which must come before the command.
         anywhere: The command may start at any word, because the program has too many options to list.
         assigns: ``NAME=VALUE`` may come before the command.
@@ -36,7 +36,7 @@ class Runner(OptionRow):
 
     before: int = 0
     _: KW_ONLY
-    perhaps: int = 0
+    optional: int = 0
     after: str = ""
     anywhere: bool = False
     assigns: bool = False
@@ -71,14 +71,14 @@ RUNNERS = by_name({
     ", ".join(AFTER_ONE_WORD): Runner(before=1),
     # keywords and builtins of the shell
     "command": Runner("-p"),
-    "coproc": Runner(perhaps=1),
+    "coproc": Runner(optional=1),
     "exec": Runner("-a= -cl"),
     "time": Runner("-f= -o= -apqvV --format= --output= --append --portability --quiet --verbose"),
     # programs that change how, where or as whom a command runs
     "chrt": Runner(
         "-T= -P= -D= -abdefiomprRv --sched-runtime= --sched-period= --sched-deadline= --all-tasks --batch --deadline "
         "--fifo --idle --other --rr --reset-on-fork --max --pid --verbose",
-        perhaps=1,
+        optional=1,
     ),
     "chroot": Runner("--userspec= --groups= --skip-chdir", 1),
     "doas": Runner("-C= -a= -u= -nsL", assigns=True),
@@ -126,7 +126,7 @@ RUNNERS = by_name({
         "--uts? --ipc? --net? --pid? --user? --cgroup? --time? --map-root-user --map-current-user --map-auto "
         "--keep-caps --forward-signals --kill-child? --mount-proc? --mount-binfmt?"
     ),
-    "arch, setarch": Runner(SETARCH, perhaps=1),
+    "arch, setarch": Runner(SETARCH, optional=1),
     "i386, linux32, linux64, uname26, x86_64": Runner(SETARCH),
     "capsh, machinectl, start-stop-daemon, daemonize, daemon": ANYWHERE,
     "bwrap, firejail, minijail0, nsjail, proot, systemd-nspawn": ANYWHERE,
@@ -136,7 +136,7 @@ RUNNERS = by_name({
     "parallel": Runner(
         "-j= -n= -N= -L= -I= -S= -a= -d= -E= -l= -s= -P= -0kmquvXtp --jobs= --max-args= --colsep= --joblog="
     ),
-    "script": Runner("-c= -E= -I= -O= -B= -T= -m= -o= -aefq --command= --log-io=", perhaps=1),
+    "script": Runner("-c= -E= -I= -O= -B= -T= -m= -o= -aefq --command= --log-io=", optional=1),
     "strace": Runner(
         "-o= -e= -p= -P= -s= -a= -b= -E= -I= -O= -S= -u= -U= -X= -cCdDfFhiknNqrtTvVwxyYzZ --output= --trace= --attach= "
         "--user= --env= --string-limit= --columns= --follow-forks --seccomp-bpf --summary-only --summary"
@@ -165,16 +165,16 @@ RUNNERS = by_name({
     "rustup": Runner(before=1, after="run"),
     "docker, docker-compose, nerdctl, podman": Runner(CONTAINER, 1, after="run exec"),
     "kubectl, oc": Runner(POD, 1, after="exec debug run rsh"),
-    "adb, lxc, apptainer, singularity": Runner(perhaps=1, after="shell exec"),
+    "adb, lxc, apptainer, singularity": Runner(optional=1, after="shell exec"),
     "flatpak, foreman, heroku, honcho, snap, toolbox": Runner(after="run start"),
     "wezterm": Runner(after="start"),
     "distrobox": Runner(before=1, after="enter"),
     "ip": Runner(before=2, after="netns"),
     "jobs": Runner(after="-x"),
-    "cmake": Runner(perhaps=1, assigns=True, after="env time"),
+    "cmake": Runner(optional=1, assigns=True, after="env time"),
     "cargo": Runner(after="watch"),
 })  # fmt: skip
-"""The runners by name. ``within`` leaves out uses that only look something up, such as ``command -v``."""
+"""The runners by name. ``starts_within`` leaves out uses that only look something up, such as ``command -v``."""
 
 OTHER_RUNNERS = frozenset({
     ".", "alias", "bind", "complete", "enable", "eval", "fc", "hash", "let", "mapfile", "read", "readarray", "set",
@@ -224,24 +224,24 @@ def positions(words: Words) -> list[int]:
             pending.append(start + 1)
         runner = runner_of(name_of(words[start]))
         if runner is not None:
-            pending += within(words, start, runner, seen)
+            pending += starts_within(words, start, runner, seen)
     return sorted(found)
 
 
-def within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, int]]) -> Iterator[int]:
+def starts_within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, int]]) -> Iterator[int]:
     """Yield the indexes of the words at which the command of the runner at ``start`` may start.
 
     ``seen`` holds what other readings have covered already, so that no work is done twice.
     """
     name = name_of(words[start])
-    if name == "command" and _looks_up(words[start + 1 :]):
+    if name == "command" and _is_lookup(words[start + 1 :]):
         return
     if runner.anywhere:
         yield from range(start + 1, len(words))
         return
     after = runner.after.split()
     starts = [index + 1 for index in range(start + 1, len(words)) if words[index] in after]
-    pending = [(first, runner.before + runner.perhaps) for first in (starts if after else [start + 1])]
+    pending = [(first, runner.before + runner.optional) for first in (starts if after else [start + 1])]
     while pending:
         index, left = pending.pop()
         if index >= len(words) or (name, index, left) in seen:
@@ -256,11 +256,11 @@ def within(words: Words, start: int, runner: Runner, seen: set[tuple[str, int, i
             takes = _takes_next(word, runner.options)
             pending += [(index + step, left) for step in (1, 2) if takes is not (step == 1)]
         else:
-            yield from [index] if left <= runner.perhaps else []
+            yield from [index] if left <= runner.optional else []
             pending += [(index + 1, left - 1)] if left else []
 
 
-def _looks_up(words: Words) -> bool:
+def _is_lookup(words: Words) -> bool:
     """Return whether ``command`` is only asked what a name stands for."""
     for word in words:
         if word is None or not word.startswith("-") or word == "--":
@@ -304,8 +304,8 @@ def runs_others(words: Sequence[str]) -> bool:
     """
     program = name_of(words[0]) if words else ""
     runner = runner_of(program)
-    return program in OTHER_RUNNERS or (runner is not None and not runner.after and program not in OF_A_PROJECT)
+    return program in OTHER_RUNNERS or (runner is not None and not runner.after and program not in PACKAGE_RUNNERS)
 
 
-OF_A_PROJECT = frozenset({"arch", "bunx", "npx", "uvx"})
+PACKAGE_RUNNERS = frozenset({"arch", "bunx", "npx", "uvx"})
 """Runners whose first word is part of what a person names in an allow list: ``npx jest``."""
