@@ -42,11 +42,11 @@ class OutputLog:
         self._path = path
         self._masked = masked
         self._most = most
-        self._taken = 0
+        self._received = 0
         self._parts: list[bytes] = []
-        self._begun: dict[str, bytes] = {}
+        self._unfinished: dict[str, bytes] = {}
         self._tail = bytearray()
-        self._is_lost = False
+        self._has_failed = False
         self.waiting = 0
         """Number of bytes that aren't written yet."""
 
@@ -57,8 +57,8 @@ class OutputLog:
 
     def feed(self, stream: str, data: bytes) -> None:
         """Add output of one of the streams. Lines of the two streams don't mix."""
-        room = self._most - self._taken
-        self._taken += len(data)
+        room = self._most - self._received
+        self._received += len(data)
         if len(data) > room:
             self._tail += data[max(room, 0) :]
             if len(self._tail) > 2 * MAX_TAIL:
@@ -66,26 +66,26 @@ class OutputLog:
             data = data[: max(room, 0)]
         if not data:
             return
-        text = self._begun.pop(stream, b"") + data
+        text = self._unfinished.pop(stream, b"") + data
         end = text.rfind(b"\n") + 1
         if not end and len(text) > MAX_LINE:
             end = text.rfind(b" ") + 1 or len(text)  # cut at a space, since a secret is one word
         self._add(text[:end])
         if text[end:]:
-            self._begun[stream] = text[end:]
+            self._unfinished[stream] = text[end:]
 
     def end(self) -> None:
         """Complete the output of a command that has ended: its unfinished lines, and the end of what was too long."""
-        for text in self._begun.values():
+        for text in self._unfinished.values():
             self._add(text + b"\n")
-        self._begun.clear()
+        self._unfinished.clear()
         if self._tail:
-            dropped = self._taken - self._most - min(len(self._tail), MAX_TAIL)
+            dropped = self._received - self._most - min(len(self._tail), MAX_TAIL)
             if dropped > 0:
                 self._add(f"[... {dropped} bytes were not kept ...]\n".encode())
             self._add(bytes(self._tail[-MAX_TAIL:]).rstrip(b"\n") + b"\n")
             self._tail.clear()
-        self._taken = 0
+        self._received = 0
 
     def write(self) -> None:
         """Append the buffered output to the file. Blocks."""
@@ -99,10 +99,10 @@ class OutputLog:
                 log.write(data)
         except (OSError, VibeError) as error:
             logger.warning("the output of a command is no longer saved: %s", error)
-            self._is_lost = True
+            self._has_failed = True
 
     def _add(self, data: bytes) -> None:
-        if data and not self._is_lost:
+        if data and not self._has_failed:
             self._parts.append(data)
             self.waiting += len(data)
 
@@ -161,7 +161,7 @@ class Capture:
         self._tail = bytearray()
         self._live = bytearray()
         self._live_skipped = 0
-        self._room = limit.kept if limit.keep_in is not None else 0
+        self._left_to_keep = limit.kept if limit.keep_in is not None else 0
         self._is_cut = False
         self._screen = None if limit.raw else Screen()
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
@@ -173,22 +173,22 @@ class Capture:
             return
         if self._limit.log is not None:
             self._limit.log.feed(self._stream, data)
-        self._take(data if self._screen is None else _encoded(self._screen.feed(self._decoder.decode(data))))
+        self._add_settled(data if self._screen is None else _encoded(self._screen.feed(self._decoder.decode(data))))
         self._live += data
         retained = LIVE_BYTES + 3 * LONGEST
         if len(self._live) > 2 * retained:
             self._skip_live(len(self._live) - retained)
 
-    def _take(self, data: bytes) -> None:
+    def _add_settled(self, data: bytes) -> None:
         """Add output that can't change any more."""
         before = self._total
         self._total += len(data)
-        if self._room > 0 and self._total > self._limit.shown:
+        if self._left_to_keep > 0 and self._total > self._limit.shown:
             # Until the limit is passed, the head holds all of the output.
             piece = data if before > self._limit.shown else bytes(self._head) + data
-            self.to_keep += piece[: self._room]
-            self._room -= len(piece)
-            self._is_cut = self._room < 0
+            self.to_keep += piece[: self._left_to_keep]
+            self._left_to_keep -= len(piece)
+            self._is_cut = self._left_to_keep < 0
         room = self._limit.shown + LONGEST - len(self._head)
         self._head += data[:room]
         self._tail += data[room:]
@@ -199,7 +199,7 @@ class Capture:
     @property
     def is_waiting(self) -> bool:
         """True if ``keep`` should be called now."""
-        return self._room > 0 and len(self.to_keep) >= PIECE_BYTES
+        return self._left_to_keep > 0 and len(self.to_keep) >= PIECE_BYTES
 
     def keep(self, *, final: bool = False) -> None:
         """Write the output to keep to disk. Blocks. If writing fails no more is kept, and the command goes on.
@@ -220,7 +220,7 @@ class Capture:
                 if final and self._is_cut:
                     file.write(b"\n[... the rest was not kept ...]\n")
         except OSError:
-            self._room = 0
+            self._left_to_keep = 0
             self.to_keep.clear()
 
     def _new_file(self) -> Path:
@@ -240,7 +240,7 @@ class Capture:
         """Add the output that could still change, and write the rest to disk."""
         if self._screen is not None:
             rest = self._screen.feed(self._decoder.decode(b"", final=True)) + self._screen.flush()
-            self._take(_encoded(rest))
+            self._add_settled(_encoded(rest))
         if self.to_keep or self.file is not None:
             await to_thread.run_sync(partial(self.keep, final=True))
 
@@ -263,14 +263,14 @@ class Capture:
             whole = self._without_secrets(self._head + self._tail)
             head, tail = whole[:half], whole[half:][-half:]
         else:
-            head, tail = self._ends()
+            head, tail = self._masked_ends()
             head, tail = head[:half], tail[-half:]
         line_end = head.rfind(b"\n", half // 2) + 1
         line_start = tail.find(b"\n", 0, half // 2) + 1
         head = head[:line_end] if line_end else whole_characters(head)
         return head, tail[line_start:].lstrip(b"" if line_start else bytes(range(0x80, 0xC0)))
 
-    def _ends(self) -> tuple[bytes, bytes]:
+    def _masked_ends(self) -> tuple[bytes, bytes]:
         """Return head and tail as held in memory, without secrets, even those cut in two by the gap between them."""
         masked = self._limit.masked
         if masked is None:

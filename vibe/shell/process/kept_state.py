@@ -26,9 +26,9 @@ SCRIPT = (
     '__vibe=$1; shift; eval "$__vibe" 9>&-'
 )
 """Evaluates a line without the descriptor, and reports the shell's state at the end, however the line ends."""
-OF_THE_SHELL = re.compile(r"_|PWD|OLDPWD|SHLVL|__vibe")
+SET_BY_SHELL = re.compile(r"_|PWD|OLDPWD|SHLVL|__vibe")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-STEERING = re.compile(r"(?:LD|DYLD|GIT|BASH)_.*|ENV|IFS|PS4|PROMPT_COMMAND")
+NEVER_KEPT = re.compile(r"(?:LD|DYLD|GIT|BASH)_.*|ENV|IFS|PS4|PROMPT_COMMAND")
 """Variables of the loader, of git and of the shell that change what runs. They are never kept."""
 UNHEEDED = re.compile(r"[a-z][a-z0-9]{0,30}")
 """Names that no program heeds, exported or not. Some with an underscore are heeded, such as ``https_proxy``."""
@@ -97,11 +97,11 @@ def stateful_argv(shell: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def next_state(
-    before: ShellState, told: bytes, around: Surroundings, workspace: Roots
+    before: ShellState, report: bytes, around: Surroundings, workspace: Roots
 ) -> tuple[ShellState, tuple[str, ...]]:
     """Return the state after a line, and notes about it for the model. Reads the file system."""
-    folder, *entries = told.split(b"\0")
-    if len(entries) < 2 or len(told) > MOST_REPORTED or entries[-1]:
+    folder, *entries = report.split(b"\0")
+    if len(entries) < 2 or len(report) > MOST_REPORTED or entries[-1]:
         return before, ("the shell did not tell its folder and variables: they stay as they were before this call",)
     variables, dropped = _variables(before, entries, around)
     notes = [f"not kept for later calls: {', '.join(dropped)}"] if dropped else []
@@ -124,39 +124,40 @@ def folder_problem(folder: str, workspace: Roots) -> str:
     return ""
 
 
-def _folder(told: str, before: ShellState, workspace: Roots) -> tuple[str, str]:
-    if told == str(workspace.root):
+def _folder(reported: str, before: ShellState, workspace: Roots) -> tuple[str, str]:
+    """Return the folder of the next line, and a problem with the reported one, or ""."""
+    if reported == str(workspace.root):
         return "", ""
-    folder = workspace.relative(Path(told))
-    problem = folder_problem(folder, workspace) if told.startswith("/") else "the folder it ended in is gone"
+    folder = workspace.relative(Path(reported))
+    problem = folder_problem(folder, workspace) if reported.startswith("/") else "the folder it ended in is gone"
     if not problem:
         return folder, ""
-    stays = before.folder if before.folder and not folder_problem(before.folder, workspace) else ""
-    return stays, f"{problem}: the next call starts in {stays or 'the workspace root'}"
+    fallback = before.folder if before.folder and not folder_problem(before.folder, workspace) else ""
+    return fallback, f"{problem}: the next call starts in {fallback or 'the workspace root'}"
 
 
 def _variables(
     before: ShellState, entries: list[bytes], around: Surroundings
 ) -> tuple[dict[str, str | None], list[str]]:
     """Return the variables to keep, and the names of changed ones that are not kept."""
-    now = dict(_told(entries))
+    now = dict(_reported_variables(entries))
     changed: dict[str, str | None] = {name: value for name, value in now.items() if around.had.get(name) != value}
     changed |= {name: None for name in around.had if name not in now}
-    dropped = sorted(name for name, value in changed.items() if not _passes(name, value, around))
+    dropped = sorted(name for name, value in changed.items() if not _may_be_kept(name, value, around))
     kept = {**before.variables, **{name: value for name, value in changed.items() if name not in dropped}}
     return {name: value for name, value in kept.items() if around.base.get(name) != value}, dropped
 
 
-def _told(entries: list[bytes]) -> Iterator[tuple[str, str]]:
+def _reported_variables(entries: list[bytes]) -> Iterator[tuple[str, str]]:
     for entry in entries:
         name, equals, value = os.fsdecode(entry).partition("=")
-        if equals and not OF_THE_SHELL.fullmatch(name):
+        if equals and not SET_BY_SHELL.fullmatch(name):
             yield name, value
 
 
-def _passes(name: str, value: str | None, around: Surroundings) -> bool:
+def _may_be_kept(name: str, value: str | None, around: Surroundings) -> bool:
     """Return whether a command would be given the variable. It is not given those the sandbox sets or removes."""
-    if not NAME.fullmatch(name) or STEERING.fullmatch(name) or name in AGENT_SOCKETS:
+    if not NAME.fullmatch(name) or NEVER_KEPT.fullmatch(name) or name in AGENT_SOCKETS:
         return False
     if name in around.had and around.had[name] != around.wanted.get(name):
         return False

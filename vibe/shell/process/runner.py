@@ -38,10 +38,10 @@ PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from vibe.shell.process.starter_program import main; "
     "sys.exit(main(int(sys.argv[2]), sys.argv[3:]))"
 )
-HERE = str(Path(__file__).parents[3])
+IMPORT_ROOT = str(Path(__file__).parents[3])
 LENGTH = struct.Struct("!I")
-POLITELY = b"t"
-LEAVE_SECONDS = 2.0
+TERM_FIRST = b"t"
+EXIT_SECONDS = 2.0
 AT_ONCE_BYTES = 32 * 1024
 """Bytes that a socket takes without waiting for its reader."""
 
@@ -56,23 +56,23 @@ class Starter:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._link: socket.socket | None = None
-        atexit.register(self._leave)
+        atexit.register(self._disconnect)
 
-    def start_at_once(self, wanted: bytes, descriptors: Sequence[int]) -> bool:
+    def start_at_once(self, request: bytes, descriptors: Sequence[int]) -> bool:
         """Have a command started if that needs no waiting. Otherwise do nothing and return False."""
-        if len(wanted) > AT_ONCE_BYTES or not self._lock.acquire(blocking=False):
+        if len(request) > AT_ONCE_BYTES or not self._lock.acquire(blocking=False):
             return False
         try:
             if self._link is None:
                 return False
-            _send(self._link, wanted, descriptors, socket.MSG_DONTWAIT)
+            _send(self._link, request, descriptors, socket.MSG_DONTWAIT)
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
             return False
         finally:
             self._lock.release()
         return True
 
-    def start(self, wanted: bytes, descriptors: Sequence[int]) -> None:
+    def start(self, request: bytes, descriptors: Sequence[int]) -> None:
         """Have a command started. Blocks for a moment.
 
         Raises:
@@ -80,16 +80,16 @@ class Starter:
         """
         with self._lock:
             try:
-                _send(self._serving(), wanted, descriptors)
+                _send(self._connected(), request, descriptors)
             except (BrokenPipeError, ConnectionResetError):
-                self._leave()
-                _send(self._serving(), wanted, descriptors)
+                self._disconnect()
+                _send(self._connected(), request, descriptors)
 
-    def _serving(self) -> socket.socket:
+    def _connected(self) -> socket.socket:
         if self._link is None:
             ours, theirs = socket.socketpair()
             with theirs:
-                program = [sys.executable, "-I", "-S", "-c", PROGRAM, HERE, str(theirs.fileno()), *LAUNCHER]
+                program = [sys.executable, "-I", "-S", "-c", PROGRAM, IMPORT_ROOT, str(theirs.fileno()), *LAUNCHER]
                 self._process = subprocess.Popen(  # noqa: S603  our own program
                     program,
                     stdin=subprocess.DEVNULL,
@@ -103,13 +103,13 @@ class Starter:
             self._link = ours
         return self._link
 
-    def _leave(self) -> None:
+    def _disconnect(self) -> None:
         if self._link is not None:
             self._link.close()
             self._link = None
         if self._process is not None:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(LEAVE_SECONDS)
+                self._process.wait(EXIT_SECONDS)
             self._process = None
 
 
@@ -135,7 +135,7 @@ class WatchedCommand:
         self.is_gone = False
         self.left = (0, "")
         """The number of processes the command left running, which were stopped, and the names of the first."""
-        self._said = b""
+        self._partial_line = b""
 
     async def begun(self) -> None:
         """Wait until the command has begun, and ``pid`` is set.
@@ -145,7 +145,7 @@ class WatchedCommand:
         """
         while not (self.pid or self.problem or self.has_ended):
             await wait_readable(self.status)
-            self.hear()
+            self.read_reports()
         if not self.pid and self.code is None:
             number = self.problem or errno.EAGAIN
             raise OSError(number, os.strerror(number))
@@ -155,7 +155,7 @@ class WatchedCommand:
         """True once the command itself has ended, even if processes it started still run."""
         return self.code is not None or self.is_gone
 
-    def hear(self) -> None:
+    def read_reports(self) -> None:
         """Read the reports of the watcher, once ``status`` is readable."""
         with suppress(BlockingIOError):
             self._take(os.read(self.status, 256))
@@ -172,7 +172,7 @@ class WatchedCommand:
         os.close(self.status)
 
     def _take(self, data: bytes) -> None:
-        *lines, self._said = (self._said + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         self.is_gone = not data
         for word, number, *names in (line.split() for line in lines):
             match word:
@@ -201,20 +201,20 @@ async def start(order: CommandOrder, output: Sequence[int], report: int | None) 
     text = "".join((*argv, cwd, *environ, *environ.values()))
     if b"\0" in os.fsencode(text):
         raise ValueError("a null character")
-    watched, line = os.pipe()
-    status, told = os.pipe()
+    their_line, line = os.pipe()
+    status, their_status = os.pipe()
     os.set_blocking(status, False)
     os.set_blocking(line, False)
     started = WatchedCommand(line, status)
     try:
         try:
-            wanted = json.dumps({"argv": argv, "environ": environ, "cwd": cwd}).encode()
-            descriptors = (*output, told, watched, *(() if report is None else (report,)))
-            if not starter().start_at_once(wanted, descriptors):
-                await to_thread.run_sync(starter().start, wanted, descriptors)
+            request = json.dumps({"argv": argv, "environ": environ, "cwd": cwd}).encode()
+            descriptors = (*output, their_status, their_line, *(() if report is None else (report,)))
+            if not starter().start_at_once(request, descriptors):
+                await to_thread.run_sync(starter().start, request, descriptors)
         finally:
-            os.close(watched)
-            os.close(told)
+            os.close(their_line)
+            os.close(their_status)
         await started.begun()
     except BaseException:
         started.close()
@@ -222,8 +222,8 @@ async def start(order: CommandOrder, output: Sequence[int], report: int | None) 
     return started
 
 
-def _send(link: socket.socket, wanted: bytes, descriptors: Sequence[int], flags: int = 0) -> None:
-    data = LENGTH.pack(len(wanted)) + wanted
+def _send(link: socket.socket, request: bytes, descriptors: Sequence[int], flags: int = 0) -> None:
+    data = LENGTH.pack(len(request)) + request
     sent = socket.send_fds(link, [data], descriptors, flags)
     if sent < len(data):
         link.sendall(data[sent:])
@@ -277,16 +277,16 @@ def child_environ(environ: Mapping[str, str], *, by_vibe: bool = False) -> dict[
 
     Set ``by_vibe`` for commands that vibe starts unasked and unconfined. They don't find programs in a workspace.
     """
-    given = environ if by_vibe else command_environ(environ)
+    allowed = environ if by_vibe else command_environ(environ)
     kept = {
         name: value
-        for name, value in given.items()
+        for name, value in allowed.items()
         if name not in MISLEADING_NAMES and not is_internal(name) and not IS_SECRET.match(name.upper())
     }
     return kept | NOT_INTERACTIVE
 
 
-async def _unheard(_: OutputPiece) -> None:
+async def _ignore(_: OutputPiece) -> None:
     """Ignore output that is printed before the end."""
 
 
@@ -296,7 +296,7 @@ async def run_command(
     cwd: Path,
     environ: Mapping[str, str],
     timeout: float | None = None,  # noqa: ASYNC109  a caller's own deadline would lose the output
-    on_output: Callable[[OutputPiece], Awaitable[None]] = _unheard,
+    on_output: Callable[[OutputPiece], Awaitable[None]] = _ignore,
     limit: OutputLimit | None = None,
 ) -> CommandResult:
     """Run a shell line (or an argv) to its end and return its result.
@@ -337,15 +337,15 @@ class RunningCommand:
         """End processes that left the command's session too, if the command is ended before it ends by itself."""
         self._process = process
         self._report = report
-        self._told: bytes | None = None
+        self._report_data: bytes | None = None
         self._log = order.limit.log
         self._streams = (Capture("stdout", order.limit), Capture("stderr", order.limit))
         self._pipes = tuple(zip(pipes, self._streams, strict=True))
         # A single place to wait for all descriptors. On our platforms it has a descriptor of its own.
-        self._news: selectors.DefaultSelector = selectors.DefaultSelector()
-        self._news.register(process.status, selectors.EVENT_READ)
+        self._selector: selectors.DefaultSelector = selectors.DefaultSelector()
+        self._selector.register(process.status, selectors.EVENT_READ)
         for pipe, stream in self._pipes:
-            self._news.register(pipe, selectors.EVENT_READ, stream)
+            self._selector.register(pipe, selectors.EVENT_READ, stream)
         self._started = time.monotonic()
         self._deadline = None if order.timeout is None else current_time() + order.timeout
         self._timed_out = False
@@ -384,7 +384,7 @@ class RunningCommand:
         with move_on_after(max(wait, 0)):
             await self._read_until(lambda: self._process.has_ended)
         if not self._process.has_ended:
-            await _written(self._log)
+            await _flush(self._log)
             if self._deadline is None or current_time() < self._deadline:
                 return self._live(final=False)
             self._timed_out = True
@@ -404,16 +404,16 @@ class RunningCommand:
             return
         self._duration = time.monotonic() - self._started
         with CancelScope(shield=True):
-            if not (self._process.is_gone and self._process.code is not None and self._is_read()):
+            if not (self._process.is_gone and self._process.code is not None and self._drain()):
                 await self._end()
             self._stopped = True
-            self._news.close()
+            self._selector.close()
             self._process.close()
             for pipe, stream in self._pipes:
                 os.close(pipe)
                 await stream.finish()
             if self._report is not None:
-                self._told = await to_thread.run_sync(_read_report, self._report)
+                self._report_data = await to_thread.run_sync(_read_report, self._report)
 
     def result(self) -> CommandResult:
         """Return the result. Call this after ``stop`` has returned."""
@@ -427,7 +427,7 @@ class RunningCommand:
             duration_s=self._duration,
             stdout_dropped=out.dropped,
             output_files=tuple(stream.file for stream in self._streams if stream.file is not None),
-            report=self._told,
+            report=self._report_data,
             left=self._process.left,
         )
 
@@ -438,36 +438,36 @@ class RunningCommand:
     async def _read_until(self, condition: Callable[[], bool]) -> None:
         """Read output and the watcher's reports until the condition holds."""
         while not condition():
-            await wait_readable(self._news.fileno())
-            for key, _ in self._news.select(0):
-                await (self._hear() if key.data is None else self._read(key.fd, key.data))
+            await wait_readable(self._selector.fileno())
+            for key, _ in self._selector.select(0):
+                await (self._read_status() if key.data is None else self._read(key.fd, key.data))
 
-    async def _hear(self) -> None:
-        self._process.hear()
+    async def _read_status(self) -> None:
+        self._process.read_reports()
         if self._process.is_gone:
-            self._news.unregister(self._process.status)
+            self._selector.unregister(self._process.status)
 
     async def _read(self, pipe: int, stream: Capture) -> None:
         _take(pipe, stream)
         if stream.ended:
-            self._news.unregister(pipe)
+            self._selector.unregister(pipe)
         if stream.is_waiting:
             await shielded(lambda: to_thread.run_sync(stream.keep))
-        await _written(self._log, ROOM)
+        await _flush(self._log, ROOM)
 
-    def _is_read(self) -> bool:
+    def _drain(self) -> bool:
         """Read the available output. Return whether all of it is read and none has to be written first."""
         for pipe, stream in self._pipes:
             while not (stream.ended or stream.is_waiting) and _take(pipe, stream):
                 pass
-        return self._is_heard() and (self._log is None or self._log.waiting <= ROOM)
+        return self._has_all_output() and (self._log is None or self._log.waiting <= ROOM)
 
-    def _is_heard(self) -> bool:
+    def _has_all_output(self) -> bool:
         return all(stream.ended for stream in self._streams)
 
     async def _end(self) -> None:
         with move_on_after(LAST_EXIT_SECONDS):
-            self._process.end(WITH_DAEMONS if self.ends_daemons else POLITELY)
+            self._process.end(WITH_DAEMONS if self.ends_daemons else TERM_FIRST)
             with move_on_after(self.patience):
                 await self._read_until(lambda: self._process.is_gone)
             self._process.end(AT_ONCE)
@@ -475,7 +475,7 @@ class RunningCommand:
             if self._process.code is None:  # the watcher was gone before the command
                 await end_session(self._process.pid)
         with move_on_after(LAST_OUTPUT_SECONDS):
-            await self._read_until(self._is_heard)
+            await self._read_until(self._has_all_output)
 
 
 class OwnProcesses:
@@ -506,7 +506,7 @@ class OwnProcesses:
 PROCESSES = OwnProcesses()
 
 
-async def _written(log: OutputLog | None, room: int = 0) -> None:
+async def _flush(log: OutputLog | None, room: int = 0) -> None:
     """Write the log to disk if more than ``room`` bytes wait in it."""
     if log is not None and log.waiting > room:
         await shielded(lambda: to_thread.run_sync(log.write))

@@ -8,13 +8,13 @@ ROWS = 50
 """Number of last lines that can still change. As on a terminal, the cursor goes no higher."""
 COLUMNS = 1_000
 """The column beyond which no control sequence moves the cursor."""
-MOST = 64 * 1024
+MAX_CHARACTERS = 64 * 1024
 """Characters to collect, including those that can still change, before they are processed."""
 
 _STRING = r"\x1b[\]PX^_][^\x07\x1b\n]*"
 """A control string that isn't shown, such as a title, a link or a picture. It never contains a line break."""
 _UNSHOWN = re.compile(rf"\x1b\[[0-?]*[ -/]*m|{_STRING}(?:\x07|\x1b\\|(?=[\x1b\n])|\Z)|\x1b[ -/]+[0-~]|\x07")
-_CUT = re.compile(rf"(?:{_STRING}\x1b?|\x1b(?:\[[0-?]*[ -/]*|[ -/]*)?)\Z")
+_UNFINISHED = re.compile(rf"(?:{_STRING}\x1b?|\x1b(?:\[[0-?]*[ -/]*|[ -/]*)?)\Z")
 _MOVING = re.compile(r"[\r\b\x1b]")
 _PART = re.compile(r"\x1b\[(\d*)(?:;(\d*))?([@-~])|([^\x1b\r\n\b]+)|[\r\n\b]|\x1b(?:\[[0-?]*[ -/]*[@-~]|[0-~])")
 
@@ -28,15 +28,16 @@ class Screen:
     def feed(self, text: str) -> str:
         """Add a piece and return the text that has scrolled out of the cursor's reach."""
         self._text += text
-        if len(self._text) < MOST:
+        if len(self._text) < MAX_CHARACTERS:
             return ""
         last = max(self._text.rfind("\x1b", 0, -1), 0)
-        cut = found.group() if (found := _CUT.search(self._text, last)) else ""
-        grid = _Grid(self._text[: len(self._text) - len(cut)])
+        unfinished = found.group() if (found := _UNFINISHED.search(self._text, last)) else ""
+        grid = _Grid(self._text[: len(self._text) - len(unfinished)])
         settled = grid.settled()
         # Nothing of an unfinished string is shown, so its opening is kept, and an ESC that may begin its end.
-        is_string = len(cut) > 1 and cut[1] in "]PX^_"
-        self._text = grid.as_text() + (cut[:2] + "\x1b" * cut.endswith("\x1b") if is_string else cut)
+        if len(unfinished) > 1 and unfinished[1] in "]PX^_":
+            unfinished = unfinished[:2] + "\x1b" * unfinished.endswith("\x1b")
+        self._text = grid.as_text() + unfinished
         return settled
 
     def flush(self) -> str:
@@ -67,14 +68,14 @@ class _Grid:
     def settled(self) -> str:
         """Remove and return all but the last lines, and the beginning of the last one if that is long."""
         self._rows, self._rewritten = self.lines(), set()
-        count, room = len(self._rows), MOST // 2
+        count, room = len(self._rows), MAX_CHARACTERS // 2
         while count > max(len(self._rows) - ROWS, 0) and room >= len(self._rows[count - 1]):
             count -= 1
             room -= len(self._rows[count]) + 1
         taken = "".join(f"{row}\n" for row in self._rows[:count])
         self._rows, self._row = self._rows[count:], self._row - count
         if not self._rows:  # the last line alone is too long
-            self._rows, taken = [taken[-MOST // 4 : -1]], taken[: -MOST // 4]
+            self._rows, taken = [taken[-MAX_CHARACTERS // 4 : -1]], taken[: -MAX_CHARACTERS // 4]
             self._column = max(self._column - max(len(taken) - taken.rfind("\n") - 1, 0), 0)
         self._row = max(self._row, 0)
         return taken
@@ -97,7 +98,7 @@ class _Grid:
         elif final:
             self._control(final, *(min(int(number[:6]), COLUMNS) if number else 0 for number in (first, second)))
         elif part.group() == "\n":
-            self._go(self._row + 1, 0)
+            self._move_cursor(self._row + 1, 0)
         elif part.group() in "\r\b":
             self._column = 0 if part.group() == "\r" else max(self._column - 1, 0)
 
@@ -105,7 +106,7 @@ class _Grid:
     def _top(self) -> int:
         return max(len(self._rows) - ROWS, 0)
 
-    def _go(self, row: int, column: int) -> None:
+    def _move_cursor(self, row: int, column: int) -> None:
         """Move the cursor, adding lines if needed."""
         self._row, self._column = max(row, self._top), column
         self._rows += [""] * (self._row + 1 - len(self._rows))
@@ -114,15 +115,15 @@ class _Grid:
         count, column = max(first, 1), self._column
         match final:
             case "A" | "F":
-                self._go(self._row - count, column if final == "A" else 0)
+                self._move_cursor(self._row - count, column if final == "A" else 0)
             case "B" | "E":
-                self._go(min(self._row + count, self._top + ROWS - 1), column if final == "B" else 0)
+                self._move_cursor(min(self._row + count, self._top + ROWS - 1), column if final == "B" else 0)
             case "C" | "D":
                 self._column = max(min(column + count, COLUMNS), column) if final == "C" else max(column - count, 0)
             case "G":
                 self._column = count - 1
             case "H" | "f":
-                self._go(self._top + min(count, ROWS) - 1, max(second, 1) - 1)
+                self._move_cursor(self._top + min(count, ROWS) - 1, max(second, 1) - 1)
             case "J" | "K":
                 self._erase(first, is_line=final == "K")
             case _:

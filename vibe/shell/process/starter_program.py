@@ -30,7 +30,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from vibe.shell.process.watch import LISTS_PROCESSES, MONITOR, Watch, adopt, tell
+from vibe.shell.process.watch import LISTS_PROCESSES, MONITOR, Watch, adopt_orphans, send_status
 from vibe.shell.sandbox.given_files import without_shell
 
 LENGTH = struct.Struct("!I")
@@ -55,7 +55,7 @@ def main(descriptor: int, prefix: list[str]) -> int:
     os.set_inheritable(descriptor, False)  # noqa: FBT003  the library's own parameter
     gc.freeze()  # so that forks copy less memory that they don't change
     with socket.socket(fileno=descriptor) as link:
-        Service(link, prefix).watch.keep()
+        Service(link, prefix).watch.run()
     return 0
 
 
@@ -72,66 +72,66 @@ class Service:
         request = _receive(self._link)
         if request is None:
             return False
-        wanted, descriptors = request
-        kept: list[int] = []
+        spec, descriptors = request
+        needed: list[int] = []
         try:
-            kept = self._start(wanted, descriptors)
+            needed = self._start(spec, descriptors)
         except (OSError, ValueError) as error:
-            tell(descriptors[2], f"error {getattr(error, 'errno', errno.EINVAL)}")
+            send_status(descriptors[2], f"error {getattr(error, 'errno', errno.EINVAL)}")
         finally:
-            for one in descriptors:
-                if one not in kept:
-                    os.close(one)
+            for descriptor in descriptors:
+                if descriptor not in needed:
+                    os.close(descriptor)
         return True
 
-    def _start(self, wanted: CommandSpec, descriptors: list[int]) -> list[int]:
+    def _start(self, spec: CommandSpec, descriptors: list[int]) -> list[int]:
         """Start a command and return the descriptors to keep open."""
         status, line = descriptors[2:4]
-        os.chdir(wanted.cwd)  # noqa: TID251  the command inherits it, whichever process starts it
+        os.chdir(spec.cwd)  # noqa: TID251  the command inherits it, whichever process starts it
         try:
-            if wanted.argv[: len(self._prefix)] == self._prefix:
-                self._launch(wanted, descriptors)
+            if spec.argv[: len(self._prefix)] == self._prefix:
+                self._launch(spec, descriptors)
                 return []
-            program, _ = without_shell(wanted.argv)
-            is_box = os.path.basename(program[0]) == MONITOR  # noqa: PTH119  no pathlib here
+            program, _ = without_shell(spec.argv)
+            is_monitor = os.path.basename(program[0]) == MONITOR  # noqa: PTH119  no pathlib here
             try:
-                child = _spawn(wanted, descriptors, setsid=True) if is_box else self._fork(wanted, descriptors)
+                child = _spawn(spec, descriptors, setsid=True) if is_monitor else self._fork(spec, descriptors)
             except NotImplementedError:  # this system's posix_spawn can't start a session
-                child = self._fork(wanted, descriptors)
+                child = self._fork(spec, descriptors)
             except OSError as error:
                 if error.errno in {errno.EAGAIN, errno.ENOMEM}:
                     raise
-                _complain(descriptors[1], wanted, error)
+                _complain(descriptors[1], spec, error)
                 child = 0
         finally:
             os.chdir("/")  # noqa: TID251  so that this program keeps no folder in use
         if child:
-            self.watch.add(child, status, line, is_confined=is_box)
-            tell(status, f"pid {child}")
+            self.watch.add(child, status, line, is_confined=is_monitor)
+            send_status(status, f"pid {child}")
             return [status, line]
-        tell(status, "code 127\ngone 0")
+        send_status(status, "code 127\ngone 0")
         return []
 
-    def _fork(self, wanted: CommandSpec, descriptors: list[int]) -> int:
+    def _fork(self, spec: CommandSpec, descriptors: list[int]) -> int:
         """Start a command as the child of a fork made for it, so that it harms no other if it kills its parent."""
         parent = os.fork()
         if parent:
             return parent
         code = 127
         try:
-            self._let_go()
+            self._close_inherited()
             os.setsid()
-            adopt()  # so that the command's processes stay below this one, in whatever session they are
+            adopt_orphans()  # so that the command's processes stay below this one, in whatever session they are
             # Where processes aren't listed, a command is known only by its group, so the group stays the same there.
-            child = _spawn(wanted, descriptors, **({"setpgroup": 0} if LISTS_PROCESSES else {}))
-            _, ended = os.waitpid(child, 0)
-            code = os.waitstatus_to_exitcode(ended)
+            child = _spawn(spec, descriptors, **({"setpgroup": 0} if LISTS_PROCESSES else {}))
+            _, wait_status = os.waitpid(child, 0)
+            code = os.waitstatus_to_exitcode(wait_status)
         except OSError as error:
-            _complain(descriptors[1], wanted, error)
+            _complain(descriptors[1], spec, error)
         finally:
             os._exit(code if code >= 0 else 128 - code)
 
-    def _launch(self, wanted: CommandSpec, descriptors: list[int]) -> None:
+    def _launch(self, spec: CommandSpec, descriptors: list[int]) -> None:
         """Fork a process that watches over a command, which confines itself in a further fork."""
         from vibe.shell.sandbox import _launch
         from vibe.shell.sandbox.records import UnderWay  # noqa: PLC0415  only where Landlock confines
@@ -143,36 +143,36 @@ class Service:
         stdout, stderr, status, line, *report = descriptors
         code = 1
         try:
-            self._let_go()
+            self._close_inherited()
             watch = Watch()
-            under_way = UnderWay(json.loads(wanted.argv[len(self._prefix)])["records"])
+            under_way = UnderWay(json.loads(spec.argv[len(self._prefix)])["records"])
             child = os.fork()
             if child == 0:
-                _become(wanted, descriptors, lambda: _launch.main(wanted.argv[len(self._prefix) :]))
-            for one in (stdout, stderr, *report):
-                os.close(one)
+                _become(spec, descriptors, lambda: _launch.main(spec.argv[len(self._prefix) :]))
+            for descriptor in (stdout, stderr, *report):
+                os.close(descriptor)
             command = watch.add(child, status, line, is_confined=True)
-            watch.keep()
+            watch.run()
             under_way.end(abandoned=command.is_abandoned)
             code = 0
         except BaseException as error:  # noqa: BLE001  a fork of the program never goes back into its loop
-            tell(status, f"error {getattr(error, 'errno', 0) or 0}")
+            send_status(status, f"error {getattr(error, 'errno', 0) or 0}")
         finally:
             os._exit(code)
 
-    def _let_go(self) -> None:
+    def _close_inherited(self) -> None:
         """Close, in a fork, everything that belongs to the original process."""
         signal.set_wakeup_fd(-1)
         self._link.close()
-        self.watch.let_go()
+        self.watch.close_inherited()
 
 
 def _receive(link: socket.socket) -> tuple[CommandSpec, list[int]] | None:
     head, descriptors, _, _ = socket.recv_fds(link, LENGTH.size, 5, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
     if not head:
         return None
-    for one in descriptors:
-        os.set_inheritable(one, False)  # noqa: FBT003  the library's own parameter
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)  # noqa: FBT003  the library's own parameter
     (length,) = LENGTH.unpack(head)
     data = bytearray()
     while len(data) < length:
@@ -183,10 +183,10 @@ def _receive(link: socket.socket) -> tuple[CommandSpec, list[int]] | None:
     return CommandSpec(**json.loads(data)), descriptors
 
 
-def _spawn(wanted: CommandSpec, descriptors: list[int], **where: Any) -> int:
+def _spawn(spec: CommandSpec, descriptors: list[int], **where: Any) -> int:
     """Start a command without forking this process."""
     stdout, stderr, _, _, *report = descriptors
-    argv, files = without_shell(wanted.argv)
+    argv, files = without_shell(spec.argv)
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, stdout, 1),
@@ -195,10 +195,10 @@ def _spawn(wanted: CommandSpec, descriptors: list[int], **where: Any) -> int:
         *((os.POSIX_SPAWN_OPEN, number, path, os.O_RDONLY, 0) for number, path in files.items()),
     ]
     signals = (*RESTORED, *IGNORED)
-    return os.posix_spawn(argv[0], argv, wanted.environ, file_actions=actions, setsigdef=signals, **where)
+    return os.posix_spawn(argv[0], argv, spec.environ, file_actions=actions, setsigdef=signals, **where)
 
 
-def _become(wanted: CommandSpec, descriptors: list[int], launch: Callable[[], int]) -> None:
+def _become(spec: CommandSpec, descriptors: list[int], launch: Callable[[], int]) -> None:
     """Turn this fork into the command. ``launch`` confines the process and executes the command."""
     stdout, stderr, status, _, *report = descriptors
     try:
@@ -207,27 +207,27 @@ def _become(wanted: CommandSpec, descriptors: list[int], launch: Callable[[], in
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
     except OSError as error:
-        tell(status, f"error {error.errno}")
+        send_status(status, f"error {error.errno}")
         os._exit(127)
-    tell(status, f"pid {os.getpid()}")  # reported from here, because the command may kill its watcher
+    send_status(status, f"pid {os.getpid()}")  # reported from here, because the command may kill its watcher
     try:
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((nothing, 0), (stdout, 1), (stderr, 2)):
+        null = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
             os.dup2(source, target)
         for source in report:
             os.dup2(source, REPORT)
             os.set_inheritable(REPORT, True)  # noqa: FBT003  the library's own parameter
         os.environ.clear()
-        os.environ.update(wanted.environ)
-        ended = launch()
+        os.environ.update(spec.environ)
+        code = launch()
         sys.stderr.flush()
-        os._exit(ended)
+        os._exit(code)
     except OSError as error:
-        _complain(2, wanted, error)
+        _complain(2, spec, error)
     finally:
         os._exit(127)
 
 
-def _complain(stderr: int, wanted: CommandSpec, error: OSError) -> None:
+def _complain(stderr: int, spec: CommandSpec, error: OSError) -> None:
     with suppress(OSError):
-        os.write(stderr, f"vibe: {wanted.argv[0]}: {error.strerror}\n".encode())
+        os.write(stderr, f"vibe: {spec.argv[0]}: {error.strerror}\n".encode())

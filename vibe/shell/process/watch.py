@@ -50,37 +50,37 @@ class Command:
         self.ends_daemons = False
         self.is_abandoned = False
         """The process that wanted it is gone."""
-        self.look_at = 0.0
-        self.poll = FIRST_POLL_SECONDS
-        self._is_told = False
+        self.check_at = 0.0
+        self.check_interval = FIRST_POLL_SECONDS
+        self._is_code_reported = False
 
     def end(self, patience: float | None = None) -> None:
         """Begin to end it: SIGTERM to all its processes, SIGKILL to those left after ``patience`` seconds."""
         self.patience = self.patience if patience is None else patience
         self.ending_since = time.monotonic() if self.ending_since is None else self.ending_since
-        self.look_at = 0.0
+        self.check_at = 0.0
 
-    def ended(self, code: int) -> None:
+    def leader_ended(self, code: int) -> None:
         """Note that its first process has ended."""
         self.code = code
         self.end()
 
-    def tell_left(self, pids: list[int]) -> None:
+    def report_left(self, pids: list[int]) -> None:
         """Report the processes it left running, before they are stopped."""
         names = [name for name in map(_name_of, pids) if name not in {"", MONITOR}]
         if names:
-            tell(self.status, f"left {len(names)} {','.join(names[:MOST_NAMED])}")
+            send_status(self.status, f"left {len(names)} {','.join(names[:MOST_NAMED])}")
 
-    def tell_code(self) -> None:
+    def report_code(self) -> None:
         """Report how its first process ended, once that is known. Further calls do nothing."""
-        if self.code is not None and not self._is_told:
-            self._is_told = True
-            tell(self.status, f"code {self.code}")
+        if self.code is not None and not self._is_code_reported:
+            self._is_code_reported = True
+            send_status(self.status, f"code {self.code}")
 
-    def tell_gone(self) -> None:
+    def report_gone(self) -> None:
         """Report that none of its processes is left, and close its pipes."""
-        self.tell_code()
-        tell(self.status, "gone 0")
+        self.report_code()
+        send_status(self.status, "gone 0")
         os.close(self.line)
         os.close(self.status)
 
@@ -92,7 +92,7 @@ class Watch:
     """
 
     def __init__(self, requests: Requests | None = None) -> None:
-        adopt()
+        adopt_orphans()
         self._requests = requests
         self._is_shared = requests is not None
         self._commands: dict[int, Command] = {}
@@ -106,15 +106,15 @@ class Watch:
         if requests is not None:
             self._poll.register(requests[0], select.POLLIN)
 
-    def keep(self) -> None:
+    def run(self) -> None:
         """Watch until no more requests can come, and no process of any command is left."""
         while self._requests is not None or self._commands:
             self._wait()
             self._reap()
             now = time.monotonic()
             for command in [*self._commands.values()]:
-                if command.ending_since is not None and command.look_at <= now:
-                    self._look(command, now, command.ending_since)
+                if command.ending_since is not None and command.check_at <= now:
+                    self._end_remaining(command, now, command.ending_since)
 
     def add(self, leader: int, status: int, line: int, *, is_confined: bool) -> Command:
         """Watch over a command that has been started."""
@@ -127,7 +127,7 @@ class Watch:
         """Leave a command to ``watcher``, a child of this process that is not watched itself."""
         self._running[watcher] = None
 
-    def let_go(self) -> None:
+    def close_inherited(self) -> None:
         """Close, in a fork, the descriptors of the commands that the original process watches."""
         for command in self._commands.values():
             os.close(command.status)
@@ -135,24 +135,24 @@ class Watch:
 
     def _wait(self) -> None:
         """Wait for a request, a byte on a line, the end of a process, or the time to look at an ending command."""
-        looks = [one.look_at for one in self._commands.values() if one.ending_since is not None]
-        milliseconds = max(min(looks) - time.monotonic(), 0) * 1_000 + 1 if looks else None
+        times = [command.check_at for command in self._commands.values() if command.ending_since is not None]
+        milliseconds = max(min(times) - time.monotonic(), 0) * 1_000 + 1 if times else None
         for descriptor, _ in self._poll.poll(milliseconds):
             if descriptor == self._woken:
                 with suppress(BlockingIOError):
                     os.read(self._woken, 4096)
             elif descriptor in self._commands:
-                self._hear(self._commands[descriptor])
+                self._read_line(self._commands[descriptor])
             elif self._requests is not None and not self._requests[1]():
                 self._poll.unregister(descriptor)
                 self._requests = None
                 for command in self._commands.values():
                     command.end(patience=0.0)
 
-    def _hear(self, command: Command) -> None:
-        if said := os.read(command.line, 16):
-            command.ends_daemons |= WITH_DAEMONS in said
-            command.end(patience=0.0 if AT_ONCE in said else None)
+    def _read_line(self, command: Command) -> None:
+        if data := os.read(command.line, 16):
+            command.ends_daemons |= WITH_DAEMONS in data
+            command.end(patience=0.0 if AT_ONCE in data else None)
         else:
             self._poll.unregister(command.line)
             command.is_abandoned = True
@@ -162,7 +162,7 @@ class Watch:
         """Collect the children that have ended."""
         while True:
             try:
-                pid, ended = os.waitpid(-1, os.WNOHANG)
+                pid, wait_status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 self._has_children = False
                 return
@@ -171,36 +171,36 @@ class Watch:
                 return
             command = self._running.pop(pid, None)
             if command is not None:
-                command.ended(os.waitstatus_to_exitcode(ended))
+                command.leader_ended(os.waitstatus_to_exitcode(wait_status))
                 continue
             for command in self._commands.values():
-                command.look_at = 0.0  # the process may have been the last one of this command
+                command.check_at = 0.0  # the process may have been the last one of this command
 
-    def _look(self, command: Command, now: float, since: float) -> None:
+    def _end_remaining(self, command: Command, now: float, since: float) -> None:
         """Signal the processes left of a command that is ending, and forget it if there are none or they won't end."""
         left = self._left(command)
-        late = now - since
-        if not left or late > command.patience + KILL_SECONDS:
+        elapsed = now - since
+        if not left or elapsed > command.patience + KILL_SECONDS:
             self._forget(command)
             return
         if command.code is not None and not command.signalled:
-            command.tell_left(left)
-        command.tell_code()
-        killing = late >= command.patience
+            command.report_left(left)
+        command.report_code()
+        killing = elapsed >= command.patience
         for pid in left:
             if killing or (pid not in command.signalled and not _is_spared(pid)):
                 command.signalled.add(pid)
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL if killing else signal.SIGTERM)
-        command.look_at = now + command.poll
-        command.poll = min(2 * command.poll, LAST_POLL_SECONDS)
+        command.check_at = now + command.check_interval
+        command.check_interval = min(2 * command.check_interval, LAST_POLL_SECONDS)
 
     def _forget(self, command: Command) -> None:
         del self._commands[command.line]
         self._running.pop(command.leader, None)
         with suppress(KeyError):
             self._poll.unregister(command.line)
-        command.tell_gone()
+        command.report_gone()
 
     def _left(self, command: Command) -> list[int]:
         """Return the processes to end.
@@ -212,23 +212,23 @@ class Watch:
             return [-command.leader] if command.code is None or _is_group(command.leader) else []
         if not self._has_children:
             return []
-        is_box = command.is_confined and self._is_shared
-        if is_box and not _is_group(command.leader):
+        is_in_shared_sandbox = command.is_confined and self._is_shared
+        if is_in_shared_sandbox and not _is_group(command.leader):
             return []
         own = [pid for pid in _children(os.getpid()) if pid == command.leader or pid not in self._running]
-        if is_box:
+        if is_in_shared_sandbox:
             own = [pid for pid in own if _session_of(pid) == command.leader]
         if command.ends_daemons and not command.is_confined:
             known = {command.leader, *command.signalled}
             own = [pid for pid in own if pid in known or _session_of(pid) == command.leader]
-        found = [*own, *(pid for one in own for pid in _descendants(one))]
+        found = [*own, *(pid for parent in own for pid in _descendants(parent))]
         if not (command.is_confined or command.ends_daemons):  # the first process may not be in its session yet
             found = [pid for pid in found if command.leader in {pid, _session_of(pid)}]
         # A list of children may miss one while another ends.
         return found or ([-command.leader] if _is_group(command.leader) else [])
 
 
-def adopt() -> None:
+def adopt_orphans() -> None:
     """Become the parent of all processes below this one that lose theirs."""
     if LISTS_PROCESSES:
         import ctypes  # noqa: PLC0415  only in the program itself
@@ -236,7 +236,7 @@ def adopt() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _nothing(_number: int, _frame: object) -> None:
+def _ignore_signal(_number: int, _frame: object) -> None:
     """Do nothing: a handler is needed only so that the signal wakes the waiting process."""
 
 
@@ -244,7 +244,7 @@ def _wake_on_children() -> int:
     woken, waking = os.pipe()
     os.set_blocking(waking, False)
     os.set_blocking(woken, False)
-    signal.signal(signal.SIGCHLD, _nothing)
+    signal.signal(signal.SIGCHLD, _ignore_signal)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     return woken
 
@@ -314,7 +314,7 @@ def _name_of(pid: int) -> str:
     return "" if rest[:1] in b"ZX" else "_".join(name.decode(errors="replace").replace(",", "_").split())
 
 
-def tell(status: int, line: str) -> None:
+def send_status(status: int, line: str) -> None:
     """Report on a command. It does no harm if nobody listens any more."""
     with suppress(OSError):
         os.write(status, f"{line}\n".encode())

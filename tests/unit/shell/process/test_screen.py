@@ -46,7 +46,7 @@ def test_what_a_terminal_shows_in_the_end_is_what_counts(printed: str, seen: str
 @pytest.mark.parametrize("printed", [case[0] for case in CASES.values()], ids=CASES)
 def test_it_is_the_same_however_often_what_waits_is_looked_at(printed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(printed)
-    monkeypatch.setattr("vibe.shell.process.screen.MOST", 60)
+    monkeypatch.setattr("vibe.shell.process.screen.MAX_CHARACTERS", 60)
     long = "\x1b]0;" + "t" * 100 + "\x07"
     screen = Screen()
     pieces = [screen.feed(char) for part in printed.split("\n") for char in f"{long}{part}\n"]
