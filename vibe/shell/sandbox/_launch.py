@@ -1,12 +1,19 @@
-"""A program of its own (``python -I -S``) that confines itself with Landlock and seccomp and becomes the command.
+"""A separate program (``python -I -S``) that confines itself with Landlock and seccomp, then becomes the command.
 
-Its first argument is JSON: ``hidden`` (folders and files it may not read; all others it may, and run them), ``shown``
-(folders in those that it may read, but for what of the hidden lies there), ``read`` (what of the hidden it may read
-after all), ``list`` (folders it may only list), ``write`` (folders and files it may change, but for what of the hidden
-lies there), ``network`` (``on`` or not), ``loopback`` (whether it can have a network of its own), ``calls`` (the
-filters, in hexadecimal: ``opened`` with a network, else ``closed``) and ``records``, which is for the process that
-watches over it. The rest is the command. It imports nothing of ours, for it runs without our packages. What lies beside
-the hidden is looked up here: there may be more of it than fits into an argument.
+Its first argument is a JSON object, and the others are the command. The object holds:
+
+- ``hidden``: folders and files it may not read. It may read and run all others.
+- ``shown``: folders inside hidden ones that it may read, except for hidden paths in them.
+- ``read``: hidden paths that it may read after all.
+- ``list``: folders that it may only list.
+- ``write``: folders and files that it may change, except for hidden paths in them.
+- ``network``: ``on`` if it may use the network.
+- ``loopback``: true if it can have a network of its own.
+- ``calls``: the filters of system calls in hexadecimal, ``opened`` for use with a network and ``closed`` without.
+- ``records``: for the process that watches over it.
+
+It imports nothing of ours, because it runs without our packages. The paths beside the hidden ones are looked up here,
+because they may be too many for an argument.
 """
 
 from __future__ import annotations
@@ -23,7 +30,7 @@ PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 SECCOMP_MODE_FILTER = 2
 LINE_BYTES = 8
-"""Of a filter."""
+"""Size in bytes of one instruction of a filter."""
 AF_INET, SOCK_DGRAM = 2, 2
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
@@ -39,20 +46,20 @@ ALL_V1 = (1 << 13) - 1
 READING = EXECUTE | READ_FILE | READ_DIR
 OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 DEVICES = ("null", "zero", "full", "random", "urandom")
-"""No terminal: those of the user would be among them."""
+"""Devices a command may use. Terminals aren't among them, because the user's would be included."""
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def landlock_version() -> int:
-    """The ABI the kernel offers; 0: none."""
+    """Return the version of the kernel's Landlock ABI, or 0 if there is none."""
     version = int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
     return max(version, 0)
 
 
 def own_network() -> bool:
-    """Return whether this process got a network of its own, in which only the loopback interface is up."""
+    """Give this process a network of its own, with only the loopback interface up. Return whether that worked."""
     user, group = os.getuid(), os.getgid()
     if _libc.unshare(CLONE_NEWNET) != 0:
         if _libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
@@ -70,14 +77,14 @@ def own_network() -> bool:
 
 
 def readable(hidden: list[str]) -> Iterator[str]:
-    """Everything but ``hidden``: the folders and files beside the way to each of them."""
+    """Yield everything except ``hidden``: the entries beside the folders on the way to each hidden path."""
     yield from _around("/", frozenset(hidden), _way_to(hidden))
 
 
 def changeable(folders: list[str], hidden: list[str]) -> Iterator[str]:
-    """``folders``, but where they hold something ``hidden``: what lies beside the way to that.
+    """Yield ``folders``, replacing those that contain hidden paths by the entries beside the way to these.
 
-    Rights reach all below.
+    Landlock's rights apply to everything below a folder, so a folder with hidden paths can't be allowed as a whole.
     """
     way = _way_to(hidden)
     for path in folders:
@@ -88,7 +95,7 @@ def changeable(folders: list[str], hidden: list[str]) -> Iterator[str]:
 
 
 def restrict_files(policy: dict[str, list[str]]) -> None:
-    """Allow what the policy names and nothing else."""
+    """Allow access to the paths the policy names, and to nothing else."""
     version = landlock_version()
     handled = ALL_V1 | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
     handled |= IOCTL_DEV if version >= 5 else 0
@@ -101,20 +108,20 @@ def restrict_files(policy: dict[str, list[str]]) -> None:
             _allow(ruleset, path, rights & handled)
     for name in DEVICES:
         _allow(ruleset, f"/dev/{name}", (READING | WRITE_FILE | IOCTL_DEV | TRUNCATE) & handled)
-    _allow(ruleset, "/dev/shm", handled & ~IOCTL_DEV)  # noqa: S108  shared memory, which test runners need
+    _allow(ruleset, "/dev/shm", handled & ~IOCTL_DEV)  # noqa: S108  test runners need shared memory
     _checked(_libc.syscall(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     os.close(ruleset)
 
 
 def restrict_calls(program: bytes) -> None:
-    """Have the kernel filter all system calls from now on."""
+    """Make the kernel filter all further system calls with ``program``."""
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxQ", len(program) // LINE_BYTES, ctypes.addressof(buffer))
     _checked(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.create_string_buffer(header, 16), 0, 0), "seccomp")
 
 
 def drop_capabilities() -> None:
-    """Give up what root could do beyond its own files."""
+    """Drop all capabilities, so that root has no power beyond its own files."""
     for capability in range(64):
         if _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
             break
@@ -123,7 +130,7 @@ def drop_capabilities() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Confine this process and become the command; 126 if it can't be confined, 127 if there is no such command."""
+    """Confine this process and become the command. Return 126 if it can't be confined, 127 if it can't be executed."""
     policy = json.loads(arguments[0])
     try:
         seen = [*readable(["/dev", *policy["hidden"]]), *changeable(policy["shown"], policy["hidden"])]
@@ -146,7 +153,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _way_to(paths: list[str]) -> set[str]:
-    """The folders that hold ``paths``."""
+    """Return all folders above ``paths``."""
     way: set[str] = set()
     for path in paths:
         folder = os.path.dirname(path)  # noqa: PTH120  nothing but os is loaded here

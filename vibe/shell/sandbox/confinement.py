@@ -1,6 +1,6 @@
-"""Confinement: one run's sandbox, chosen once, and the policy for each place where its commands run.
+"""Confines the commands of a run: chooses its sandbox once, and makes the policy for each place its commands run in.
 
-Where no command may make anything, empty folders and files stand, which go with the last command.
+Paths at which no command may create anything are occupied by empty folders and files, which the last command removes.
 """
 
 from __future__ import annotations
@@ -55,17 +55,18 @@ from vibe.system.git.discovery import located_at, small_text
 from vibe.system.own_places import user_home_of
 
 LOCK_SECONDS = 5.0
-"""The time to wait for another process that takes one away: that is done in an instant."""
+"""Seconds to wait for another process that is removing a placeholder, which takes only an instant."""
 
 MARK = stat.S_ISVTX
-"""The mode bit that tells ours from files of a user: set in the instant that they are made, it says nothing about
-empty ones."""
+"""The mode bit that distinguishes placeholders from the user's files. It is set as they are created, and has no meaning
+for empty files and folders.
+"""
 
 
 class Placeholders:
-    """Placeholders that exist as long as a process uses them; where a file of the user's stands, there is none.
+    """Empty files and folders that exist as long as a process uses them. None is made where the user has a file.
 
-    Each is locked by all its users, so that only the last one takes it away, and none in use is taken for abandoned.
+    All users of a placeholder lock it, so that only the last one removes it, and none in use is taken for abandoned.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -74,7 +75,7 @@ class Placeholders:
         self._held = frozenset(_which(lock) for _, lock in held)
 
     def are_among(self, others: Placeholders) -> bool:
-        """Return whether releasing these takes none away, as long as ``others`` are not released."""
+        """Return whether ``others`` hold all of these too, so that releasing these removes none."""
         return self._held <= others._held
 
 
@@ -93,16 +94,16 @@ def _placed(path: Path) -> int | None:
         if lock is None:
             if os.path.lexists(path):
                 return None
-            continue  # the last one to hold it took it away just now
-        with suppress(OSError):  # where there are no locks, it is not removed either
+            continue  # its last user has just removed it
+        with suppress(OSError):  # on file systems without locks it is not removed either
             wait_for_lock(lock, LOCK_SECONDS, shared=True)
         if _is_at(lock, path):
             return lock
-        os.close(lock)  # as above
+        os.close(lock)  # removed as well
 
 
 def _made(path: Path) -> bool:
-    """Return whether it is there now and was not before."""
+    """Create a placeholder. Return False if something is at the path already."""
     with suppress(FileExistsError):
         if path.name in FOLDERS:
             path.mkdir(0o777 | MARK)
@@ -113,9 +114,9 @@ def _made(path: Path) -> bool:
 
 
 def _opened(path: Path, *, anyhow: bool = False) -> int | None:
-    """Return what stands there, if it is a placeholder.
+    """Return a descriptor of the placeholder at a path, or None if there is something else or nothing.
 
-    ``anyhow``: it is one, even where the file system keeps no mark.
+    With ``anyhow`` it is known to be a placeholder, even if the file system keeps no mark.
     """
     with suppress(OSError):
         if anyhow or _is_ours(path, path.lstat()):
@@ -144,7 +145,7 @@ def _remove_empty(path: Path, lock: int) -> None:
             path.rmdir()
     elif not found.st_size:
         path.unlink()
-    if _is_at(lock, path):  # another process put something in there, so it is theirs now
+    if _is_at(lock, path):  # another process has put something in it, so it is no placeholder any more
         os.fchmod(lock, stat.S_IMODE(found.st_mode) & ~MARK)
 
 
@@ -155,11 +156,15 @@ def _is_at(lock: int, path: Path) -> bool:
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """The place a command runs in: it may write below ``roots`` (the first is its folder) and read ``readable``.
+    """A place for commands to run in.
 
-    ``network`` None: as the settings say. ``readable`` is read although it is hidden. ``read_only``: it writes nothing,
-    reaches nothing outside and reads no secrets, whatever the settings say. ``secrets`` lie below ``roots`` and
-    ``readable`` and are hidden from it, as are, where it is ``read_only``, those that their names tell.
+    Attributes:
+        roots: Folders below which a command may write. The first is its own folder.
+        readable: Paths that it may read even though they are hidden.
+        network: The network it may use, or None for what the settings say.
+        read_only: It writes nothing, reaches nothing outside and reads no secrets, whatever the settings say.
+        secrets: Paths below ``roots`` and ``readable`` that are hidden from it. If it is ``read_only``, paths whose
+            names suggest secrets are hidden as well.
     """
 
     roots: tuple[Path, ...]
@@ -172,13 +177,14 @@ class Place(Struct, frozen=True, kw_only=True):
 SETTINGS_OF_SYSTEM = Path("/etc/gitconfig")
 
 _Control: TypeAlias = "Mapping[Path, Sequence[Path]]"
-"""Files that decide what runs later, by the workspace or repository they are of."""
+"""Files that decide what runs later, by the workspace or repository they belong to."""
 
 
 class _Standing(Struct):
-    """Things that stay from one command to the next, so as not to be made for each: they cost more than the command.
+    """Placeholders and records that are kept from one command to the next.
 
-    Nothing stays while nobody is at work (``is_over``).
+    Making them for each command would cost more than the command. Nothing is kept while nobody is at work
+    (``is_over``).
     """
 
     placeholders: dict[tuple[Path, ...], Placeholders] = field(default_factory=dict[tuple[Path, ...], Placeholders])
@@ -186,16 +192,16 @@ class _Standing(Struct):
     is_over: bool = False
 
     def keep_empty(self, paths: tuple[Path, ...]) -> None:
-        """Keep these places empty between commands, too."""
+        """Keep placeholders at these paths between commands too."""
         if paths and not self.is_over and paths not in self.placeholders:
             self.placeholders[paths] = Placeholders(paths)
 
     def has(self, placeholders: Placeholders) -> bool:
-        """Return whether these stay."""
+        """Return whether these placeholders are kept."""
         return not self.is_over and any(placeholders.are_among(one) for one in self.placeholders.values())
 
     def record(self, folder: Path, kept: Sequence[dict[str, Any]]) -> Record:
-        """Return a command's record."""
+        """Return a record of ``kept`` for a command."""
         try:
             record = self.blank.pop()
         except IndexError:
@@ -204,14 +210,14 @@ class _Standing(Struct):
         return record
 
     def take_back(self, record: Record) -> None:
-        """A command has ended."""
+        """Keep the record of a command that has ended for another one, or remove it."""
         if not self.is_over and record.blank():
             self.blank.append(record)
         else:
             record.remove()
 
     def release(self) -> None:
-        """Take all of it away; what commands under way use stays until they end."""
+        """Remove everything that is kept. Placeholders used by running commands remain until these end."""
         self.is_over = True
         for placeholders in [*self.placeholders.values()]:
             placeholders.release()
@@ -220,7 +226,7 @@ class _Standing(Struct):
 
 
 class Guard(Struct, frozen=True):
-    """Files to restore, and ones to take away, once a command has ended. ``control`` are files it must not change."""
+    """Files to restore and to remove once a command has ended. ``control`` are the files it must not change."""
 
     control: _Control = field(default_factory=dict[Path, Sequence[Path]])
     kept: tuple[Kept, ...] = ()
@@ -229,9 +235,9 @@ class Guard(Struct, frozen=True):
     standing: _Standing = field(default_factory=lambda: _Standing(is_over=True))
 
     def end_at_once(self) -> bool:
-        """End it if all is as it was, and stays for the next command; else false, and nothing has happened.
+        """End the guard if nothing was changed and everything is kept for the next command, else return False.
 
-        That takes a few looks at the file system and empties a file: less than it takes to have a thread do it.
+        Only a few paths are looked at and one file is emptied, which takes less time than to use a thread.
         """
         if not (self.standing.has(self.placeholders) and all(kept.is_as_it_was() for kept in self.kept)):
             return False
@@ -239,7 +245,7 @@ class Guard(Struct, frozen=True):
         return True
 
     def end(self) -> str:
-        """Put everything back, and say what was not as it was. Reads and writes files."""
+        """Put everything back, and return notes about what was changed. Reads and writes files."""
         self.placeholders.release()
         notes = [kept.put_back() for kept in self.kept]
         if self.record is not None:
@@ -248,14 +254,14 @@ class Guard(Struct, frozen=True):
 
 
 class _Owner:
-    """Has temporary folders, which go with it."""
+    """Owns temporary folders, which are removed with it."""
 
 
 class Confinement:
-    """Confines commands as the settings say; one for all agents of a run.
+    """Confines commands as the settings say. All agents of a run share one.
 
-    ``keys`` are variables that hold keys, whatever they are called. ``vibe_home`` and what else holds secrets is
-    hidden. Temporary files live in one folder, which goes with this object, at the latest with the process.
+    ``keys`` are variables that hold keys, whatever their names. ``vibe_home`` is hidden, and so are other places with
+    secrets. Temporary files are in one folder, which is removed with this object, or at the latest with the process.
     """
 
     def __init__(
@@ -284,7 +290,7 @@ class Confinement:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncGenerator[None]:
-        """While somebody is at work here, one command after the other, keep for the next what each of them needs."""
+        """Keep what each command needs for the next one, for as long as commands follow one another."""
         standing = self._standing = _Standing()
         try:
             yield
@@ -296,24 +302,24 @@ class Confinement:
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """The places besides the workspace that settings let commands write, resolved."""
+        """The paths besides the workspace that the settings let commands write, resolved."""
         return tuple(map(_expanded, self._config.writable))
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """The hidden places that settings let commands read, resolved."""
+        """The hidden paths that the settings let commands read, resolved."""
         return tuple(map(_expanded, self._config.readable))
 
     @cached_property
     def hidden(self) -> tuple[Path, ...]:
-        """The places that contain secrets, resolved. Reads the file system, once."""
+        """The paths that contain secrets, resolved. Reads the file system once."""
         return hidden_paths(self._environ, [self.vibe_home])
 
     @cached_property
     def _programs(self) -> tuple[Path, ...]:
-        """The folders that programs are looked up in, with the virtual environments they belong to.
+        """The folders in which programs are looked up, or the virtual environments these folders belong to.
 
-        None that a link leads to: a command could lay the link, and would see there what it must not.
+        Links are left out: a command could make one, and would then see something that it must not.
         """
         entries = dict.fromkeys(os.path.normpath(one) for one in self._environ.get("PATH", "").split(os.pathsep))
         folders = [Path(entry) for entry in entries if entry == os.path.realpath(entry)]
@@ -322,27 +328,32 @@ class Confinement:
 
     @cached_property
     def _hidden_from_all(self) -> tuple[Path, ...]:
-        """The same, and those of the system. Reads many folders, once."""
+        """The paths in ``hidden``, and secrets of the system. Reads many folders, once."""
         return tuple(dict.fromkeys((*self.hidden, *(secrets_of_system() or ()))))
 
     @cached_property
     def _hidden_from_readers(self) -> tuple[Path, ...] | None:
-        """The same of all that a program sees that only reads; None: too much to look through."""
+        """The paths in ``hidden``, and all secrets that a program in a read-only place could see.
+
+        None means there are too many files to look through.
+        """
         mounted = (Path(place) for place in mount_points() if place.startswith("/usr/"))
         found = secrets_of_system([*OF_THE_SYSTEM, *mounted], MOST_ENTRIES)
         return None if found is None else tuple(dict.fromkeys((*self.hidden, *found)))
 
     @property
     def required(self) -> bool:
-        """True if everything must be confined, a plan author's own commands included."""
+        """True if everything must be confined, including the commands that a plan's author wrote."""
         return self._config.mode is SandboxMode.REQUIRED
 
     def choice(self) -> SandboxChoice:
-        """Return the sandbox there is, found out at the first call. Starts processes, so not on an event loop.
+        """Return the sandbox of this machine.
+
+        The first call starts processes to find out, so don't make it on an event loop.
 
         Raises:
-            EnvironmentFailure: one is required and none works.
-            SandboxUnprovenError: it could not be found out; the next call tries again.
+            EnvironmentFailure: A sandbox is required and none works.
+            SandboxUnprovenError: A temporary failure left the question open. The next call tries again.
         """
         with self._lock:
             if self._choice is None:
@@ -351,10 +362,7 @@ class Confinement:
 
     @property
     def weakness(self) -> str:
-        """A warning that commands run without a sandbox although one is wanted.
-
-        Blank if there is nothing to say.
-        """
+        """A warning that commands run without a sandbox although one is wanted, or ""."""
         choice = self._choice
         if choice is None or choice.sandbox is not None or self._config.mode is SandboxMode.OFF:
             return ""
@@ -363,23 +371,23 @@ class Confinement:
     def can_read_only(self) -> bool:
         """Return whether a place can be ``read_only``.
 
-        As ``choice``: not on an event loop, unless that has been called.
+        Don't call it on an event loop unless ``choice`` has been called before.
         """
         sandbox = self.choice().sandbox
         return sandbox is not None and sandbox.has_namespaces
 
     def without_keys(self, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """``environ`` without the variables that hold keys."""
+        """Return ``environ`` without the variables that hold keys."""
         return {name: value for name, value in environ.items() if name not in self._keys}
 
     def confine(self, argv: Sequence[str], environ: Mapping[str, str], place: Place) -> tuple[Confined, Guard] | None:
-        """The command confined, to be started in the place's folder, and what is to ``end`` once it has ended.
+        """Return the confined command, and the guard to ``end`` once it has ended. None if there is no sandbox.
 
-        None where nothing confines. Reads and writes files.
+        The command must be started in the place's folder. Reads and writes files.
 
         Raises:
-            EnvironmentFailure: one is required and none works.
-            ReadOnlyUnavailableError: the place is ``read_only``, and that can't be had.
+            EnvironmentFailure: A sandbox is required and none works.
+            ReadOnlyUnavailableError: The place is ``read_only``, and no sandbox can enforce that.
         """
         sandbox = self.choice().sandbox
         if sandbox is None and place.read_only:
@@ -391,10 +399,7 @@ class Confinement:
         return sandbox.wrap(argv, environ, policy), guard
 
     def note(self, output: str, exit_code: int, place: Place) -> str:
-        """Return what to add to the output of a command confined there that may have been refused something.
-
-        Mostly nothing.
-        """
+        """Return a note for the output of a command confined there that may have been refused something, usually ""."""
         chosen = self._choice
         if chosen is None or chosen.sandbox is None or place.read_only:
             return ""
@@ -402,10 +407,10 @@ class Confinement:
         return refusal_note(output, exit_code, chosen.sandbox.name, network, _other_owner(place.roots[0]))
 
     def _reading(self, place: Place) -> SandboxPolicy:
-        """Return what a command there may do that only reads.
+        """Return the policy for commands in a read-only place.
 
         Raises:
-            ReadOnlyUnavailableError: the workspace holds the home, or there are too many files.
+            ReadOnlyUnavailableError: The workspace contains the user's or vibe's home, or there are too many files.
         """
         shown = tuple(Path(os.path.realpath(path)) for path in (*place.roots, *place.readable))
         home = Path(os.path.realpath(user_home_of(self._environ)))
@@ -431,14 +436,14 @@ class Confinement:
         )
 
     def policy(self, place: Place, control: _Control) -> SandboxPolicy:
-        """Return what a command there may do, ``control`` being what it may not change. Reads files."""
-        # A worktree that we made for a step is committed by us: what runs in it needs no hand on the user's repository.
+        """Return the policy for commands in a place, which must not change ``control``. Reads files."""
+        # We commit in the worktrees that we make for steps, so commands in them don't need to write to the repository.
         own = Path(os.path.realpath(self.vibe_home))
         theirs = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(own)]
         repositories = [folder for root in theirs for folder in _repository_of_worktree(root) if folder in control]
         roots = (*place.roots, *repositories, *self.writable)
         frozen = [path for top in dict.fromkeys((*place.roots, *repositories)) for path in control[top]]
-        frozen.append(Path(sys.prefix))  # what vibe runs by, and beside it, where a workspace holds that
+        frozen.append(Path(sys.prefix))  # the environment vibe itself runs from, which may be in the workspace
         readable = (*self.readable, self.vibe_home / "skills", *place.readable)
         temp, box = self._own_folders()
         common = [folder for root in place.roots for folder in _repository_of_worktree(root)]
@@ -448,7 +453,7 @@ class Confinement:
             writable=tuple(dict.fromkeys(Path(os.path.realpath(root)) for root in roots)),
             temp=temp,
             box=box,
-            # Landlock hides nothing writable.
+            # Landlock can't hide anything in a writable folder.
             hidden=(*self._hidden_from_all, box, *(place.secrets if self.can_read_only() else ())),
             readable=tuple(filter(os.path.exists, readable)),
             shown=tuple(filter(os.path.exists, dict.fromkeys(shown))),
@@ -465,7 +470,7 @@ class Confinement:
         )
 
     def guard(self, place: Place) -> Guard:
-        """See to it that a command there makes and changes nothing that decides what runs later.
+        """Return a guard that keeps a command from creating or changing files that decide what runs later.
 
         Reads and writes files.
         """
@@ -484,7 +489,7 @@ class Confinement:
         return Guard(control, tuple(kept), placeholders, record, standing)
 
     def _control_of(self, place: Place) -> _Control:
-        """Find it, after a folder for hooks was made where there is none."""
+        """Return the control files of a place, after creating the folder for hooks where there is none."""
         found: dict[Path, Sequence[Path]] = {}
         for root in place.roots:
             if (root / ".git").is_dir():
@@ -494,13 +499,13 @@ class Confinement:
         return found
 
     def _inner_of(self, root: Path) -> tuple[Path, ...]:
-        """The repositories below a root that were there before the first command."""
+        """Return the repositories below a root that existed before the first command."""
         if root not in self._inner:
             self._inner[root] = inner_repositories(root)
         return self._inner[root]
 
     def _own_folders(self) -> tuple[Path, Path]:
-        """For temporary files of commands, and for what makes their sandboxes, which they don't see."""
+        """Return the folder for the commands' temporary files, and the one for their sandboxes, hidden from them."""
         with self._lock:
             if self._folders is None:
                 base = self._environ.get("TMPDIR")
@@ -509,13 +514,16 @@ class Confinement:
             return self._folders
 
     def close(self) -> None:
-        """Remove the temporary folders, now that no command runs; without it, they go with the object. Blocks."""
+        """Remove the temporary folders once no command runs. Otherwise they are removed with this object. Blocks."""
         with self._lock:
             self._folders = self._owner = None
 
 
 def _cleaned(files: Iterable[Path], box: Path) -> dict[Path, str]:
-    """Return files of git's settings with credentials, and copies in ``box`` without them. Reads and writes files."""
+    """Return the git settings that hold credentials, with paths of copies in ``box`` without these.
+
+    Reads and writes files.
+    """
     real = dict.fromkeys(Path(os.path.realpath(file)) for file in (*files, SETTINGS_OF_SYSTEM))
     texts = {file: cleaned(file) for file in real}
     found = {file: text for file, text in texts.items() if text is not None}
@@ -523,7 +531,7 @@ def _cleaned(files: Iterable[Path], box: Path) -> dict[Path, str]:
 
 
 def confines(confinement: Confinement) -> bool:
-    """Return whether commands are confined; where that could not be found out, whether they are to be."""
+    """Return whether commands are confined. If a temporary failure left that open, assume so."""
     try:
         return confinement.choice().sandbox is not None
     except SandboxUnprovenError:
@@ -531,21 +539,18 @@ def confines(confinement: Confinement) -> bool:
 
 
 def remove_remains(environ: Mapping[str, str], workdir: Path) -> None:
-    """Remove what runs that were killed left of their commands' confinement; writes in both places."""
+    """Remove temporary folders and placeholders that killed runs left behind. Writes to both places."""
     remove_abandoned(environ.get("TMPDIR"))
     remove_abandoned_placeholders(workdir)
 
 
 def remove_abandoned_placeholders(root: Path) -> None:
-    """Remove what commands of runs that were killed left at a workspace to keep places empty.
-
-    Reads and writes files.
-    """
+    """Remove the placeholders that killed runs left in a workspace. Reads and writes files."""
     _release((path, lock) for path in _fillable_at(root) if (lock := _opened(path)) is not None)
 
 
 def _fillable_at(root: Path) -> list[Path]:
-    """Return what must stay empty at a workspace and in its repository, which it may be a worktree of."""
+    """Return the paths for placeholders in a workspace and in its repository, also if it is a worktree of that."""
     repositories = (root / ".git",) if (root / ".git").is_dir() else _repository_of_worktree(root)
     return [
         *(root / name for name in FOLDERS),
@@ -554,7 +559,10 @@ def _fillable_at(root: Path) -> list[Path]:
 
 
 def _other_owner(root: Path) -> int | None:
-    """The user a folder is of, where root looks at one of another user's: no capability is left to it inside."""
+    """Return the owner of a folder if root runs vibe and the owner is another user.
+
+    Inside the sandbox root has no capabilities, so it can't write that user's files.
+    """
     with suppress(OSError):
         owner = root.stat().st_uid
         return owner if os.geteuid() == 0 and owner != 0 else None
@@ -566,7 +574,7 @@ def _expanded(path: str) -> Path:
 
 
 def _repository_of_worktree(root: Path) -> tuple[Path, ...]:
-    """The repository's folder that a git worktree at ``root`` writes to, if both name each other."""
+    """Return the repository's folder that a git worktree at ``root`` writes to, if each names the other."""
     try:
         found = located_at(root)
         if found is None or found.git_dir == found.common_dir:

@@ -1,6 +1,6 @@
-"""Files that decide what is later read as settings, or run, outside the sandbox.
+"""Finds control files: files that are later read as settings, or run, outside the sandbox.
 
-No confined program may write or make them.
+No confined program may write or create them.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from vibe.system.git.config_file import GitConfigError, GitSetting, read_setting
 from vibe.system.own_places import user_home_of
 
 FOLDERS = (".vibe", ".agents")
-"""Of the workspace."""
+"""Control folders in a workspace."""
 FILES = ("AGENTS.md", "AGENTS.override.md")
-"""Of the workspace, read as instructions."""
+"""Control files in a workspace, which are read as instructions."""
 OF_WORKTREE = ("commondir", "gitdir")
-"""Of a worktree's folder in a repository, which is one only with them."""
+"""Files in a repository's folder for a worktree. Without them it is none."""
 OF_GIT = ("config", "config.worktree", "hooks", "info/attributes", *OF_WORKTREE)
-"""Of a repository's folder, a worktree's or a module's."""
+"""Control files in the folder of a repository, or in that of one of its worktrees or modules."""
 MOST_ENTRIES = 50_000
-"""The most entries that are looked through for repositories below the workspace."""
+"""Maximum number of entries searched for repositories below the workspace."""
 CONFIG_BYTES = 256 * 1024
 MOST_SETTINGS = 50
-"""How many files of settings that name each other are read."""
+"""Maximum number of settings files read that name one another."""
 OF_PLACES = ("path", "hookspath", "attributesfile")
+"""Keys of git's settings whose value is a path."""
 OF_NO_PROGRAM = ("alias", "blame", "branch", "commit", "remote", "submodule", "url")
-"""Sections whose words are not taken for programs: names, and what a person calls by hand."""
+"""Sections of git's settings whose words aren't taken for programs: they are names, or called by hand."""
 BETWEEN_WORDS = re.compile(r"[\s\"'\\;|&<>()$`=,!]+")
 WORKTREE_CONFIG = re.compile(r"^\s*worktreeconfig\s*=\s*(?:true|yes|on|1)\s*$", re.IGNORECASE | re.MULTILINE)
 
 
 def inner_repositories(root: Path) -> tuple[Path, ...]:
-    """The ``.git`` of each repository below ``root``, not its own. Reads the file system."""
+    """Return the ``.git`` of each repository below ``root``, without its own. Reads the file system."""
     found: list[Path] = []
     folders, seen = [str(root)], 0
     while folders and seen < MOST_ENTRIES:
@@ -52,7 +53,7 @@ def inner_repositories(root: Path) -> tuple[Path, ...]:
 
 
 def settings_of_user(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """The files of git's settings that count in all repositories, there or not."""
+    """Return the files with git's settings for all repositories, whether they exist or not."""
     home = user_home_of(environ)
     named = [environ[name] for name in ("GIT_CONFIG_GLOBAL",) if environ.get(name)]
     folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
@@ -60,10 +61,10 @@ def settings_of_user(environ: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def control_paths(root: Path, inner: Iterable[Path] = (), settings: Iterable[Path] = ()) -> Iterator[Path]:
-    """All of it at ``root``, whether it is there or not, and that of the repositories ``inner``.
+    """Yield all control files at ``root``, whether they exist or not, and those of the repositories ``inner``.
 
-    Reads the file system. ``settings`` are the user's own of git: hooks that they name by a name are those of any
-    repository.
+    ``settings`` are the user's own settings of git. Hooks that they name by a relative path are those of any
+    repository. Reads the file system.
     """
     yield from (root / name for name in (*FOLDERS, *FILES))
     for file in settings:
@@ -78,7 +79,7 @@ def control_paths(root: Path, inner: Iterable[Path] = (), settings: Iterable[Pat
 
 
 def of_repository(folder: Path) -> Iterator[Path]:
-    """The same of a repository's folder, with the worktrees and modules it has. Reads the file system."""
+    """Yield the control files of a repository's folder, and of its worktrees and modules. Reads the file system."""
     for part in (folder, *_parts(folder)):
         yield from (part / name for name in OF_GIT)
         for name in ("config", "config.worktree"):
@@ -86,7 +87,7 @@ def of_repository(folder: Path) -> Iterator[Path]:
 
 
 def _named(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
-    """Yield what a settings file names: included settings, hooks, and programs among the files at ``tops``."""
+    """Yield the paths a settings file names: included settings, hooks, and programs among the files at ``tops``."""
     files, seen = [settings], set[Path]()
     while files and len(seen) < MOST_SETTINGS:
         file = files.pop()
@@ -96,7 +97,7 @@ def _named(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
         for section, _, key, value in _settings(file):
             if key in OF_PLACES:
                 expanded = os.path.expanduser(value)  # noqa: PTH111  as git does
-                # A file of settings is named from where it is named, a folder of hooks from the top of the files.
+                # Settings are named relative to the file that names them, hooks relative to the top of the work tree.
                 places = [Path(os.path.normpath(base / expanded)) for base in (file.parent, *tops)]
                 yield from places
                 files += places if key == "path" else []
@@ -107,12 +108,12 @@ def _named(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
 
 
 def _settings(file: Path) -> Iterator[GitSetting]:
-    with suppress(GitConfigError):  # git refuses it, too
+    with suppress(GitConfigError):  # git refuses it too
         yield from read_settings(text_of(file, CONFIG_BYTES))
 
 
 def _common_of(link: Path) -> Path:
-    """The folder of the repository that a worktree's or module's ``.git`` file leads to; it need not be there."""
+    """Return the repository's folder that the ``.git`` file of a worktree or module names. It need not exist."""
     own = Path(os.path.normpath(link.parent / text_of(link, CONFIG_BYTES).removeprefix("gitdir:").strip()))
     return Path(os.path.normpath(own / text_of(own / "commondir", CONFIG_BYTES).strip()))
 
@@ -120,7 +121,8 @@ def _common_of(link: Path) -> Path:
 def _parts(folder: Path) -> Iterator[Path]:
     with suppress(OSError):
         for part in (folder / "worktrees").iterdir():
-            # One that git is making still lacks these: what comes to it during a command is not the command's doing.
+            # A worktree that git is just making lacks these files. What appears in it during a command isn't the
+            # command's doing.
             if all((part / name).exists() for name in OF_WORKTREE):
                 yield part
     for config in (folder / "modules").glob("**/config"):
@@ -128,9 +130,9 @@ def _parts(folder: Path) -> Iterator[Path]:
 
 
 def fillable_of_repository(folder: Path) -> list[Path]:
-    """The files that can stand empty in a repository's folder, to be frozen: settings of worktrees, if it heeds such.
+    """Return the files that placeholders may occupy in a repository's folder, whether they exist or not.
 
-    Whether it is there or not. Reads the file system.
+    These are the settings of worktrees, if the repository heeds them. Reads the file system.
     """
     if not WORKTREE_CONFIG.search(text_of(folder / "config", CONFIG_BYTES)):
         return []

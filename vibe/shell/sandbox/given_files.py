@@ -1,21 +1,21 @@
-"""A program that reads files by their descriptors, as words that any starter of programs understands."""
+"""Passes open files to a program by their descriptors, in an argv that any starter of programs can run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 FIRST, SECOND = 7, 8
-"""The descriptors: shells can name them, and they are not the one by which commands report."""
+"""The descriptors for the files. Shells can name them, and they differ from the one on which commands report."""
 PREFIX = ("/bin/sh", "-c", f'exec {FIRST}<"$1" {SECOND}<"$2"; shift 2; exec "$@"', "sh")
 
 
 def with_files(argv: Sequence[str], first: str, second: str) -> tuple[str, ...]:
-    """Return the words that start ``argv`` with two files open for reading."""
+    """Return an argv that opens two files for reading and runs ``argv``."""
     return (*PREFIX, first, second, *argv)
 
 
 def without_shell(argv: Sequence[str]) -> tuple[list[str], dict[int, str]]:
-    """Return the program itself and the file of each descriptor, for who can open files without a shell."""
+    """Return the program's own argv and the file for each descriptor, for callers that can open files themselves."""
     if tuple(argv[: len(PREFIX)]) != PREFIX:
         return [*argv], {}
     first, second, *program = argv[len(PREFIX) :]

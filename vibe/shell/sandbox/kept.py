@@ -1,4 +1,4 @@
-"""Files a command may neither make nor change, restored after it where its sandbox can't protect them."""
+"""Restores files that a command must not create or change, after it has ended, if its sandbox can't protect them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from vibe.shell.sandbox.control import OF_WORKTREE
 from vibe.system.files import entries_of
 
 MOST_BYTES = 1024 * 1024
-"""Of a file that is put back."""
+"""Maximum size in bytes of a file that is put back."""
 MOST_FILES = 2_000
+"""Maximum number of files whose contents are kept."""
 FEW = 100
-"""So many paths are looked at in less time than another thread takes to begin."""
+"""Number of paths that can be looked at in less time than a thread takes to start."""
 
 
 class Kept:
-    """The state of some paths below ``root`` before a command: absent, links, or (``contents``) files and folders.
+    """The state of some paths below ``root`` before a command: absent, links, or, for ``contents``, files and folders.
 
-    Nothing confined may run any more when they are put back. What stands in their place then is renamed, not lost.
+    No confined program may run any more when they are put back. Whatever is in their place then is renamed, not lost.
     """
 
     def __init__(self, root: Path, paths: Iterable[Path], contents: Iterable[Path] = ()) -> None:
@@ -31,7 +32,7 @@ class Kept:
         self._absent = _absent(paths)
         self._links = {path: str(path.readlink()) for path in paths if path.is_symlink()}
         self._files: dict[Path, tuple[int, bytes]] = {}
-        """The mode of a file, and what is in it."""
+        """The mode and the contents of each file."""
         self._folders: dict[Path, tuple[int, int]] = {}
         self._closed: list[Path] = []
         for path in contents:
@@ -39,13 +40,13 @@ class Kept:
                 self._take(path)
 
     def is_as_it_was(self) -> bool:
-        """Return whether a few looks tell so; false as well where it takes more of them, or reading files."""
+        """Return whether nothing has changed. False too if finding out takes many looks or reading files."""
         if self._files or self._folders or len(self._absent) + len(self._links) > FEW:
             return False
         return not any(map(os.path.lexists, self._absent)) and not any(map(self._is_other, self._links))
 
     def put_back(self) -> str:
-        """Have everything as it was, and say what was not; mostly nothing."""
+        """Put everything back, and return notes about what was changed, usually ""."""
         notes = [self._aside(path, "make") for path in self._absent if os.path.lexists(path)]
         for path, target in self._links.items():
             if self._is_other(path):
@@ -59,7 +60,7 @@ class Kept:
         return "\n".join(filter(None, notes))
 
     def written(self) -> dict[str, Any]:
-        """Return it as JSON takes it; ``read`` is the way back."""
+        """Return the state as plain data for JSON. ``read`` is the inverse."""
         return {
             "root": str(self._root),
             "absent": [*map(str, self._absent)],
@@ -71,7 +72,7 @@ class Kept:
 
     @classmethod
     def read(cls, written: dict[str, Any]) -> Kept:
-        """Make it of what ``written`` returned."""
+        """Restore the state from what ``written`` returned."""
         kept = cls(Path(written["root"]), ())
         kept._absent = [*map(Path, written["absent"])]
         kept._links = {Path(path): target for path, target in written["links"].items()}
@@ -138,7 +139,7 @@ class Kept:
         return False
 
     def _aside(self, path: Path, what: str) -> str:
-        """Out of its folder, too, where whatever lies in there counts."""
+        """Rename what is at ``path`` and return a note. It is moved out of folders in which any file counts."""
         aside = path.with_name(f"{path.name}-{uuid4().hex[:8]}")
         if any(folder in path.parents for folder in self._closed):
             aside = self._root / aside.name
@@ -151,9 +152,9 @@ class Kept:
 
 
 def _absent(paths: Iterable[Path]) -> list[Path]:
-    """Return the paths that nothing stands at, but for those of a git worktree that went since they were named.
+    """Return the paths that don't exist, except those of a git worktree that has been removed since they were named.
 
-    Whoever removes one makes it again under the same name, and no command could have made it.
+    Whoever removes a worktree may make it again under the same name, and no command could have made it.
     """
     absent = [path for path in paths if not os.path.lexists(path)]
     gone = {path.parent for path in absent if path.name in OF_WORKTREE and path.parent.parent.name == "worktrees"}

@@ -1,6 +1,6 @@
-"""Landlock: the kernel's own file rules, for where no namespaces can be had.
+"""Confines commands with Landlock, the kernel's own rules for files, on machines that allow no namespaces.
 
-A launcher puts them on and steps aside.
+A launcher applies the rules to itself and then becomes the command.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from vibe.shell.sandbox.system_calls import OF_NETWORKS, call_filter
 from vibe.shell.sandbox.temporary import prepare_temp
 
 LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py")))
-"""The words that a confined command begins with. Whoever starts many of them need not start an
-interpreter for each (see ``starter_program``)."""
+"""The words that a confined command begins with. ``starter_program`` runs the launcher without a new interpreter."""
 LIMITS = (
     "the modes of files outside can be changed, memory that your programs share is shared with it, Unix sockets and "
     "terminals can't be opened, and what decides what runs later (settings and hooks of git, settings and tools of "
@@ -34,19 +33,20 @@ BEFORE = (
     (3, "files outside that you may write can be emptied (a kernel from 6.2 on prevents that)"),
     (6, "other processes of yours can be signalled (a kernel from 6.12 on prevents that)"),
 )
-"""Things that the kernel can't confine with a version below that."""
+"""Limits of kernels whose version of Landlock is below the given one."""
 NO_FILTER = f"the system calls of {platform.machine()} are not known"
 NO_LOOPBACK = "no network at all, not even localhost, unless it is turned on"
 
 
 def landlock(version: int, *, loopback: bool) -> Sandbox:
-    """Confines with Landlock rules and a filter of system calls; ``version`` is that of the kernel's interface.
+    """Return the sandbox that uses Landlock rules and a filter of system calls.
 
-    Hidden files are not allowed rather than absent, and names can be listed everywhere. Where no network namespace can
-    be had, there is no network at all. Nothing is frozen: its rules only add, and what is allowed in a folder is
-    allowed in all below it. A program that may make a file with something in it at the top of a workspace may write
-    each file of the workspace: to keep one from it, all would have to be kept from making files beside it, git in its
-    own folder first.
+    ``version`` is that of the kernel's interface. Hidden files are denied rather than absent, and names can be listed
+    everywhere. Without a network namespace (``loopback``) there is no network at all.
+
+    Nothing can be frozen, because rules only add rights, and rights to a folder apply to everything below it. A program
+    that may create a file with contents at the top of a workspace may write every file in the workspace. To protect a
+    single file, all programs would have to be kept from creating files beside it, beginning with git in its own folder.
     """
     lacking = [limit for below, limit in BEFORE if version < below]
     return Sandbox(
@@ -58,10 +58,10 @@ def landlock(version: int, *, loopback: bool) -> Sandbox:
 
 
 def _wrapped(argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPolicy, *, loopback: bool) -> Confined:
-    """The command, started by a launcher that confines itself first.
+    """Return the command started by a launcher, which confines itself first.
 
     Raises:
-        ReadOnlyUnavailableError: it is to read and no more.
+        ReadOnlyUnavailableError: The policy is ``read_only``, which Landlock can't enforce.
     """
     if policy.read_only:
         raise ReadOnlyUnavailableError("that takes bubblewrap")
@@ -78,23 +78,25 @@ def _wrapped(argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPol
         "calls": {"closed": closed.hex(), "opened": opened.hex()},
         "records": str(policy.records or ""),
     }
-    # There is no namespace to count its processes in: the bound would count all of the user's.
+    # Without a namespace, a limit of processes would count all the user's processes.
     variables = confined_environ(environ, policy.temp)
     argv = bounded(argv, variables, replace(policy.bounds, processes=0))
     return Confined(argv=(*LAUNCHER, json.dumps(rules), *argv), environ=variables)
 
 
 def _shared(policy: SandboxPolicy) -> Iterator[str]:
-    """Yield the folders that others share, but for what a program may read or write as a whole."""
+    """Yield the folders shared with other programs, except for those the command may read or write as a whole."""
     given = {*policy.writable, *policy.readable}
     yield from (str(folder) for folder in shared_folders() if folder not in {RUN, MEMORY} and folder not in given)
 
 
 def find_landlock() -> Sandbox | str:
-    """Landlock where the kernel has it, else why not. Starts a process, so not on an event loop.
+    """Return the sandbox with Landlock if the kernel supports it, else why not.
+
+    This starts a process, so don't call it on an event loop.
 
     Raises:
-        SandboxUnprovenError: it could not be found out.
+        SandboxUnprovenError: A temporary failure left the question open.
     """
     if not sys.platform.startswith("linux"):
         return f"Landlock is part of Linux, and this is {platform.system()}"
@@ -108,7 +110,7 @@ def find_landlock() -> Sandbox | str:
     connecting = "import socket; a = socket.create_server(('127.0.0.1', 0)); socket.create_connection(a.getsockname())"
     found = landlock(version, loopback=True)
     if failure_of(found, [sys.executable, "-I", "-S", "-c", connecting]):
-        # A network of its own may be refused, or given and of no use: then it is not asked for.
+        # A network of its own may be refused, or be granted but not work. Then it isn't asked for.
         found = landlock(version, loopback=False)
         if why := failure_of(found, TRUE):
             return f"Landlock: {why}"

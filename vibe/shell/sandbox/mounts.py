@@ -1,4 +1,4 @@
-"""The file system as a confined program sees it, as options of ``bwrap``."""
+"""Builds the file system that a confined program sees, as options of ``bwrap``."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ MEMORY = Path("/dev/shm")  # noqa: S108  as above
 PRIVATE_TEMP_BYTES = 64 * 1024 * 1024
 RESOLVER = Path("/etc/resolv.conf")
 SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
-"""All that a program that only reads sees beside its workspace, of the folders in ``/``."""
+"""The folders in ``/`` that a program sees besides its workspace if it only reads."""
 NOTHING = "/dev/null"
-"""The device that lies over a file that must not be read; it can't be opened there."""
+"""The device mounted over a file that must not be read. It can't be opened there."""
 
 
 View: TypeAlias = "dict[Path, tuple[str, ...]]"
-"""Places, and the options of ``bwrap`` that make what they show: of those that hold a path the deepest decides."""
+"""Mount points, with the options of ``bwrap`` for them. For each path, the deepest one that contains it decides."""
 
 
 def _put(view: View, how: str, path: Path, source: str | Path | None = None) -> None:
-    """Have ``path`` show ``source``, by default itself."""
+    """Mount ``source`` at ``path``, by default the path itself."""
     view[path] = (how, str(path if source is None else source), str(path))
 
 
 def _put_memory(view: View, path: Path, most_bytes: int = 0) -> None:
-    """Have ``path`` be an empty folder in memory."""
+    """Mount an empty folder in memory at ``path``."""
     size = ("--size", str(most_bytes)) if most_bytes else ()
     view[path] = (*size, "--tmpfs", str(path))
 
 
 def _options(view: View, closed: Iterable[Path] = ()) -> Iterator[str]:
-    """Return it as ``bwrap`` takes it; folders in memory that are ``closed`` can't be written."""
+    """Yield the options for ``bwrap``. Folders in memory that are ``closed`` are made read-only."""
     for path in sorted(view, key=lambda place: len(place.parts)):
         yield from view[path]
     for path in dict.fromkeys(closed):
@@ -49,13 +49,13 @@ def _options(view: View, closed: Iterable[Path] = ()) -> Iterator[str]:
 
 
 def file_system(policy: SandboxPolicy, *, private_proc: bool) -> Iterator[str]:
-    """The mounts of a policy, with a ``/proc`` of its own processes or an empty one."""
+    """Yield the options for the mounts of a policy, with a ``/proc`` of the program's own processes or an empty one."""
     view: View = {Path("/dev"): ("--dev", "/dev"), Path("/proc"): ("--proc" if private_proc else "--tmpfs", "/proc")}
     yield from _only_reading(policy, view) if policy.read_only else _working(policy, view)
 
 
 def _only_reading(policy: SandboxPolicy, view: View) -> Iterator[str]:
-    """Programs and their settings, the workspace, and a temporary folder in memory."""
+    """Show programs and their settings, the workspace, and a temporary folder in memory."""
     readable = [*filter(os.path.exists, policy.readable)]
     seen = [*readable]
     for name in SYSTEM:
@@ -78,7 +78,7 @@ def _only_reading(policy: SandboxPolicy, view: View) -> Iterator[str]:
 
 
 def _working(policy: SandboxPolicy, view: View) -> Iterator[str]:
-    """Everything, read-only but for what is writable, without what is hidden and what is shared with others."""
+    """Show everything except hidden paths and shared folders, read-only except for writable paths."""
     _put(view, "--ro-bind", Path("/"))
     writable = [*filter(os.path.exists, policy.writable)]
     readable = [*filter(os.path.exists, policy.readable)]
@@ -88,7 +88,7 @@ def _working(policy: SandboxPolicy, view: View) -> Iterator[str]:
     closed = [*policy.hidden]
     for shared in of_others:
         closed += _private(view, shared, granted, policy.temp)
-    resolver = Path(os.path.realpath(RESOLVER))  # it says who resolves names, where they can be resolved
+    resolver = Path(os.path.realpath(RESOLVER))  # needed to resolve host names
     if policy.network is Network.ON and resolver.is_file() and holds(RUN, resolver):
         _put(view, "--ro-bind", resolver)
     for path in shown:
@@ -97,7 +97,7 @@ def _working(policy: SandboxPolicy, view: View) -> Iterator[str]:
     for path in filter(seen, policy.hidden):
         if not any(holds(folder, path) for folder in readable):
             _hide(view, path, str(policy.box / EMPTY))
-    for path in sockets_of_others() if policy.unix_sockets else ():  # but for what lies where a program may write
+    for path in sockets_of_others() if policy.unix_sockets else ():  # except those in writable folders
         if path not in view and seen(path) and not any(holds(one, path) for one in writable):
             _hide(view, path, NOTHING)
     for path in writable:
@@ -124,25 +124,25 @@ def _freeze(view: View, frozen: Iterable[Path], writable: Sequence[Path]) -> Non
 
 
 def shared_folders() -> list[Path]:
-    """Return the folders, resolved, in which others keep sockets and files of their own."""
+    """Return the folders, resolved, in which other programs keep their sockets and files."""
     found = dict.fromkeys(Path(os.path.realpath(path)) for path in (RUN, MEMORY, *SHARED_TEMP))
     return [path for path in found if path.is_dir()]
 
 
 def shown_in_shared(policy: SandboxPolicy, shared: Sequence[Path]) -> list[Path]:
-    """Return what of such folders a program sees."""
+    """Return the paths inside shared folders that a program sees."""
     return [path for path in policy.shown if any(path != one and holds(one, path) for one in shared)]
 
 
 def _private(view: View, shared: Path, granted: Iterable[Path], temp: Path) -> list[Path]:
-    """Replace what is shared with others, and return the folders in it that lead to what is ``granted`` there.
+    """Replace a shared folder, and return the folders in it that lead to paths ``granted`` there.
 
-    What was written there seems to be the folder of temporary files, unless something is granted there: others could
-    move the folders on the way to it.
+    The program sees its own folder of temporary files in its place, unless something is granted inside the shared one.
+    In that case it sees an empty folder in memory there, because others could move the folders on the way.
     """
     inner = [path for path in granted if path != shared and holds(shared, path)]
     if shared == MEMORY and not inner:
-        return []  # --dev makes one
+        return []  # the option --dev makes an own one
     if shared not in {RUN, MEMORY} and all(path == temp and path.parent == shared for path in inner):
         _put(view, "--bind", shared, temp)
         return []
@@ -154,27 +154,27 @@ def _private(view: View, shared: Path, granted: Iterable[Path], temp: Path) -> l
 
 
 def _is_seen(path: Path, granted: Iterable[Path], shared: Iterable[Path]) -> bool:
-    """Return whether it could be seen there, but for being hidden."""
+    """Return whether the program would see ``path`` if it weren't hidden."""
     if not any(holds(folder, path) for folder in shared):
         return True
     return any(holds(folder, path) for folder in granted)
 
 
 def holds(folder: Path, path: Path) -> bool:
-    """Return whether ``path`` is ``folder`` or lies below it."""
+    """Return whether ``path`` is ``folder`` or is below it."""
     above, name = str(folder), str(path)
     return name == above or name.startswith(above if above == "/" else f"{above}/")
 
 
 def _goes_with_a_worktree(path: Path) -> bool:
-    """Return whether it is of a worktree in a repository's folder: that may be removed before the mounts are made."""
+    """Return whether a path belongs to a worktree in a repository's folder, so it may vanish before it is mounted."""
     return path.name in OF_GIT and path.parent.parent.name == "worktrees"
 
 
 def _between(folders: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
     """Return the folders on the way to ``paths``.
 
-    As mount points they can't be renamed, which would lead round what is frozen.
+    Made mount points, they can't be renamed. Renaming them would be a way around frozen paths.
     """
     tops = {str(one) for one in folders if not any(other != one and holds(other, one) for other in folders)}
     way: set[str] = set()
@@ -191,7 +191,7 @@ def _below(paths: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
 
 
 def _hide(view: View, path: Path, instead: str) -> None:
-    """Have an empty folder, or what is at ``instead``, lie over ``path``; nothing where nothing is."""
+    """Mount an empty folder over a folder, or the file ``instead`` over a file. Do nothing if neither is there."""
     if path.is_dir():
         _put_memory(view, path)
     elif path.exists():

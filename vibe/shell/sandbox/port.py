@@ -1,4 +1,4 @@
-"""Sandbox, the port: a command and its variables in, the same command confined to a policy out."""
+"""The port for sandboxes, which turn a command and its variables into the same command confined to a policy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from vibe.system.errors import EnvironmentFailure
 
 
 class ResourceLimits(Struct, frozen=True, kw_only=True):
-    """The most a program may use; 0: as much as it wants.
+    """Limits of a program's use of resources. 0 means no limit.
 
-    ``processes`` are all it starts together, threads included; the others are of each process.
+    ``processes`` counts all processes and threads together. The others apply to each process.
     """
 
     processes: int = 0
@@ -24,20 +24,27 @@ class ResourceLimits(Struct, frozen=True, kw_only=True):
 
 
 READING = ResourceLimits(processes=256, memory_mb=2_048, file_mb=64, cpu_seconds=60)
-"""Of what only reads."""
+"""Limits of commands in a read-only place."""
 
 
 class SandboxPolicy(Struct, frozen=True, kw_only=True):
-    """The rights of a confined program: to read all but ``hidden``, to write below ``writable`` and ``temp``.
+    """The rights of a confined program. All paths are resolved.
 
-    ``readable`` are files and folders it sees although something ``hidden`` holds them; ``frozen`` what it may not
-    write although it is ``writable``. ``shown`` it sees although it lies in a folder that others share, such as /tmp,
-    where it has one of its own. All paths are resolved. ``temp`` is its TMPDIR and holds its caches. ``box`` is a
-    folder of ours for what makes the sandbox; it never sees that. ``records`` is where it is noted what has to be put
-    back if we are killed. ``unix_sockets``: it may open some.
-
-    ``read_only``: it sees the system's programs and ``readable`` without ``hidden``, nothing else, and writes nothing
-    but temporary files in memory, which go with it.
+    Attributes:
+        writable: Paths below which it may write.
+        temp: The folder for its temporary files (``TMPDIR``) and caches.
+        box: A folder of ours for files of the sandbox. The program never sees it.
+        hidden: Paths that it must not read. It may read all others.
+        readable: Paths that it sees even though they are inside hidden ones.
+        frozen: Paths that it must not write even though they are inside writable ones.
+        shown: Paths that it sees even though they are in a folder shared with other programs, such as ``/tmp``, in
+            place of which it has a private one.
+        records: The folder where it is recorded what has to be put back if we are killed.
+        network: The network that it may use.
+        unix_sockets: It may open Unix sockets.
+        read_only: It sees only the system's programs and ``readable`` without ``hidden``, and writes only temporary
+            files in memory, which vanish with it.
+        bounds: Limits of its use of resources.
     """
 
     writable: tuple[Path, ...]
@@ -47,7 +54,7 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
     readable: tuple[Path, ...] = ()
     frozen: tuple[Path, ...] = ()
     cleaned: Mapping[Path, str] = field(default_factory=dict[Path, str])
-    """Files that hold credentials, and those without them that it sees instead."""
+    """Files with credentials, and the copies without them that the program sees instead."""
     shown: tuple[Path, ...] = ()
     records: Path | None = None
     network: Network = Network.LOOPBACK
@@ -57,9 +64,9 @@ class SandboxPolicy(Struct, frozen=True, kw_only=True):
 
 
 class Confined(Struct, frozen=True, kw_only=True):
-    """The command to start instead, and the variables to start it with.
+    """The confined command to start, and the variables to start it with.
 
-    ``options`` are what its sandbox is told, where that is not in the command.
+    ``options`` are the options of its sandbox, if they aren't part of the command.
     """
 
     argv: tuple[str, ...]
@@ -68,11 +75,15 @@ class Confined(Struct, frozen=True, kw_only=True):
 
 
 class Sandbox(Struct, frozen=True, kw_only=True):
-    """A way to confine programs. ``name`` and ``limits`` are for people: what it is, and what it can't do.
+    """A way to confine programs.
 
-    ``has_namespaces``: it can keep a program from everything but reading, and what is ``frozen`` can't be written while
-    the command runs; else it has to be restored. ``wrap`` returns a command confined to a policy, to be started in the
-    same folder with the variables it returns, and reads the file system.
+    Attributes:
+        name: The sandbox's name for people.
+        limits: What it can't do, for people.
+        has_namespaces: It can enforce that a program only reads, and keeps ``frozen`` paths from being written while a
+            command runs. Without namespaces they have to be restored afterwards.
+        wrap: Returns a command confined to a policy, to be started in the same folder with the variables it returns.
+            Reads the file system.
     """
 
     name: str
@@ -82,32 +93,32 @@ class Sandbox(Struct, frozen=True, kw_only=True):
 
 
 class ReadOnlyUnavailableError(EnvironmentFailure):
-    """A command can't be kept to reading here."""
+    """No sandbox here can enforce that a command only reads."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"the command can't be confined to reading: {problem}; run it with the user's approval")
 
 
 class SandboxUnprovenError(EnvironmentFailure):
-    """Something that passes kept us from finding out which sandbox works; the next command tries again."""
+    """A temporary failure kept us from finding out which sandbox works. The next command tries again."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"whether a sandbox works here could not be found out ({problem}): try again")
 
 
 BASH = frozenset({"/usr/bin/bash", "/bin/bash"})
-"""Those of the system: one that is found elsewhere may be anything, and then sets no bounds."""
+"""The system's bash. One found elsewhere may be any program, and might not set the limits."""
 STARTUP = ("BASH_", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT")
-"""Variables beginning so make bash run something, or behave otherwise, before it comes to its line."""
+"""Beginnings of variables that make bash run something, or behave differently, before it gets to its line."""
 POSIX_BLOCK, BASH_BLOCK = 512, 1024
-"""The units in which shells count the length of files."""
+"""The units, in bytes, in which shells measure the size of files."""
 
 
 def bounded(argv: Sequence[str], environ: Mapping[str, str], bounds: ResourceLimits) -> tuple[str, ...]:
-    """Return the command with its bounds; a bound that is lower already stays.
+    """Return the command with limits set before it. Lower limits that already apply remain.
 
-    A line of bash gets them put before it, where it begins: numbers of lines stay as they are, and no other
-    shell has to start.
+    For a line of bash, the limits are set on the line itself, in front of its text. So the line numbers stay as they
+    are, and no further shell has to start.
     """
     if (
         argv[0] in BASH

@@ -1,4 +1,4 @@
-"""Tries a sandbox before it is relied on."""
+"""Tries out a sandbox before it is relied on."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ PROBE_SECONDS = 10
 TRUE = ("/bin/true",) if os.access("/bin/true", os.X_OK) else (sys.executable, "-I", "-S", "-c", "")
 """A program that does nothing."""
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT)
+"""Errors that mean a temporary lack of resources."""
 MEMORY = re.compile("MemoryError|[Cc]annot allocate|failed to map segment|max_\\*_namespaces exceeded")
 LIMITS = Path("/proc/sys/user")
 
 
 @contextmanager
 def only_evidence() -> Generator[None]:
-    """Have what passes, as a lack of memory or files, be no evidence against a sandbox.
+    """Turn temporary failures, such as a lack of memory or files, into errors that say nothing about a sandbox.
 
     Raises:
-        SandboxUnprovenError: something passing kept the block from finding out.
+        SandboxUnprovenError: A temporary failure ended the block.
     """
     try:
         yield
@@ -45,14 +46,14 @@ def only_evidence() -> Generator[None]:
 
 
 def ran(argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a program that soon ends. Blocks.
+    """Run a program that ends soon. Blocks.
 
-    The signals of the terminal do not reach it. Ctrl-C or a lost terminal would end ``bwrap``, but not the first
-    process of its namespace, which waits to be told to go on.
+    Signals of the terminal do not reach it. Ctrl-C or a lost terminal would end ``bwrap``, but not the first process of
+    its namespace, which would wait for ever for the word to go on.
 
     Raises:
-        SandboxUnprovenError: something passing kept it from running to its end.
-        OSError: it can't be started.
+        SandboxUnprovenError: A temporary failure kept it from running to its end.
+        OSError: It can't be started.
     """
     with only_evidence():
         return subprocess.run(  # noqa: S603  our own launcher, or the system's sandbox
@@ -69,21 +70,21 @@ def ran(argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Completed
 
 
 def failure_of(sandbox: Sandbox, argv: Sequence[str]) -> str:
-    """Return why ``sandbox`` can't confine a program that does next to nothing; empty: it can. Blocks.
+    """Return why ``sandbox`` can't confine a program that does next to nothing, or "" if it can. Blocks.
 
     Raises:
-        SandboxUnprovenError: it could not be found out.
-        OSError: there is no room for temporary files.
+        SandboxUnprovenError: A temporary failure left the question open.
+        OSError: There is no room for temporary files.
     """
     with brief_folder() as temp, brief_folder() as box:
         return failure(sandbox.wrap(argv, {}, SandboxPolicy(writable=(), temp=temp, box=box)))
 
 
 def failure(confined: Confined) -> str:
-    """Run a confined program that does next to nothing, and return why it failed; empty: it did not. Blocks.
+    """Run a confined program that does next to nothing, and return why it failed, or "" if it didn't. Blocks.
 
     Raises:
-        SandboxUnprovenError: it failed for something that passes, which says nothing of the next time.
+        SandboxUnprovenError: It failed for a temporary reason, which says nothing about the next time.
     """
     try:
         ended = ran(confined.argv, confined.environ)
@@ -98,7 +99,7 @@ def failure(confined: Confined) -> str:
 
 
 def _passes(said: str) -> bool:
-    """Return whether a program says that it failed for want of something that others use up."""
+    """Return whether a program's output says that it failed for lack of resources that others use up."""
     if not MEMORY.search(said) and not any(os.strerror(number) in said for number in SHORTAGES):
         return False
     return not any(text_of(limit).strip() == "0" for limit in LIMITS.glob("max_*_namespaces"))  # 0 forbids them

@@ -1,4 +1,4 @@
-"""Records, on disk, of what commands under way may not change: by them it is put back even if we are killed."""
+"""Keeps records on disk of the files that running commands must not change, to restore them even if we are killed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from vibe.system.files import POLL_SECONDS, opened, try_lock, wait_for_lock
 
 UNFINISHED = ".new"
 GLANCE_SECONDS = 0.1
-"""How long another may hold a record only to see whether it is abandoned."""
+"""Seconds for which another process may hold a record just to see whether it is abandoned."""
 LOCK_SECONDS = 5.0
-"""How long to wait for commands of a run that was killed: they are ended within that."""
+"""Seconds to wait for commands of a run that was killed. They are ended within that time."""
 
 
 def records_of(vibe_home: Path) -> Path:
-    """Return the folder for them: it is hidden from commands."""
+    """Return the folder for records, which is hidden from commands."""
     return vibe_home / "kept"
 
 
 class Record:
-    """One command's, for as long as it runs: whoever finds it unlocked puts back what a killed run could not.
+    """The record of one command, which is locked as long as the command's run exists.
 
-    ``kept`` are of ``Kept.written``. Where no file can be made or locked, there is none. One that is ``blank`` can be
-    filled for another command.
+    Whoever finds it unlocked puts back what the killed run could not. ``kept`` are results of ``Kept.written``. If the
+    file can't be made or locked there is no record. A ``blank`` record can be filled for another command.
     """
 
     def __init__(self, folder: Path, kept: Iterable[dict[str, Any]]) -> None:
@@ -43,10 +43,10 @@ class Record:
                 made = _locked(folder, data)
             path, self._descriptor = made
             self._forget = weakref.finalize(self, _remove, path, self._descriptor)
-            self._forget.atexit = False  # a run that ends before its command has put nothing back
+            self._forget.atexit = False  # if the run ends before its command, nothing has been put back yet
 
     def blank(self) -> bool:
-        """All is put back, and it stays for another command; false: it can't."""
+        """Empty the record of a command whose files are put back, to be reused. Return False if that fails."""
         if self._forget is None or not self._forget.alive:
             return False
         with suppress(OSError):
@@ -56,22 +56,23 @@ class Record:
         return False
 
     def fill(self, kept: Iterable[dict[str, Any]]) -> None:
-        """Record what another command may not change; where it can't be written, there is no record."""
+        """Record the files that another command must not change. If that fails, there is no record."""
         try:
             _write(self._descriptor, _data(kept))
         except OSError:
             self.remove()
 
     def remove(self) -> None:
-        """All is put back."""
+        """Remove the record, once everything is put back."""
         if self._forget is not None:
             self._forget()
 
 
 class UnderWay:
-    """A command that no namespace ends with us: until it has ended, nothing is put back that others abandoned.
+    """The lock of a running command that no namespace ends together with us.
 
-    It is held by who watches over the command, in a small process: what it takes to put back is loaded only then.
+    Until it is released, nothing is put back that other runs abandoned. The small process that watches over the command
+    holds it, so the code for putting files back is loaded only when it is needed.
     """
 
     def __init__(self, folder: str) -> None:
@@ -82,9 +83,9 @@ class UnderWay:
             wait_for_lock(self._lock, LOCK_SECONDS, shared=True)
 
     def end(self, *, abandoned: bool) -> None:
-        """The command has ended: put back what it changed, if who would have done so was killed.
+        """Release the lock of a command that has ended. Put back what it changed if its run was killed.
 
-        ``abandoned``: that one is gone, or about to be: a process that is killed may lose its sockets before its locks.
+        ``abandoned`` says that the run is gone, or about to be: a killed process may lose its sockets before its locks.
         """
         if self._lock >= 0:
             os.close(self._lock)
@@ -96,9 +97,9 @@ class UnderWay:
 
 
 def put_back_abandoned(folder: Path, seconds: float = LOCK_SECONDS) -> str:
-    """Put back what runs that were killed left changed, and say what. Reads and writes files.
+    """Put back the files that killed runs left changed, and return notes about them. Reads and writes files.
 
-    Nothing is put back while a command is under way that could change it again, for which it waits so many ``seconds``.
+    Nothing is put back while a command runs that could change it again. This waits up to ``seconds`` for such commands.
     """
     notes: list[str] = []
     with suppress(OSError), opened(folder) as lock:
@@ -122,12 +123,12 @@ def _is_abandoned(path: Path) -> bool:
 
 
 def _put_back(path: Path) -> list[str]:
-    from vibe.shell.sandbox.kept import Kept  # noqa: PLC0415  mostly there is nothing to put back
+    from vibe.shell.sandbox.kept import Kept  # noqa: PLC0415  usually there is nothing to put back
 
     notes: list[str] = []
     with suppress(OSError), opened(path, os.O_NOFOLLOW) as record:
         if wait_for_lock(record, GLANCE_SECONDS) and path.exists():
-            with suppress(ValueError):  # the machine went down before it was written
+            with suppress(ValueError):  # the machine went down before the record was written
                 notes = [Kept.read(one).put_back() for one in json.loads(path.read_bytes())]
             path.unlink()
     return notes
@@ -143,7 +144,7 @@ def _write(record: int, data: bytes) -> None:
 
 
 def _locked(folder: Path, data: bytes) -> tuple[Path, int] | None:
-    """Make one; None if somebody took it for abandoned before it was locked."""
+    """Create a record and lock it. None if another process took it for abandoned before it was locked."""
     new = folder / f"{os.urandom(8).hex()}{UNFINISHED}"
     record = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     is_made = False

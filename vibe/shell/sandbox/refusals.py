@@ -1,4 +1,4 @@
-"""Telling that a sandbox may have refused something, and which setting would allow it."""
+"""Recognises that a sandbox may have refused something, and names the setting that would allow it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from vibe.shell.sandbox.settings import Network
 
 
 def _pattern(phrases: str, codes: str) -> re.Pattern[str]:
-    """Phrases in whatever case, and codes of errors as words of their own: ``ModuleNotFoundError`` is none."""
+    """Compile phrases, ignoring case, and error codes as whole words, so ``ModuleNotFoundError`` doesn't match one."""
     return re.compile(rf"(?i:{phrases})|\b(?:{codes})\b")
 
 
 READ_ONLY = _pattern(r"read-only file ?system|invalid cross-device link", "EROFS|EXDEV")
 NOT_PERMITTED = _pattern("permission denied|operation not permitted", "EACCES|EPERM")
 REFUSED = _pattern("connection refused", "ECONNREFUSED")
-"""It says nothing of the sandbox by itself, but the server of another command can't be reached."""
+"""Not a sign of the sandbox by itself, but the server of another command can't be reached."""
 UNREACHABLE = _pattern(
     r"network is unreachable|could not resolve|failed to resolve|name resolution|name or service not known|"
     r"failed to lookup address|no route to host|nodename nor servname|dns error|no address associated",
@@ -26,8 +26,9 @@ UNREACHABLE = _pattern(
 GAVE_UP = re.compile(
     r"bwrap: Can't [^\n]*: (?:No such file or directory|Invalid argument|Unable to find \"[^\"\n]*\" in mount table)\s*"
 )
-"""What it says depends on when the file goes: before it is mounted, before the mount is looked for, or before its flags
-are set."""
+"""The messages of ``bwrap`` when a file vanishes before it is mounted, before the mount is looked for, or before its
+flags are set.
+"""
 FILES = (
     "only the workspace (but for .vibe, .agents, AGENTS.md and git's own settings and hooks) and temporary files can "
     "be written; a folder named in [sandbox] writable of config.toml could be, too"
@@ -42,10 +43,10 @@ NETWORK = 'only localhost can be reached; [sandbox] network = "on" in config.tom
 
 
 def is_unbegun(options: Sequence[str], exit_code: int, said: str) -> bool:
-    """Return whether ``bwrap`` gave up before it began a command, since a file of a git worktree went meanwhile.
+    """Return whether ``bwrap`` failed before it began a command, because a file of a git worktree vanished meanwhile.
 
-    ``options`` are what it was told. ``said`` is all that was printed. What may go is mounted with ``-try``, but it can
-    still go after it was looked for. Started again it is left out.
+    ``options`` are those given to it, and ``said`` is all the output. Files that may vanish are mounted with ``-try``,
+    but they can still vanish after ``bwrap`` has looked for them. When it is started again, they are left out.
     """
     if exit_code != 1 or not GAVE_UP.fullmatch(said):
         return False
@@ -54,7 +55,7 @@ def is_unbegun(options: Sequence[str], exit_code: int, said: str) -> bool:
 
 
 def others_files(owner: int) -> str:
-    """Say that root has no power over the files of ``owner`` there, and what to do."""
+    """Return the advice for root in a workspace of another user, whose files it can't write in the sandbox."""
     return (
         f"the workspace belongs to user {owner}, and in the sandbox not even root can write another user's files; "
         f"run vibe as that user (with `setpriv --reuid={owner} --regid={owner} --clear-groups`, or `--user {owner}` "
@@ -63,10 +64,9 @@ def others_files(owner: int) -> str:
 
 
 def refusal_note(output: str, exit_code: int, name: str, network: Network, owner: int | None = None) -> str:
-    """Return what to tell about a command that was confined by the sandbox ``name``.
+    """Return a note about a command that the sandbox ``name`` confined, or "" if nothing suggests a refusal.
 
-    Empty if nothing points to a refusal. ``owner`` is the user whose files the workspace holds, where that is not who
-    runs it.
+    ``owner`` is the owner of the workspace's files, if that is another user than the one who runs the command.
     """
     reasons: list[str] = []
     if READ_ONLY.search(output):
@@ -87,7 +87,7 @@ def refusal_note(output: str, exit_code: int, name: str, network: Network, owner
 
 
 def lacking(stdout: str, stderr: str, exit_code: int) -> str:
-    """Return what a command lacked that was confined to reading, as a phrase; empty if nothing points to it."""
+    """Return, as a phrase, what a command lacked in a read-only sandbox, or "" if nothing suggests that."""
     said = f"{stdout}\n{stderr}" if exit_code else stderr
     if READ_ONLY.search(said):
         return "it could not write"

@@ -1,9 +1,9 @@
-"""Secrets, told by the names of files, and hidden from confined programs, as files, sockets and variables.
+"""Recognises secrets by the names of files, and finds the files, sockets and variables to hide from confined programs.
 
-The names are one list for tools, the judgement of lines and sandboxes. They are kept by hand from the file signatures
-of gitrob (https://github.com/michenriksen/gitrob) and shhgit (https://github.com/eth0izzle/shhgit), without names of
-ordinary source and settings, and from what the tools themselves document. A backup, a swap file or a dated copy of such
-a file is one, too; its public part and its example are not.
+Tools, the policy and sandboxes share one list of names. It is maintained by hand. Its sources are the file signatures
+of gitrob (https://github.com/michenriksen/gitrob) and shhgit (https://github.com/eth0izzle/shhgit), without the names
+of ordinary sources and settings, and the documentation of the tools themselves. A backup, a swap file or a dated copy
+of a secret file is secret too. Its public part and its example are not.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ENDINGS = frozenset({
     "psafe3", "agilekeychain", "opvault", "keychain", "keychain-db", "kwallet", "ppk", "p8", "ovpn", "tblk", "bek",
     "tpm", "fve", "tfstate", "tfvars", "kubeconfig", "keytab", "publishsettings", "cscfg",
 })  # fmt: skip
-"""What stands after the last dot."""
+"""Endings of the names of secret files, after the last dot."""
 OF_DATA = r"\.(?:json|toml|ya?ml|ini|cfg|conf|properties|txt|csv|xml|plist)"
 STAGES = r"(?:prod|production|stage|staging|dev|devel|development|local|test|testing|qa|uat|live|preprod|ci)"
 ONE_WORD = r"(?:passwd|passwords?|\.?token|(?:access|auth)[_-]?token|(?:api|secret|private)[_-]?keys?)"
@@ -77,7 +77,7 @@ COPY = re.compile(
     r"(?:~|#|[._-](?:bak|back|backup|bkp|old|orig|save|saved|copy|tmp|temp|prev|rej|sw[a-z]|un~|dpkg-old|dpkg-dist"
     r"|rpmsave|rpmorig|gz|bz2|xz|zst|zip|\d+|\d{4}-\d\d-\d\d(?:[t_-][\d:-]+z?)?)| \(?(?:copy|\d+)\)?)$"
 )
-"""What programs and people put after the name of a file that they keep a copy of."""
+"""Endings that programs and people add to the name of a file to make a copy."""
 
 FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".gcloud", ".password-store", ".oci"})
 TAILS = frozenset({
@@ -87,10 +87,10 @@ TAILS = frozenset({
     (".gradle", "gradle.properties"), ("run", "secrets"), (".circleci", "cli.yml"), (".idea", "webservers.xml"),
     (".idea", "datasources.local.xml"), (".vscode", "sftp.json"), (".bundle", "config"), (".snowsql", "config"),
 })  # fmt: skip
-"""A folder, and what in it holds secrets."""
+"""Folders, each with the name of an entry that holds secrets."""
 
 CONTROL_FOLDERS = frozenset({".agents", ".git", ".vibe"})
-"""Who writes here decides what runs later: hooks, tools, settings, skills."""
+"""Folders whose contents decide what runs later: hooks, tools, settings and skills."""
 
 
 def is_sensitive(path: PurePath) -> bool:
@@ -100,20 +100,20 @@ def is_sensitive(path: PurePath) -> bool:
 
 
 def holds_secrets(parent: str, name: str) -> bool:
-    """Return whether all that is at a path holds secrets, by its casefolded name and that of the folder it lies in."""
+    """Return whether everything at a path is secret, by its casefolded name and that of its parent folder."""
     return name in FOLDERS or (parent, name) in TAILS
 
 
 @lru_cache(maxsize=65_536)
 def names_secret(name: str) -> bool:
-    """Return whether a casefolded name is that of a file that holds secrets."""
+    """Return whether a casefolded name is that of a file with secrets."""
     names = [*_originals(name)]
     is_public = any(one.endswith(".pub") or EXAMPLE.search(one) for one in names)
     return not is_public and any(map(_is_named, names))
 
 
 def is_control(path: PurePath) -> bool:
-    """Return whether what is written at a workspace-relative path decides what runs later."""
+    """Return whether writing to a path relative to the workspace decides what runs later."""
     parts = [part.casefold() for part in path.parts]
     return any(part in CONTROL_FOLDERS or part.endswith(".git") for part in parts)
 
@@ -124,7 +124,7 @@ def _is_named(name: str) -> bool:
 
 
 def _originals(name: str) -> Iterator[str]:
-    """Yield the name, and the names of which it may be that of a copy."""
+    """Yield the name, and the possible names of the original if it is the name of a copy."""
     yield name
     shorter = COPY.sub("", name)
     while shorter != name:
@@ -149,41 +149,44 @@ IN_HOME = (
     ".config/fly", ".fly", ".heroku", ".s3cfg", ".boto", ".oci", ".config/doctl", ".claude", ".codex",
     ".config/anthropic",
 )  # fmt: skip
-"""Below the user's home."""
+"""Paths with secrets below the user's home."""
 
 AGENT_SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "DOCKER_CONTEXT",
                  "XAUTHORITY", "DISPLAY", "WAYLAND_DISPLAY", "KUBECONFIG", "GNOME_KEYRING_CONTROL", "SSH_ASKPASS",
                  "GIT_ASKPASS", "CDPATH", "VSCODE_GIT_IPC_HANDLE", "XDG_RUNTIME_DIR")  # fmt: skip
-"""Variables that lead to a program which acts for the user."""
+"""Variables that lead to programs which act for the user."""
 
 FILE_VARIABLES = ("AWS_SHARED_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS", "NETRC", "PGPASSFILE",
                   "NPM_CONFIG_USERCONFIG")  # fmt: skip
-"""Variables that name a file of secrets."""
+"""Variables that name a file with secrets."""
 
-PRIVATE_TEMP = "/tmp"  # noqa: S108  of what only reads, in memory
+PRIVATE_TEMP = "/tmp"  # noqa: S108  in memory, for commands in a read-only place
 OF_THE_SYSTEM = tuple(map(Path, ("/etc", "/opt", "/usr/local", "/nix", "/boot", "/var/lib", "/var/spool")))
-"""Where what is not for everybody may lie: the rest, as /usr, is what packages brought, but for what is mounted."""
+"""System folders that may contain files not meant for everybody.
+
+Other folders, such as ``/usr``, come from packages, except for what is mounted in them.
+"""
 PUBLIC = frozenset({"/nix/store", "/gnu/store"})
-"""There everything is for everybody."""
+"""Folders in which everything is meant for everybody."""
 VIRTUAL = ("/proc", "/sys", "/dev")
 SOCKETS = Path("/proc/net/unix")
 MOUNTS = Path("/proc/self/mountinfo")
 MOST_ENTRIES = 1_000_000
-"""The most entries that are looked through for secrets where all must be found."""
+"""Maximum number of entries searched for secrets if all must be found."""
 FEW_ENTRIES = 20_000
-"""The same where some are found by the way: the shallowest."""
+"""Maximum number of entries searched if it is enough to find some secrets, the shallowest ones."""
 MOST_SECRETS = 2_000
-"""The most secrets that can be hidden one by one."""
+"""Maximum number of secrets that can be hidden one by one."""
 SETTLED_NS = 2_000_000_000
-"""A folder that changed as lately as this before it was looked through may have changed again in the same instant."""
+"""A folder that changed less than these nanoseconds before it was searched may have changed again unnoticed."""
 KEY_BYTES = 64 * 1024
 
 EMPTY = ".empty"
-"""A file of ours that stands where a file is hidden: programs take an empty file better than an unreadable one."""
+"""An empty file shown in place of hidden files, since programs cope better with that than with an unreadable file."""
 
 
 def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple[Path, ...]:
-    """The existing files and folders that hold secrets, resolved, and ``also``. Reads the file system."""
+    """Return the existing files and folders with secrets, and those in ``also``, resolved. Reads the file system."""
     home = user_home_of(environ)
     candidates = [*(home / name for name in IN_HOME), *also]
     for variable in FILE_VARIABLES:
@@ -196,9 +199,9 @@ def hidden_paths(environ: Mapping[str, str], also: Iterable[Path] = ()) -> tuple
 
 
 def sockets_of_others() -> Iterator[Path]:
-    """The Unix sockets that processes outside listen at, agents and daemons among them. Reads the file system.
+    """Yield the Unix sockets that processes outside listen at, such as agents and daemons. Reads the file system.
 
-    Those of another network, as of the host of a container, stand in no list but that of mounts.
+    Sockets of another network namespace, such as those of a container's host, appear only in the list of mounts.
     """
     paths = [fields[7] for line in text_of(SOCKETS).splitlines() if len(fields := line.split(None, 7)) > 7]
     for place in mount_points():
@@ -210,7 +213,7 @@ def sockets_of_others() -> Iterator[Path]:
 
 
 def mount_points() -> list[str]:
-    """Return the places where something is mounted. Reads the file system."""
+    """Return the paths where something is mounted. Reads the file system."""
     lines = text_of(MOUNTS).splitlines()
     return [re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), line.split()[4]) for line in lines]
 
@@ -222,10 +225,10 @@ def _is_socket(path: str) -> bool:
 
 
 def secrets_of_system(folders: Iterable[Path] = OF_THE_SYSTEM, most: int = FEW_ENTRIES) -> tuple[Path, ...] | None:
-    """The files and folders below ``folders`` that this user may read, though not everybody or though they are secret.
+    """Return the secrets below ``folders``: paths this user may read that not everybody may read, or named as secrets.
 
-    A name alone makes no public certificate a secret. None: there is more to look through than ``most`` entries, unless
-    that is ``FEW_ENTRIES``. Reads the file system.
+    A public certificate isn't a secret by its name alone. With more than ``most`` entries the result is None, or, if
+    ``most`` is ``FEW_ENTRIES``, what was found so far. Reads the file system.
     """
     found: list[Path] = []
     pending, seen = deque(str(folder) for folder in folders if not folder.is_symlink()), 0
@@ -256,13 +259,13 @@ class _Folder(Struct, frozen=True):
 
 
 class SecretSearch:
-    """Looks for secrets, by name; a folder that has not changed since is not looked through again."""
+    """Searches folders for secrets by name. A folder that hasn't changed since is not searched again."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Folder] = {}
 
     def below(self, folders: Iterable[Path]) -> tuple[Path, ...] | None:
-        """Return the secrets below ``folders``, links resolved; None: too much is there to look through.
+        """Return the secrets below ``folders``, with links resolved, or None if there is too much to search.
 
         Reads the file system.
         """
@@ -311,7 +314,7 @@ def _is_public(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_ours_to_read(path: Path) -> bool:
-    """Return whether something is there that we may read without the powers of root, which no program has inside."""
+    """Return whether there is something that we may read without root's powers, which no confined program has."""
     try:
         found = path.stat()
         is_empty = not any(path.iterdir()) if stat.S_ISDIR(found.st_mode) else not found.st_size
@@ -324,7 +327,7 @@ def _is_ours_to_read(path: Path) -> bool:
 
 
 def _is_key(entry: os.DirEntry[str]) -> bool:
-    """Return whether a file that everybody may read is secret by its name, and no certificate."""
+    """Return whether a file that everybody may read is secret by its name, and isn't just a certificate."""
     name = entry.name.casefold()
     if not names_secret(name):
         return False
@@ -336,13 +339,13 @@ def _is_key(entry: os.DirEntry[str]) -> bool:
 
 
 def reading_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` of what only reads: without what leads to agents of the user, and with a home that is empty."""
+    """Return ``environ`` for commands in a read-only place: without the user's agents, and with an empty home."""
     kept = {name: value for name, value in environ.items() if name not in AGENT_SOCKETS}
     return kept | {"HOME": PRIVATE_TEMP, "TMPDIR": PRIVATE_TEMP, "XDG_CACHE_HOME": PRIVATE_TEMP}
 
 
 def confined_environ(environ: Mapping[str, str], temp: Path) -> dict[str, str]:
-    """``environ`` without what leads to agents of the user, with temporary files and caches below ``temp``."""
+    """Return ``environ`` without the user's agents, and with temporary files and caches below ``temp``."""
     kept = {name: value for name, value in environ.items() if name not in AGENT_SOCKETS}
     cache = str(temp / "cache")
     return kept | {

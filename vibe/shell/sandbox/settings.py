@@ -1,4 +1,4 @@
-"""Settings of the sandbox: the table `[sandbox]` of ``config.toml``."""
+"""The settings of the sandbox, in the table `[sandbox]` of ``config.toml``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class SandboxMode(StrEnum):
-    """Use of the sandbox."""
+    """The conditions under which commands are confined."""
 
     AUTO = "auto"
     REQUIRED = "required"
@@ -17,7 +17,7 @@ class SandboxMode(StrEnum):
 
 
 class Network(StrEnum):
-    """Reach of a confined program."""
+    """The network that a confined program can reach."""
 
     LOOPBACK = "loopback"
     ON = "on"

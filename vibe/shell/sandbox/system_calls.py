@@ -1,4 +1,4 @@
-"""The filter of system calls that every confined program gets, whatever confines it, as the kernel takes it."""
+"""Compiles the filter of system calls for confined programs, in the kernel's format. All sandboxes use it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ OF_NETWORKS = (AF_INET, AF_INET6, AF_NETLINK)
 NETLINK_ROUTE = 0
 STREAM, SEQPACKET, KIND_OF_SOCKET = 1, 5, 0xF
 TERMINAL_INPUT = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX: they type into the terminal, and what is typed there runs outside."""
+"""TIOCSTI and TIOCLINUX, which type into the terminal. Text typed there would run outside the sandbox."""
 NEW_NAMESPACES = 0x7E020000
 NEW_TIME_NAMESPACE = 0x80
 OTHER_NUMBERS = 0x40000000
-"""From here on x86_64 has a second set of numbers, for the same calls."""
+"""The number from which x86_64 has a second set of numbers for the same calls."""
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1), "riscv64": (0xC00000F3, 1)}
-"""The kernel's word for a machine, and which of two numbers its calls have."""
+"""For each machine, the kernel's identifier and the column of its numbers in the tables of calls."""
 CALLS = {"socket": (41, 198), "socketpair": (53, 199), "ioctl": (16, 29), "clone": (56, 220), "unshare": (272, 97)}
 ABSENT = ((435, 435), (425, 425), (426, 426), (427, 427))
-"""clone3, whose flags a filter can't see (programs turn to clone then), and io_uring, whose calls it never sees."""
+"""clone3, whose flags a filter can't see (programs use clone instead), and io_uring, whose calls it never sees."""
 REFUSED = {
-    "keys": ((248, 217), (249, 218), (250, 219)),  # of the user's keyring, which no namespace divides
+    "keys": ((248, 217), (249, 218), (250, 219)),  # the user's keyring, which namespaces don't separate
     "mounts": ((165, 40), (166, 39), (155, 41), (161, 51), (428, 428), (429, 429), (430, 430), (431, 431), (432, 432),
                (433, 433), (442, 442), (467, 467)),
     "setns": ((308, 268),),
@@ -37,7 +37,9 @@ REFUSED = {
     "ports of x86_64": ((172, None), (173, None)),
 }  # fmt: skip
 INTO_OTHERS = ((101, 117), (310, 270), (311, 271), (438, 438), (440, 440))
-"""ptrace and its kin: only where the processes of others can be seen, for a debugger needs them for its own."""
+"""ptrace and related calls. They are refused only where a program can see the processes of others, since debuggers need
+them for their own.
+"""
 
 LD_WORD, JUMP_EQUAL, JUMP_FROM, JUMP_SET, AND, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -46,12 +48,12 @@ NUMBER, MACHINE, ARGUMENTS = 0, 4, (16, 24, 32)
 
 @cache
 def call_filter(families: tuple[int, ...], *, alone: bool, kind: str = os.uname().machine) -> bytes:
-    """Compile a filter that lets programs open sockets of ``families`` and no others; empty: not for such a machine.
+    """Compile a filter that lets programs open sockets of ``families`` only, or return b"" for an unknown machine.
 
-    ``alone``: they see no processes but their own. Of netlink only the part is open that tells of addresses and routes,
-    which ``getifaddrs`` asks (node fails without). Pairs of Unix sockets are always allowed, but without that family
-    only those that stay a pair: others can send to whom they name. Programs for another machine, such as i386, are
-    killed: their calls have other numbers.
+    ``alone`` says that programs see only their own processes. Of netlink, only the part about addresses and routes is
+    open, which ``getifaddrs`` uses (node fails without it). Pairs of Unix sockets are always allowed. Without that
+    family, only kinds that stay a pair are, because the others can send to any address. Programs for another machine,
+    such as i386, are killed, because their calls have other numbers.
     """
     found = MACHINES.get(kind)
     if found is None:
@@ -87,5 +89,5 @@ def _numbers(pairs: Iterable[tuple[int, int | None]], column: int) -> list[int]:
 
 
 def _returning(values: Iterable[int], what: int) -> list[tuple[int, int, int, int]]:
-    """Lines that return ``what`` where the number just loaded is one of ``values``."""
+    """Return instructions that return ``what`` if the number just loaded is one of ``values``."""
     return [line for value in values for line in ((JUMP_EQUAL, 0, 1, value), (RETURN, 0, 0, what))]

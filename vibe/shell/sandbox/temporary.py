@@ -1,4 +1,4 @@
-"""The folder for temporary files of one run: it goes with the run, and with the process however that ends."""
+"""Manages the folders for temporary files of a run, which are removed with the run, however its process ends."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NEW = "vibe-new-"
 
 
 def temporary_folder(base: str | None, owner: object) -> Path:
-    """Make one, below ``base`` if that can be written, else where the system wants it; those of the dead are removed.
+    """Make a folder below ``base`` if that is writable, else in the system's usual place. Remove abandoned ones.
 
-    It goes with ``owner``, at the latest with the process. A process holds a lock on its own folder for as long as it
-    lives, so that no live process's is ever taken for dead.
+    The folder is removed with ``owner``, or at the latest with the process. A process holds a lock on its folder for as
+    long as it lives, so that the folder of a live process is never taken for abandoned.
     """
     folder, held = _make(base)
     weakref.finalize(owner, _end, folder, held)
@@ -32,7 +32,7 @@ def temporary_folder(base: str | None, owner: object) -> Path:
 
 
 def remove_abandoned(base: str | None = None) -> None:
-    """Remove the folders of processes that were killed, below ``base`` or where the system wants them."""
+    """Remove the folders of killed processes below ``base``, or in the system's usual place."""
     root = Path(base or tempfile.gettempdir())
     for folder in filter(_is_ours, root.glob(f"{PREFIX}*")):
         if (held := _lock(folder)) is not None:
@@ -41,12 +41,12 @@ def remove_abandoned(base: str | None = None) -> None:
         pid = folder.name.removeprefix(_NEW).partition("-")[0]
         if pid.isdecimal() and not is_alive(int(pid)):
             with suppress(OSError):
-                folder.rmdir()  # its maker died before it got its name, let alone a file
+                folder.rmdir()  # its process died before the folder got its final name or any file
 
 
 @contextmanager
 def brief_folder(base: str | None = None) -> Generator[Path]:
-    """One that goes with the block; if the process is killed in it, as ``temporary_folder``."""
+    """Provide a folder that is removed after the block. If the process is killed, it becomes an abandoned one."""
     folder, held = _make(base)
     try:
         yield folder
@@ -55,14 +55,14 @@ def brief_folder(base: str | None = None) -> Generator[Path]:
 
 
 def prepare_temp(temp: Path, box: Path) -> None:
-    """Make the folder for a confined program's temporary files, and that for what makes its sandbox."""
+    """Create the folder for a confined program's temporary files, and the one for files of its sandbox."""
     (temp / "cache").mkdir(parents=True, exist_ok=True)
     box.mkdir(mode=0o700, parents=True, exist_ok=True)
     (box / EMPTY).touch(mode=0o444)
 
 
 def kept_in(box: Path, data: bytes) -> str:
-    """Return a file that holds ``data``, which stays for the next command that is told the same."""
+    """Return the path of a file in ``box`` with ``data``. It stays for later commands with the same data."""
     path = box / hashlib.blake2b(data, digest_size=16).hexdigest()
     if not path.exists():
         new = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
@@ -76,11 +76,11 @@ def _make(base: str | None) -> tuple[Path, int | None]:
     while True:
         place = base if base and os.access(f"{base}/", os.W_OK) else None
         new = Path(os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=place)))
-        # The lock comes before the name by which others look for the dead; it is let go with the process.
+        # The lock is taken before the folder gets the name by which others find abandoned ones. It ends with us.
         held = _lock(new)
         try:
             return new.rename(new.with_name(new.name.replace(prefix, PREFIX, 1))), held
-        except FileNotFoundError:  # a process that can't see this one, as out of a container, took it for dead
+        except FileNotFoundError:  # another process that can't see this one, as in a container, removed it as abandoned
             if held is not None:
                 os.close(held)
 
@@ -99,7 +99,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> int | None:
-    """Return the descriptor of the lock; None if another process has it, or the file system knows no locks."""
+    """Return the descriptor of the lock, or None if another process has it or the file system has no locks."""
     with suppress(OSError), opened(folder, os.O_DIRECTORY | os.O_NOFOLLOW) as descriptor:
         if try_lock(descriptor):
             return os.dup(descriptor)
