@@ -120,20 +120,7 @@ PUBLIC_FILES = frozenset({
 """Files outside the workspace that may be read, because they describe the system and not its users."""
 
 
-INTERPRETS_NAMES = frozenset({
-    "[",
-    "bat",
-    "batcat",
-    "git",
-    "less",
-    "more",
-    "seq",
-    "shuf",
-    "strings",
-    "test",
-    "xxd",
-    "zcat",
-})
+READS_NAMES = frozenset({"[", "bat", "batcat", "git", "less", "more", "seq", "shuf", "strings", "test", "xxd", "zcat"})
 """Programs for which a file name may mean more than the file."""
 
 
@@ -188,7 +175,7 @@ def _may_become_option(word: Word, program: str, reader: Reader) -> bool:
     if program in PATTERN_SAFE or re.match(r"[\w./@]|--[\w-]+=", text):
         return False
     takes_paths = reader.operands in {Operands.PATHS, Operands.PATTERN} and reader.own is None
-    return not takes_paths or program in INTERPRETS_NAMES or text[:1] not in {"*", "?"}
+    return not takes_paths or program in READS_NAMES or text[:1] not in {"*", "?"}
 
 
 class Parsed(Struct, frozen=True):

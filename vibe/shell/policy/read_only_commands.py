@@ -15,7 +15,7 @@ from vibe.shell.policy.script_rules import check_awk, check_repeats, check_sed
 NEEDS_NAME = "without a name it prints everything"
 
 
-def only_matching(
+def matching(
     pattern: str, problem: str = "{!r} may do more than look", *, without: str = ""
 ) -> Callable[[Sequence[str]], str]:
     """Make a check that accepts only words that match ``pattern``.
@@ -279,15 +279,13 @@ GREP = Reader(
 PIP_LIST = Reader("-e --editable --format= --not-required --exclude-editable", Operands.NONE)
 NPM_LIST = Reader(
     operands=Operands.WORDS,
-    check=only_matching(
-        r"[@\w][\w@/.-]*|-[aglp]|--(?:all|long|json|parseable|global|link|omit=\w+|include=\w+|depth=\d+)"
-    ),
+    check=matching(r"[@\w][\w@/.-]*|-[aglp]|--(?:all|long|json|parseable|global|link|omit=\w+|include=\w+|depth=\d+)"),
 )
 HARMLESS_VARIABLES = (
     "EDITOR|HOME|HOSTNAME|LANG|LC_ALL|LOGNAME|OLDPWD|PATH|PWD|PYTHONPATH|SHELL|SHLVL|TERM|TMPDIR|TZ|USER|VIRTUAL_ENV"
 )
 TEST_OPERATORS = r"-(?:[abcdefhnoprswxzLS]|eq|ne|lt|le|gt|ge|nt|ot)"
-COMMANDS_OF_PAGERS = only_matching(r"[^+].*|", "{!r} may be a command for the pager")
+COMMANDS_OF_PAGERS = matching(r"[^+].*|", "{!r} may be a command for the pager")
 WITHOUT_WORDS = Reader(operands=Operands.NONE)
 WITHOUT_ARGUMENTS = (
     "arch", "git version", "history", "java -version", "node -v", "npm -v", "npm prefix", "npm root", "npm run",
@@ -314,11 +312,11 @@ READERS = by_name({
         "-pnAuP -l= -r= -H= --plain --number --show-all --language= --line-range= --style= --color= --paging= "
         "--decorations= --tabs= --wrap= --theme= --terminal-width= --highlight-line= --list-languages",
         # ``cache`` writes, and ``--paging`` starts a program
-        check=only_matching(r"(?!--paging(?!=never\Z)|cache\Z).*", "'bat' may do more than look"),
+        check=matching(r"(?!--paging(?!=never\Z)|cache\Z).*", "'bat' may do more than look"),
     ),
     "less": Reader("-EFMNRSXeginsm", check=COMMANDS_OF_PAGERS),
     "more": Reader("-dflcpsu", check=COMMANDS_OF_PAGERS),
-    "zcat": Reader(check=only_matching(r".*\.(?:gz|tgz|Z)")),
+    "zcat": Reader(check=matching(r".*\.(?:gz|tgz|Z)")),
     "tar": Reader(own=listing("tar", r"-?(?=[a-zA-Z]*t)[tvzjJ]+f", r"[:*?\[{]", "")),
     "unzip": Reader(own=listing("unzip", r"-(?:lv?|v|Z1|lq)", r"[*?\[\\]", "", ".zip", ".ZIP")),
     "head, tail": Reader("-# -qvz -c= -n= --bytes= --lines= --quiet --verbose"),
@@ -351,7 +349,7 @@ READERS = by_name({
     "od": Reader("-abcdfilosxv -A= -j= -N= -t= -w?"),
     "hexdump": Reader("-bcCdovx -n= -s="),
     "xxd": Reader("-abCdeEipu -c= -g= -l= -o= -s= -ps!", Operands.ONE_PATH, clusters=False, check=check_xxd),
-    "strings": Reader("-afo -n= -t= -e=", check=only_matching(r"[^@].*|", "'strings {}' takes its words from a file")),
+    "strings": Reader("-afo -n= -t= -e=", check=matching(r"[^@].*|", "'strings {}' takes its words from a file")),
     "b2sum, md5sum, sha1sum, sha224sum, sha256sum, sha384sum, sha512sum": Reader("-bt --binary --text --tag --zero"),
     "cksum, rev, tsort": Reader(),
     # searching
@@ -418,21 +416,21 @@ READERS = by_name({
     "printf": Reader(operands=Operands.WORDS, check=check_printf, fixed_first=True),
     "seq": Reader("-w -s= -f= -# --equal-width --separator= --format=", Operands.TEXT, check=check_counting),
     "test": Reader(
-        "-abcdefghlnopqrstwxzLS", check=only_matching(rf"[^-].*||{TEST_OPERATORS}", "'test {}' may run something")
+        "-abcdefghlnopqrstwxzLS", check=matching(rf"[^-].*||{TEST_OPERATORS}", "'test {}' may run something")
     ),
     # system information
     "pwd": Reader("-LP --logical --physical", Operands.NONE),
     "date": Reader(own=read_date),
-    "sleep": Reader(operands=Operands.TEXT, check=only_matching(r"\d{1,3}(?:\.\d+)?s?|\.\d+s?")),
-    "printenv": Reader(operands=Operands.TEXT, check=only_matching(HARMLESS_VARIABLES, without=NEEDS_NAME)),
+    "sleep": Reader(operands=Operands.TEXT, check=matching(r"\d{1,3}(?:\.\d+)?s?|\.\d+s?")),
+    "printenv": Reader(operands=Operands.TEXT, check=matching(HARMLESS_VARIABLES, without=NEEDS_NAME)),
     "umask": Reader("-S -p", Operands.NONE),
     "jobs": Reader("-lp", Operands.NONE),
     "tty": Reader("-s", Operands.NONE),
-    "tput": Reader(operands=Operands.WORDS, check=only_matching("cols|lines|colors", without=NEEDS_NAME)),
-    "lsb_release": Reader(operands=Operands.WORDS, check=only_matching(r"-[adrcsi]+")),
-    "ss": Reader(operands=Operands.WORDS, check=only_matching(r"-[atulnp46sxw]+")),
-    "netstat": Reader(operands=Operands.WORDS, check=only_matching(r"-[atulnpsr46]+")),
-    "whereis": Reader(operands=Operands.TEXT, check=only_matching(r"\w[\w.+-]*")),
+    "tput": Reader(operands=Operands.WORDS, check=matching("cols|lines|colors", without=NEEDS_NAME)),
+    "lsb_release": Reader(operands=Operands.WORDS, check=matching(r"-[adrcsi]+")),
+    "ss": Reader(operands=Operands.WORDS, check=matching(r"-[atulnp46sxw]+")),
+    "netstat": Reader(operands=Operands.WORDS, check=matching(r"-[atulnpsr46]+")),
+    "whereis": Reader(operands=Operands.TEXT, check=matching(r"\w[\w.+-]*")),
     "pgrep": Reader("-alfcixno -u= -d=", Operands.TEXT),
     "pidof": Reader("-s", Operands.TEXT),
     "shuf": Reader("-ze -n= -i= --head-count= --input-range= --zero-terminated --echo", check=check_counting),
@@ -451,7 +449,7 @@ READERS = by_name({
     "locale": Reader("-a --all-locales", Operands.NONE),
     "ps": Reader(
         operands=Operands.WORDS,
-        check=only_matching(
+        check=matching(
             r"auxf?|faux|axf?|-ef?|-eaf|-A|-[aA]?f|-efl|-u|-aux|-p|\d+(?:,\d+)*"
             r"|--sort=[-+]?%?[a-z]+|--forest|--no-headers"
         ),

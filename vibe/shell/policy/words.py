@@ -345,15 +345,8 @@ TRIMMED_EXPANSION = re.compile(
 )
 RANGE = re.compile(r"\{(?P<first>-?\d{1,6})\.\.(?P<last>-?\d{1,6})\}")
 DEFAULT_VALUE = re.compile(r"^\$\{\w+:?[-=+](?P<word>.*)\}$", re.DOTALL)
-PRINTS_ITS_WORDS = frozenset({
-    ("echo",),
-    ("printf",),
-    ("which",),
-    ("command",),
-    ("type",),
-    ("readlink",),
-    ("realpath",),
-})
+ECHOING = frozenset({("echo",), ("printf",), ("which",), ("command",), ("type",), ("readlink",), ("realpath",)})
+"""Programs whose output is probably their words, or what these stand for."""
 PLAIN_OUTPUT = frozenset({
     "git rev-parse HEAD", "git rev-parse --short HEAD", "git rev-parse --abbrev-ref HEAD", "git branch --show-current",
     "whoami", "nproc", "id -u", "id -un", "id -g", "uname", "uname -s", "uname -m", "uname -r",
@@ -522,7 +515,7 @@ class Expansions(ABC):
     @staticmethod
     def _printed(commands: Sequence[ShellCommand]) -> str:
         """Return the probable output of a substitution that only prints or looks up its words, else ""."""
-        if len(commands) != 1 or commands[0].argv[:1] not in PRINTS_ITS_WORDS:
+        if len(commands) != 1 or commands[0].argv[:1] not in ECHOING:
             return ""
         words = (word.likely for word in commands[0].words[1:])
         return " ".join(decoded(word) for word in words if not word.startswith("-") and "%" not in word)

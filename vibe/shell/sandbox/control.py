@@ -19,18 +19,18 @@ FOLDERS = (".vibe", ".agents")
 """Control folders in a workspace."""
 FILES = ("AGENTS.md", "AGENTS.override.md")
 """Control files in a workspace, which are read as instructions."""
-OF_WORKTREE = ("commondir", "gitdir")
+WORKTREE_FILES = ("commondir", "gitdir")
 """Files in a repository's folder for a worktree. Without them it is none."""
-OF_GIT = ("config", "config.worktree", "hooks", "info/attributes", *OF_WORKTREE)
+REPOSITORY_FILES = ("config", "config.worktree", "hooks", "info/attributes", *WORKTREE_FILES)
 """Control files in the folder of a repository, or in that of one of its worktrees or modules."""
 MOST_ENTRIES = 50_000
 """Maximum number of entries searched for repositories below the workspace."""
 CONFIG_BYTES = 256 * 1024
 MOST_SETTINGS = 50
 """Maximum number of settings files read that name one another."""
-OF_PLACES = ("path", "hookspath", "attributesfile")
+PATH_KEYS = ("path", "hookspath", "attributesfile")
 """Keys of git's settings whose value is a path."""
-OF_NO_PROGRAM = ("alias", "blame", "branch", "commit", "remote", "submodule", "url")
+SECTIONS_WITHOUT_PROGRAMS = ("alias", "blame", "branch", "commit", "remote", "submodule", "url")
 """Sections of git's settings whose words aren't taken for programs: they are names, or called by hand."""
 BETWEEN_WORDS = re.compile(r"[\s\"'\\;|&<>()$`=,!]+")
 WORKTREE_CONFIG = re.compile(r"^\s*worktreeconfig\s*=\s*(?:true|yes|on|1)\s*$", re.IGNORECASE | re.MULTILINE)
@@ -69,24 +69,24 @@ def control_paths(root: Path, inner: Iterable[Path] = (), settings: Iterable[Pat
     yield from (root / name for name in (*FOLDERS, *FILES))
     for file in settings:
         yield Path(os.path.realpath(file))
-        yield from _named(file, [root])
+        yield from _named_paths(file, [root])
     for link in (root / ".git", *inner):
         if link.is_file():
             yield link
-            yield from _named(_common_of(link) / "config", [link.parent])
+            yield from _named_paths(_repository_of_link(link) / "config", [link.parent])
         elif link.is_dir():
             yield from of_repository(link)
 
 
 def of_repository(folder: Path) -> Iterator[Path]:
     """Yield the control files of a repository's folder, and of its worktrees and modules. Reads the file system."""
-    for part in (folder, *_parts(folder)):
-        yield from (part / name for name in OF_GIT)
+    for part in (folder, *_worktrees_and_modules(folder)):
+        yield from (part / name for name in REPOSITORY_FILES)
         for name in ("config", "config.worktree"):
-            yield from _named(part / name, [folder.parent])
+            yield from _named_paths(part / name, [folder.parent])
 
 
-def _named(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
+def _named_paths(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
     """Yield the paths a settings file names: included settings, hooks, and programs among the files at ``tops``."""
     files, seen = [settings], set[Path]()
     while files and len(seen) < MOST_SETTINGS:
@@ -95,13 +95,13 @@ def _named(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
             continue
         seen.add(file)
         for section, _, key, value in _settings(file):
-            if key in OF_PLACES:
+            if key in PATH_KEYS:
                 expanded = os.path.expanduser(value)  # noqa: PTH111  as git does
                 # Settings are named relative to the file that names them, hooks relative to the top of the work tree.
                 places = [Path(os.path.normpath(base / expanded)) for base in (file.parent, *tops)]
                 yield from places
                 files += places if key == "path" else []
-            elif section not in OF_NO_PROGRAM:
+            elif section not in SECTIONS_WITHOUT_PROGRAMS:
                 words = [word for word in BETWEEN_WORDS.split(value) if word]
                 found = [Path(os.path.normpath(top / word)) for top in tops for word in words]
                 yield from (path for path in found if path.is_file())
@@ -112,28 +112,28 @@ def _settings(file: Path) -> Iterator[GitSetting]:
         yield from read_settings(text_of(file, CONFIG_BYTES))
 
 
-def _common_of(link: Path) -> Path:
+def _repository_of_link(link: Path) -> Path:
     """Return the repository's folder that the ``.git`` file of a worktree or module names. It need not exist."""
     own = Path(os.path.normpath(link.parent / text_of(link, CONFIG_BYTES).removeprefix("gitdir:").strip()))
     return Path(os.path.normpath(own / text_of(own / "commondir", CONFIG_BYTES).strip()))
 
 
-def _parts(folder: Path) -> Iterator[Path]:
+def _worktrees_and_modules(folder: Path) -> Iterator[Path]:
     with suppress(OSError):
         for part in (folder / "worktrees").iterdir():
             # A worktree that git is just making lacks these files. What appears in it during a command isn't the
             # command's doing.
-            if all((part / name).exists() for name in OF_WORKTREE):
+            if all((part / name).exists() for name in WORKTREE_FILES):
                 yield part
     for config in (folder / "modules").glob("**/config"):
         yield config.parent
 
 
-def fillable_of_repository(folder: Path) -> list[Path]:
+def placeholder_paths_in_repository(folder: Path) -> list[Path]:
     """Return the files that placeholders may occupy in a repository's folder, whether they exist or not.
 
     These are the settings of worktrees, if the repository heeds them. Reads the file system.
     """
     if not WORKTREE_CONFIG.search(text_of(folder / "config", CONFIG_BYTES)):
         return []
-    return [part / "config.worktree" for part in (folder, *_parts(folder))]
+    return [part / "config.worktree" for part in (folder, *_worktrees_and_modules(folder))]

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from vibe.shell.sandbox.control import OF_WORKTREE
+from vibe.shell.sandbox.control import WORKTREE_FILES
 from vibe.system.files import entries_of
 
 MOST_BYTES = 1024 * 1024
 """Maximum size in bytes of a file that is put back."""
 MOST_FILES = 2_000
 """Maximum number of files whose contents are kept."""
-FEW = 100
+FEW_PATHS = 100
 """Number of paths that can be looked at in less time than a thread takes to start."""
 
 
@@ -37,26 +37,26 @@ class Kept:
         self._closed: list[Path] = []
         for path in contents:
             if os.path.lexists(path) and not path.is_symlink():
-                self._take(path)
+                self._keep(path)
 
     def is_as_it_was(self) -> bool:
         """Return whether nothing has changed. False too if finding out takes many looks or reading files."""
-        if self._files or self._folders or len(self._absent) + len(self._links) > FEW:
+        if self._files or self._folders or len(self._absent) + len(self._links) > FEW_PATHS:
             return False
         return not any(map(os.path.lexists, self._absent)) and not any(map(self._is_other, self._links))
 
     def put_back(self) -> str:
         """Put everything back, and return notes about what was changed, usually ""."""
-        notes = [self._aside(path, "make") for path in self._absent if os.path.lexists(path)]
+        notes = [self._move_aside(path, "make") for path in self._absent if os.path.lexists(path)]
         for path, target in self._links.items():
             if self._is_other(path):
-                notes.append(self._aside(path, "change"))
+                notes.append(self._move_aside(path, "change"))
                 with suppress(OSError):
                     path.symlink_to(target)
-        notes += [*self._folders_again(), *self._files_again()]
+        notes += [*self._restore_folders(), *self._restore_files()]
         for folder in self._closed:
-            new = [path for path in _listed(folder) if path not in self._files and path not in self._folders]
-            notes += [self._aside(path, "make") for path in new if path not in self._links]
+            new = [path for path in _entries(folder) if path not in self._files and path not in self._folders]
+            notes += [self._move_aside(path, "make") for path in new if path not in self._links]
         return "\n".join(filter(None, notes))
 
     def written(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Kept:
     def _is_other(self, link: Path) -> bool:
         return not link.is_symlink() or str(link.readlink()) != self._links[link]
 
-    def _take(self, path: Path) -> None:
+    def _keep(self, path: Path) -> None:
         for parent in path.parents:
             if parent == self._root or not parent.is_relative_to(self._root):
                 break
@@ -92,9 +92,9 @@ class Kept:
         if path.is_dir():
             self._note_folder(path)
             self._closed.append(path)
-            for entry in _listed(path):
+            for entry in _entries(path):
                 if not entry.is_symlink() and len(self._files) < MOST_FILES:
-                    self._take(entry)
+                    self._keep(entry)
         elif path.is_file() and path.stat().st_size <= MOST_BYTES:
             with suppress(OSError):
                 self._files[path] = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
@@ -103,13 +103,13 @@ class Kept:
         found = path.lstat()
         self._folders[path] = (found.st_dev, found.st_ino)
 
-    def _folders_again(self) -> Iterator[str]:
+    def _restore_folders(self) -> Iterator[str]:
         for path in sorted(self._folders):
             if self._is_same_folder(path):
                 continue
             if os.path.lexists(path):
-                yield self._aside(path, "change")
-            moved = next((one for one in _listed(path.parent) if self._is_same_folder(one, path)), None)
+                yield self._move_aside(path, "change")
+            moved = next((one for one in _entries(path.parent) if self._is_same_folder(one, path)), None)
             if moved is not None:
                 with suppress(OSError):
                     moved.rename(path)
@@ -118,14 +118,14 @@ class Kept:
                     path.mkdir()
                     self._note_folder(path)
 
-    def _files_again(self) -> Iterator[str]:
+    def _restore_files(self) -> Iterator[str]:
         for path, (mode, data) in self._files.items():
             if path.parent != self._root and not self._is_same_folder(path.parent):
                 continue
-            if _is(path, mode, data):
+            if _is_unchanged(path, mode, data):
                 continue
             if os.path.lexists(path):
-                yield self._aside(path, "change")
+                yield self._move_aside(path, "change")
             with suppress(OSError):
                 descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, mode)
                 with os.fdopen(descriptor, "wb") as file:
@@ -138,7 +138,7 @@ class Kept:
             return stat.S_ISDIR(found.st_mode) and (found.st_dev, found.st_ino) == self._folders.get(was or path)
         return False
 
-    def _aside(self, path: Path, what: str) -> str:
+    def _move_aside(self, path: Path, what: str) -> str:
         """Rename what is at ``path`` and return a note. It is moved out of folders in which any file counts."""
         aside = path.with_name(f"{path.name}-{uuid4().hex[:8]}")
         if any(folder in path.parents for folder in self._closed):
@@ -157,11 +157,11 @@ def _absent(paths: Iterable[Path]) -> list[Path]:
     Whoever removes a worktree may make it again under the same name, and no command could have made it.
     """
     absent = [path for path in paths if not os.path.lexists(path)]
-    gone = {path.parent for path in absent if path.name in OF_WORKTREE and path.parent.parent.name == "worktrees"}
-    return [path for path in absent if gone.isdisjoint(path.parents)] if gone else absent
+    removed = {path.parent for path in absent if path.name in WORKTREE_FILES and path.parent.parent.name == "worktrees"}
+    return [path for path in absent if removed.isdisjoint(path.parents)] if removed else absent
 
 
-def _is(path: Path, mode: int, data: bytes) -> bool:
+def _is_unchanged(path: Path, mode: int, data: bytes) -> bool:
     with suppress(OSError):
         found = path.lstat()
         alike = stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) == mode
@@ -169,5 +169,5 @@ def _is(path: Path, mode: int, data: bytes) -> bool:
     return False
 
 
-def _listed(folder: Path) -> list[Path]:
+def _entries(folder: Path) -> list[Path]:
     return sorted(Path(entry.path) for entry in entries_of(folder))

@@ -18,7 +18,7 @@ from vibe.shell.sandbox.mounts import MEMORY, RUN, shared_folders, shown_in_shar
 from vibe.shell.sandbox.port import Confined, ReadOnlyUnavailableError, Sandbox, SandboxPolicy, bounded
 from vibe.shell.sandbox.probe import TRUE, failure_of
 from vibe.shell.sandbox.secrets import confined_environ
-from vibe.shell.sandbox.system_calls import OF_NETWORKS, call_filter
+from vibe.shell.sandbox.system_calls import NETWORK_FAMILIES, call_filter
 from vibe.shell.sandbox.temporary import prepare_temp
 
 LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("_launch.py")))
@@ -66,7 +66,7 @@ def _wrapped(argv: Sequence[str], environ: Mapping[str, str], policy: SandboxPol
     if policy.read_only:
         raise ReadOnlyUnavailableError("that takes bubblewrap")
     prepare_temp(policy.temp, policy.box)
-    closed, opened = (call_filter(families, alone=False) for families in ((), OF_NETWORKS))
+    closed, opened = (call_filter(families, alone=False) for families in ((), NETWORK_FAMILIES))
     rules = {
         "list": ["/"],
         "hidden": [*map(str, policy.hidden), str(policy.box), *_shared(policy)],

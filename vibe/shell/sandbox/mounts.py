@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from vibe.shell.sandbox.control import OF_GIT
+from vibe.shell.sandbox.control import REPOSITORY_FILES
 from vibe.shell.sandbox.port import SandboxPolicy
 from vibe.shell.sandbox.secrets import EMPTY, PRIVATE_TEMP, sockets_of_others
 from vibe.shell.sandbox.settings import Network
@@ -82,18 +82,18 @@ def _working(policy: SandboxPolicy, view: View) -> Iterator[str]:
     _put(view, "--ro-bind", Path("/"))
     writable = [*filter(os.path.exists, policy.writable)]
     readable = [*filter(os.path.exists, policy.readable)]
-    of_others = shared_folders()
-    shown = shown_in_shared(policy, of_others)
+    shared_with_others = shared_folders()
+    shown = shown_in_shared(policy, shared_with_others)
     granted = [*shown, *writable, *readable, policy.temp]
     closed = [*policy.hidden]
-    for shared in of_others:
-        closed += _private(view, shared, granted, policy.temp)
+    for shared in shared_with_others:
+        closed += _replace_shared(view, shared, granted, policy.temp)
     resolver = Path(os.path.realpath(RESOLVER))  # needed to resolve host names
     if policy.network is Network.ON and resolver.is_file() and holds(RUN, resolver):
         _put(view, "--ro-bind", resolver)
     for path in shown:
         _put(view, "--ro-bind", path)
-    seen = partial(_is_seen, granted=granted, shared=of_others)
+    seen = partial(_is_seen, granted=granted, shared=shared_with_others)
     for path in filter(seen, policy.hidden):
         if not any(holds(folder, path) for folder in readable):
             _hide(view, path, str(policy.box / EMPTY))
@@ -116,11 +116,11 @@ def _clean(view: View, policy: SandboxPolicy, seen: Iterable[Path]) -> None:
 
 
 def _freeze(view: View, frozen: Iterable[Path], writable: Sequence[Path]) -> None:
-    for path in _between(writable, frozen):
+    for path in _folders_on_the_way(writable, frozen):
         if path not in view:
             _put(view, "--bind-try", path)
     for path in frozen:
-        _put(view, "--ro-bind-try" if _goes_with_a_worktree(path) else "--ro-bind", path)
+        _put(view, "--ro-bind-try" if _may_vanish(path) else "--ro-bind", path)
 
 
 def shared_folders() -> list[Path]:
@@ -134,7 +134,7 @@ def shown_in_shared(policy: SandboxPolicy, shared: Sequence[Path]) -> list[Path]
     return [path for path in policy.shown if any(path != one and holds(one, path) for one in shared)]
 
 
-def _private(view: View, shared: Path, granted: Iterable[Path], temp: Path) -> list[Path]:
+def _replace_shared(view: View, shared: Path, granted: Iterable[Path], temp: Path) -> list[Path]:
     """Replace a shared folder, and return the folders in it that lead to paths ``granted`` there.
 
     The program sees its own folder of temporary files in its place, unless something is granted inside the shared one.
@@ -166,12 +166,12 @@ def holds(folder: Path, path: Path) -> bool:
     return name == above or name.startswith(above if above == "/" else f"{above}/")
 
 
-def _goes_with_a_worktree(path: Path) -> bool:
+def _may_vanish(path: Path) -> bool:
     """Return whether a path belongs to a worktree in a repository's folder, so it may vanish before it is mounted."""
-    return path.name in OF_GIT and path.parent.parent.name == "worktrees"
+    return path.name in REPOSITORY_FILES and path.parent.parent.name == "worktrees"
 
 
-def _between(folders: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
+def _folders_on_the_way(folders: Sequence[Path], paths: Iterable[Path]) -> list[Path]:
     """Return the folders on the way to ``paths``.
 
     Made mount points, they can't be renamed. Renaming them would be a way around frozen paths.

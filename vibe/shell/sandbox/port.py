@@ -108,7 +108,7 @@ class SandboxUnprovenError(EnvironmentFailure):
 
 BASH = frozenset({"/usr/bin/bash", "/bin/bash"})
 """The system's bash. One found elsewhere may be any program, and might not set the limits."""
-STARTUP = ("BASH_", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT")
+STARTUP_VARIABLES = ("BASH_", "BASHOPTS", "SHELLOPTS", "POSIXLY_CORRECT")
 """Beginnings of variables that make bash run something, or behave differently, before it gets to its line."""
 POSIX_BLOCK, BASH_BLOCK = 512, 1024
 """The units, in bytes, in which shells measure the size of files."""
@@ -124,7 +124,7 @@ def bounded(argv: Sequence[str], environ: Mapping[str, str], bounds: ResourceLim
         argv[0] in BASH
         and tuple(argv[1:2]) == ("-c",)
         and len(argv) > 2
-        and not any(name.startswith(STARTUP) for name in environ)
+        and not any(name.startswith(STARTUP_VARIABLES) for name in environ)
     ):
         settings = [*_settings(bounds, "ulimit -u {0}", BASH_BLOCK)]
         return (*argv[:2], f"{_grouped(settings)}{argv[2]}", *argv[3:]) if settings else tuple(argv)

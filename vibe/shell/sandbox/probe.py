@@ -27,7 +27,7 @@ LIMITS = Path("/proc/sys/user")
 
 
 @contextmanager
-def only_evidence() -> Generator[None]:
+def temporary_failures() -> Generator[None]:
     """Turn temporary failures, such as a lack of memory or files, into errors that say nothing about a sandbox.
 
     Raises:
@@ -45,7 +45,7 @@ def only_evidence() -> Generator[None]:
         raise SandboxUnprovenError(f"no answer within {PROBE_SECONDS} s") from error
 
 
-def ran(argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def run_briefly(argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run a program that ends soon. Blocks.
 
     Signals of the terminal do not reach it. Ctrl-C or a lost terminal would end ``bwrap``, but not the first process of
@@ -55,7 +55,7 @@ def ran(argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Completed
         SandboxUnprovenError: A temporary failure kept it from running to its end.
         OSError: It can't be started.
     """
-    with only_evidence():
+    with temporary_failures():
         return subprocess.run(  # noqa: S603  our own launcher, or the system's sandbox
             argv,
             env=environ,
@@ -87,18 +87,18 @@ def failure(confined: Confined) -> str:
         SandboxUnprovenError: It failed for a temporary reason, which says nothing about the next time.
     """
     try:
-        ended = ran(confined.argv, confined.environ)
+        ended = run_briefly(confined.argv, confined.environ)
     except OSError as error:
         return str(error)
     if ended.returncode == 0:
         return ""
     why = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
-    if _passes(ended.stderr) or ended.returncode in {-signal.SIGKILL, 128 + signal.SIGKILL}:
+    if _is_temporary(ended.stderr) or ended.returncode in {-signal.SIGKILL, 128 + signal.SIGKILL}:
         raise SandboxUnprovenError(why)
     return why
 
 
-def _passes(said: str) -> bool:
+def _is_temporary(said: str) -> bool:
     """Return whether a program's output says that it failed for lack of resources that others use up."""
     if not MEMORY.search(said) and not any(os.strerror(number) in said for number in SHORTAGES):
         return False

@@ -33,21 +33,21 @@ class Record:
     """
 
     def __init__(self, folder: Path, kept: Iterable[dict[str, Any]]) -> None:
-        self._forget: weakref.finalize[..., Record] | None = None
+        self._finalizer: weakref.finalize[..., Record] | None = None
         self._descriptor = -1
         data = _data(kept)
         with suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            made = None
-            while made is None:
-                made = _locked(folder, data)
-            path, self._descriptor = made
-            self._forget = weakref.finalize(self, _remove, path, self._descriptor)
-            self._forget.atexit = False  # if the run ends before its command, nothing has been put back yet
+            created = None
+            while created is None:
+                created = _create_locked(folder, data)
+            path, self._descriptor = created
+            self._finalizer = weakref.finalize(self, _remove, path, self._descriptor)
+            self._finalizer.atexit = False  # if the run ends before its command, nothing has been put back yet
 
     def blank(self) -> bool:
         """Empty the record of a command whose files are put back, to be reused. Return False if that fails."""
-        if self._forget is None or not self._forget.alive:
+        if self._finalizer is None or not self._finalizer.alive:
             return False
         with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
@@ -64,11 +64,11 @@ class Record:
 
     def remove(self) -> None:
         """Remove the record, once everything is put back."""
-        if self._forget is not None:
-            self._forget()
+        if self._finalizer is not None:
+            self._finalizer()
 
 
-class UnderWay:
+class RunningCommandLock:
     """The lock of a running command that no namespace ends together with us.
 
     Until it is released, nothing is put back that other runs abandoned. The small process that watches over the command
@@ -143,7 +143,7 @@ def _write(record: int, data: bytes) -> None:
         file.write(data)
 
 
-def _locked(folder: Path, data: bytes) -> tuple[Path, int] | None:
+def _create_locked(folder: Path, data: bytes) -> tuple[Path, int] | None:
     """Create a record and lock it. None if another process took it for abandoned before it was locked."""
     new = folder / f"{os.urandom(8).hex()}{UNFINISHED}"
     record = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)

@@ -54,7 +54,7 @@ def is_unbegun(options: Sequence[str], exit_code: int, said: str) -> bool:
     return any(f"/newroot{path}" in said or f"/oldroot{path}" in said for path in tried)
 
 
-def others_files(owner: int) -> str:
+def owner_advice(owner: int) -> str:
     """Return the advice for root in a workspace of another user, whose files it can't write in the sandbox."""
     return (
         f"the workspace belongs to user {owner}, and in the sandbox not even root can write another user's files; "
@@ -72,7 +72,7 @@ def refusal_note(output: str, exit_code: int, name: str, network: Network, owner
     if READ_ONLY.search(output):
         reasons.append(FILES)
     elif exit_code and NOT_PERMITTED.search(output) and owner is not None:
-        reasons += [others_files(owner), SECRETS]
+        reasons += [owner_advice(owner), SECRETS]
     elif exit_code and NOT_PERMITTED.search(output):
         reasons += [FILES, SECRETS]
     if exit_code and "socket" in output.casefold() and NOT_PERMITTED.search(output) and name.startswith("bubblewrap"):

@@ -43,10 +43,10 @@ ENDINGS = frozenset({
     "tpm", "fve", "tfstate", "tfvars", "kubeconfig", "keytab", "publishsettings", "cscfg",
 })  # fmt: skip
 """Endings of the names of secret files, after the last dot."""
-OF_DATA = r"\.(?:json|toml|ya?ml|ini|cfg|conf|properties|txt|csv|xml|plist)"
+DATA_ENDING = r"\.(?:json|toml|ya?ml|ini|cfg|conf|properties|txt|csv|xml|plist)"
 STAGES = r"(?:prod|production|stage|staging|dev|devel|development|local|test|testing|qa|uat|live|preprod|ci)"
 ONE_WORD = r"(?:passwd|passwords?|\.?token|(?:access|auth)[_-]?token|(?:api|secret|private)[_-]?keys?)"
-OF_CLOUDS = r"(?:service[._-]?account|firebase[._-]?adminsdk|client[._-]?secret)"
+CLOUD_KEY = r"(?:service[._-]?account|firebase[._-]?adminsdk|client[._-]?secret)"
 PATTERNS = re.compile(
     "|".join([
         r"\.env(?:rc|s|\d+|[._-].*)?",
@@ -56,9 +56,9 @@ PATTERNS = re.compile(
         r".+_(?:rsa|dsa|ecdsa|ed25519)",
         r"ssh_host_.*_key",
         r"\.credentials.*",
-        rf"(?:.*[._-])?(?:secret|credential)s?(?:[._-]{STAGES})?{OF_DATA}",
-        rf"(?:.+[._-])?{OF_CLOUDS}s?(?:[._-]?key)?(?:[._-].*)?\.json",
-        rf"(?:{STAGES}[._-])?{ONE_WORD}(?:[._-]{STAGES})?{OF_DATA}",
+        rf"(?:.*[._-])?(?:secret|credential)s?(?:[._-]{STAGES})?{DATA_ENDING}",
+        rf"(?:.+[._-])?{CLOUD_KEY}s?(?:[._-]?key)?(?:[._-].*)?\.json",
+        rf"(?:{STAGES}[._-])?{ONE_WORD}(?:[._-]{STAGES})?{DATA_ENDING}",
         r".*\.tfstate\..*",
         r".*\.tfvars\.json",
         r"kubeconfig\.(?:ya?ml|json|conf|txt)",
@@ -109,7 +109,7 @@ def names_secret(name: str) -> bool:
     """Return whether a casefolded name is that of a file with secrets."""
     names = [*_originals(name)]
     is_public = any(one.endswith(".pub") or EXAMPLE.search(one) for one in names)
-    return not is_public and any(map(_is_named, names))
+    return not is_public and any(map(_has_secret_name, names))
 
 
 def is_control(path: PurePath) -> bool:
@@ -118,7 +118,7 @@ def is_control(path: PurePath) -> bool:
     return any(part in CONTROL_FOLDERS or part.endswith(".git") for part in parts)
 
 
-def _is_named(name: str) -> bool:
+def _has_secret_name(name: str) -> bool:
     _, dot, ending = name.rpartition(".")
     return name in NAMES or bool(dot and ending in ENDINGS) or bool(PATTERNS.fullmatch(name))
 
@@ -161,7 +161,7 @@ FILE_VARIABLES = ("AWS_SHARED_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS
 """Variables that name a file with secrets."""
 
 PRIVATE_TEMP = "/tmp"  # noqa: S108  in memory, for commands in a read-only place
-OF_THE_SYSTEM = tuple(map(Path, ("/etc", "/opt", "/usr/local", "/nix", "/boot", "/var/lib", "/var/spool")))
+SYSTEM_FOLDERS = tuple(map(Path, ("/etc", "/opt", "/usr/local", "/nix", "/boot", "/var/lib", "/var/spool")))
 """System folders that may contain files not meant for everybody.
 
 Other folders, such as ``/usr``, come from packages, except for what is mounted in them.
@@ -224,19 +224,19 @@ def _is_socket(path: str) -> bool:
     return False
 
 
-def secrets_of_system(folders: Iterable[Path] = OF_THE_SYSTEM, most: int = FEW_ENTRIES) -> tuple[Path, ...] | None:
+def secrets_of_system(folders: Iterable[Path] = SYSTEM_FOLDERS, limit: int = FEW_ENTRIES) -> tuple[Path, ...] | None:
     """Return the secrets below ``folders``: paths this user may read that not everybody may read, or named as secrets.
 
-    A public certificate isn't a secret by its name alone. With more than ``most`` entries the result is None, or, if
-    ``most`` is ``FEW_ENTRIES``, what was found so far. Reads the file system.
+    A public certificate isn't a secret by its name alone. With more than ``limit`` entries the result is None, or, if
+    ``limit`` is ``FEW_ENTRIES``, what was found so far. Reads the file system.
     """
     found: list[Path] = []
     pending, seen = deque(str(folder) for folder in folders if not folder.is_symlink()), 0
     while pending:
         entries = entries_of(pending.popleft())
         seen += len(entries)
-        if seen > most:
-            if most != FEW_ENTRIES:
+        if seen > limit:
+            if limit != FEW_ENTRIES:
                 return None
             break
         for entry in entries:
@@ -252,7 +252,7 @@ def secrets_of_system(folders: Iterable[Path] = OF_THE_SYSTEM, most: int = FEW_E
 
 class _Folder(Struct, frozen=True):
     changed: int
-    looked_at: int
+    searched_at: int
     entries: int
     secrets: tuple[str, ...]
     folders: tuple[str, ...]
@@ -272,7 +272,7 @@ class SecretSearch:
         found: list[str] = []
         pending, seen = [*map(str, folders)], 0
         while pending:
-            one = self._looked_through(pending.pop())
+            one = self._searched(pending.pop())
             seen += one.entries
             found += one.secrets
             pending += one.folders
@@ -280,19 +280,19 @@ class SecretSearch:
                 return None
         return tuple(Path(path) for path in dict.fromkeys(map(os.path.realpath, found)))
 
-    def _looked_through(self, path: str) -> _Folder:
+    def _searched(self, path: str) -> _Folder:
         try:
             changed = Path(path).stat().st_mtime_ns
         except OSError:
             return _Folder(0, 0, 0, (), ())
         known = self._known.get(path)
-        if known is None or known.changed != changed or known.looked_at - changed < SETTLED_NS:
+        if known is None or known.changed != changed or known.searched_at - changed < SETTLED_NS:
             known = self._known[path] = _folder(path, changed)
         return known
 
 
 def _folder(path: str, changed: int) -> _Folder:
-    looked_at = time.time_ns()
+    searched_at = time.time_ns()
     parent = os.path.basename(path).casefold()  # noqa: PTH119  for each folder of a workspace
     entries = entries_of(path)
     secrets: list[str] = []
@@ -303,7 +303,7 @@ def _folder(path: str, changed: int) -> _Folder:
             secrets.append(entry.path)
         elif entry.is_dir(follow_symlinks=False):
             folders.append(entry.path)
-    return _Folder(changed, looked_at, len(entries), tuple(secrets), tuple(folders))
+    return _Folder(changed, searched_at, len(entries), tuple(secrets), tuple(folders))
 
 
 def _is_public(entry: os.DirEntry[str]) -> bool:

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from functools import cache
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
-OF_NETWORKS = (AF_INET, AF_INET6, AF_NETLINK)
+NETWORK_FAMILIES = (AF_INET, AF_INET6, AF_NETLINK)
 NETLINK_ROUTE = 0
 STREAM, SEQPACKET, KIND_OF_SOCKET = 1, 5, 0xF
 TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX, which type into the terminal. Text typed there would run outside the sandbox."""
 NEW_NAMESPACES = 0x7E020000
 NEW_TIME_NAMESPACE = 0x80
-OTHER_NUMBERS = 0x40000000
+X32_NUMBERS = 0x40000000
 """The number from which x86_64 has a second set of numbers for the same calls."""
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1), "riscv64": (0xC00000F3, 1)}
@@ -36,7 +36,7 @@ REFUSED = {
                     (170, 161), (171, 162), (153, 58), (300, 262), (212, 18)),
     "ports of x86_64": ((172, None), (173, None)),
 }  # fmt: skip
-INTO_OTHERS = ((101, 117), (310, 270), (311, 271), (438, 438), (440, 440))
+INSPECTING_OTHERS = ((101, 117), (310, 270), (311, 271), (438, 438), (440, 440))
 """ptrace and related calls. They are refused only where a program can see the processes of others, since debuggers need
 them for their own.
 """
@@ -61,9 +61,9 @@ def call_filter(families: tuple[int, ...], *, alone: bool, kind: str = os.uname(
     machine, column = found
     number = {name: numbers[column] for name, numbers in CALLS.items()}
     code = [(LD_WORD, 0, 0, MACHINE), (JUMP_EQUAL, 1, 0, machine), (RETURN, 0, 0, KILL), (LD_WORD, 0, 0, NUMBER)]
-    code += [(JUMP_FROM, 0, 1, OTHER_NUMBERS), (RETURN, 0, 0, REFUSE | errno.ENOSYS)]
+    code += [(JUMP_FROM, 0, 1, X32_NUMBERS), (RETURN, 0, 0, REFUSE | errno.ENOSYS)]
     code += _returning(_numbers(ABSENT, column), REFUSE | errno.ENOSYS)
-    refused = [*(pair for pairs in REFUSED.values() for pair in pairs), *(() if alone else INTO_OTHERS)]
+    refused = [*(pair for pairs in REFUSED.values() for pair in pairs), *(() if alone else INSPECTING_OTHERS)]
     code += _returning(_numbers(refused, column), REFUSE | errno.EPERM)
     for name, flags in (("clone", NEW_NAMESPACES), ("unshare", NEW_NAMESPACES | NEW_TIME_NAMESPACE)):
         code += [(JUMP_EQUAL, 0, 4, number[name]), (LD_WORD, 0, 0, ARGUMENTS[0]), (JUMP_SET, 0, 1, flags)]

@@ -25,8 +25,8 @@ def temporary_folder(base: str | None, owner: object) -> Path:
     The folder is removed with ``owner``, or at the latest with the process. A process holds a lock on its folder for as
     long as it lives, so that the folder of a live process is never taken for abandoned.
     """
-    folder, held = _make(base)
-    weakref.finalize(owner, _end, folder, held)
+    folder, lock = _make(base)
+    weakref.finalize(owner, _end, folder, lock)
     remove_abandoned(str(folder.parent))
     return folder
 
@@ -35,8 +35,8 @@ def remove_abandoned(base: str | None = None) -> None:
     """Remove the folders of killed processes below ``base``, or in the system's usual place."""
     root = Path(base or tempfile.gettempdir())
     for folder in filter(_is_ours, root.glob(f"{PREFIX}*")):
-        if (held := _lock(folder)) is not None:
-            _end(folder, held)
+        if (lock := _lock(folder)) is not None:
+            _end(folder, lock)
     for folder in root.glob(f"{_NEW}*-*"):
         pid = folder.name.removeprefix(_NEW).partition("-")[0]
         if pid.isdecimal() and not is_alive(int(pid)):
@@ -47,11 +47,11 @@ def remove_abandoned(base: str | None = None) -> None:
 @contextmanager
 def brief_folder(base: str | None = None) -> Generator[Path]:
     """Provide a folder that is removed after the block. If the process is killed, it becomes an abandoned one."""
-    folder, held = _make(base)
+    folder, lock = _make(base)
     try:
         yield folder
     finally:
-        _end(folder, held)
+        _end(folder, lock)
 
 
 def prepare_temp(temp: Path, box: Path) -> None:
@@ -77,18 +77,18 @@ def _make(base: str | None) -> tuple[Path, int | None]:
         place = base if base and os.access(f"{base}/", os.W_OK) else None
         new = Path(os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=place)))
         # The lock is taken before the folder gets the name by which others find abandoned ones. It ends with us.
-        held = _lock(new)
+        lock = _lock(new)
         try:
-            return new.rename(new.with_name(new.name.replace(prefix, PREFIX, 1))), held
+            return new.rename(new.with_name(new.name.replace(prefix, PREFIX, 1))), lock
         except FileNotFoundError:  # another process that can't see this one, as in a container, removed it as abandoned
-            if held is not None:
-                os.close(held)
+            if lock is not None:
+                os.close(lock)
 
 
-def _end(folder: Path, held: int | None) -> None:
+def _end(folder: Path, lock: int | None) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    if held is not None:
-        os.close(held)
+    if lock is not None:
+        os.close(lock)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import vibe
-from vibe.shell.sandbox.control import OF_GIT
+from vibe.shell.sandbox.control import REPOSITORY_FILES
 from vibe.shell.sandbox.kept import Kept
 
 
@@ -21,7 +21,9 @@ def worktree(folder: Path) -> None:
 
 def test_a_worktree_that_went_and_was_made_again_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / ".git" / "worktrees" / "s1"
-    kept = Kept(tmp_path, [folder / name for name in OF_GIT])  # it was listed, and went before it was looked at
+    kept = Kept(
+        tmp_path, [folder / name for name in REPOSITORY_FILES]
+    )  # it was listed, and went before it was looked at
     worktree(folder)
 
     assert Kept.read(kept.written()).put_back() == ""
@@ -38,7 +40,7 @@ def test_what_a_command_made_in_a_folder_of_git_is_put_aside(tmp_path: Path, fol
     if "worktrees" in folder:
         (place / "gitdir").touch()
         (place / "commondir").touch()
-    kept = Kept(tmp_path, [place / one for one in OF_GIT])
+    kept = Kept(tmp_path, [place / one for one in REPOSITORY_FILES])
     (place / name).write_text("new")
 
     assert "decides what runs later" in kept.put_back()
@@ -49,7 +51,7 @@ def test_what_a_command_made_in_a_folder_of_git_is_put_aside(tmp_path: Path, fol
 def test_a_repository_itself_is_not_made_a_worktree(tmp_path: Path, name: str) -> None:
     folder = tmp_path / ".git"
     folder.mkdir()
-    kept = Kept(tmp_path, [folder / one for one in OF_GIT])
+    kept = Kept(tmp_path, [folder / one for one in REPOSITORY_FILES])
     (folder / name).write_text("elsewhere")
 
     assert "decides what runs later" in kept.put_back()

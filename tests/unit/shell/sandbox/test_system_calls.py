@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vibe.shell.sandbox.system_calls import AF_NETLINK, AF_UNIX, OF_NETWORKS, call_filter
+from vibe.shell.sandbox.system_calls import AF_NETLINK, AF_UNIX, NETWORK_FAMILIES, call_filter
 
 ALLOWED, KILLED = 0, -1
 X86_64, I386, AARCH64, ARM = 0xC000003E, 0x40000003, 0xC00000B7, 0x40000028
@@ -49,7 +49,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def calling(kind: str, families: tuple[int, ...] = OF_NETWORKS, *, alone: bool = True) -> Call:
+def calling(kind: str, families: tuple[int, ...] = NETWORK_FAMILIES, *, alone: bool = True) -> Call:
     program = call_filter(families, alone=alone, kind=kind)
     machine = {"x86_64": X86_64, "aarch64": AARCH64}[kind]
 
