@@ -1,3 +1,3 @@
-"""The MCP server: this program as a tool of others, over stdio or HTTP."""
+"""The MCP server, which offers vibe as tools to other programs, over stdio or HTTP."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The calls of the tools: one function for each, loaded with the runtime, which the tools themselves are not."""
+"""Carries out the tools' calls, with one function for each tool. Loaded with the runtime, later than ``tools``."""
 
 from __future__ import annotations
 
@@ -32,22 +32,25 @@ from vibe.system.process import kill_marked
 from vibe.system.racing import shielded, unless
 
 Call: TypeAlias = Callable[[ServedPlans, Any, tools.Caller], Awaitable[tools.ToolAnswer]]
-"""Takes the arguments of its tool. It raises a VibeError or an IpcError, whose sentence is the answer."""
+"""A function that takes the arguments of its tool. If it raises a VibeError or an IpcError, the sentence is the answer.
+"""
 
 PROMPT_CHARS = 1_000_000
-"""More than any model reads: a longer prompt is a mistake."""
+"""Maximum length of a prompt, in characters. No model reads that much, so a longer prompt is a mistake."""
 PATIENCE_SECONDS = 0.3
-"""Between TERM and KILL: the client has been told that all is over."""
+"""Seconds between SIGTERM and SIGKILL. It is short because the client has been told that all is over."""
 KILL_SECONDS = 2.0
+"""Seconds to spend on killing the processes that a call has left."""
 STOP_SECONDS = 10.0
+"""Seconds to wait for a plan that is being stopped."""
 CALL_MARK = "_VIBE_CALL"
-"""The variable of what a call starts, by which daemons of commands that have ended are found."""
+"""The variable given to everything a call starts, by which daemons of commands that have ended are found."""
 TIMEOUT_REASON = "timeout"
 
 
 @asynccontextmanager
 async def served_plans(host: Host, *, auto_approve: bool) -> AsyncGenerator[ServedPlans]:
-    """Have a runtime for plans and conversations; at the end every plan at work is paused."""
+    """Provide a runtime for plans and conversations. Every running plan is paused at the end."""
     async with Runtime(host) as runtime, create_task_group() as group:
         plans = ServedPlans(runtime, group, auto_approve=auto_approve)
         try:
@@ -58,7 +61,7 @@ async def served_plans(host: Host, *, auto_approve: bool) -> AsyncGenerator[Serv
 
 
 async def call_vibe(plans: ServedPlans, args: tools.CallVibeArguments, caller: tools.Caller) -> tools.ToolAnswer:
-    """Have a prompt answered, in a conversation that begins and ends with the call."""
+    """Answer a prompt in a conversation that begins and ends with the call."""
     prompt = _checked_text("prompt", args.prompt)
     wanted = args.output_schema
     hand_in = None if wanted is None else await to_thread.run_sync(HandIn.of_prompt, wanted, "output_schema")
@@ -94,7 +97,7 @@ async def call_vibe(plans: ServedPlans, args: tools.CallVibeArguments, caller: t
 
 
 async def run_plan(plans: ServedPlans, args: tools.PlanRunArguments, caller: tools.Caller) -> tools.ToolAnswer:
-    """Begin a plan, or go on with one, wait for it if asked to, and say how it stands."""
+    """Start or resume a plan, wait for it if asked to, and return its status."""
     order = await to_thread.run_sync(_order, args, caller.connection, plans.runtime.host.home)
     plan = await plans.begin(order)
     try:
@@ -106,7 +109,7 @@ async def run_plan(plans: ServedPlans, args: tools.PlanRunArguments, caller: too
 
 
 async def plan_status(plans: ServedPlans, args: tools.PlanStatusArguments, caller: tools.Caller) -> tools.ToolAnswer:
-    """Wait for a plan if asked to, and say how it stands."""
+    """Wait for a plan if asked to, and return its status."""
     plan = plans.get(args.plan_id)
     if plan is not None:
         await attend(plan, caller, args.wait_ms / 1000)
@@ -116,7 +119,7 @@ async def plan_status(plans: ServedPlans, args: tools.PlanStatusArguments, calle
 async def decide_for_plan(
     plans: ServedPlans, args: tools.PlanDecideArguments, _caller: tools.Caller
 ) -> tools.ToolAnswer:
-    """Answer what a plan waits for, or stop it, and say how it stands."""
+    """Answer a plan's request, or stop the plan, and return its status."""
     plan = plans.get(args.plan_id)
     if plan is None or plan.over.is_set():
         said = await _decide_at_rest(plans, args)
@@ -129,7 +132,7 @@ async def decide_for_plan(
 
 
 async def plan_result(plans: ServedPlans, args: tools.PlanResultArguments, _caller: tools.Caller) -> tools.ToolAnswer:
-    """Return what a plan has come to, at its end or so far."""
+    """Return the result of a plan, final or so far."""
     plan = plans.get(args.plan_id)
     if plan is None or isinstance(plan.ended, PlanRun) or (plan.session and plan.session.plan_id):
         folder = await to_thread.run_sync(find_plan, plans.runtime.host.home, args.plan_id)
@@ -146,14 +149,14 @@ CALLS: Mapping[str, Call] = MappingProxyType({
     "plan_decide": decide_for_plan,
     "plan_result": plan_result,
 })
-"""By the names of their tools."""
+"""The functions by the names of their tools."""
 
 
 def _checked_text(name: str, text: str) -> str:
-    """Return a text a model is to read, without blanks around it.
+    """Return a text for a model, stripped.
 
     Raises:
-        CallRefusedError: there is none, or too much of it.
+        CallRefusedError: The text is empty, too long, or contains a NUL character.
     """
     text = text.strip()
     if not text:
@@ -169,10 +172,10 @@ def _checked_text(name: str, text: str) -> str:
 
 
 def _existing_workdir(given: str) -> Path:
-    """Return the folder a call names; reads the file system.
+    """Return the folder a call names. Reads the file system.
 
     Raises:
-        UsageError: it is not absolute, not there, or can't be used.
+        UsageError: The path isn't absolute, doesn't exist, or can't be used.
     """
     if not given.strip():
         raise tools.CallRefusedError("cwd is empty: give the absolute path of the folder to work in")
@@ -208,11 +211,11 @@ def _conversation_answer(record: RunRecord, args: tools.CallVibeArguments) -> to
 
 
 async def _status_of(plans: ServedPlans, plan_id: str) -> tools.ToolAnswer:
-    """Return how a plan stands, of this server or of any other process.
+    """Return the status of a plan, whether this server runs it or another process does.
 
     Raises:
-        UsageError: there is no such plan.
-        BrokenPlanError: it can't be read.
+        UsageError: There is no such plan.
+        BrokenPlanError: The plan's folder can't be read.
     """
     plan = plans.get(plan_id)
     if plan is not None and (not plan.over.is_set() or isinstance(plan.ended, NoRun)):
@@ -221,7 +224,7 @@ async def _status_of(plans: ServedPlans, plan_id: str) -> tools.ToolAnswer:
 
 
 def _order(args: tools.PlanRunArguments, connection: str, home: Path) -> PlanOrder:
-    """Return what is wanted, checked; reads files."""
+    """Check the arguments of a call and return the order for its plan. Reads files."""
     if args.goal is not None:
         _checked_text("goal", args.goal)
     if args.cwd is None:
@@ -234,10 +237,10 @@ def _order(args: tools.PlanRunArguments, connection: str, home: Path) -> PlanOrd
 
 
 async def _answer(plan: ServedPlan, args: tools.PlanDecideArguments) -> str:
-    """Answer a request of a plan at work here; return what became of it."""
+    """Answer a request of a plan that runs here, and return a sentence about the outcome."""
     request_id = args.request_id or ""
     request = next((each for each in plan.board.open if each.request_id == request_id), None)
-    if request is None:  # the board says what became of it
+    if request is None:  # the board's reply says what became of the request
         allow = args.answers[:1] in {(word,) for word in SCOPES}
         command = Approve(request_id=request_id, allow=allow, by=BY_CLIENT)
     else:
@@ -249,7 +252,7 @@ async def _answer(plan: ServedPlan, args: tools.PlanDecideArguments) -> str:
 
 
 async def _stopped(plan: ServedPlan, *, for_good: bool) -> str:
-    """Pause a plan at work here, or give it up, and wait until it is at rest."""
+    """Pause or cancel a plan that runs here, and wait until it has stopped."""
     plan.stop(for_good=for_good)
     with move_on_after(STOP_SECONDS):
         await plan.over.wait()
@@ -258,7 +261,7 @@ async def _stopped(plan: ServedPlan, *, for_good: bool) -> str:
 
 
 async def _decide_at_rest(plans: ServedPlans, args: tools.PlanDecideArguments) -> str:
-    """Decide for a plan that is not running; return the result."""
+    """Answer a decision of a plan that isn't running, or cancel it, and return a sentence about the outcome."""
     host = plans.runtime.host
     folder = await to_thread.run_sync(find_plan, host.home, args.plan_id)
     pid = await to_thread.run_sync(folder.holder)

@@ -1,4 +1,4 @@
-"""The client of a call: the person there is asked what agents and plans wait for, and it is told how the call goes."""
+"""Talks to the client of a call: asks its person what agents and plans wait for, and reports progress."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LINE_LENGTH = 200
 
 
 class CallProgress:
-    """An EventSink that keeps the latest thing of note; what comes faster than it is told is skipped, but counted."""
+    """An EventSink that reports the latest notable event. Events that come faster are skipped, but counted."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -42,7 +42,7 @@ class CallProgress:
         self._news = Signal()
 
     def publish(self, event: e.Event) -> None:
-        """Hear of what happens."""
+        """Note an event, if it is worth reporting."""
         line = _line(event)
         if line:
             self._count += 1
@@ -50,7 +50,7 @@ class CallProgress:
             self._news.set()
 
     async def tell(self, caller: Caller) -> None:
-        """Tell the client, until this is cancelled."""
+        """Report progress to the client until cancelled."""
         while True:
             await self._news.wait()
             self._news = Signal()
@@ -59,19 +59,19 @@ class CallProgress:
 
 
 class ClientPrompter:
-    """An ``Approver``, and the one who answers what a plan waits for."""
+    """Asks the client's person, as an ``Approver`` and for a plan's requests."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
     async def approve(self, request: e.ApprovalRequestEvent) -> ApprovalAnswer:
-        """Return the person's answer; none is a no."""
+        """Return the person's answer. No answer means no."""
         chosen = await self._caller.ask(_call_question(request), possible_answers(request))
         scope, reason = SCOPES.get(chosen or ""), "" if chosen else NOBODY
         return ApprovalAnswer(allow=scope is not None, scope=scope or ApprovalScope.ONCE, reason=reason, by=BY_CLIENT)
 
     async def answer(self, request: Request) -> AnswerCommand | None:
-        """Return the person's answer to something a plan waits for; None: they can't be asked that, or gave none."""
+        """Return the person's answer to a plan's request, or None if they can't be asked that or gave none."""
         offered = possible_answers(request)
         if isinstance(request, e.ApprovalRequestEvent):
             chosen = await self._caller.ask(_call_question(request), offered)
@@ -84,7 +84,7 @@ class ClientPrompter:
 
 
 def possible_answers(request: Request) -> Mapping[str, str]:
-    """Return the answers there are to a request, words by what is to be given; to a question others may be given."""
+    """Return the possible answers to a request, with their labels. A question also takes other answers."""
     match request:
         case e.ApprovalRequestEvent():
             left_out = {"session": not request.covers, "edits": not request.edits}
@@ -97,10 +97,10 @@ def possible_answers(request: Request) -> Mapping[str, str]:
 
 
 def answer_command(request: Request, answers: Sequence[str], reason: str = "") -> AnswerCommand:
-    """Return the command that gives a client's answers to a request.
+    """Return the command that passes a client's answers on to a request.
 
     Raises:
-        CallRefusedError: they are none to a request of that kind.
+        CallRefusedError: The answers don't fit that kind of request.
     """
     request_id, offered = request.request_id, ", ".join(possible_answers(request))
     match request:
@@ -131,7 +131,7 @@ def _call_question(request: e.ApprovalRequestEvent) -> str:
 
 
 def _line(event: e.Event) -> str:
-    """Return an event in a line; empty: of no note."""
+    """Return a line about an event, or "" if it isn't worth reporting."""
     match event:
         case e.ToolCallEvent():
             return event.summary or event.tool

@@ -1,4 +1,4 @@
-"""The status and the result of a plan, in words for the model that asked and as data for programs."""
+"""Describes the status and the result of a plan, in words for the model that asked and as data for programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vibe.mcp_server.tools import ToolAnswer
 from vibe.system.plain_text import both_ends, plain, plain_line, shortened
 
 MOST_STEPS = 200
-"""Of a longer plan those that say most are listed, and the others counted."""
+"""Maximum number of steps listed. Of a longer plan, the most important ones are listed and the others counted."""
 LINE_LENGTH = 300
 ASKED_LENGTH = 4_000
 URGENCY = tuple(StepStatus(name) for name in ("in_progress", "needs_decision", "failed", "blocked", "pending"))
@@ -32,7 +32,7 @@ Document = dict[str, Any]
 
 
 class StatusAnswer(Struct, frozen=True, kw_only=True):
-    """The status of a plan. ``doing`` is what steps are at."""
+    """The status of a plan. ``doing`` says what each running step is doing."""
 
     plan_id: str
     status: str
@@ -44,7 +44,7 @@ class StatusAnswer(Struct, frozen=True, kw_only=True):
     next: str = ""
 
     def answer(self) -> ToolAnswer:
-        """Return it as the answer of a call."""
+        """Return the status as the answer to a call."""
         state = self.state
         listed = _most_telling(state.steps.values())
         words = f": {shortened(plain_line(self.detail), LINE_LENGTH)}" if self.detail else ""
@@ -88,7 +88,7 @@ class StatusAnswer(Struct, frozen=True, kw_only=True):
 
 
 def served_status(plan: ServedPlan) -> ToolAnswer:
-    """Return how a plan stands that is at work in this process, or never came to run."""
+    """Return the status of a plan that runs in this process, or that never came to run."""
     view = plan.view.plans.get(plan.plan_id)
     state = view.state if view else State()
     requests = plan.board.open if plan.ended is None else []
@@ -111,10 +111,10 @@ def served_status(plan: ServedPlan) -> ToolAnswer:
 
 
 def saved_status(folder: PlanFolder) -> ToolAnswer:
-    """Return how a plan stands by what is in its folder; reads files.
+    """Return the status of a plan according to its folder. Reads files.
 
     Raises:
-        BrokenPlanError: it can't be read.
+        BrokenPlanError: The folder can't be read.
     """
     pid = folder.holder()
     _, state = current_state(folder)
@@ -139,10 +139,10 @@ def saved_status(folder: PlanFolder) -> ToolAnswer:
 
 
 def saved_result(folder: PlanFolder, most_characters: int) -> ToolAnswer:
-    """Return what a plan has come to by what is in its folder; reads files.
+    """Return the result of a plan according to its folder. Reads files.
 
     Raises:
-        BrokenPlanError: it can't be read.
+        BrokenPlanError: The folder can't be read.
     """
     report = read_report(folder).report
     text = cut(_result_text(report), most_characters)
@@ -171,7 +171,7 @@ def saved_result(folder: PlanFolder, most_characters: int) -> ToolAnswer:
 
 
 def cut(response: str, limit: int) -> str:
-    """Return a response, of at most so many characters and with a notice where it was cut; 0: whole."""
+    """Cut a response to ``limit`` characters and append a notice. A limit of 0 returns all of it."""
     if limit == 0 or len(response) <= limit:
         return response
     return f"{response[:limit]}...\n\n[TRUNCATED: Response was {len(response)} chars, limit is {limit}]"
@@ -212,7 +212,10 @@ def _step_text(step: StepReportLine) -> str:
 
 
 def _most_telling(steps: Iterable[StepState]) -> list[StepState]:
-    """Return the steps in their order; of too many, those that run, wait for an answer, or failed come first."""
+    """Return the steps in order, at most ``MOST_STEPS``.
+
+    If there are more, those that run, wait for an answer or failed are chosen first.
+    """
     known = list(steps)
     if len(known) <= MOST_STEPS:
         return known
@@ -229,7 +232,7 @@ def _counted(state: State) -> str:
 
 
 def _asked(request: Request) -> Document:
-    """Return a request as data, with the answers there are."""
+    """Return a request as data, with its possible answers."""
     document: Document = {
         "request_id": request.request_id,
         "kind": KINDS[type(request)][0],

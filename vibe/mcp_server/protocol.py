@@ -1,8 +1,8 @@
-"""The server: our tools in the words of the MCP library, its requests in ours, and the runtime behind all calls.
+"""Serves our tools with the MCP library, and holds the runtime behind all calls.
 
-The library is loaded here, and the runtime during the handshake. Over standard input and output, a line of JSON each
-message, the first answers are given while it is loaded; over streamable HTTP, on this machine alone, clients have to
-know the token.
+The library is loaded here, and the runtime during the handshake. Over standard input and output, where each message is
+a line of JSON, the first answers are given while the library is loaded. Over streamable HTTP, which is open to this
+machine alone, clients have to know the token.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ MOST_PROBLEMS = 10
 
 
 class LazyRuntime:
-    """The runtime and how far its agents may go: ``auto_approve`` lets pass what a person would be asked about.
+    """Loads the runtime on demand and calls the tools in it.
 
-    Once ``wanted`` is set it is made, before a call comes.
+    The runtime is loaded once ``wanted`` is set, before the first call comes. With ``auto_approve``, agents may do what
+    a person would otherwise be asked about.
     """
 
     def __init__(self, host: Host, *, auto_approve: bool = False) -> None:
@@ -65,9 +66,9 @@ class LazyRuntime:
         self._calls: ModuleType
 
     async def run(self) -> None:
-        """Load the runtime once it is wanted, and hold it until ``close``; then all its work ends.
+        """Load the runtime once it is wanted, and keep it until ``close``, which ends all its work.
 
-        Cancelling this ends it only while there is no runtime: plans are paused, and that takes its time.
+        Cancellation takes effect only before the runtime is loaded, because plans have to be paused, which takes time.
         """
         await self.wanted.wait()
         self._calls = await to_thread.run_sync(import_module, "vibe.mcp_server.calls", abandon_on_cancel=True)
@@ -77,16 +78,19 @@ class LazyRuntime:
                 await self._closing.wait()
 
     def close(self) -> None:
-        """Have all work end."""
+        """End all work."""
         self._closing.set()
 
     def disconnected(self, connection: str) -> None:
-        """Hear that a connection has ended: what was begun over it is paused."""
+        """Pause the plans that were started over a connection that has ended."""
         if self._plans is not None:
             self._plans.disconnected(connection)
 
     async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> ToolAnswer:
-        """Call a tool; cancelling this ends all it has started. What can't be done is an answer: a sentence why."""
+        """Call a tool. If it can't be carried out, the answer is a sentence that says why.
+
+        Cancelling this ends everything the call has started.
+        """
         tools = {tool.name: tool for tool in TOOLS}
         tool = tools.get(name)
         if tool is None:
@@ -105,11 +109,11 @@ class LazyRuntime:
             return _refusal(unexpected(error))
 
     async def _called(self, name: str, args: CallArguments, caller: Caller) -> ToolAnswer:
-        """Call a tool once the runtime is there.
+        """Call a tool once the runtime is loaded.
 
         Raises:
-            UsageError: the agent that calls was itself called so, twice over.
-            VibeError, ipc.errors.IpcError: the sentence is the answer.
+            UsageError: The calling agent was itself started by such a call, two levels deep.
+            VibeError, ipc.errors.IpcError: The call can't be carried out. The sentence is the answer.
         """
         refuse_below_two(self._host.environ)
         self.wanted.set()
@@ -132,10 +136,10 @@ DISCOVER = "server/discover"
 
 
 def load_server(runtime: LazyRuntime) -> Server[Any]:
-    """Load the library and return its server for our tools; the engine is made ready once a client has seen them."""
+    """Load the library and return its server for our tools. The runtime is loaded once a client has listed them."""
     load_library()
     from mcp.server import Server
-    from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool  # noqa: PLC0415  as the line above
+    from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool  # noqa: PLC0415  like the line above
 
     listed = [Tool.model_validate(tool.listed(), by_name=False) for tool in TOOLS]
 
@@ -146,7 +150,7 @@ def load_server(runtime: LazyRuntime) -> Server[Any]:
     async def call_tool(context: RequestContext, call: CallToolRequestParams) -> CallToolResult:
         caller = Caller(context)
         work = partial(runtime.call, call.name, call.arguments or {}, caller)
-        # It is given up when its client hangs up: what it came to could not be fetched any more.
+        # The call is given up when its client hangs up, because its answer could not be fetched any more.
         answers = [await work()] if caller.gone is None else await unless(caller.gone.wait, work)
         answer = answers[0] if answers else ToolAnswer(text="the client hung up", is_error=True)
         return CallToolResult(
@@ -166,16 +170,16 @@ def load_server(runtime: LazyRuntime) -> Server[Any]:
 
 
 VERSIONS = frozenset({"2025-06-18", "2025-11-25"})
-"""Protocol versions in which the answers look so; a client with another one waits for the library."""
+"""Protocol versions whose answers look like those of ``Handshake``. A client with another one waits for the library."""
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 TOO_LONG = f"a message of more than {LONGEST_MESSAGE} bytes: it was skipped"
 NO_MESSAGE = "this is no message of the protocol, or not in UTF-8"
 
 
 async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:
-    """Serve the client at the other end until it is gone; its calls are cancelled then.
+    """Serve the client at the other end until it is gone, then cancel its calls.
 
-    The handshake is answered while the library's server is made, in a thread.
+    The handshake is answered while the library's server is created in a thread.
     """
     handshake = Handshake(runtime.wanted.set)
     into, lines = anyio.create_memory_object_stream[bytes](0)
@@ -189,10 +193,11 @@ async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:
 
 
 class Handshake:
-    """The answers to ``initialize``, ``ping`` and ``tools/list``, which are the same for every client.
+    """Answers ``initialize``, ``ping`` and ``tools/list``, whose answers are the same for every client.
 
-    ``unheard`` are the lines that the library must hear of: what it has to answer, and before that the ``initialize``
-    that was answered here, if it ``is_initialized``. ``listed`` is called when a client has seen the tools.
+    ``unheard`` are the lines to pass on to the library: the messages it has to answer and, before those, the
+    ``initialize`` that was answered here, if it ``is_initialized``. ``listed`` is called when a client has listed the
+    tools.
     """
 
     def __init__(self, listed: Callable[[], object]) -> None:
@@ -201,7 +206,7 @@ class Handshake:
         self._listed = listed
 
     def answer(self, line: bytes) -> bytes | None:
-        """Return the answer to a message; None: it has to wait for the library."""
+        """Return the answer to a message, or None if it has to wait for the library."""
         request = _request(line)
         answer = None if request is None else self._answered(request, line)
         if answer is None:
@@ -237,7 +242,7 @@ class Handshake:
 
 
 async def _greet(wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStream[bytes]) -> None:
-    """Answer what can be answered, until the client is gone."""
+    """Answer what the handshake can answer, until the client is gone."""
     with suppress(OSError):
         async for line in lines:
             answer = handshake.answer(line)
@@ -248,7 +253,7 @@ async def _greet(wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStr
 async def _handed_over(
     server: Server[Any], wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStream[bytes]
 ) -> None:
-    """Have the server go on where the handshake ended."""
+    """Run the server from where the handshake ended."""
     to_server, inbox = anyio.create_memory_object_stream["Inbound"](0)
     outbox, from_server = anyio.create_memory_object_stream["SessionMessage"](0)
 
@@ -260,11 +265,11 @@ async def _handed_over(
                 await _pass_on(line, to_server, wire)
 
     async def send_on() -> None:
-        """Write what the server says. A client that takes nothing more is gone: nothing more is read from it either."""
+        """Write the server's messages. A client that can't be written to is gone, so reading from it stops too."""
         try:
             with from_server:
                 if handshake.is_initialized:
-                    await from_server.receive()  # its answer to `initialize`, which the client has
+                    await from_server.receive()  # drop the answer to `initialize`, which the client already has
                 async for item in from_server:
                     text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await wire.send(text.encode() + b"\n")
@@ -279,7 +284,7 @@ async def _handed_over(
 
 
 async def _pass_on(line: bytes, into: MemoryObjectSendStream[Inbound], wire: Wire) -> None:
-    """Pass a line on as a message, or refuse it."""
+    """Pass a line on to the server as a message, or refuse it."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415  loaded with the server
 
@@ -296,9 +301,10 @@ async def _pass_on(line: bytes, into: MemoryObjectSendStream[Inbound], wire: Wir
 
 
 def _declined(line: bytes) -> bytes | None:
-    """Return the refusal of a request that begins a connection on which we could not ask a person; None: it is none.
+    """Return the refusal of ``server/discover``, or None if the line is something else.
 
-    Clients that make it go on with ``initialize``, and can be asked then.
+    It begins a connection on which we could not ask a person. Clients that are refused go on with ``initialize``, and
+    then their person can be asked.
     """
     if DISCOVER.encode() not in line:
         return None
@@ -309,7 +315,7 @@ def _declined(line: bytes) -> bytes | None:
 
 
 def _misunderstood(line: bytes, problem: str) -> bytes | None:
-    """Return the answer to a line that is no message; None: it is meant as an answer itself, and gets none."""
+    """Return the answer to a line that is no message, or None if it is meant as an answer itself."""
     try:
         fields = _fields(line)
     except (ValueError, RecursionError):
@@ -322,7 +328,7 @@ def _misunderstood(line: bytes, problem: str) -> bytes | None:
 
 
 def _request(line: bytes) -> dict[str, Any] | None:
-    """Return the request of a line; None: it is none that could be answered at once."""
+    """Return the request in a line, or None if it isn't a complete request."""
     with suppress(ValueError, RecursionError):
         request = _fields(line)
         if isinstance(request.get("id"), str | int) and isinstance(request.get("method"), str):
@@ -331,13 +337,13 @@ def _request(line: bytes) -> dict[str, Any] | None:
 
 
 def _fields(line: bytes) -> dict[str, Any]:
-    """Return the fields of a line's object; of anything else, none."""
+    """Return the fields of the JSON object in a line, or an empty dict for anything else."""
     message = json.loads(line) if line else None
     return cast("dict[str, Any]", message) if isinstance(message, dict) else {}
 
 
 def _line(request_id: str | int | None, **said: Mapping[str, Any]) -> bytes:
-    """Return the answer to a request as a line."""
+    """Encode the answer to a request as a line."""
     message = {"jsonrpc": "2.0", "id": request_id, **said}
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
@@ -345,24 +351,24 @@ def _line(request_id: str | int | None, **said: Mapping[str, Any]) -> bytes:
 PATH = "/mcp"
 LARGEST_BODY = 32 * 1024 * 1024
 IDLE_SECONDS = 1800.0
-"""After so long without a request the library ends a session, too."""
+"""Seconds without a request after which a session ends. The library ends it then too."""
 CHECKS = 20
-"""So often in ``IDLE_SECONDS`` idle sessions are looked for."""
+"""Number of checks for idle sessions in ``IDLE_SECONDS``."""
 METHOD_HEADER = b"mcp-method"
 UNAUTHORIZED = "give the token of this server: Authorization: Bearer TOKEN"
 NO_SESSION = "begin with initialize: without a session nobody could be asked, and no plan would have an owner"
 
 
 def url_of(listener: socket.socket) -> str:
-    """Return where clients find the server."""
+    """Return the server's URL for clients."""
     host, port = listener.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
 class TokenGuard:
-    """Lets only requests pass that carry the token, and tells calls when their client has hung up.
+    """Passes on only requests that carry the token, and lets calls know when their client has hung up.
 
-    ``ended`` is told of each session that its client has ended, or has asked nothing in for ``idle_seconds``.
+    ``ended`` is called with each session that its client has ended, or that had no request for ``idle_seconds``.
     """
 
     def __init__(
@@ -377,7 +383,7 @@ class TokenGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
-        from starlette.responses import JSONResponse  # noqa: PLC0415  only for those who listen
+        from starlette.responses import JSONResponse  # noqa: PLC0415  needed only for HTTP
 
         if scope["type"] != "http":
             await self._application(scope, receive, send)
@@ -387,7 +393,7 @@ class TokenGuard:
             refusal = JSONResponse({"error": UNAUTHORIZED}, 401, {"www-authenticate": "Bearer"})
             await refusal(scope, receive, send)
             return
-        if headers.get(METHOD_HEADER) == DISCOVER.encode():  # as over standard input: see `declined`
+        if headers.get(METHOD_HEADER) == DISCOVER.encode():  # as over standard input, see `_declined`
             await JSONResponse({"error": NO_SESSION}, 400)(scope, receive, send)
             return
         gone = scope[GONE] = anyio.Event()
@@ -408,11 +414,11 @@ class TokenGuard:
             if not self._open[session]:
                 del self._open[session]
                 self._quiet_since[session] = anyio.current_time()
-        if scope["method"] == "DELETE" and session:  # without one it would end what others began without one
+        if scope["method"] == "DELETE" and session:  # otherwise it would end the plans of all clients without a session
             self._end(session)
 
     async def watch(self) -> None:
-        """Leave the sessions whose clients have vanished, until this is cancelled."""
+        """End the sessions whose clients have vanished, until cancelled."""
         while True:
             await anyio.sleep(self._idle_seconds / CHECKS)
             latest = anyio.current_time() - self._idle_seconds
@@ -425,7 +431,7 @@ class TokenGuard:
 
 
 async def serve_http(server: Server[Any], listener: socket.socket, token: str, ended: Callable[[str], object]) -> None:
-    """Serve clients until this is cancelled; ``ended`` as for ``TokenGuard``."""
+    """Serve clients until cancelled. ``ended`` is called as in ``TokenGuard``."""
     guard = TokenGuard(_application(server, listener), token, ended)
     async with anyio.create_task_group() as group:
         group.start_soon(serve, guard, listener)

@@ -1,4 +1,4 @@
-"""The plans that this server runs for clients, beside the calls that began them: written if need be, then run."""
+"""Runs plans for clients in the background of the calls that start them, and has them written first if needed."""
 
 from __future__ import annotations
 
@@ -40,16 +40,17 @@ logger = logging.getLogger(__name__)
 
 WANTED_BY = "plan_run"
 ACCEPTANCE = "accept_plan"
-"""Named as the tool of a request: the plan's commands wait for a yes."""
+"""The tool named in the request to approve a plan's commands."""
 SHOWN_COMMANDS = 40
 LONGEST_LINE = 400
 LEAST_PRICE = 1e-9
+"""The smallest price limit a budget can have, in USD."""
 
 
 class PlanOrder(Struct, frozen=True, kw_only=True):
-    """A plan as a client wants it run: written for its goal, as it stands in ``document``, or ``resumed`` by its id.
+    """A plan that a client orders: to be written for its goal, given as ``document``, or ``resumed`` by its id.
 
-    ``args`` are those of the call, ``connection`` is that of the client.
+    ``args`` are those of the call, and ``connection`` is that of the client.
     """
 
     args: PlanRunArguments
@@ -60,17 +61,17 @@ class PlanOrder(Struct, frozen=True, kw_only=True):
 
 
 class NoRun(Struct, frozen=True, kw_only=True):
-    """The end of a plan that never came to run, and why."""
+    """The outcome of a plan that never came to run, and why."""
 
     outcome: Outcome
     detail: str
 
 
 class ServedPlan:
-    """A plan at work, or at its end. It is an EventSink: it hears of its own run.
+    """A plan of this server, running or ended. It is an EventSink of its own run.
 
-    ``board`` has what it waits for, ``view`` what it does, and ``listeners`` hear of it, too. ``session`` is its run,
-    once nothing prevents that; ``ended`` is set once there is an end to it.
+    ``board`` holds its open requests, ``view`` shows what it does, and ``listeners`` get its events too. ``session`` is
+    its run, once that can begin. ``ended`` is set at its end.
     """
 
     def __init__(self, plan_id: str, order: PlanOrder, runtime: Runtime, *, auto_approve: bool) -> None:
@@ -90,18 +91,20 @@ class ServedPlan:
         self._begun: TaskStatus[None] | None = None
 
     def publish(self, event: Happening) -> None:
-        """Hear of what happens."""
+        """Fold an event into the view, and pass it on to the listeners."""
         apply(self.view, event)
         for listener in self.listeners:
             listener.publish(event)
         self._tell()
 
     async def work(self, *, task_status: TaskStatus[None]) -> None:
-        """Do all of it; what prevents it before anything began is raised, later it is the plan's end.
+        """Write the plan if needed, and run it.
+
+        An error before anything began is raised. Any later error ends the plan.
 
         Raises:
-            UsageError: the plan, the model or the configuration is wrong.
-            EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
+            UsageError: The plan, the model or the configuration is wrong.
+            EnvironmentFailure, ipc.errors.IpcError: A key is missing, or the disk or the bus fails.
         """
         self._begun = task_status
         try:
@@ -119,12 +122,12 @@ class ServedPlan:
                 logger.exception("plan %s failed", self.plan_id)
             self.ended = NoRun(outcome=Outcome.FAILED, detail=str(error) or type(error).__name__)
         finally:
-            self.view = View()  # what it did is in its folder
+            self.view = View()  # the plan's folder records what it did
             self.over.set()
             self._tell()
 
     def stop(self, *, for_good: bool = False) -> None:
-        """Stop it at once, to be resumed if not ``for_good``; one that is not run yet is given up."""
+        """Stop the plan at once. It can be resumed unless ``for_good``. One that doesn't run yet is given up."""
         if self.session is None:
             self._before_run.cancel()
         elif for_good:
@@ -133,7 +136,7 @@ class ServedPlan:
             self.session.control.submit(Pause(grace_seconds=0, by="client"))
 
     async def answer(self, command: Approve | AnswerQuestion | Decide) -> Reply:
-        """Give an answer to something it waits for; the reply says what became of it."""
+        """Answer one of the plan's requests. The reply says what became of the answer."""
         if not isinstance(command, Decide):
             reply = await self.board.answer(command)
         elif self.session is not None:
@@ -148,13 +151,13 @@ class ServedPlan:
         news.set()
 
     def _begin(self) -> None:
-        """From now on trouble is the plan's end, and not that of the call which began it."""
+        """Let the call that started the plan go on. From now on, errors end the plan rather than that call."""
         if self._begun is not None:
             self._begun.started()
             self._begun = None
 
     async def _prepare(self) -> None:
-        """Open the run to be, or let ``ended`` say why there is none."""
+        """Open the plan's session, or set ``ended`` to say why there is none."""
         plan = self.order.resumed or self.order.document or await self._written()
         if plan is None:
             return
@@ -177,7 +180,7 @@ class ServedPlan:
                 self.session = await open_plan(plan, replace(options, accepted=True), host, audience)
 
     async def _written(self) -> LoadedPlan | None:
-        """Have the plan written; None: there is none."""
+        """Have the plan written. Return None if the planner wrote none, after setting ``ended``."""
         args = self.order.args
         goal = (args.goal or "").strip()
         request = PlanningRequest(
@@ -203,7 +206,7 @@ class ServedPlan:
         )
 
     async def _accepted(self, refused: PlanNotAcceptedError) -> bool:
-        """Ask whether the commands of a plan may be run."""
+        """Ask whether the plan's commands may be run. If not, set ``ended``."""
         lines = [f"{one.step_id}: {one.command[:LONGEST_LINE]}" for one in refused.lines[:SHOWN_COMMANDS]]
         more = len(refused.lines) - len(lines)
         told = "\n".join([*lines, *([f"and {more} more"] if more else [])])
@@ -228,10 +231,10 @@ class ServedPlan:
 
 
 def read_document(document: Mapping[str, object] | str, budget: Mapping[str, float]) -> LoadedPlan:
-    """Return a client's plan: one that a model wrote, as far as commands and writing go, with that budget.
+    """Load a client's plan with a budget. Its commands and writes are treated as those of a plan by a model.
 
     Raises:
-        PlanInvalidError: it is no plan; every problem is told.
+        PlanInvalidError: The document is not a valid plan. The error names every problem.
     """
     where = "the plan"
     if isinstance(document, str):
@@ -242,7 +245,7 @@ def read_document(document: Mapping[str, object] | str, budget: Mapping[str, flo
 
 
 def bounded(loaded: LoadedPlan, budget: Mapping[str, float], metadata: Mapping[str, str] | None = None) -> LoadedPlan:
-    """Return a plan with these limits and notes over its own."""
+    """Return a plan whose budget and metadata are overridden by the given ones."""
     document = json.loads(loaded.source_bytes)
     if budget:
         document["budget"] = {**(document.get("budget") or {}), **budget}
@@ -252,7 +255,7 @@ def bounded(loaded: LoadedPlan, budget: Mapping[str, float], metadata: Mapping[s
 
 
 def left_of(budget: Mapping[str, float], tokens: int, price: float) -> dict[str, float]:
-    """Return the budget without the tokens and the price (in USD) of planning; at least the least there may be."""
+    """Return the budget minus the tokens and the price (in USD) of planning, but no less than the smallest limits."""
     left = dict(budget)
     if "max_tokens" in left:
         left["max_tokens"] = max(1, int(left["max_tokens"]) - tokens)
@@ -262,17 +265,19 @@ def left_of(budget: Mapping[str, float], tokens: int, price: float) -> dict[str,
 
 
 MOST_AT_WORK = 64
+"""Maximum number of plans that run at the same time."""
 MOST_KEPT = 1_000
-"""So many are remembered; how an older one ended is in its folder."""
+"""Number of plans remembered. The folder of an older one says how it ended."""
 SHORTEST = 4
-"""The fewest characters of a plan's id that name it."""
+"""Minimum length of the beginning of a plan's id that identifies it."""
 LAST_SECONDS = 5.0
-"""The time that plans have to pause at the end of the server."""
+"""Seconds that plans have to pause when the server ends."""
 LOOK_SECONDS = 0.2
+"""Seconds between looks at a plan's requests if nothing else happens."""
 
 
 class ServedPlans:
-    """The plans of a server, whose work is done in ``group``."""
+    """The plans of a server, which run in ``group``."""
 
     def __init__(self, runtime: Runtime, group: TaskGroup, *, auto_approve: bool) -> None:
         self.runtime = runtime
@@ -281,7 +286,7 @@ class ServedPlans:
         self._group = group
 
     async def pause(self) -> None:
-        """Pause every plan at work."""
+        """Pause all running plans."""
         with move_on_after(LAST_SECONDS, shield=True):
             for plan in self._at_work:
                 plan.stop()
@@ -289,16 +294,16 @@ class ServedPlans:
                 await plan.over.wait()
 
     def get(self, plan_id: str) -> ServedPlan | None:
-        """Return a plan that this server runs or ran, by its id or the beginning of it that is no other's."""
+        """Return a plan that this server runs or ran, by its id or an unambiguous beginning of it."""
         found = [plan for known, plan in self._plans.items() if len(plan_id) >= SHORTEST and known.startswith(plan_id)]
         return self._plans.get(plan_id) or (found[0] if len(found) == 1 else None)
 
     async def begin(self, order: PlanOrder) -> ServedPlan:
-        """Begin a plan, or go on with one.
+        """Start or resume a plan.
 
         Raises:
-            UsageError: the plan, the model or the configuration is wrong.
-            EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
+            UsageError: The plan, the model or the configuration is wrong.
+            EnvironmentFailure, ipc.errors.IpcError: A key is missing, or the disk or the bus fails.
         """
         at_work = self._at_work
         if any(plan.plan_id == order.resumed for plan in at_work):
@@ -320,7 +325,7 @@ class ServedPlans:
         return plan
 
     def disconnected(self, connection: str) -> None:
-        """Pause what was begun over a connection that has ended."""
+        """Pause the plans that were started over a connection that has ended."""
         for plan in self._at_work:
             if plan.order.connection == connection:
                 plan.stop()
@@ -343,9 +348,9 @@ class ServedPlans:
 
 
 async def attend(plan: ServedPlan, caller: Caller, seconds: float) -> None:
-    """Wait until a plan has an end, or waits for an answer from elsewhere, but no longer than ``seconds``.
+    """Wait until a plan has ended or waits for an answer from elsewhere, but no longer than ``seconds``.
 
-    The client is told meanwhile how it goes, and its person is asked what the plan waits for.
+    Meanwhile progress is reported to the client, and its person is asked what the plan waits for.
     """
     if seconds > 0:
         progress = CallProgress()
@@ -371,14 +376,17 @@ async def _rest(plan: ServedPlan, prompter: ClientPrompter | None, seconds: floa
 
 
 async def _moment(plan: ServedPlan) -> None:
-    """Wait for something to happen, or a little while: a request is open a moment after it was announced."""
+    """Wait for an event, or a short time, because a request is only open a moment after it was announced."""
     news = plan.news
     with move_on_after(LOOK_SECONDS):
         await news.wait()
 
 
 async def _put(plan: ServedPlan, prompter: ClientPrompter, request: Request) -> bool:
-    """Ask the client's person for an answer; False: there is none. What another answered is withdrawn."""
+    """Ask the client's person to answer a request. Return False if there is no answer.
+
+    The question is withdrawn if the request is answered elsewhere, and the result is True then.
+    """
     said = await unless(partial(_settled, plan, request.request_id), partial(prompter.answer, request))
     if not said:
         return True

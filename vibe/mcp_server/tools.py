@@ -1,4 +1,4 @@
-"""The tools of this server as clients are told of them, what a call takes and comes to, and who makes it."""
+"""Defines the tools of this server as clients see them, the arguments and answers of calls, and their caller."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAN_FORM = (
     "is: `vibe plan schema`."
 )
 ANSWER = {"status": {"type": "string"}, "detail": {"type": "string", "description": "Why a call was refused."}}
-"""What the structured answers of all tools have."""
+"""The fields that the structured answers of all tools share."""
 
 ResponseChars = Annotated[
     int,
@@ -49,15 +49,15 @@ WaitMs = Annotated[
 CHOICE = "answer"
 SESSION_HEADER = "mcp-session-id"
 GONE = "vibe.gone"
-"""The event of an HTTP request that is set when its client has hung up."""
+"""The key in the scope of an HTTP request of an event that is set when its client has hung up."""
 
 
 class CallRefusedError(UsageError):
-    """A call that can't be made as it was asked for; nothing was done."""
+    """The call can't be carried out as requested, and nothing was done."""
 
 
 class CallArguments(BaseModel):
-    """The arguments of a tool, as models write them: null stands for what is left out."""
+    """The arguments of a tool as models write them, where null means that an argument is left out."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,7 +71,7 @@ class CallArguments(BaseModel):
 
 
 class ToolAnswer(Struct, frozen=True, kw_only=True):
-    """The end of a call: ``text`` for the model that called, ``data`` for programs."""
+    """The answer to a call: ``text`` for the model that called, and ``data`` for programs."""
 
     text: str
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -86,13 +86,13 @@ class Caller:
 
     @property
     def gone(self) -> Event | None:
-        """Set when the client has hung up; None: the connection itself tells."""
+        """An event that is set when the client hangs up, or None if the connection itself ends then."""
         request: Any = self._context.request
         return None if request is None else request.scope.get(GONE)
 
     @property
     def can_be_asked(self) -> bool:
-        """True if the client shows forms to a person, and the connection carries our requests."""
+        """True if the client shows forms to a person and the connection can carry our requests."""
         capabilities = self._session.client_capabilities
         asked = capabilities.elicitation if capabilities is not None else None
         by_form = asked is not None and (asked.form is not None or asked.url is None)
@@ -100,14 +100,14 @@ class Caller:
 
     @property
     def connection(self) -> str:
-        """The name of its connection, where a server has several; blank: the only one."""
+        """The name of its connection, or "" if the server has only one."""
         request: Any = self._context.request
         return "" if request is None else request.headers.get(SESSION_HEADER, "")
 
     async def ask(self, message: str, choices: Mapping[str, str]) -> str | None:
-        """Have a person choose one of ``choices``, words by key, and return its key; None: they would rather not.
+        """Ask a person to choose one of ``choices``, labels by key, and return its key, or None if they decline.
 
-        Cancelling the call withdraws the question. A client that can't ask after all counts as such a person.
+        Cancelling the call withdraws the question. A client that can't ask after all counts as declining.
         """
         from mcp import MCPError
 
@@ -126,7 +126,7 @@ class Caller:
         return chosen if isinstance(chosen, str) and chosen in choices else None
 
     async def report(self, count: int, message: str) -> None:
-        """Tell how far the call is, if the client wants to know; ``count`` grows from one to the next."""
+        """Report progress of the call, if the client wants it. ``count`` must grow with each report."""
         await self._session.report_progress(count, None, message)
 
 
@@ -197,7 +197,7 @@ class PlanRunArguments(CallArguments):
 
     @property
     def budget(self) -> Mapping[str, float]:
-        """The limits of all of it."""
+        """The limits of the plan as a whole."""
         return {name: limit for name in BUDGET if (limit := getattr(self, name)) is not None}
 
 
@@ -243,10 +243,10 @@ class PlanResultArguments(CallArguments):
 
 
 class ServedTool(Struct, frozen=True, kw_only=True):
-    """A tool; what it does is the function of its name in ``calls``.
+    """A tool. The function of the same name in ``calls`` carries it out.
 
-    ``answer`` has the JSON schemas of parts of an answer's ``data``, by name; all have a ``status``, a refusal its
-    ``detail``.
+    ``answer`` holds the JSON schemas of fields of the answer's ``data``, by name. All answers have a ``status``, and
+    refusals a ``detail``.
     """
 
     name: str
@@ -257,7 +257,7 @@ class ServedTool(Struct, frozen=True, kw_only=True):
     only_reads: bool = False
 
     def listed(self) -> dict[str, Any]:
-        """Return it as clients are told of it."""
+        """Return the tool as clients see it."""
         return {
             "name": self.name,
             "title": self.title,
@@ -314,4 +314,4 @@ TOOLS = (
         only_reads=True,
     ),
 )
-"""All there are."""
+"""All tools of this server."""
