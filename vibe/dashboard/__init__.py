@@ -1,3 +1,3 @@
-"""The page of the dashboard: a server for this machine alone, of rows that come as patches."""
+"""The web dashboard: a server for this machine alone, which sends its page rows and then patches of them."""
 
 from __future__ import annotations

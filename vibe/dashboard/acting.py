@@ -1,4 +1,4 @@
-"""Answers, commands and comments on changes, from a page to the run that they are about."""
+"""Passes answers, commands and comments on changes from a page to the run they are about."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from vibe.view.agent_view import RequestView
 from vibe.view.plan_view import RUNNING
 
 BY = "page"
-"""In its name pages act, if no other is given."""
+"""The name in which pages act if no other is given."""
 COMMANDS: Final = ("cancel", "interrupt", "pause", "prompt", "steer", "step_act")
-"""What a page may ask a run for besides answers."""
+"""The commands a page may send to a run, besides answers."""
 MOST_REMEMBERED = 256
-"""Answers to commands that may come again."""
+"""Number of answers remembered for commands that may be repeated."""
 STATUS: Final[Mapping[str, int]] = {"refused": 409, "ended": 410, "late": 504}
+"""HTTP status codes by the state of a command's outcome."""
 
 
 class Actor:
-    """Sends what pages ask for in the name of ``by``; what comes again with its ``command_id`` is done once."""
+    """Sends the commands of pages in the name of ``by``. Repeats with the same ``command_id`` are carried out once."""
 
     def __init__(self, desk: PageDesk, by: str) -> None:
         self._desk = desk
         self._by = by
         self._known: dict[str, Response] = {}
         self._given: dict[str, tuple[object, Response]] = {}
-        """By request: what was asked, and what is said to whoever answers that once more."""
+        """For each answered request, its event and the response to anyone who answers it again."""
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
     async def answer(self, request_id: str, body: dict[str, Any]) -> Response:
-        """Answer a request of whatever run; the first answer counts."""
+        """Answer a request of any run. The first answer counts."""
         async with self._lock(f"request {request_id}"):
             return await self._once(body, lambda: self._answer(request_id, body))
 
@@ -58,7 +59,7 @@ class Actor:
         return await self._once(body, act)
 
     async def comment(self, key: str, step_id: str, body: dict[str, Any]) -> Response:
-        """Send comments to a step's agent: now, or with another attempt."""
+        """Send comments to a step's agent, now or with another attempt."""
         try:
             given = msgspec.convert(body, Comments)
         except msgspec.ValidationError as error:
@@ -83,7 +84,7 @@ class Actor:
         if open_now is None:
             return self._gone(request_id)
         run, request = open_now.run, open_now.request
-        if self._given.get(request_id, (None, None))[0] is request.event:  # the run has yet to say so
+        if self._given.get(request_id, (None, None))[0] is request.event:  # answered, but not yet announced
             return self._given[request_id][1]
         outcome = await send(run, self._checked(body, **_answering(request)))
         if outcome.state == "done" and outcome.by not in {"", self._by}:
@@ -95,7 +96,7 @@ class Actor:
         return _told(outcome)
 
     def _gone(self, request_id: str) -> Response:
-        """Say what became of a request that is not open."""
+        """Return the response for a request that is not open, which says what became of it."""
         for view in self._desk.views.values():
             outcome = settled(view, request_id)
             if outcome is not None and outcome.by:
@@ -105,10 +106,10 @@ class Actor:
         return refusal(404, "unknown", f"there is no request {request_id[:100]!r}")
 
     def _checked(self, body: Mapping[str, Any], **fixed: str) -> RunCommand:
-        """The command that a body comes to.
+        """Return the command in a body.
 
         Raises:
-            RefusedError: it comes to none.
+            RefusedError: The body isn't a valid command.
         """
         try:
             command: Command = decode_command(msgspec.json.encode({**body, **fixed, "by": self._by}))
@@ -119,7 +120,7 @@ class Actor:
         return command
 
     async def _once(self, body: Mapping[str, Any], act: Callable[[], Awaitable[Response]]) -> Response:
-        """Carry something out, unless it was; then the answer is the same."""
+        """Carry a command out, unless it has been already. Then return the same response."""
         command_id = body.get("command_id")
         if not isinstance(command_id, str) or not command_id:
             return await act()
@@ -133,21 +134,21 @@ class Actor:
 
 
 def _remember(kept: dict[str, Any], key: str, value: object) -> None:
-    """Keep the newest."""
+    """Remember a value, and forget the oldest one if there are too many."""
     kept[key] = value
     if len(kept) > MOST_REMEMBERED:
         del kept[next(iter(kept))]
 
 
 def _answering(request: RequestView) -> dict[str, str]:
-    """The fields of the command that answers a request which say which one it is."""
+    """Return the fields of a command that say which request it answers."""
     if isinstance(request.event, PlanDecisionEvent):
         return {"type": "decide", "decision_id": request.event.decision_id}
     return {"type": "approve" if request.kind == "approval" else "answer", "request_id": request.id}
 
 
 def _told(outcome: CommandOutcome) -> Response:
-    """Return the answer that tells of an outcome."""
+    """Return the response for the outcome of a command."""
     if outcome.state == "done":
         return found({"message": outcome.message})
     if outcome.state == "answered":

@@ -1,4 +1,4 @@
-"""Answers of the server as values, and the bodies of requests, bounded."""
+"""Builds the server's responses from values, and reads the bodies of requests up to a limit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 JSON = "application/json"
 MOST_BYTES = 256 * 1024
-"""Of the body of a request."""
+"""Maximum size of the body of a request, in bytes."""
 LINE_ENDS: Final = {"\u2028".encode(): b"\\u2028", "\u2029".encode(): b"\\u2029", "\x85".encode(): b"\\u0085"}
-"""They may stand in JSON as they are, but many a reader of lines ends one there."""
+"""Characters that JSON allows unescaped, but that many readers take for the end of a line."""
 
 
 def encoded(value: Any) -> bytes:
-    """A value as JSON on one line, whatever its reader takes for the end of one."""
+    """Encode a value as JSON on one line, whatever characters its reader takes for the end of one."""
     data = msgspec.json.encode(value)
     for character, escape in LINE_ENDS.items():
         data = data.replace(character, escape)
@@ -24,17 +24,17 @@ def encoded(value: Any) -> bytes:
 
 
 def found(value: Any, status: int = 200) -> Response:
-    """Return the answer that is a value, as JSON."""
+    """Return a response with a value as JSON."""
     return Response(encoded(value), status, media_type=JSON)
 
 
 def refusal(status: int, error: str, message: str, **more: Any) -> Response:
-    """The reason why not: ``error`` is one stable word, ``message`` a sentence for people."""
+    """Return a response that refuses a request. ``error`` is one stable word, ``message`` a sentence for people."""
     return found({"error": error, "message": message, **more}, status)
 
 
 class RefusedError(Exception):
-    """A request can't be served; ``answer`` says why."""
+    """A request can't be served. ``answer`` is the response that says why."""
 
     def __init__(self, status: int, error: str, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ async def read_json(request: Request) -> dict[str, Any]:
     """Return the JSON object in the body of a request.
 
     Raises:
-        RefusedError: it is of another kind, too large, or none.
+        RefusedError: The body has another content type, is too large, or isn't a JSON object.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON:

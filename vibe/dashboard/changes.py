@@ -1,4 +1,4 @@
-"""The net diff of a step: what it made of the files it found, whatever it wrote on the way; and comments on it."""
+"""Computes the net diff of a step, from the files it found to those it left, and words the comments on it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from vibe.core.tools.edits import file_diff
 from vibe.system.git.calls import GitCall, run_git
 
 MOST_BYTES = 2 * 1024 * 1024
-"""Of the lines of a diff; what is beyond is cut."""
+"""Maximum size of all lines of a diff, in bytes. The rest is cut."""
 GIT_SECONDS = 5.0
+"""Maximum time for one call of git, in seconds."""
 MOST_NEW, MOST_NEW_BYTES = 200, 256 * 1024
-"""Files that git does not know yet: so many are shown, each up to that size."""
+"""Maximum number of untracked files shown, and maximum size of each in bytes."""
 DIFF: Final = (
     *("-c", "core.bigFileThreshold=2m", "diff", "-z", "--no-ext-diff", "--no-textconv", "--no-color", "-M"),
     *("--src-prefix=a/", "--dst-prefix=b/"),
@@ -32,11 +33,11 @@ _STATUS: Final = {"new file mode": "added", "deleted file mode": "deleted", "ren
 
 
 def net_changes(host: Host, plan_id: str, step_id: str, tree: WorktreeEvent | None) -> dict[str, Any]:
-    """Return the net diff of a step, from its worktree if it has one that is not merged. Blocks.
+    """Return the net diff of a step, taken from its worktree if it has one that isn't merged. Blocks.
 
     Raises:
-        VibeError: the files, the plan or git can't be read.
-        OSError, subprocess.TimeoutExpired: git can't be started, or takes too long.
+        VibeError: The files, the plan or git's output can't be read.
+        OSError, subprocess.TimeoutExpired: Git can't be started, or takes too long.
     """
     if tree is not None and tree.base and tree.status != "merged" and Path(tree.folder).is_dir():
         files = _of_worktree(host, tree)
@@ -58,7 +59,7 @@ def _of_review(change: ChangedFile) -> dict[str, Any]:
 
 
 def _of_worktree(host: Host, tree: WorktreeEvent) -> list[dict[str, Any]]:
-    """The changes in a step's folder since it began; of one that ended, as it was committed."""
+    """Return the changes in a step's worktree since it began, up to its commit if it has ended."""
     folder = Path(tree.folder)
     repository = open_repository(folder, host.environ, git_folder(host.home), own=host.own_places)
     ends = (tree.base, tree.commit) if tree.commit else (tree.base,)
@@ -89,7 +90,7 @@ def _new_file(folder: Path, name: str) -> dict[str, Any]:
 
 
 def parsed(diff: str) -> Iterator[dict[str, Any]]:
-    """Yield the files of a diff as git writes it."""
+    """Yield the files in the output of ``git diff``."""
     for part in re.split(r"^diff --git ", diff, flags=re.MULTILINE)[1:]:
         lines = part.split("\n")
         start = next((at for at, line in enumerate(lines) if line.startswith("@@ ")), len(lines))
@@ -102,7 +103,7 @@ def parsed(diff: str) -> Iterator[dict[str, Any]]:
 
 
 def _names(first: str, head: Sequence[str]) -> tuple[str, str]:
-    """The path before and after, as the lines above a diff have them."""
+    """Return the path before and after, as the lines above the diff give them."""
     marks = ("rename from ", "rename to ")
     said = {mark: line[len(mark) :] for mark in marks for line in head if line.startswith(mark)}
     if len(said) == 2:
@@ -135,7 +136,7 @@ def _file(path: str, status: str, hunks: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def bounded(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The files without the hunks that are too much."""
+    """Remove the hunks beyond ``MOST_BYTES`` from the files, and mark those files as cut."""
     room = MOST_BYTES
     for file in files:
         kept: list[dict[str, Any]] = []
@@ -149,7 +150,7 @@ def bounded(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Comment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A comment on lines of a step's changes, from ``line`` to ``to``, as they are on that ``side``."""
+    """A comment on the lines from ``line`` to ``to`` of a step's changes, numbered as on that ``side``."""
 
     path: Annotated[str, Meta(min_length=1, max_length=4_096)]
     line: Annotated[int, Meta(ge=1)]
@@ -160,7 +161,7 @@ class Comment(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Comments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Comments that are sent together; ``retry``: a step that has ended is to begin again with them."""
+    """Comments that are sent together. With ``retry``, a step that has ended begins again with them."""
 
     comments: Annotated[tuple[Comment, ...], Meta(min_length=1, max_length=200)]
     retry: bool = False
@@ -168,7 +169,7 @@ class Comments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def comments_text(comments: tuple[Comment, ...]) -> str:
-    """Comments as an agent reads them: where, the lines they are on, and the words."""
+    """Return comments as text for an agent: for each the place, the lines it is about, and its words."""
     parts = [f"Review comments ({len(comments)}):"]
     for one in comments:
         lines = f"{one.line}-{one.to}" if one.to > one.line else f"{one.line}"

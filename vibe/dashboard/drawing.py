@@ -1,4 +1,4 @@
-"""The places of steps in the page's drawing; of many steps, those alike are one box."""
+"""Lays out the page's drawing of a plan. If there are many steps, similar ones share a box."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from planner.plan.diagnostics import GraphError
 from planner.report.graph_svg import GraphLayout, curve, lay_out
 
 BOX_WIDTH, BOX_HEIGHT, GAP_X, GAP_Y, MARGIN = 196, 62, 26, 44, 10
-"""In pixels."""
+"""Sizes of boxes, the gaps between them, and the margin of the drawing, in pixels."""
 MOST_BOXES = 80
-"""More steps than that are folded."""
+"""Number of steps beyond which several share a box."""
 CELL, CELL_TOP, CELL_SIDE = 9, 40, 12
-"""Of a box for several steps: the size of the cell of each, and the room above and beside them."""
+"""In a box for several steps: the size of each step's cell, and the room above and beside the cells, in pixels."""
 BAND_WIDTH, BAND_FROM, MOST_BANDS = 760, 60, 40
-"""Boxes of so many steps, where there are few of them, are as wide as the drawing."""
+"""Width in pixels of the boxes in a drawing that has a box of more than ``BAND_FROM`` steps and at most ``MOST_BANDS``
+boxes.
+"""
 Parents: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def drawn(parents: Parents) -> dict[str, Any]:
-    """Return the row ``layout`` of steps, by what each comes after.
+    """Return the row ``layout`` for steps, given the steps that each depends on.
 
-    ``boxes`` has the place of each box by its first step, and its steps if there are several; ``edges`` the lines
-    between boxes. A graph that has a circle, which no plan of ours is, has no places.
+    ``boxes`` holds the place of each box by its first step, and its steps if there are several. ``edges`` holds the
+    lines between boxes. A graph with a cycle, which no plan of ours has, gets an empty layout.
     """
     known = {step_id: tuple(one for one in above if one in parents) for step_id, above in parents.items()}
     try:
@@ -37,9 +39,9 @@ def drawn(parents: Parents) -> dict[str, Any]:
 
 
 def folded(parents: Parents) -> dict[str, list[str]]:
-    """Return the steps of each box, by the first of them.
+    """Return the steps of each box, by its first step.
 
-    Steps with the same before and after are one box; if that leaves too many, each layer is.
+    Steps with the same predecessors and successors share a box. If that still makes too many boxes, whole layers do.
     """
     if len(parents) <= MOST_BOXES:
         return {step_id: [step_id] for step_id in parents}
@@ -67,7 +69,7 @@ def _layers(parents: Parents) -> dict[str, list[str]]:
 
 
 def _between(groups: Mapping[str, list[str]], parents: Parents) -> dict[str, tuple[str, ...]]:
-    """Return the boxes that each box comes after."""
+    """Return the boxes that each box depends on."""
     box_of = {step_id: box for box, members in groups.items() for step_id in members}
     return {
         box: tuple(dict.fromkeys(box_of[one] for step_id in members for one in parents[step_id] if box_of[one] != box))
@@ -100,7 +102,7 @@ class _Places:
         return CELL_TOP + -(-count // columns) * CELL
 
     def _rows(self) -> list[int]:
-        """The upper edge of each row, which is as high as its highest box."""
+        """Return the upper edge of each row. A row is as high as its highest box."""
         heights = [BOX_HEIGHT] * self._layout.rows
         centres = self._layout.centres
         for box, (_, row) in centres.items():

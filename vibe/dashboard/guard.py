@@ -1,4 +1,4 @@
-"""The guard: who may ask this server for what. A page of another site, another user or program may nothing."""
+"""Guards the server: decides which requests are served. Pages of other sites, other users and programs get nothing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from vibe.system.loopback import bearer, is_token
 OUR_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 API = "api"
 MOST_WRONG, WRONG_SECONDS = 20, 60.0
-"""After so many wrong tokens in that time, further ones are not looked at any closer."""
+"""After this many wrong tokens within this many seconds, further wrong ones are answered with "too many"."""
 MAY_ACT = "vibe.may_act"
 """The key in a request's scope that says whether it may send commands."""
 SITES = frozenset({"same-origin", "none"})
 AGAIN = "sha256-wQ/FO2UVceFA/6eboKNWIzJkFRfkhZUMBEE3qoqIyNI="
-"""The hash of the one script within the page: it loads the page again if the network changes while its files come."""
+"""The hash of the page's only inline script, which reloads the page if the network changes while its files load."""
 POLICY = (
     f"default-src 'none'; script-src 'self' '{AGAIN}'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
@@ -39,14 +39,17 @@ UNKNOWN = "give the token that `vibe dashboard --web` printed: open the link aga
 
 
 class Tokens(Struct, frozen=True, kw_only=True):
-    """Secrets of one start: who knows ``view`` may look, who knows ``control`` may act, too; blank: nobody may."""
+    """The secrets of one start of the server.
+
+    Whoever knows ``view`` may look. Whoever knows ``control`` may act too, and nobody may if it is blank.
+    """
 
     view: str
     control: str = ""
 
 
 class PageGuard:
-    """Answers in place of the application what must not reach it, and adds the headers that browsers go by."""
+    """Refuses requests that must not reach the application, and adds security headers to all responses."""
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class PageGuard:
         await self._application(scope, receive, own)
 
     def _refused(self, scope: Scope) -> Response | None:
-        """Return why a request is not served; None: it is."""
+        """Return the refusal of a request, or None if it may be served."""
         headers = Headers(scope=scope)
         hosts = [host.lower() for host in headers.getlist("host")]
         if len(hosts) != 1 or _name(hosts[0]) not in self._hosts:
@@ -87,7 +90,7 @@ class PageGuard:
         return self._unknown(scope) if way_of(scope)[0] == API else None
 
     def _unknown(self, scope: Scope) -> Response | None:
-        """Return why who asks must not; None: the token is right, and what it allows is in the scope."""
+        """Return the refusal of a request without a right token, or None. Note in the scope what the token allows."""
         given = bearer(scope["headers"])
         scope[MAY_ACT] = is_token(given, self._tokens.control)
         if scope[MAY_ACT] or is_token(given, self._tokens.view):
@@ -102,12 +105,12 @@ class PageGuard:
 
 
 def way_of(scope: Scope) -> tuple[str, ...]:
-    """The pieces of a request's path. Ids in it are quoted one by one: a ``/`` in one is ``%2F``."""
+    """Return the parts of a request's path, unquoted one by one. A ``/`` in an id is quoted as ``%2F``."""
     return tuple(unquote(piece) for piece in scope["raw_path"].decode("latin-1").split("/")[1:]) or ("",)
 
 
 def _name(host: str) -> str:
-    """The name in a ``Host`` header, without its port."""
+    """Return the name in a ``Host`` header without its port."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() else host
 

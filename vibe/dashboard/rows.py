@@ -1,4 +1,7 @@
-"""Rows of a page: the parts of a run's view as small flat JSON objects, in tables that follow it as it changes."""
+"""Turns the parts of a run's view into rows, which are small flat JSON objects, and keeps them in tables.
+
+The tables follow the view as it changes.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +26,30 @@ from vibe.view.plan_view import RUNNING, CheckView, PlanView, SampleView, StepVi
 from vibe.view.view import AnsweredView, NoticeView, View
 
 MOST_FILES = 60
-"""Of a step."""
+"""Maximum number of files in a step's row."""
 MOST_SAMPLES = 60
-"""Of what was spent by when."""
+"""Maximum number of samples of a run's spending over time."""
 LINE_CHARACTERS = 160
-"""Of what goes on."""
+"""Maximum length of a line about current activity."""
 REASON_CHARACTERS = 400
 TEXT_CHARACTERS = 4_000
-"""Of a note or a summary."""
+"""Maximum length of a note or a summary."""
 WRITTEN_CHARACTERS = 2_000
-"""Of a call that is being written: the end of it."""
+"""Length of the end shown of a call that is still being written."""
 TOKENS, COST = "tokens", "cost_usd"
 ASKING = StepStatus.NEEDS_DECISION.value
-"""Among the items of a list: what waits for a person, for whatever reason."""
+"""The status under which a list's items that wait for a person are counted, whatever the reason."""
 STEP: Final = (
     *("title", "mode", "depends_on", "status", "attempt", "max_tokens", "turns", "added", "removed"),
     *("reused", "merges"),
 )
 WORKTREE: Final = ("status", "branch", "folder", "round", "detail", "base", "commit")
 AGENT: Final = ("title", "model", "folder", "pid", "context_tokens", "context_limit", "turns", "outcome", "first")
-"""Fields that rows have as the views have them."""
+"""Fields that rows take from the views unchanged."""
 
 
 def head_row(listed: Mapping[str, Any], run: KnownRun, view: View, plan: PlanView | None) -> dict[str, Any]:
-    """The row of an open run: as it is listed, and what is shown of it besides."""
+    """Return the row of an open run: its row in the list, and further fields."""
     proposal = None if plan is None or run.is_plan else plan.proposal
     begun = plan if proposal is None else None
     agent = view.main if begun is None else next(reversed(begun.team.values()), None)
@@ -67,20 +70,23 @@ def head_row(listed: Mapping[str, Any], run: KnownRun, view: View, plan: PlanVie
 
 
 def expected(proposal: PlanProposedEvent) -> str:
-    """The version of a proposed plan, what it is expected to take, if that is known, and what it can't exceed."""
+    """Describe a proposed plan: its version, its expected cost if known, and the limit it can't exceed."""
     said = (proposal.expected and likely(proposal.expected), proposal.estimate and most(proposal.estimate))
     return ", ".join([f"version {proposal.draft}", *filter(None, said)])
 
 
 def samples_of(samples: list[SampleView]) -> list[list[float | int | None]]:
-    """Time, tokens and dollars, thinned; the last one is always there."""
+    """Return time, tokens and dollars of at most ``MOST_SAMPLES`` samples, including the last one."""
     every = -(-len(samples) // MOST_SAMPLES) or 1
     chosen = [sample for at, sample in enumerate(samples) if (len(samples) - 1 - at) % every == 0]
     return [[round(one.ts, 1), one.tokens, dollars(one.cost_usd)] for one in chosen]
 
 
 def step_row(plan: PlanView, step: StepView, number: int, items: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """The row of a step; ``number`` is its place in the plan, ``items`` counts the steps made for its list."""
+    """Return the row of a step.
+
+    ``number`` is its place in the plan. ``items`` counts, by status, the steps made for its list.
+    """
     order = step.state.outline.order
     row = {
         "n": number,
@@ -114,7 +120,7 @@ def asks(plan: PlanView, step: StepView) -> bool:
 
 
 def pattern_of(plan: PlanView, step: StepView) -> StepView | None:
-    """Return the step of whose list a step does one item; None: of none."""
+    """Return the step for whose list this step does an item, or None."""
     order = step.state.outline.order
     return None if order is None or not order.pattern else plan.steps.get(order.pattern)
 
@@ -147,7 +153,7 @@ def _worktree(step: StepView) -> dict[str, Any]:
 
 
 def answered_row(answered: AnsweredView) -> dict[str, Any]:
-    """The row of a request that was settled; ``by`` is blank where nobody answered."""
+    """Return the row of a settled request. ``by`` is blank if nobody answered."""
     request = RequestView(id=answered.id, kind=answered.kind, event=answered.asked, agent_id=None, plan_id=None, key=())
     row = {
         "kind": answered.kind,
@@ -162,7 +168,7 @@ def answered_row(answered: AnsweredView) -> dict[str, Any]:
 
 
 def note_row(notice: NoticeView) -> dict[str, Any]:
-    """The row of something that was said once."""
+    """Return the row of a notice."""
     text = notice.message[:TEXT_CHARACTERS]
     return told(
         {"text": text, "ts": moment(notice.ts), "step": notice.step_id, **fields(notice, "kind", "code")}, "kind"
@@ -170,7 +176,7 @@ def note_row(notice: NoticeView) -> dict[str, Any]:
 
 
 def agent_row(agent: AgentView) -> dict[str, Any]:
-    """The row of an agent at an open step."""
+    """Return the row of an agent of an open step."""
     row = {
         **fields(agent, *AGENT),
         TOKENS: agent.spent.tokens,
@@ -182,7 +188,7 @@ def agent_row(agent: AgentView) -> dict[str, Any]:
 
 
 def entry_row(entry: EntryView) -> dict[str, Any]:
-    """The row of an entry of a transcript."""
+    """Return the row of an entry of a transcript."""
     names = ("kind", "text", "name", "status", "cut", "by")
     row = {"n": entry.number, "ts": moment(entry.ts), **fields(entry, *names)}
     if isinstance(entry, CallView):
@@ -204,17 +210,21 @@ def _call(call: CallView) -> dict[str, Any]:
 
 
 MOST_BUSY = 60
-"""With more running steps, what only flickers in one is told each ``running / STEPS_A_SECOND`` seconds."""
+"""With more running steps than this, rows in which only ``FLICKERS`` change are updated less often.
+
+Each is updated about every ``running / STEPS_A_SECOND`` seconds.
+"""
 STEPS_A_SECOND = 150
 FLICKERS = frozenset({"doing", TOKENS, COST, "used", "turns"})
+"""Fields of a step's row that change all the time while it runs."""
 MOST_STEPS = 16
-"""Steps whose tables are kept though no page has them open."""
+"""Number of steps' tables kept although no page has them open."""
 TALK = ""
-"""The step whose table has the agents that work on none: those of a conversation."""
+"""The id for the table of agents that work on no step: those of a conversation."""
 
 
 class RunTables:
-    """The table of a run, and one for each of its steps that a page has open."""
+    """The table of a run, and a table for each of its steps that a page has open."""
 
     def __init__(self, follower: Follower) -> None:
         self.follower = follower
@@ -233,11 +243,14 @@ class RunTables:
 
     @property
     def tables(self) -> tuple[RowTable, ...]:
-        """All of them."""
+        """The run's table and those of its steps."""
         return (self.table, *self.steps.values())
 
     def update(self, now: float) -> bool:
-        """Have the tables say what the view does, ``now`` on a steady clock (seconds); returns whether it changed."""
+        """Bring the tables up to date with the view. Return whether anything changed.
+
+        ``now`` is the time in seconds on a monotonic clock.
+        """
         if not self.follower.ready.is_set():
             return False
         keys = self.follower.take_changed() | self._late
@@ -263,7 +276,7 @@ class RunTables:
         return True
 
     def _shown(self, plan: PlanView | None) -> PlanView | None:
-        """The plan, or one that is proposed as it would begin."""
+        """Return the plan. A proposed one is shown as it would begin."""
         if plan is None or plan.proposal is None or plan.steps:
             return plan
         if self._plan is None or self._plan.proposal is not plan.proposal:
@@ -276,7 +289,7 @@ class RunTables:
         """Return a step of the plan.
 
         Raises:
-            RefusedError: it has none of that id.
+            RefusedError: The plan has no step with that id.
         """
         plan = self._plan
         step = None if plan is None else plan.steps.get(step_id)
@@ -285,7 +298,7 @@ class RunTables:
         return step
 
     def open_step(self, step_id: str) -> RowTable:
-        """Return the table of a step, which is kept up to date from now on; it is to be committed."""
+        """Return the table of a step, which is kept up to date from now on. The caller has to commit it."""
         table = self.steps.pop(step_id, None)
         if table is None:
             table = RowTable("step")
@@ -294,13 +307,16 @@ class RunTables:
         return table
 
     def close_steps(self, open_now: Collection[str]) -> None:
-        """Let go of tables of steps that no page has open, by their epochs, the oldest first, if there are many."""
+        """Drop tables of steps that no page has open, the oldest first, beyond ``MOST_STEPS``.
+
+        ``open_now`` are the epochs of the tables that pages have open.
+        """
         unused = [step_id for step_id, table in self.steps.items() if table.epoch not in open_now]
         for step_id in unused[: max(0, len(self.steps) - MOST_STEPS)]:
             del self.steps[step_id]
 
     def _named(self, keys: set[Key], *, is_new: bool) -> Iterable[StepView]:
-        """The steps of the plan that changed; if there are others than before, all of them, laid out anew."""
+        """Return the changed steps. If steps were added or removed, lay out the plan anew and return all its steps."""
         plan = self._plan
         if plan is None:
             return ()
@@ -312,7 +328,7 @@ class RunTables:
         return [step for name in names if (step := plan.steps.get(name)) is not None]
 
     def _lay_out(self, plan: PlanView) -> None:
-        """Have rows of the steps that the plan has now and of no others, and their places in the drawing."""
+        """Remove the rows of steps that the plan no longer has, and lay out the drawing."""
         self._numbers = {step_id: number for number, step_id in enumerate(plan.steps)}
         self.table.keep((f"step:{step_id}" for step_id in plan.steps), "step:")
         self._stood.clear()
@@ -342,7 +358,7 @@ class RunTables:
             self.table.put(key, row)
 
     def _counted(self, plan: PlanView, steps: Iterable[StepView]) -> Iterable[StepView]:
-        """Return the steps, and those whose lists stand otherwise because of them."""
+        """Return the steps, and the steps whose counts of list items changed because of them."""
         found = {step.id: step for step in steps}
         for step in [*found.values()]:
             pattern = pattern_of(plan, step)
@@ -358,7 +374,7 @@ class RunTables:
         return found.values()
 
     def _fill(self, table: RowTable, step_id: str) -> None:
-        """Have a table say all there is about the agents at a step."""
+        """Fill a table with everything about the agents of a step."""
         agents = [agent for agent in self.follower.view.agents.values() if self._step_of(agent) == step_id]
         for agent in agents:
             table.put(f"agent:{agent.id}", agent_row(agent))
@@ -368,13 +384,13 @@ class RunTables:
         table.keep(names, "")
 
     def _step_of(self, agent: AgentView) -> str | None:
-        """The step an agent works on, or ``TALK``; None: it is of another plan."""
+        """Return the step an agent works on, ``TALK`` if it works on none, or None if it belongs to another plan."""
         if agent.step_id is None:
             return TALK
         return agent.step_id if self._plan is not None and agent.plan_id == self._plan.id else None
 
     def _put_open(self, keys: set[Key]) -> None:
-        """Put what changed of the agents of open steps."""
+        """Update the tables of open steps with the agents that changed."""
         if not self.steps:
             return
         for key in sorted(key for key in keys if key[0] == "agents"):
@@ -389,7 +405,7 @@ class RunTables:
             elif len(key) == 4:
                 entry = agent.entries.get(key[3])
                 table.put(f"entry:{agent.id}:{key[3]}", None if entry is None else entry_row(entry))
-            for number in range(self._firsts.get(agent.id, agent.first), agent.first):  # the view no longer keeps them
+            for number in range(self._firsts.get(agent.id, agent.first), agent.first):  # no longer in the view
                 table.put(f"entry:{agent.id}:{number}", None)
             self._firsts[agent.id] = agent.first
 
@@ -399,7 +415,7 @@ class RunTables:
 
 
 def _only_flickers(old: Row | None, row: Row) -> bool:
-    """Return whether a row differs in nothing but what flickers."""
+    """Return whether a row differs only in fields that flicker."""
     return old is not None and all(
         name in FLICKERS or old.get(name) == row.get(name) for name in old.keys() | row.keys()
     )

@@ -1,4 +1,4 @@
-"""Search: a text in all that is known of runs, in memory and in the journals of those that are not."""
+"""Searches runs for a text, in memory and, for runs that aren't in memory, in their journals."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from vibe.view.view import View
 
 MOST_HITS = 200
 SECONDS = 2.0
+"""Maximum time for searching journals, in seconds."""
 AROUND = 80
-"""Characters that are shown on each side of what was found."""
+"""Characters shown on each side of a hit."""
 LONGEST_LINE = 1024 * 1024
-"""Of a journal; a longer one is not looked into."""
+"""Maximum length of a journal's line that is searched, in bytes."""
 DEEPEST = 6
+"""Maximum depth of nested values searched in an event."""
 NAMES: Final = frozenset({"type", "event_id", "source", "session_id", "plan_id", "subagent_id", "tool_call_id"})
-"""Fields of events that say what they are, not what happened."""
+"""Fields that identify an event rather than say what happened. They are not searched."""
 
 
 class Hit(Struct, frozen=True, kw_only=True):
-    """A place where the text is: ``entry`` is ``AGENT:N`` of a transcript, blank if it is elsewhere."""
+    """A place where the text was found. ``entry`` is ``AGENT:N`` in a transcript, and blank elsewhere."""
 
     run: str
     line: str
@@ -39,7 +41,7 @@ class Hit(Struct, frozen=True, kw_only=True):
 
 
 def found_in_rows(rows: Mapping[str, Mapping[str, Any]], wanted: str) -> Iterator[Hit]:
-    """Yield the runs whose goal or folder has a text."""
+    """Yield the runs whose goal, folder or id contains the text."""
     for key, row in rows.items():
         line = f"{row.get('title', '')}  {row.get('folder', '')}  {key}"
         if wanted in line.casefold():
@@ -47,7 +49,7 @@ def found_in_rows(rows: Mapping[str, Mapping[str, Any]], wanted: str) -> Iterato
 
 
 def found_in_view(key: str, view: View, wanted: str) -> Iterator[Hit]:
-    """Yield where a text is in the steps, notes and transcripts of a run."""
+    """Yield the places where the steps, notes and transcripts of a run contain the text."""
     for step in (step for plan in view.plans.values() for step in plan.steps.values()):
         line = f"{step.id}  {step.title}  {step.summary}"
         if wanted in line.casefold():
@@ -64,7 +66,7 @@ def found_in_view(key: str, view: View, wanted: str) -> Iterator[Hit]:
 
 
 def found_in_journals(runs: Iterable[KnownRun], wanted: str, seconds: float = SECONDS) -> tuple[list[Hit], bool]:
-    """Return where a text is in the journals of runs, and whether there was more than could be looked at. Blocks."""
+    """Return the places where the journals of runs contain the text, and whether the search was cut short. Blocks."""
     until = time.monotonic() + seconds
     places = ((run.key, Path(entry.journal)) for run in runs for entry in run.entries)
     found = (hit for key, path in places for hit in _in_journal(key, path, wanted, until))
@@ -74,7 +76,7 @@ def found_in_journals(runs: Iterable[KnownRun], wanted: str, seconds: float = SE
 
 def _in_journal(key: str, path: Path, wanted: str, until: float) -> Iterator[Hit]:
     needle = json.dumps(wanted, ensure_ascii=False)[1:-1]
-    with suppress(OSError), path.open("rb") as journal:  # it may go meanwhile
+    with suppress(OSError), path.open("rb") as journal:  # it may be deleted meanwhile
         while (line := journal.readline(LONGEST_LINE)) and time.monotonic() < until:
             if needle in line.decode("utf-8", "replace").casefold():
                 yield from _in_event(key, line, wanted)
@@ -83,12 +85,12 @@ def _in_journal(key: str, path: Path, wanted: str, until: float) -> Iterator[Hit
 def _in_event(key: str, line: bytes, wanted: str) -> Iterator[Hit]:
     try:
         event = msgspec.json.decode(line, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # torn, or too long
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # an incomplete or too long line
         return
     text = next((text for text in _texts(event, DEEPEST) if wanted in text.casefold()), None)
     if text is not None:
         step, ts = event.get("subagent_step_id") or event.get("step_id") or "", event.get("ts")
-        known = ts if isinstance(ts, float) else 0.0  # a later version may tell it otherwise
+        known = ts if isinstance(ts, float) else 0.0  # a later version may write it differently
         yield Hit(run=key, step=str(step), line=shown(text, wanted), ts=known)
 
 
@@ -106,7 +108,7 @@ def _texts(value: object, depth: int) -> Iterator[str]:
 
 
 def shown(text: str, wanted: str) -> str:
-    """The line of a text that has what was wanted, or the part around it."""
+    """Return the line of a text that contains the wanted one, or the part around it."""
     at = max(text.casefold().find(wanted), 0)
     start = max(text.rfind("\n", 0, at) + 1, at - AROUND)
     end = text.find("\n", at + len(wanted))

@@ -1,4 +1,4 @@
-"""The server: its routes, and serving them on this machine until it is told to stop."""
+"""The dashboard's server: its routes, and serving them on this machine until cancelled."""
 
 from __future__ import annotations
 
@@ -37,29 +37,30 @@ from vibe.view.agent_view import EntryView
 T = TypeVar("T")
 
 VERSION = 1
-"""Of the API: what is there stays."""
+"""Version of the API. What it offers will stay."""
 SETTINGS: Final = {"lifespan": "off", "ws": "none", "server_header": False, "proxy_headers": False}
 OLDER_SECONDS = 10.0
+"""Maximum time for reading older entries from journals, in seconds."""
 ENDLESS = 1 << 53
 MOST_WANTED = 200
-"""Characters to search for."""
+"""Maximum length of a text to search for, in characters."""
 MOST_LIMIT, LIMIT = 400, 200
-"""Entries of a step that are told at once."""
+"""Number of a step's entries in one response: the maximum, and the default."""
 KINDS: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HTML = ReportFormat.HTML
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
-"""A report brings its own style, and nothing that runs."""
+"""The policy of a report, which brings its own style and nothing that runs."""
 FRAME_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; "
     "frame-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
-"""The page around a report leaves that its style, and shows it in a frame in which nothing runs."""
+"""The policy of the page around a report. It allows the report's style, and a frame in which nothing runs."""
 POLICIES: Final[Mapping[str, Mapping[str, str]]] = {"report.html": {"content-security-policy": FRAME_POLICY}}
 NO_CONTROL = "this page may only look: start `vibe dashboard --web --control` to act"
 
 
 class Served(Struct, frozen=True, kw_only=True):
-    """The terms of serving: by which ``tokens``, in whose name pages act, and under which other names of this host."""
+    """Settings of the server: its ``tokens``, the name in which pages act (``by``), and further names of this host."""
 
     tokens: Tokens
     by: str = BY
@@ -67,7 +68,7 @@ class Served(Struct, frozen=True, kw_only=True):
 
 
 def page_files() -> dict[str, Response]:
-    """Return the files of the page, by name. Blocks."""
+    """Return responses with the files of the page, by name. Blocks."""
     folder = files("vibe.dashboard").joinpath("page")
     kept = [(file, kind) for file in folder.iterdir() if (kind := KINDS.get(PurePath(file.name).suffix))]
     return {
@@ -76,7 +77,7 @@ def page_files() -> dict[str, Response]:
 
 
 class Application:
-    """The routes, behind a guard."""
+    """Routes requests that have passed the guard."""
 
     def __init__(self, host: Host, desk: PageDesk, actor: Actor, page: Mapping[str, Response]) -> None:
         self._host = host
@@ -146,14 +147,14 @@ class Application:
         return found({"version": VERSION, "control": may_act, "runs": rows, "requests": requests})
 
     async def _report(self, key: str) -> Response:
-        """The report of a plan, as a page that may nothing."""
+        """Return the report of a plan as a page without any rights."""
         await self._desk.run(key)
         text = await _read(lambda: written(read_report(find_plan(self._host.home, key)), HTML, self._host.environ))
         policy = {"content-security-policy": REPORT_POLICY}
         return Response(text.encode("utf-8", "replace"), headers=policy, media_type=KINDS[".html"])
 
     async def _search(self, text: str, key: str) -> Response:
-        """The places where a text is: in what is in memory, and in the journals of runs that are not."""
+        """Return the places where runs contain a text, searching journals for the runs that aren't in memory."""
         wanted = text.strip().casefold()
         if not 1 <= len(wanted) <= MOST_WANTED:
             raise RefusedError(400, "invalid", f"give q, 1 to {MOST_WANTED} characters to look for")
@@ -172,16 +173,16 @@ class Application:
 
     async def _diff(self, key: str, step_id: str) -> Response:
         step = (await self._desk.opened(key)).step(step_id)
-        if step.started_at is None:  # of a plan that is but proposed there is no folder
+        if step.started_at is None:  # a plan that is only proposed has no folder
             return found({"base": "", "files": []})
         return found(await _read(lambda: net_changes(self._host, key, step_id, step.worktree)))
 
 
 async def _read(read: Callable[[], T]) -> T:
-    """Return what is read from files, in a thread.
+    """Call ``read``, which reads files, in a thread.
 
     Raises:
-        RefusedError: it can't be read.
+        RefusedError: The files can't be read.
     """
     try:
         return await to_thread.run_sync(read)
@@ -190,10 +191,10 @@ async def _read(read: Callable[[], T]) -> T:
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    """Return the body that was posted, if that may be.
+    """Return the posted body if the page may act.
 
     Raises:
-        RefusedError: it may not, or is no JSON object.
+        RefusedError: The page may not act, or the body isn't a JSON object.
     """
     if not request.scope[MAY_ACT]:
         raise RefusedError(403, "control", NO_CONTROL)
@@ -209,7 +210,7 @@ def _run(tables: RunTables) -> Response:
 
 
 async def _step(tables: RunTables, step_id: str, query: Mapping[str, str]) -> Response:
-    """The step and the newest entries of its agents, or those before a number."""
+    """Return the step with the newest entries of its agents, or with those before a number."""
     if step_id or tables.follower.run.is_plan:
         tables.step(step_id)
     limit = min(_number(query.get("limit", ""), LIMIT), MOST_LIMIT)
@@ -226,7 +227,7 @@ async def _step(tables: RunTables, step_id: str, query: Mapping[str, str]) -> Re
 
 
 async def _older(tables: RunTables, agent_id: str, numbers: range) -> list[dict[str, Any]]:
-    """The rows of entries that are in journals only; those that can be read in time."""
+    """Return the rows of entries that are only in journals, as far as they can be read in time."""
     older: dict[int, EntryView] = {}
     with move_on_after(OLDER_SECONDS), suppress(IpcError):
         older = await tables.follower.older(agent_id, numbers) if numbers else {}
@@ -234,10 +235,10 @@ async def _older(tables: RunTables, agent_id: str, numbers: range) -> list[dict[
 
 
 def _number(given: str, default: int) -> int:
-    """A number from 1 in a query.
+    """Return the positive number in a query, or ``default`` if it is missing.
 
     Raises:
-        RefusedError: it is none.
+        RefusedError: The value isn't a positive number.
     """
     if not given:
         return default
@@ -247,7 +248,7 @@ def _number(given: str, default: int) -> int:
 
 
 async def serve(listener: socket, host: Host, served: Served, began: Callable[[], object]) -> None:
-    """Serve the dashboard until this is cancelled; ``began`` is called once it answers."""
+    """Serve the dashboard until cancelled. ``began`` is called once it answers."""
     desk = PageDesk(Board(host.home, host.runtime_dir))
     application = Application(host, desk, Actor(desk, served.by), await to_thread.run_sync(page_files))
     guard = PageGuard(application, served.tokens, served.hosts)

@@ -1,4 +1,4 @@
-"""The desk and its pages: one tick for all pages; each hears what changed in the tables it has, or is dropped."""
+"""Streams changes to pages. At each tick every page gets the changes of its tables, or is dropped if it lags behind."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from vibe.view.view import View
 
 TICK_SECONDS = 0.1
 MOST_BEHIND = 200
-"""Ticks that a page may be behind: one that does not read is dropped, and comes back by itself."""
+"""Ticks that a page may be behind. A page that doesn't read is dropped, and reconnects by itself."""
 MOST_PAGES = 64
+"""Maximum number of pages that listen at the same time."""
 LAST_SECONDS = 0.5
-"""A page that is dropped takes the end of its stream in that time, or its connection ends."""
+"""Seconds for a dropped page to take the end of its stream before its connection is closed."""
 QUIET_SECONDS = 15.0
-"""After so long without a change a page hears that it still listens."""
+"""Seconds without a change after which a page gets a comment, as a sign of life."""
 AGAIN_MS = 1_000
-"""A page that lost its stream asks again after so long."""
+"""Milliseconds after which a page that lost its stream reconnects."""
 READY_SECONDS = 10.0
-"""A run that has so much to tell that it takes longer is shown as it is then."""
+"""Seconds to wait for the events of a run to be read. After that it is shown as far as it is known."""
 
 
 class WebPage:
-    """A page that listens to some tables, those of a ``run`` among them (blank: of none)."""
+    """A page that listens to some tables. They include those of ``run``, unless that is blank."""
 
     def __init__(self, tables: tuple[RowTable, ...], run: str = "") -> None:
         self.tables = tables
@@ -42,34 +43,34 @@ class WebPage:
 
     @property
     def epoch(self) -> str:
-        """The tables that revisions of this page are of."""
+        """The epochs of the page's tables, without which a revision means nothing."""
         return "-".join(table.epoch for table in self.tables)
 
     def hears(self, event: bytes) -> None:
-        """Hand it an event, or drop it if it is too far behind."""
+        """Queue an event for the page, or drop the page if it is too far behind."""
         try:
             self._send.send_nowait(event)
         except anyio.WouldBlock:
             self.drop()
 
     async def next(self) -> bytes:
-        """Return the next event; after a while without one, a comment."""
+        """Return the next event, or a comment after ``QUIET_SECONDS`` without one."""
         with move_on_after(QUIET_SECONDS):
             return await self._receive.receive()
         return b": \n\n"
 
     def drop(self) -> None:
-        """End its stream; it comes back by itself."""
+        """End the page's stream. The page reconnects by itself."""
         self.scope.cancel()
 
     def close(self) -> None:
-        """It hears nothing any more."""
+        """Close the page's queue."""
         self._send.close()
         self._receive.close()
 
 
 class PageDesk:
-    """All runs of a board as tables, and the pages that listen to them. Everything happens on one loop."""
+    """The tables of all runs of a board, and the pages that listen to them. Everything happens on one event loop."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
@@ -81,7 +82,7 @@ class PageDesk:
         self._revision = 0
 
     async def keep(self) -> None:
-        """Follow the runs and tell the pages, until cancelled."""
+        """Follow the runs and send changes to the pages, until cancelled."""
         async with create_task_group() as tasks:
             tasks.start_soon(self.board.keep)
             while True:
@@ -89,7 +90,7 @@ class PageDesk:
                 await anyio.sleep(TICK_SECONDS)
 
     def tick(self) -> None:
-        """Have what changed become rows, and tell it."""
+        """Bring the tables up to date, and send the changes to the pages."""
         now = time.monotonic()
         followers = self.board.followers
         for key in [key for key, tables in self._runs.items() if followers.get(key) is not tables.follower]:
@@ -106,13 +107,13 @@ class PageDesk:
             tables.close_steps(open_now)
 
     def _begun(self, key: str, follower: Follower) -> RunTables:
-        """Return new tables of a run; pages that listen to older ones come back to them."""
+        """Make new tables for a run. Pages that listen to older ones are dropped, and reconnect to these."""
         for page in (page for page in self.pages if page.run == key):
             page.drop()
         return self._runs.setdefault(key, RunTables(follower))
 
     async def listed(self) -> Mapping[str, KnownRun]:
-        """Return all runs, by key, once they are known."""
+        """Return all runs by key, once they are known."""
         with move_on_after(READY_SECONDS):
             await self.board.ready.wait()
         self.tick()
@@ -122,7 +123,7 @@ class PageDesk:
         """Return a run.
 
         Raises:
-            RefusedError: there is none of that key.
+            RefusedError: There is no run with that key.
         """
         await self.listed()
         if key not in self._known:
@@ -132,10 +133,10 @@ class PageDesk:
         return self._known[key]
 
     async def opened(self, key: str) -> RunTables:
-        """Return the tables of a run; one that has ended is read now.
+        """Return the tables of a run. The events of a run that has ended are read now.
 
         Raises:
-            RefusedError: there is no such run.
+            RefusedError: There is no such run.
         """
         follower = self.board.open(await self.run(key))
         with move_on_after(READY_SECONDS):
@@ -147,12 +148,13 @@ class PageDesk:
         return tables
 
     async def page(self, key: str, step_id: str, after: str, *, may_act: bool) -> WebPage:
-        """Return a page of the list and, if they are named, of a run and a step; it listens from now on.
+        """Return a page that listens, from now on, to the list of runs and to a run and a step if they are named.
 
-        It has heard all up to the event ``after``; blank, or of other tables: nothing. It is told if it ``may_act``.
+        ``after`` is the id of the last event the page has got. If it is blank or belongs to other tables, the page gets
+        everything. The page is told whether it ``may_act``.
 
         Raises:
-            RefusedError: there is no such run, or there are too many pages.
+            RefusedError: There is no such run, or there are too many pages.
         """
         if len(self.pages) >= MOST_PAGES:
             raise RefusedError(429, "pages", f"{MOST_PAGES} pages listen already: close some")
@@ -170,11 +172,11 @@ class PageDesk:
 
     @property
     def views(self) -> dict[str, View]:
-        """The views of all runs that are followed, or were, by key."""
+        """The views of all runs that are or were followed, by key."""
         return {key: one.view for key, one in self.board.followers.items() if one.ready.is_set()}
 
     def leave(self, page: WebPage) -> None:
-        """Let a page go."""
+        """Remove a page."""
         self.pages.discard(page)
         page.close()
 
@@ -197,7 +199,7 @@ class PageDesk:
         return b"id: %s.%d\ndata: %s\n\n" % (page.epoch.encode(), self._revision, data)
 
     def _list(self) -> None:
-        """Have a row of each run there is; those of runs that are followed come from their views."""
+        """Update the rows of the list of runs. The rows of followed runs come from their views."""
         self._seen = self.board.runs
         self._known = {run.key: run for run in self._seen}
         for key, row in self.board.listed.items():
@@ -207,7 +209,7 @@ class PageDesk:
         self.table.keep(self._known, "")
 
     def _commit(self) -> None:
-        """Make one revision of all that was put, and tell each page what is of its tables."""
+        """Commit all changes as one revision, and send each page the patches of its tables."""
         dirty = [table for table in self._tables() if table.is_dirty]
         if not dirty:
             return
@@ -225,7 +227,7 @@ class PageDesk:
 
 
 async def stream(desk: PageDesk, page: WebPage, receive: Receive, send: Send) -> None:
-    """Send a page all that it hears, until it is gone or dropped."""
+    """Send a page its events until it is gone or dropped."""
     headers = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no")]
     try:
         async with create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""RowTable: rows by key, each with the revision of its last change; what changed since a revision is one patch."""
+"""Keeps rows by key, each with the revision of its last change, so that later changes can be sent as one patch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from msgspec import Struct
 Row: TypeAlias = Mapping[str, Any]
 
 MOST_GONE = 4_096
-"""Removals that are remembered; who has not heard of an older one gets the whole table."""
+"""Number of removals remembered. A page that missed an older one gets the whole table."""
 STREAMED = "text"
-"""The field that grows: of it only what is new is told."""
+"""The field that grows. Only its new part is sent."""
 LEAST_STREAMED = 40
-"""Characters from which that is worth it."""
+"""Length of the field, in characters, from which only its new part is sent."""
 
 
 class Patch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A change of a table: ``gone`` removes rows, ``set`` merges fields (None: back to the default), ``append`` adds.
+    """A change of a table.
 
-    ``whole``: there is nothing in the table but this. No key is both in ``gone`` and elsewhere.
+    ``gone`` removes rows. ``set`` merges fields, where None resets a field to its default. ``append`` adds to the field
+    ``STREAMED``. ``whole`` says that the table holds nothing else. No key is both in ``gone`` and elsewhere.
     """
 
     table: str
@@ -32,7 +33,7 @@ class Patch(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Kept(Struct):
-    """A row: its fields now, all that it ever had, and the revision of its last change."""
+    """A row with its current fields, the names of all fields it ever had, and the revision of its last change."""
 
     row: Row
     names: set[str]
@@ -40,9 +41,9 @@ class _Kept(Struct):
 
 
 class RowTable:
-    """Rows by key. What is put is seen in patches once it is committed.
+    """Rows by key. Changes appear in patches once they are committed.
 
-    ``epoch`` tells this table from every other: a revision means nothing without it.
+    ``epoch`` identifies this table. A revision means nothing without it.
     """
 
     def __init__(self, name: str) -> None:
@@ -60,20 +61,20 @@ class RowTable:
 
     @property
     def is_dirty(self) -> bool:
-        """Something was put that is not committed."""
+        """True if there are changes that aren't committed."""
         return bool(self._before)
 
     def get(self, key: str) -> Row | None:
-        """Return a row; None: there is none."""
+        """Return a row, or None if there is none."""
         kept = self._rows.get(key)
         return None if kept is None else kept.row
 
     def under(self, beginning: str) -> dict[str, Row]:
-        """Return the rows whose keys begin so, by what follows in their keys."""
+        """Return the rows whose keys begin with ``beginning``, by the rest of their keys."""
         return {key.removeprefix(beginning): row for key, row in self.rows.items() if key.startswith(beginning)}
 
     def put(self, key: str, row: Row | None) -> None:
-        """Have a row be so from now on; None: there is none any more."""
+        """Set a row, or remove it if ``row`` is None."""
         kept = self._rows.get(key)
         old = None if kept is None else kept.row
         if old == row:
@@ -91,19 +92,19 @@ class RowTable:
             kept.names.update(row)
 
     def keep(self, keys: Iterable[str], beginning: str) -> None:
-        """Remove the rows whose keys begin so and are not among those."""
+        """Remove the rows whose keys begin with ``beginning`` and aren't in ``keys``."""
         wanted = set(keys)
         for key in [key for key in self._rows if key.startswith(beginning) and key not in wanted]:
             self.put(key, None)
 
     def replace(self, beginning: str, rows: Mapping[str, Row]) -> None:
-        """Have the rows whose keys begin so be these, by what follows in their keys."""
+        """Replace all rows whose keys begin with ``beginning``. ``rows`` has the new ones by the rest of their keys."""
         for name, row in rows.items():
             self.put(beginning + name, row)
         self.keep((beginning + name for name in rows), beginning)
 
     def commit(self, revision: int) -> Patch | None:
-        """Let all that was put since the last time be one change, of that revision; None: it comes to nothing."""
+        """Commit all changes since the last time as one revision. Return the patch, or None if nothing differs."""
         before, self._before = self._before, {}
         patch = Patch(table=self.name, gone=[], set={}, append={})
         for key, old in before.items():
@@ -123,7 +124,7 @@ class RowTable:
         return patch if patch.gone or patch.set or patch.append else None
 
     def since(self, revision: int) -> Patch | None:
-        """Return what changed after a revision, as far as it is committed; 0: all there is. None: nothing."""
+        """Return the committed changes after a revision, or None if there are none. For revision 0, return all rows."""
         if revision == 0 or revision < self._forgotten:
             return Patch(table=self.name, whole=True, set=self.rows)
         new = {key: kept for key, kept in self._rows.items() if kept.revision > revision}
@@ -133,7 +134,7 @@ class RowTable:
 
 
 def _tell(patch: Patch, key: str, old: Row | None, row: Row) -> None:
-    """Put into a patch how a row became another."""
+    """Add the difference between two versions of a row to a patch."""
     if old is None:
         patch.set[key] = row
         return

@@ -5,7 +5,7 @@ import { ask, changed, entries, isLive, newId, step, stepPath, ui } from "./rows
 const KIND = { "+": "add", "-": "del", " ": "ctx" }, loaded = new Map();
 let anchor = null;
 
-/** A unified diff as files of hunks, as the server gives those of a step. */
+/** Parse a unified diff into files of hunks, as the server sends them. */
 function parse(text) {
   const files = [{ path: "", hunks: [] }];
   let left = [0, 0];
@@ -41,7 +41,7 @@ const place = () => `vibe ${ui.run} ${ui.step}`;
 const comments = (of = place()) => JSON.parse(localStorage.getItem(of) ?? "[]");
 const keep = (all, of = place()) => localStorage.setItem(of, JSON.stringify(all));
 
-/** The edits of a step that works in the shared folder, one by one: what they come to is known at its end. */
+/** The single edits of a step in the shared folder, whose net result is known only at its end. */
 const edits = () => entries().filter(([, row]) => row.diff && row.status === "ok").flatMap(([, row]) =>
   parse(row.diff)).map((file) => {
   const signs = file.hunks.flatMap((hunk) => hunk.lines.map(([sign]) => sign)),
@@ -49,7 +49,7 @@ const edits = () => entries().filter(([, row]) => row.diff && row.status === "ok
   return { ...file, status: "modified", added: number("+"), removed: number("-") };
 });
 
-/** Show the net changes of the open step; they are asked for again when its files or its status change. */
+/** Show the net changes of the open step, fetched again when its files or its status change. */
 export async function showDiff(box, { files, added, removed, status, attempt, worktree }, isAnew) {
   const key = place(), version = JSON.stringify([edits().length, files, added, removed, status, attempt,
     worktree?.status]),
@@ -108,7 +108,7 @@ function fileOf(file, again) {
     h("span.added", `+${file.added ?? 0} `, h("span.bad", `−${file.removed ?? 0}`))), body);
 }
 
-/** Open a box under a line; with Shift it is about all lines from the one before. */
+/** Open a comment box under a line; with Shift it covers all lines from the last. */
 function comment({ shiftKey }, { file, lines, at, element, again }) {
   const start = shiftKey && anchor?.path === file.path ? Math.min(anchor.at, at) : at, { side } = lines[at];
   const picked = lines.slice(start, at + 1).filter((one) => one.side === side), body = element.parentNode;

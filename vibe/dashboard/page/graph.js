@@ -1,4 +1,4 @@
-// The plan, drawn: a box a step, or a cell where many are one box; on a narrow page an outline in plan order.
+// Draws the plan: a box per step, or a cell if many share one; on narrow pages an outline in plan order.
 import { $, ORDER, WORD, count, cut, draw, figure, h, inWords, list, mark, plain, s, seconds, tick, tone,
   words } from "./words.js";
 import { counts, itemsOf, step, steps, tables, ui } from "./rows.js";
@@ -36,7 +36,7 @@ function drawAll(layout) {
   fit();
 }
 
-/** Of the steps of a box: the first that is not done. */
+/** The first step of a box that isn't completed. */
 export function firstOf(group) {
   const { members } = groups.get(group);
   return members.find((id) => step(id)?.status !== "completed") ?? members[0];
@@ -68,7 +68,7 @@ function drawGroup(id, width, height, members) {
   return node;
 }
 
-/** Have the drawing fit its column, down to where it can be read no more; then it scrolls. */
+/** Fit the drawing to its column as far as it stays readable; beyond that it scrolls. */
 export function fit() {
   const sheet = $("#graph"), { width, height } = drawn ?? {};
   if (!width || !sheet.clientWidth) return;
@@ -124,14 +124,14 @@ export const statusOf = (row) => (row.asks ? "needs_decision" : row.items?.in_pr
 export const statusWords = (row) => (row.asks ? "waits for you" : WORD[statusOf(row)])
   + (row.tolerated ? ", tolerated" : "");
 
-/** How the steps of a list stand: `34/120 2 failed 8 running`. */
+/** Count the steps of a list: `34/120 2 failed 8 running`. */
 function itemWords(items) {
   const some = inWords(items, ["failed", "in_progress", "needs_decision", "skipped", "cancelled"]);
   const total = Object.values(items).reduce((sum, one) => sum + one, 0);
   return [`${items.completed ?? 0}/${total}`, ...some.map(([, text]) => text)].join(" ");
 }
 
-/** One line: what a step does now, or what it came to. */
+/** One line: what a step does now, or its result. */
 function doing(row) {
   if (row.asks) return row.status === "needs_decision" ? "waits for a decision" : "waits for your answer";
   if (row.items) return itemWords(row.items);
@@ -152,7 +152,7 @@ function showOutline() {
   $("#outline").replaceChildren(...lines.values());
 }
 
-/** A line about a step: its mark, a name, what it does or came to, a mark a check. */
+/** A line about a step: its mark, name, activity or result, and a mark per check. */
 export const lineOf = (id, name = id, row = step(id)) => h("button.line",
   { "data-line": id, "data-key": id, "data-open": id }, tick(statusOf(row)), h("div", h("b", name), h("p", doing(row))),
   h("span", (row.checks ?? []).map((one) => mark(one[1]) || "·").join("")));
@@ -162,7 +162,7 @@ export const showLegend = (all = counts()) => draw($("#legend"), inWords(all).ma
   h("span", { "data-key": one }, h("i.s-" + one), text)), [...ui.removed].map((id) => h("button.link",
   { "data-key": id, title: "seen", onclick: () => (ui.removed.delete(id), showLegend()) }, `${id} was removed`)));
 
-/** Dim the steps that what is looked for does not name. */
+/** Dim the steps that don't match a searched text. */
 export function dim(text) {
   const isNamed = (id) => !text || `${id} ${step(id)?.title} ${WORD[step(id)?.status]}`.toLowerCase().includes(text);
   for (const [id, { node }] of nodes) node.classList.toggle("dimmed", !isNamed(id));

@@ -1,4 +1,4 @@
-// What waits for a person, in every run: a card each, answered by a click or a key.
+// Shows the open requests of all runs as cards, answered by a click or a key.
 import { $, $$, age, cut, draw, given, h, seconds, words } from "./words.js";
 import { ask, byAge, changed, clock, isPast, mayAct, requests, tables, ui } from "./rows.js";
 import { small } from "./diff.js";
@@ -6,7 +6,7 @@ import { small } from "./diff.js";
 const GUARD_MS = 500, SETTLED_MS = 2000, KIND = { approval: "Permission", question: "Question", decision: "Decision" };
 const away = new Set(), settled = new Set();
 
-/** Every open request: those of the open run at the time looked at, and of the others as they are. */
+/** All open requests: of the open run at the viewed time, and of the other runs as they are now. */
 export function waiting() {
   const others = isPast() ? [] : [...ui.others].filter(([id]) => !tables.run.has("request:" + id));
   return [...requests(), ...others].filter(([id]) => !away.has(id)).sort(byAge);
@@ -31,7 +31,7 @@ export function showInbox() {
   if (next && next !== before[at]) next.focus();
 }
 
-/** A card goes at once if it was answered here; else a line says for a moment by whom. */
+/** Replace a card that was answered elsewhere by a line that briefly says by whom. */
 function settle(card) {
   const row = tables.run.get("answered:" + card.dataset.request);
   if (card.isOurs || isPast()) return;
@@ -90,7 +90,7 @@ function approval(card, row) {
       row.edits && key("e", "All edits", "", yes("edits")), key("n", "No", "no", no), reason)];
 }
 
-/** Questions with their options; where there is but one and it takes one answer, a click on that sends it. */
+/** Questions with their options. If a single question takes one answer, a click on that sends it. */
 function choices(questions, send, done, isOpen) {
   const isOne = questions.length === 1 && !questions[0].multi_select;
   let number = 0;
@@ -129,7 +129,7 @@ function decision(card, row, id) {
       "Decide"));
 }
 
-/** Ages, and the time that is left for a decision; each second. */
+/** Update ages and the time left for decisions; each second. */
 export function showClocks() {
   for (const time of $$("#inbox time")) {
     const left = time.dataset.until - clock();
@@ -137,7 +137,7 @@ export function showClocks() {
   }
 }
 
-/** The next card gets the focus; from then on its keys answer. */
+/** Focus the next card, so that keys answer it from now on. */
 export function focusNext() {
   const cards = $$("#inbox .card"), at = cards.indexOf(document.activeElement?.closest(".card"));
   cards[(at + 1) % cards.length]?.focus();

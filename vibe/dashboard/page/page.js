@@ -1,4 +1,4 @@
-// The page: the list of runs, the head of one, what is open, keys, and notes of the browser.
+// The page: the list of runs, a run's head, the open panes, keys, and notifications.
 import { $, $$, act, age, bar, by, count, draw, figure, h, money, pill, plain, s, seconds, sure, tabs,
   tone } from "./words.js";
 import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isListed, isLive, isPast, isRun,
@@ -35,7 +35,7 @@ function show(keys) {
   notify();
 }
 
-/** Have what acts be there only for who may act now. */
+/** Enable actions only while the page may act. */
 function permit() {
   for (const one of $$(".act")) Object.assign(one, { disabled: !mayAct(), title: ui.control ? "" : READ_ONLY });
   for (const one of $$(".readonly")) one.textContent = ui.control ? "" : READ_ONLY;
@@ -75,7 +75,7 @@ function runOf([id, row]) {
       row.folder?.split("/").pop()), h("span", row.started_at && age(clock() - (row.ended_at ?? row.started_at)))));
 }
 
-/** What waits in runs that are not open: asked for when the list says that it changed. */
+/** Fetch the requests of runs that aren't open, when the list says they changed. */
 async function lookElsewhere() {
   const key = [...tables.board].filter(([id, row]) => id !== ui.run && isAsking(row)).map(([id, row]) =>
     `${id} ${row.requests}`).join();
@@ -181,7 +181,7 @@ function openStep(id, run = ui.run) {
   later("step", 60, connect);
 }
 
-/** Open what was clicked, where that is a run or a step. */
+/** Open the run or the step that was clicked, if any. */
 function follow({ target }) {
   const found = target.closest("[data-open], [data-run]:not(#talk), #dag [data-step], [data-group]")?.dataset;
   if (!found) return;

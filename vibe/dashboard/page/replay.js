@@ -1,4 +1,4 @@
-// What happened, once more: the slider, and one change after the other.
+// Replays a run, by the slider or one change after the other.
 import { $, draw, h, s, seconds, tone } from "./words.js";
 import { changed, clock, changes, head, rowsOf, stepIds, ui } from "./rows.js";
 import { scale } from "./timeline.js";
@@ -36,7 +36,7 @@ function showTicks(svg, map) {
     width: 2.4, height: 6 })));
 }
 
-/** Show the run as it stood at a time; null: as it is. */
+/** Show the run as it was at a time, or as it is if null. */
 export function seek(time) {
   ui.at = time == null ? null : Math.max(head()?.started_at ?? 0, time);
   changed("all");

@@ -1,4 +1,4 @@
-// The report of a run: asked for with the token, and shown in a frame that may nothing.
+// Fetches a run's report with the token, and shows it in a frame without any rights.
 const run = new URLSearchParams(location.search).get("run") ?? "", told = document.querySelector("p");
 const reply = await fetch(`/api/runs/${encodeURIComponent(run)}/report`, { cache: "no-store",
   headers: { Authorization: "Bearer " + (sessionStorage.getItem("vibe") ?? "") } });

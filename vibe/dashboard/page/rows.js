@@ -1,4 +1,4 @@
-// The rows as the server tells them, the stream that brings them, and what they were at an earlier time.
+// Holds the rows that the server sends, reads their stream, and computes them for an earlier time.
 import { by } from "./words.js";
 
 export const tables = { board: new Map(), run: new Map(), step: new Map() };
@@ -11,7 +11,7 @@ export const clock = () => Date.now() / 1000 + skew;
 export const head = () => tables.run.get("head");
 export const isPast = () => ui.at != null;
 export const mayAct = () => ui.control && !isPast();
-/** Whether there still is what is shown: a run may be deleted meanwhile. */
+/** Whether the open run still exists: it may be deleted meanwhile. */
 export const isListed = () => tables.board.has(ui.run);
 export const isLive = () => !isPast() && isListed() && !!head()?.live;
 export const isRun = () => isLive() && head().kind === "plan";
@@ -55,7 +55,7 @@ function merge({ table: name, whole, gone: removed = [], set = {}, append = {} }
   if (whole || removed.length || Object.values(set).some((fields) => "n" in fields)) sorted = null;
 }
 
-/** Take one event whole: its id counts only once all its patches do. */
+/** Apply an event. Its id counts only once all its patches do. */
 function frame(text) {
   const { event, id, data } = Object.fromEntries([...text.matchAll(/^(\w+): (.*)$/gm)].map(([, ...pair]) => pair));
   const told = data && JSON.parse(data);
@@ -71,7 +71,7 @@ function frame(text) {
 
 const authorization = () => ({ Authorization: "Bearer " + (sessionStorage.getItem("vibe") ?? "") });
 
-/** Read the stream of the open run and step, again and again, until another call. */
+/** Read the stream of the open run and step, reconnecting until the next call. */
 export async function connect() {
   disconnect();
   const mine = (open = new AbortController());
@@ -103,10 +103,10 @@ export async function connect() {
 }
 export const disconnect = () => (open?.abort(), (open = null));
 
-/** An id of its own; over plain HTTP by another name there is no `crypto.randomUUID`. */
+/** A unique id. Plain HTTP by another name has no `crypto.randomUUID`. */
 export const newId = () => `${Date.now()} ${Math.random()}`;
 
-/** Ask the server; returns what it said, and `ok`. */
+/** Ask the server. Return its answer, and `ok`. */
 export async function ask(path, body) {
   const post = body && { method: "POST", body: JSON.stringify({ command_id: newId(), ...body }) };
   const headers = { ...authorization(), ...(body && { "Content-Type": "application/json" }) };
@@ -136,10 +136,10 @@ function sort() {
   return { ids: rows.map(([id]) => id), lists };
 }
 export const stepIds = () => (sorted ??= sort()).ids;
-/** The steps made for the items of a step's list; without one, the steps of the plan itself. */
+/** The steps made for the items of a step's list, or the steps of the plan itself. */
 export const itemsOf = (id = "") => (stepIds(), sorted.lists.get(id) ?? []);
 export const steps = () => stepIds().map((id) => [id, step(id)]);
-/** Every change of a step's status, as it is, whatever time is looked at: each with the one that came after it. */
+/** All changes of steps' statuses, whatever time is viewed, each with the time of the next one. */
 export const changes = () => stepIds().flatMap((id) => (tables.run.get("step:" + id)?.history ?? []).map(
   ([ts, status], at, all) => ({ ts, status, next: all[at + 1]?.[0] })));
 const ENDED = ["completed", "failed", "skipped", "cancelled"], PLANNED = "n title mode depends_on order max_tokens",
@@ -148,7 +148,7 @@ const ENDED = ["completed", "failed", "skipped", "cancelled"], PLANNED = "n titl
 const only = (row, names) => Object.fromEntries(names.split(" ").map((name) => [name, row[name]]));
 export const hasEnded = (row) => ENDED.includes(row?.status);
 
-/** A step as it stood at the time looked at: nothing that came later is in it. */
+/** A step as it was at the viewed time, without anything that came later. */
 export function step(id) {
   const row = tables.run.get("step:" + id), all = row?.history ?? [];
   if (!row || !isPast()) return row;
@@ -162,7 +162,7 @@ export function step(id) {
 }
 
 export const byAge = by((row) => row.asked_at);
-/** The requests that were open at the time looked at, oldest first. */
+/** The requests that were open at the viewed time, oldest first. */
 export function requests() {
   const then = !isPast() ? [] : rowsOf("answered:").filter(([, row]) => ui.at < row.answered_at);
   return [...rowsOf("request:"), ...then].filter(([, row]) => !isPast() || row.asked_at <= ui.at).sort(byAge);
@@ -175,7 +175,7 @@ export function counts(list = isPast() && steps()) {
   return { ...rest, pending: pending + blocked };
 }
 
-/** The entries of the open step up to the time looked at; a call that ran then has no outcome yet. */
+/** The entries of the open step up to the viewed time; a call that ran then has no outcome yet. */
 export function entries() {
   const at = ui.at ?? Infinity, isLater = (row) => row.kind === "call" && row.ts + (row.duration_s ?? 0) > at;
   return rowsOf("entry:", tables.step).filter(([, row]) => row.ts <= at)

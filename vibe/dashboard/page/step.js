@@ -1,4 +1,4 @@
-// The open step: how it stands, its transcript, its changes, its details; and the transcript of a conversation.
+// Shows the open step: status, transcript, changes and details; and the transcript of a conversation.
 import { $, $$, WORD, act, by, clockTime, count, cut, draw, figure, h, list, money, pill, seconds, sure, tabs, tick,
   tone, words } from "./words.js";
 import { ask, changed, command, entries, hasEnded, head, isLive, isPast, isRun, itemsOf, rowsOf, step, stepPath,
@@ -10,7 +10,7 @@ const OPEN = new Set(["writing", "queued", "running", "error", "denied"]), NONE 
   PAGE = 50;
 let older = { of: "", rows: [] };
 
-/** Show what changed of the open step. */
+/** Update the pane of the open step. */
 export function showStep(keys) {
   const box = $("#step"), row = ui.step && step(ui.step), isNew = box.dataset.step !== ui.step;
   if (!row) return box.replaceChildren(h("p.empty", "Choose a step to see what its agent reads, says and does.")),
@@ -63,7 +63,7 @@ function showTabs(box, row, list) {
     changed("tab"))));
 }
 
-/** The steps made for a list: those that failed, those at work, and of the rest so many at a time. */
+/** The steps made for a list: failed and running ones first, and the rest `PAGE` at a time. */
 function showItems(box) {
   const rank = (row) => (row.status === "failed" ? 0 : ["now", "ask"].includes(tone(statusOf(row))) ? 1 : 2);
   const all = itemsOf(ui.step).map((id) => [id, step(id)]).sort(by(rank));
@@ -73,7 +73,7 @@ function showItems(box) {
     && h("button.older", { onclick: more }, `${all.length - some.length} more`));
 }
 
-/** A box that says something to an agent; `say` tells whether it was taken. */
+/** A form to message an agent; `say` returns whether it was accepted. */
 function sayForm(say) {
   const text = h("textarea.act", { rows: 1, placeholder: "Say something to it", "aria-label": "Say something to it" });
   const go = async (event) => {
@@ -87,7 +87,7 @@ function sayForm(say) {
   return h("form.say-form", { onsubmit: go }, text, act("Send", go, "go"));
 }
 
-/** Show a transcript: only entries that changed are made anew; who was at its end stays there. */
+/** Show a transcript. Only changed entries are rebuilt, and a view at the end stays there. */
 function showTranscript(box, keys, isNew, none) {
   const isAtEnd = isNew || box.scrollHeight - box.scrollTop - box.clientHeight < 60;
   const of = `${ui.run} ${ui.step}`, all = isNew || keys.has("all") || keys.has("entries");
@@ -150,7 +150,7 @@ function showDetails(box, row) {
     h("dd", value)])));
 }
 
-/** A run without a plan: its transcript takes the middle. */
+/** Show the transcript of a run without a plan. */
 export function showTalk(keys) {
   const box = $("#talk"), row = head(), isNew = box.dataset.run !== ui.run, isBusy = row.status === "active";
   if (isNew) box.replaceChildren(h("div.body", { tabindex: 0 }),

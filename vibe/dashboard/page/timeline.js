@@ -1,4 +1,4 @@
-// Steps over time, with idle time folded; the log of what was said; and which files were changed.
+// Shows steps over time, with idle time folded; the log; and the changed files.
 import { $, WORD, by, clockTime, cut, draw, given, h, seconds, tick } from "./words.js";
 import { changed, clock, changes, head, rowsOf, step, steps, ui } from "./rows.js";
 
@@ -6,7 +6,7 @@ const ROW = 30, SPARE = 6, IDLE = 0.1, FOLDED = 0.02;
 const chosen = { kind: "", step: "" };
 let known = { key: "", map: null };
 
-/** The stretches of time in which no step ran, of a tenth of the whole and more. */
+/** The periods in which no step ran, if longer than a tenth of the whole. */
 function gapsOf(from, to) {
   const busy = changes().filter(({ status }) => status === "in_progress").map(({ ts, next = to }) => [ts, next]);
   const gaps = [];
@@ -18,7 +18,7 @@ function gapsOf(from, to) {
   return gaps;
 }
 
-/** From time to a place between 0 and 1, and back; idle time is but a mark. */
+/** Map time to a place from 0 to 1, and back; idle time is only a mark. */
 export function scale() {
   const from = head()?.started_at ?? clock(), to = Math.max(from + 0.01, head()?.ended_at ?? clock());
   const key = JSON.stringify([ui.run, Math.floor(to), head()?.counts]);
@@ -87,7 +87,7 @@ function bars(row, map, asked) {
   row.duration_s != null && label(seconds(row.duration_s), map.place(last))];
 }
 
-/** How long it took: after the bar, on one that ends at the edge. */
+/** The duration: after the bar, or on it if that ends at the edge. */
 const label = (text, right) => (right < 0.92 ? placed(h("em", text), right) : placed(h("em.inside", text), 0.99));
 
 export function showLog() {

@@ -1,10 +1,10 @@
-// Elements, and figures in words. Text of a run becomes a text node, and nothing else.
+// Makes elements, and figures into words. A run's text only becomes text nodes.
 const ANSI = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])/g;
 const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]/gu;
 export const $ = (query, within = document) => within.querySelector(query);
 export const $$ = (query, within = document) => [...within.querySelectorAll(query)];
 
-/** Text without ANSI, and with characters that hide or turn text shown by number. */
+/** Remove ANSI, and show characters that hide or turn text by their numbers. */
 export const plain = (text) => String(text).replace(ANSI, "").replace(/\r\n?/g, "\n")
   .replace(UNSEEN, (c) => `<U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
 
@@ -24,14 +24,14 @@ const make = (create) => (name, ...parts) => {
   element.append(...nodes(parts));
   return element;
 };
-/** An element by `tag.class`, its attributes and handlers, and what is in it; `s`: of a drawing. */
+/** Make an element of `tag.class`, attributes and handlers, and contents; `s`: in SVG. */
 export const h = make((tag) => document.createElement(tag));
 export const s = make((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
 
 const KEPT = new Set(["open", "style"]), HANDLERS = ["onclick", "onkeydown", "oninput", "onchange", "onsubmit"];
 const nameOf = (node) => node.dataset?.key && node.nodeName + node.dataset.key;
 
-/** Have these be what is in an element; what stays, by data-key or place, keeps its focus, and stays open. */
+/** Set an element's contents. What stays, by data-key or place, keeps its focus, and stays open. */
 export function draw(parent, ...parts) {
   const wanted = nodes(parts), names = new Set(wanted.map(nameOf)), named = new Map();
   for (const old of [...parent.childNodes]) {
@@ -66,7 +66,7 @@ export const count = (number, one) => `${number} ${one}${number === 1 ? "" : "s"
 export const clockTime = (ts) => new Date(ts * 1000).toLocaleTimeString([], { hour12: false });
 const joined = (sign) => (...parts) => parts.filter(Boolean).join(sign);
 export const words = joined(" · "), list = joined(", ");
-/** An order of pairs by a figure of their second, such as rows with their ids. */
+/** Order pairs, such as ids with rows, by a figure of the second. */
 export const by = (of) => ([, a], [, b]) => of(a) - of(b);
 export const figure = (n) => (n == null ? "–" : n < 1e3 ? String(Math.round(n))
   : n < 1e6 ? (n / 1e3).toFixed(n < 1e4 ? 1 : 0) + "k" : (n / 1e6).toFixed(2) + "M");
@@ -91,7 +91,7 @@ export const WORD = { completed: "done", in_progress: "running", needs_decision:
   skipped: "skipped", cancelled: "cancelled", pending: "to do", blocked: "to do" };
 export const ORDER = Object.keys(WORD).slice(0, 7);
 
-/** What there is of each status, in words: pairs of a status and `3 failed`. */
+/** Counts by status, in words: pairs of a status and `3 failed`. */
 export const inWords = (counts, names = ORDER) => names.filter((one) => counts[one]).map((one) => [one,
   `${counts[one]} ${WORD[one]}`]);
 
@@ -108,16 +108,16 @@ export function bar(kind, counts, total) {
   }));
 }
 
-/** Tabs by name and label, one of which is chosen; `ofIds`: a name is the id of what its tab shows. */
+/** Tabs by name and label, one of them chosen; with `ofIds`, a name is the id of its panel. */
 export const tabs = (all, chosen, choose, ofIds) => Object.entries(all).map(([name, label]) => h("button",
   { role: "tab", "data-tab": name, "aria-selected": name === chosen, "aria-controls": ofIds && name,
     onclick: () => choose(name) }, label));
 
-/** An answer as a row has it, in words. */
+/** The answer in a row, in words. */
 export const given = ({ answer, by }) => list(answer === true ? "yes" : answer === false ? "no"
   : [answer ?? "not answered"].flat(2).join(", "), by && `by ${by}`);
 
-/** A button that asks something of a run; `sure`: it asks once more before it does what can't be undone. */
+/** A button for an action. `sure` asks once more before it does what can't be undone. */
 export const act = (label, onclick, kind = "") => h(`button.act.${kind}`, { onclick }, label);
 export const sure = (label, again, does, kind) => act(label, ({ target: button }) => {
   const was = button.dataset.keep;
