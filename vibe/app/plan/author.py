@@ -1,4 +1,4 @@
-"""Runs in which a model plans, ``vibe plan new`` and ``edit --ask``: nothing is run and nothing is written."""
+"""Runs in which a model plans: ``vibe plan new`` and ``edit --ask``. No plan is run, and nothing is written."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from vibe.core.tools.questions import UserInput
 
 
 class PlanningRequest(Struct, frozen=True, kw_only=True):
-    """Options of a run that plans: goal, folder and limits (None: as configured; ``max_price`` in USD).
+    """Options of a planning run: goal, folder and limits (None: as configured; ``max_price`` in USD).
 
-    ``subject`` is its title: the goal, or the sentence that changes a plan. ``wanted_by`` is the command line that
-    wants a model to plan.
+    ``subject`` is its title: the goal, or the sentence that changes a plan. ``wanted_by`` is the command that asks for
+    a model to plan.
     """
 
     subject: str
@@ -58,7 +58,7 @@ class PlanningRequest(Struct, frozen=True, kw_only=True):
 
 
 class Planning:
-    """A run that plans: its agents' context, its events, and the record at its end."""
+    """A planning run: the context of its agents, its events, and the record at its end."""
 
     def __init__(
         self, engine: Engine, context: AgentContext, limits: PlanningLimits, channel: Publishing, home: Path
@@ -74,7 +74,7 @@ class Planning:
         self.has_ended = False
 
     def draft(self, goal: str) -> PlanDraft:
-        """Return a proposal for a goal, without a version yet; what others tell this run is about it from now on."""
+        """Return a proposal for a goal, without a version yet. From now on, what others say to this run is about it."""
         engine, context, limits = self._engine, self.context, self.limits
         expects = partial(expectation, (self._home, context.workspace.root), engine, context.default_model)
         config, agents = engine.config, engine.agents
@@ -84,14 +84,14 @@ class Planning:
         return self._draft
 
     def tell(self, text: str, by: str) -> bool:
-        """Pass words from outside on to the planner; False: no plan is being written or asked about."""
+        """Pass something said from outside to the planner; return False if no plan is being written or asked about."""
         return self._draft is not None and self._draft.tell(text, by)
 
     def end(self, found: PlanDraft | ProposedChange | None, signal_exit: int | None = None) -> RunRecord:
-        """Announce the end, and return what the run came to.
+        """Announce the end, and return the record of the run.
 
-        ``found`` None: it was cancelled. ``signal_exit`` is the exit code of the signal that came meanwhile, if one
-        did.
+        ``found`` is None if it was cancelled. ``signal_exit`` is the exit code of a signal that arrived meanwhile, if
+        one did.
         """
         acted = (found and found.acted) or ActResult(
             outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the plan was done"
@@ -112,11 +112,13 @@ class Planning:
 async def planning(
     request: PlanningRequest, host: Host, listeners: Sequence[EventSink], user_input: UserInput | None = None
 ) -> AsyncGenerator[Planning]:
-    """Open a run that plans, and close it; ``user_input`` None: no user is there to ask. It takes no signals.
+    """Open a planning run, and close it at the end. It handles no signals.
+
+    Without ``user_input``, no user is there to ask.
 
     Raises:
-        UsageError: a flag or the configuration is wrong.
-        EnvironmentFailure, ipc.errors.IpcError: key, disk or bus.
+        UsageError: If a flag or the configuration is wrong.
+        EnvironmentFailure, ipc.errors.IpcError: If a key is missing, or the disk or the bus refuses.
     """
     engine, model, limits = await anyio.to_thread.run_sync(_prepare, request, host)
     heard = [*listeners, PlanningLog(host.home, model.key, str(request.workdir))]
@@ -141,7 +143,7 @@ async def planning(
 
 
 def _prepare(request: PlanningRequest, host: Host) -> tuple[Engine, ModelConfig, PlanningLimits]:
-    """Check that planning can start; reads files."""
+    """Check that planning can start. Reads files."""
     engine = build_engine(host, EngineRequest(workdir=request.workdir, trust=request.trust, snapshot=True))
     check_enabled(engine, request.wanted_by)
     model = engine.models.resolve_priced(request.model) if request.max_price else engine.models.resolve(request.model)

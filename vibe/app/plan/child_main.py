@@ -1,8 +1,9 @@
-"""A step's own process: ``python -P -m vibe.app.plan.child_main [CONTROL] LINK PARENT``, started and served by the run.
+"""The process of a single step: ``python -P -m vibe.app.plan.child_main [CONTROL] LINK PARENT``, started by the run.
 
-It imports and builds all that an attempt needs before it is told which, makes one attempt as the run itself would, says
-what came of it, and leaves. It dies with the process that started it, however that ends. What an agent of it asks for
-(room in the plan's budget, a slot at a provider, an answer of the user) it asks of the run, over the link.
+It imports and builds everything an attempt needs before it learns which attempt that is. Then it makes one attempt as
+the run itself would, reports the result, and exits. It dies with the process that started it, however that ends. Agents
+may need room in the plan's budget, a slot at a provider, or an answer from the user; for these it asks the run, over
+the link.
 
 Over CONTROL it gets further links, each for an attempt at a step that is a command.
 """
@@ -56,23 +57,23 @@ from vibe.system.process import die_with
 logger = logging.getLogger(__name__)
 
 ORPHAN_SECONDS = 5
-"""The time a process has to end after its run is gone, where the kernel does not end it."""
+"""The time that a process has to end after its run is gone, if the kernel does not end it."""
 MISMATCH = 3
 
 
 class _QuietServers(Struct, eq=False):
-    """Passes events on, except those about tool servers: the run has announced its own of the same names."""
+    """Passes on all events but those about tool servers: the run has announced its own of the same names."""
 
     _link: StepLink
 
     def publish(self, event: Event) -> None:
-        """Pass it on, or not."""
+        """Pass the event on, unless it is about a tool server."""
         if not isinstance(event, ToolServerEvent):
             self._link.publish(event)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve one attempt, or those that come."""
+    """Make one attempt, or those that arrive over CONTROL."""
     *control, descriptor, parent = map(int, arguments)
     die_with(parent)
     with socket.socket(fileno=descriptor) as link:
@@ -91,43 +92,43 @@ async def _serve(link: StepLink, control: int | None = None) -> None:
         return
     document = msgspec.json.decode(bytes(prepare.document), type=StepDocument, dec_hook=lambda kind, text: kind(text))
     engine = await anyio.to_thread.run_sync(_engine, link, document)
-    make = partial(_make, document=document, engine=engine)
+    make = partial(_make_attempt, document=document, engine=engine)
     if control is None:
         await make(link, orphan_seconds=ORPHAN_SECONDS)
         return
     with socket.socket(fileno=control) as links:
-        await _host(link, links, make)
+        await _serve_links(link, links, make)
 
 
-async def _host(link: StepLink, links: socket.socket, make: Callable[[StepLink], Awaitable[None]]) -> None:
-    """Make the attempts whose links come, beside each other, until the first link ends."""
+async def _serve_links(link: StepLink, links: socket.socket, make: Callable[[StepLink], Awaitable[None]]) -> None:
+    """Make the attempts whose links arrive, side by side, until the first link ends."""
     async with anyio.create_task_group() as group:
-        group.start_soon(_attend, link, "", group.cancel_scope, ORPHAN_SECONDS)
+        group.start_soon(_attend_run, link, "", group.cancel_scope, ORPHAN_SECONDS)
         while True:
             await anyio.wait_readable(links)
             _, descriptors, *_ = socket.recv_fds(links, 1, 1)
             if not descriptors:
                 return
-            group.start_soon(_make_beside, socket.socket(fileno=descriptors[0]), make)
+            group.start_soon(_make_attempt_beside, socket.socket(fileno=descriptors[0]), make)
 
 
-async def _make_beside(connection: socket.socket, make: Callable[[StepLink], Awaitable[None]]) -> None:
-    """Make an attempt beside others; it ends with its link."""
+async def _make_attempt_beside(connection: socket.socket, make: Callable[[StepLink], Awaitable[None]]) -> None:
+    """Make one of several attempts side by side. It ends with its link."""
     with connection, suppress(protocol.LinkError):
         link = StepLink(SocketTransport(connection))
         await link.greet((protocol.AGENTS,))
         await make(link)
 
 
-async def _make(
+async def _make_attempt(
     link: StepLink, document: StepDocument, engine: Engine | VibeError, orphan_seconds: int | None = None
 ) -> None:
     begin = await link.receive()
     if not isinstance(begin, protocol.Begin):
         return
     async with anyio.create_task_group() as group:
-        group.start_soon(_attend, link, begin.task.step_id, group.cancel_scope, orphan_seconds)
-        result = await _attempt(link, document, engine, begin)
+        group.start_soon(_attend_run, link, begin.task.step_id, group.cancel_scope, orphan_seconds)
+        result = await _attempt_result(link, document, engine, begin)
         _end(link, result)
         group.cancel_scope.cancel()
 
@@ -139,8 +140,8 @@ def _end(link: StepLink, result: StepResult) -> None:
         link.send(protocol.Ended(internal_failure(f"the step's result cannot be written as JSON: {error}")))
 
 
-async def _attend(link: StepLink, step_id: str, scope: anyio.CancelScope, orphan_seconds: int | None) -> None:
-    """Leave when the run says so, or is gone; then the process has so many seconds (None: it stays)."""
+async def _attend_run(link: StepLink, step_id: str, scope: anyio.CancelScope, orphan_seconds: int | None) -> None:
+    """Leave when the run says so, or is gone. In that case the process has so many seconds left (None: it stays)."""
     try:
         wanted = await link.attend(step_id)
     except protocol.LinkError:
@@ -151,33 +152,33 @@ async def _attend(link: StepLink, step_id: str, scope: anyio.CancelScope, orphan
 
 
 def _engine(link: StepLink, document: StepDocument) -> Engine | VibeError:
-    """Return the engine, or the error: the run is told once it asks for an attempt."""
+    """Return the engine, or the error, which the run gets once it asks for an attempt."""
     try:
         return build_engine(_host_of(document), document.request, partial(LinkedLimiter, link))
     except VibeError as error:
         return error
 
 
-async def _attempt(
+async def _attempt_result(
     link: StepLink, document: StepDocument, engine: Engine | VibeError, begin: protocol.Begin
 ) -> StepResult:
     if isinstance(engine, VibeError):
-        return _no_surroundings(engine)
+        return _environment_failure(engine)
     try:
-        return await _do(link, document, engine, begin)
+        return await _run_attempt(link, document, engine, begin)
     except Exception as raised:
         error = innermost(raised)
         if isinstance(error, VibeError):
-            return _no_surroundings(error)
+            return _environment_failure(error)
         logger.exception("step %s raised", begin.task.step_id)
         return unserved(raised) or internal_failure(described(error))
 
 
-def _no_surroundings(error: VibeError) -> StepResult:
+def _environment_failure(error: VibeError) -> StepResult:
     return unserved(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
 
 
-async def _do(link: StepLink, document: StepDocument, engine: Engine, begin: protocol.Begin) -> StepResult:
+async def _run_attempt(link: StepLink, document: StepDocument, engine: Engine, begin: protocol.Begin) -> StepResult:
     place = document.place
     async with AsyncExitStack() as stack:
         if begin.task.has_agent:
@@ -215,15 +216,15 @@ def _host_of(document: StepDocument) -> Host:
 
 
 class LeaseRefusedError(Exception):
-    """The run does not grant what was asked for; ``refused`` says why."""
+    """Raised when the run does not grant what was asked for; ``refused`` says why."""
 
     def __init__(self, refused: protocol.Refused) -> None:
         super().__init__(refused.message)
         self.refused = refused
 
 
-class _Waiting(Struct, eq=False):
-    """A request without an answer yet."""
+class _OpenLease(Struct, eq=False):
+    """A request that has no answer yet."""
 
     tell: Tell | None
     answered: anyio.Event = field(default_factory=anyio.Event)
@@ -231,10 +232,10 @@ class _Waiting(Struct, eq=False):
 
 
 class StepLink:
-    """An ``EventSink``, a ``StopSignal`` and a source of leases; one for each process of a step.
+    """The link to the run: an event sink, a stop signal and a source of leases, one for each process of a step.
 
-    What is sent is with the run before the call returns, so that nothing is lost if this process dies the moment after:
-    where the run does not keep up, the process waits.
+    A message is with the run before ``send`` returns, so nothing is lost if this process dies a moment later. If the
+    run does not keep up, the process waits.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -244,14 +245,14 @@ class StepLink:
         self._transport = transport
         self._capabilities: tuple[str, ...] = ()
         self._leases = 0
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _OpenLease] = {}
 
     async def greet(self, capabilities: Sequence[str]) -> None:
-        """Say hello with what this process can do, and hear who the run is.
+        """Exchange greetings with the run: say what this process can do, and learn what the run can do.
 
         Raises:
-            MismatchError: it is of another version.
-            LinkError: its words make no sense.
+            MismatchError: If the run is of another version.
+            LinkError: If its messages make no sense.
         """
         own = protocol.Hello.own(capabilities)
         self.send(own)
@@ -269,17 +270,19 @@ class StepLink:
         return capability in self._capabilities
 
     def publish(self, event: Event) -> None:
-        """Hand an event to the run."""
+        """Pass an event to the run."""
         self.send(protocol.Announced(Raw(encode_event(event))))
 
     async def lease(self, want: protocol.Want, tell: Tell | None = None) -> protocol.Granted:
-        """Ask and wait; what is granted must be given back. ``tell`` gets what is waited for, if the run says that.
+        """Ask for something and wait for it; what is granted must be returned.
+
+        ``tell`` learns what is being waited for.
 
         Raises:
-            LeaseRefusedError: the run says no.
+            LeaseRefusedError: If the run refuses.
         """
         self._leases += 1
-        number, waiting = self._leases, _Waiting(tell)
+        number, waiting = self._leases, _OpenLease(tell)
         self._waiting[number] = waiting
         try:
             self.send(protocol.Asked(number, want))
@@ -297,7 +300,7 @@ class StepLink:
     async def leased(
         self, want: protocol.Want, tell: Tell | None = None, refused: type[Exception] = LeaseRefusedError
     ) -> AsyncGenerator[protocol.Granted]:
-        """As ``lease``, and give it back at the end of the block; a no is raised as ``refused``."""
+        """Hold a lease while the block runs, then return it. A refusal is raised as ``refused``."""
         try:
             granted = await self.lease(want, tell)
         except LeaseRefusedError as error:
@@ -308,21 +311,21 @@ class StepLink:
             self.send(protocol.Returned(granted.lease))
 
     async def receive(self) -> protocol.ToStep | None:
-        """The next message; None once the run is gone.
+        """Return the next message; None once the run is gone.
 
         Raises:
-            LinkError: the run's words make no sense.
+            LinkError: If the run's messages make no sense.
         """
         line = await self._transport.receive()
         return None if line is None else protocol.to_step(line)
 
     async def attend(self, step_id: str) -> bool:
-        """Serve the run's messages about a step until it wants this process to leave: True.
+        """Serve the run's messages about a step until the run wants this process to leave, and return True.
 
-        False if the run itself is gone.
+        Returns False if the run itself is gone.
 
         Raises:
-            LinkError: the run's words make no sense.
+            LinkError: If the run's messages make no sense.
         """
         while (message := await self.receive()) is not None:
             match message:
@@ -331,10 +334,10 @@ class StepLink:
                     if waiting is not None:
                         waiting.answer = message
                         waiting.answered.set()
-                case protocol.Waits(lease=lease, message=said):
+                case protocol.Waits(lease=lease, message=text):
                     waiting = self._waiting.get(lease)
                     if waiting is not None and waiting.tell is not None:
-                        waiting.tell(said)
+                        waiting.tell(text)
                 case protocol.StopAtTurnEnd():
                     self.requested = True
                 case protocol.Say(number, text, by):
@@ -346,16 +349,19 @@ class StepLink:
         return False
 
     def send(self, message: protocol.FromStep) -> None:
-        """Say something to the run; that a lease is over may be said twice.
+        """Send a message to the run. The end of a lease may be sent twice.
 
         Raises:
-            TypeError, ValueError, OverflowError, RecursionError: it holds a value that is not JSON.
+            TypeError, ValueError, OverflowError, RecursionError: If it holds a value that is not JSON.
         """
         self._transport.post(protocol.encode(message))
 
 
 class LinkedLedger:
-    """The plan's account, whose ``reserve`` is a ``subagents.agent.budget.Upstream``; ``account`` mirrors it here."""
+    """The plan's account as seen from here.
+
+    ``account`` mirrors it, and ``reserve`` is a ``subagents.agent.budget.Upstream``.
+    """
 
     def __init__(self, link: StepLink, limits: Limits, usage: Usage, cost_usd: float | None) -> None:
         self._link = link
@@ -363,7 +369,7 @@ class LinkedLedger:
         self.account.show(usage, cost_usd)
 
     async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> LinkedReservation:
-        """Room on the plan's account; see ``vibe.core.budget.Budget``."""
+        """Reserve room on the plan's account; see ``vibe.core.budget.Budget``."""
         room = protocol.LedgerRoom(
             model=model.name,
             provider=model.provider,
@@ -390,18 +396,18 @@ class LinkedReservation:
         self._lease: int | None = granted.lease
 
     def release(self) -> None:
-        """Give everything back; a second time does nothing."""
+        """Return everything. A second call does nothing."""
         self.settle(None, None)
 
     def settle(self, usage: Usage | None, cost_usd: float | None) -> None:
-        """Book what the call took (None: nothing) and give back the rest."""
+        """Book what the call used (None: nothing) and return the rest."""
         if self._lease is not None:
             self._link.send(protocol.Returned(self._lease, usage, cost_usd))
             self._lease = None
 
 
 class LinkedTurn(Struct, eq=False):
-    """The turn to ask a person, as a lock, one for all steps of the run; lasting approvals come and go with it."""
+    """The turn to ask a person, as a lock that all steps of the run share. Lasting approvals travel with it."""
 
     _link: StepLink
     _approvals: Approvals
@@ -417,12 +423,12 @@ class LinkedTurn(Struct, eq=False):
 
 
 class LinkedApprover(Struct, eq=False):
-    """Asks the person the run can ask; see ``Approver``."""
+    """Asks the person whom the run can ask; see ``Approver``."""
 
     _link: StepLink
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        """The person's answer; cancelling withdraws the question."""
+        """Return the person's answer. Cancelling withdraws the question."""
         try:
             granted = await self._link.lease(protocol.PersonsAnswer(request=request))
         except LeaseRefusedError as error:
@@ -433,7 +439,7 @@ class LinkedApprover(Struct, eq=False):
 async def linked_input(
     link: StepLink, questions: Sequence[Question], request_id: str = ""
 ) -> Sequence[QuestionAnswer] | None:
-    """Put an agent's questions to the person the run can ask; see ``UserInput``. Cancelling withdraws them."""
+    """Put an agent's questions to the person whom the run can ask; see ``UserInput``. Cancelling withdraws them."""
     asked = tuple(question.model_dump(mode="json") for question in questions)
     try:
         granted = await link.lease(protocol.PersonsReplies(questions=asked, request_id=request_id))
@@ -450,17 +456,17 @@ class LinkedLimiter(Struct, eq=False):
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[None, None]:
-        """Wait for a place and hold it."""
+        """Wait for a slot and hold it while the block runs."""
         async with self._link.leased(protocol.ProviderSlot(provider=self._provider)):
             yield
 
     def pause(self, seconds: float) -> None:
-        """Let no call of the run begin for so long."""
+        """Let no call of the run begin for a number of seconds."""
         self._link.send(protocol.Paused(self._provider, seconds))
 
 
 class LinkedSpawnPool(SpawnPool):
-    """Counts subagents, and lets them work, over all processes of the run."""
+    """Counts subagents over all processes of the run, and lets them work."""
 
     def __init__(self, link: StepLink, agents: AgentManager, limits: SubagentsConfig) -> None:
         super().__init__(agents, limits)
@@ -483,7 +489,7 @@ class LinkedClaims(Struct, eq=False):
 
     @contextmanager
     def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:  # noqa: ARG002
-        """Yields what asks the run, in a thread."""
+        """Yield a function that asks the run for the claims, to be called in a thread."""
         yield lambda: from_thread.run(self._claims)
 
     async def _claims(self) -> Sequence[str]:

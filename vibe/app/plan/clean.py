@@ -1,4 +1,4 @@
-"""Cleaning up after ended plans: worktrees, branches with unmerged work and copies of samples, listed or removed."""
+"""Cleans up after ended plans: lists or removes worktrees, branches with unmerged work, and copies of samples."""
 
 from __future__ import annotations
 
@@ -42,10 +42,12 @@ class PlanWorktrees(Struct, frozen=True, kw_only=True):
 
 
 def find_worktrees(repository: Repository | None, folder: Path, plan_id: str) -> PlanWorktrees:
-    """Return what there is of a plan whose worktrees are in ``folder``; None: its repository is gone. Blocks.
+    """Return the worktrees and branches of a plan whose worktrees are in ``folder``. Blocks.
+
+    ``repository`` is None if the plan's repository is gone.
 
     Raises:
-        WorktreeError: git refuses.
+        WorktreeError: If git refuses.
     """
     found: dict[Path, None] = {}
     with suppress(OSError):
@@ -63,12 +65,12 @@ def find_worktrees(repository: Repository | None, folder: Path, plan_id: str) ->
 def give_up_worktrees(repository: Repository, place: lifecycle.WorktreePlace) -> None:
     """Remove the worktrees of a plan that will not be continued. Blocks.
 
-    What was not merged is kept on its branch; a merge that was cut off is carried to its end first.
+    Unmerged work is kept on its branch. A merge that was cut off is finished first.
 
     Raises:
-        WorktreeError: git or the disk refuses, or another process does not let go of the repository.
+        WorktreeError: If git or the disk refuses, or another process does not release the repository.
     """
-    with _alone(repository) as locked:
+    with _locked(repository) as locked:
         for step_id in place.steps(put_away=True):
             record = place.record(step_id)
             if record is None:
@@ -82,13 +84,13 @@ def give_up_worktrees(repository: Repository, place: lifecycle.WorktreePlace) ->
 
 
 def remove_worktrees(repository: Repository | None, folder: Path, found: PlanWorktrees) -> None:
-    """Remove them. Blocks.
+    """Remove worktrees and branches. Blocks.
 
     Raises:
-        WorktreeError: git refuses, or another process does not let go of the repository.
+        WorktreeError: If git refuses, or another process does not release the repository.
     """
     if repository is not None:
-        with _alone(repository) as locked:
+        with _locked(repository) as locked:
             for path in (path for path in found.worktrees if not path.name.startswith(PUT_AWAY)):
                 Worktree(repository=locked, path=path, branch="").remove()
             for branch in found.branches:
@@ -99,7 +101,7 @@ def remove_worktrees(repository: Repository | None, folder: Path, found: PlanWor
 
 
 @contextmanager
-def _alone(repository: Repository) -> Generator[Repository]:
+def _locked(repository: Repository) -> Generator[Repository]:
     lock = lock_repository(repository.common_dir, LOCK_SECONDS)
     if lock is None:
         raise WorktreeError(f"another run is working in {str(repository.top)!r}: try again when it has ended")
@@ -110,7 +112,7 @@ def _alone(repository: Repository) -> Generator[Repository]:
 class Orphans(Struct, frozen=True, kw_only=True):
     """The remains of a plan whose folder is gone.
 
-    Nothing is lost with ``empty``: worktrees whose folders are gone, and branches that are merged. ``unmerged`` are
+    Removing ``empty`` loses nothing: it holds worktrees whose folders are gone, and merged branches. ``unmerged`` are
     branches with work of the plan's steps.
     """
 
@@ -119,8 +121,8 @@ class Orphans(Struct, frozen=True, kw_only=True):
     unmerged: tuple[str, ...]
 
     @property
-    def all(self) -> PlanWorktrees:
-        """Both."""
+    def everything(self) -> PlanWorktrees:
+        """Both together."""
         return PlanWorktrees(worktrees=self.empty.worktrees, branches=(*self.empty.branches, *self.unmerged))
 
 
@@ -132,13 +134,15 @@ class _Branch(Struct, frozen=True, kw_only=True):
 
 
 def find_orphans(repository: Repository, plans: Path, known: Collection[str]) -> list[Orphans]:
-    """Return what plans left whose folders in ``plans`` are gone; ``known`` are those that have one. Blocks.
+    """Return the remains of plans whose folders in ``plans`` are gone.
 
-    What may belong to a plan of another user's, or of another home, is not among it: a worktree that is there, or is to
-    be elsewhere, and a branch that is checked out in one.
+    ``known`` are the plans that have one. Blocks.
+
+    Whatever may belong to a plan of another user, or of another home, is left out: a worktree that exists, or is meant
+    to be elsewhere, and a branch that is checked out in one.
 
     Raises:
-        WorktreeError: git refuses.
+        WorktreeError: If git refuses.
     """
     trees: dict[str, list[Path]] = {}
     for path in _worktrees(repository):
@@ -165,7 +169,7 @@ def find_orphans(repository: Repository, plans: Path, known: Collection[str]) ->
 
 
 def _worktrees(repository: Repository) -> Iterator[Path]:
-    """The worktrees that git knows and that are not locked, but for the user's main one."""
+    """Yield the worktrees that git knows and that are not locked, except the user's main one."""
     listed = repository.git("worktree", "list", "--porcelain", "-z").out.split(b"\0\0")
     for block in listed[1:]:
         lines = [os.fsdecode(line) for line in block.split(b"\0") if line]
@@ -174,14 +178,17 @@ def _worktrees(repository: Repository) -> Iterator[Path]:
 
 
 def _plan_of(path: Path, plans: Path) -> str:
-    """The plan that a worktree was made for, by where it is; blank: it was not."""
+    """Return the plan that a worktree was made for, judged by its path; empty if it was not made for one."""
     place = path.parent
     is_ours = place.name == "worktrees" and os.path.realpath(place.parent.parent) == os.path.realpath(plans)
     return place.parent.name if is_ours and re.fullmatch(_PLAN_ID, place.parent.name) else ""
 
 
 def _branches(repository: Repository) -> Iterator[_Branch]:
-    """Yield branches that are ours beyond doubt: by name, and by their last commit unless that is the user's, too."""
+    """Yield the branches that are ours beyond doubt.
+
+    They have a name of ours, and their last commit is ours too, unless it is merged.
+    """
     fields = "%(refname)%00%(worktreepath)%00%(contents:body)%00%00"
     found = repository.git("for-each-ref", f"--format={fields}", "refs/heads/vibe/").out.split(b"\0\0\n")
     listed = repository.git("for-each-ref", "--merged=HEAD", "--format=%(refname)", "refs/heads/vibe/")
@@ -196,9 +203,12 @@ def _branches(repository: Repository) -> Iterator[_Branch]:
 
 
 class Cleaned(Struct, frozen=True, kw_only=True):
-    """Finds of one plan; ``kept_because`` says why they were left (blank: removed, or would be).
+    """The remains of one plan.
 
-    ``sample`` is the temporary copy of a demonstration's project that it worked in, ``record`` the plan's own folder.
+    ``kept_because`` says why they were left; if it is empty, they were removed, or would be.
+
+    ``sample`` is the temporary copy of a demonstration's project in which it worked, and ``record`` the plan's own
+    folder.
     """
 
     plan_id: str
@@ -211,21 +221,20 @@ class Cleaned(Struct, frozen=True, kw_only=True):
 def clean_plans(
     host: Host, references: Sequence[str], *, cwd: Path, dry_run: bool, records: bool = False
 ) -> list[Cleaned]:
-    """Clean the named plans, or all that have ended; plans with nothing to clean are not in the answer.
+    """Clean up after the named plans, or all that have ended, and return the plans with anything to clean. Blocks.
 
-    Blocks. What a plan whose folder is gone left is found in the repository that ``cwd`` is in; work of it that was not
-    merged goes only if it was named.
-
-    ``records``: the plans' own folders go as well, and with them all that is known of them.
+    The remains of a plan whose folder is gone are looked for in the repository around ``cwd``. Its unmerged work is
+    removed only if the plan was named. With ``records``, the plans' own folders are removed as well, and with them all
+    that is known of the plans.
 
     Raises:
-        UsageError: no such plan, or one that was named is running or can be resumed; nothing was removed.
-        EnvironmentFailure: git or the disk refuses.
+        UsageError: If there is no such plan, or a named one is running or can be resumed. Nothing was removed.
+        EnvironmentFailure: If git or the disk refuses.
     """
-    repository_at = cache(partial(_open, host=host))  # of thousands of plans, most are in a few repositories
+    repository_at = cache(partial(_repository_at, host=host))  # thousands of plans may share a few repositories
     repository = repository_at(cwd)
     orphans = _orphans(repository, host)
-    found = [_find(host, reference, orphans) for reference in references]
+    found = [_find_named(host, reference, orphans) for reference in references]
     folders = [one for one in found if isinstance(one, PlanFolder)]
     for folder in folders:
         why = _kept_because(folder.summary())
@@ -257,25 +266,25 @@ def _without_record(cleaned: Cleaned, root: Path, *, dry_run: bool) -> Cleaned:
 
 
 def give_up(host: Host, folder: PlanFolder) -> None:
-    """Remove the worktrees of a plan that was cancelled and is not running; its branches stay. Blocks.
+    """Remove the worktrees of a plan that was cancelled and is not running. Its branches stay. Blocks.
 
     Raises:
-        EnvironmentFailure: git or the disk refuses.
+        EnvironmentFailure: If git or the disk refuses.
     """
     trees = worktrees_folder(folder)
-    repository = _open(Path(folder.settings().workspace), host) if trees.is_dir() else None
+    repository = _repository_at(Path(folder.settings().workspace), host) if trees.is_dir() else None
     if repository is not None:
         place = lifecycle.WorktreePlace(plan_id=folder.plan_id, folder=trees, step_folder=folder.step_folder)
         give_up_worktrees(repository, place)
 
 
 def what_is_left(host: Host, folder: PlanFolder) -> str:
-    """Return what there is of a plan that was cancelled, and how it goes, as a phrase; blank if nothing is. Blocks.
+    """Return a phrase on what is left of a cancelled plan and how to remove it; empty if nothing is. Blocks.
 
     Raises:
-        EnvironmentFailure: git or the disk refuses.
+        EnvironmentFailure: If git or the disk refuses.
     """
-    repository = _open(Path(folder.settings().workspace), host)
+    repository = _repository_at(Path(folder.settings().workspace), host)
     found = find_worktrees(repository, worktrees_folder(folder), folder.plan_id)
     if not found:
         return ""
@@ -291,11 +300,11 @@ def _orphans(repository: Repository | None, host: Host) -> list[Orphans]:
     return find_orphans(repository, plans_folder(host.home), known)
 
 
-def _find(host: Host, reference: str, orphans: Sequence[Orphans]) -> PlanFolder | Orphans:
+def _find_named(host: Host, reference: str, orphans: Sequence[Orphans]) -> PlanFolder | Orphans:
     try:
         return find_plan(host.home, reference)
     except UnknownPlanError:
-        matches = [one for one in orphans if one.plan_id == reference]  # in full: this is the word to delete work
+        matches = [one for one in orphans if one.plan_id == reference]  # only the full id may delete work
         if not matches:
             raise
         return matches[0]
@@ -304,7 +313,7 @@ def _find(host: Host, reference: str, orphans: Sequence[Orphans]) -> PlanFolder 
 def _clean_orphans(
     repository: Repository, orphans: Orphans, root: Path, *, named: bool, dry_run: bool
 ) -> list[Cleaned]:
-    going = orphans.all if named else orphans.empty
+    going = orphans.everything if named else orphans.empty
     if going and not dry_run:
         remove_worktrees(repository, root / orphans.plan_id / "worktrees", going)
     cleaned = [Cleaned(plan_id=orphans.plan_id, found=going)]
@@ -331,7 +340,7 @@ def _clean(folder: PlanFolder, host: Host, repository: Repository | None, *, dry
 
 
 def _other_user_of(sample: Path, folder: PlanFolder, host: Host) -> str:
-    """Return why a sample's copy is still wanted: a plan that took results over from this one works in it, too."""
+    """Return why a sample's copy is still needed: a plan that reused results of this one works in it, too."""
     for plan in list_plans(host.home):
         other = plan.plan_id != folder.plan_id and plan.problem is None and _kept_because(plan)
         if other and sample_copy(PlanFolder(folder.path.parent / plan.plan_id).settings()) == sample:
@@ -347,7 +356,7 @@ def _kept_because(plan: PlanSummary) -> str:
     return ""
 
 
-def _open(workspace: Path, host: Host) -> Repository | None:
+def _repository_at(workspace: Path, host: Host) -> Repository | None:
     try:
         return open_repository(workspace, host.environ, git_folder(host.home)) if workspace.is_dir() else None
     except WorktreeRefusedError:

@@ -1,4 +1,4 @@
-"""Commands that reach a run of a plan over its control address, carried out and answered."""
+"""Carries out and answers the commands that reach a run of a plan over its control address."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from vibe.app.engine.command_router import CommandRouter
 from vibe.app.engine.request_board import RequestBoard, serve_requests
 
 VERDICT_SECONDS = 10.0
-"""The time a command may wait for its turn in the run; askers wait a little longer."""
+"""The time that a command may wait for its turn in the run. Those who ask wait a little longer."""
 
 PAUSING = "pausing: agents stop at a safe point, about 5 s"
 NOT_ASKED = "no one answers in this run: what needs approval is denied; with --wait it waits for an answer"
-ACTED = {
+ACT_MESSAGES = {
     StepAction.CANCEL: "step {!r} is cancelled",
     StepAction.RETRY: "step {!r} runs again",
     StepAction.SKIP: "step {!r} is skipped",
@@ -35,15 +35,15 @@ def plan_router(
     *,
     patience_s: float = VERDICT_SECONDS,
 ) -> CommandRouter:
-    """Return what carries out the commands for a plan's run, on its loop.
+    """Return the router that carries out the commands for a plan's run, on the run's event loop.
 
-    ``board`` None: there are no requests; ``steering`` None: an agent is known by its step only.
+    Without a ``board`` there are no requests. Without ``steering``, an agent is known only by its step.
     """
-    known = steering or Steering()
+    agents = steering or Steering()
 
     async def carry_out(command: Asked) -> Reply:
         if isinstance(command, Steer):
-            step_id = command.step_id or known.step_of(command.agent_id)
+            step_id = command.step_id or agents.step_of(command.agent_id)
             if step_id is None:
                 named = f"the agent {command.agent_id!r} is not working on a step" if command.agent_id else ""
                 return refusal("refused", f"{named or 'no agent is named'}: name the step with step_id")
@@ -55,7 +55,7 @@ def plan_router(
         if isinstance(command, Pause | Cancel):
             control.submit(command)
             return done
-        return await _verdict(control, command, done, patience_s)
+        return await _wait_for_verdict(control, command, done, patience_s)
 
     router = CommandRouter("this run executes a plan")
     for kind in (Pause, Cancel, Decide, Revise, Act, Steer):
@@ -68,7 +68,7 @@ def done_reply(command: Asked) -> Reply:
     """Return the answer to a command that is carried out.
 
     Raises:
-        PlanInvalidError: it is a revision, and its operations make no sense.
+        PlanInvalidError: If it is a revision whose operations make no sense.
     """
     match command:
         case Pause():
@@ -83,24 +83,24 @@ def done_reply(command: Asked) -> Reply:
             operations = [operation_text(each) for each in read_operations(list(command.operations))]
             return Reply(ok=True, message="the plan was changed", data={"operations": operations})
         case Act():
-            message = ACTED[command.action].format(command.step_id)
+            message = ACT_MESSAGES[command.action].format(command.step_id)
             return Reply(ok=True, message=message, data={"step_id": command.step_id})
         case Steer():
             return Reply(ok=True, message=f"the agent of step {command.step_id!r} reads it before its next turn")
 
 
-async def _verdict(control: PlanControl, command: Asked, done: Reply, patience_s: float) -> Reply:
-    """Wait for the run's reply, which is ``done`` if all went well."""
+async def _wait_for_verdict(control: PlanControl, command: Asked, done: Reply, patience_s: float) -> Reply:
+    """Wait for the run's verdict; return ``done`` if all went well, else a refusal."""
     verdicts: list[str | None] = []
-    told = anyio.Event()
+    arrived = anyio.Event()
 
     def tell(problem: str | None) -> None:
         verdicts.append(problem)
-        told.set()
+        arrived.set()
 
     control.submit(command, tell)
     with anyio.move_on_after(patience_s):
-        await told.wait()
+        await arrived.wait()
     if not verdicts:
         return refusal("late", f"the run has not replied for {patience_s:g} s: check its status")
     (problem,) = verdicts

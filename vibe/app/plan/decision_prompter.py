@@ -16,19 +16,19 @@ DECISION_REASON = "decision"
 
 
 DecisionAsker: TypeAlias = Callable[[PlanDecisionEvent], Awaitable[Sequence[str] | None]]
-"""Asks a person to take a decision: the ids of the chosen options, None: the user leaves it open for now.
+"""Asks a person to take a decision. Returns the ids of the chosen options, or None to leave it open for now.
 
 Cancelling the call withdraws the question.
 """
 
 
 class DecisionPrompter:
-    """An EventSink that has decisions taken as their events come, while it is ``at_work``.
+    """An event sink that has decisions taken as their events arrive, while it is ``at_work``.
 
-    One run of a plan, one event loop.
+    It serves one run of a plan, on one event loop.
 
-    A decision that was taken in another way meanwhile is withdrawn. One that the person does not want to take now
-    waits: the plan goes on, and pauses once nothing is left that could go on without it.
+    A decision that is taken in another way meanwhile is withdrawn. One that the person does not want to take now is
+    left open. The plan goes on, and pauses once nothing is left that could go on without it.
     """
 
     def __init__(self, ask: DecisionAsker) -> None:
@@ -41,7 +41,7 @@ class DecisionPrompter:
         self._news = anyio.Event()
 
     def publish(self, event: Event) -> None:
-        """Note the plan's decisions."""
+        """Take note of the plan's decisions."""
         match event:
             case PlanDecisionEvent(selections=(), by=""):
                 self._waiting[event.decision_id] = event
@@ -51,7 +51,7 @@ class DecisionPrompter:
                 PlanStepUpdateEvent(status="in_progress")
                 | PlanStepUpdateEvent(
                     status="pending",
-                    previous="in_progress",  # it will be tried again
+                    previous="in_progress",  # the step will be tried again
                 )
             ):
                 self._running.add(event.step_id)
@@ -63,23 +63,23 @@ class DecisionPrompter:
 
     @asynccontextmanager
     async def at_work(self, control: PlanControl) -> AsyncGenerator[None]:
-        """Ask and decide while the block runs."""
+        """Ask for decisions and take them while the block runs."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._serve, control)
+            group.start_soon(self._ask_in_turn, control)
             yield
             group.cancel_scope.cancel()
 
-    async def _serve(self, control: PlanControl) -> None:
+    async def _ask_in_turn(self, control: PlanControl) -> None:
         while True:
             self._news = anyio.Event()
             if self._waiting:
-                await self._put(next(iter(self._waiting.values())), control)
+                await self._ask_one(next(iter(self._waiting.values())), control)
                 continue
             if self._declined and not self._running and not any(one.timeout_seconds for one in self._declined.values()):
                 control.submit(Pause(by=DECISION_REASON))
             await self._news.wait()
 
-    async def _put(self, decision: PlanDecisionEvent, control: PlanControl) -> None:
+    async def _ask_one(self, decision: PlanDecisionEvent, control: PlanControl) -> None:
         self._asked = decision.decision_id
         try:
             with anyio.CancelScope() as self._question:

@@ -22,13 +22,13 @@ from vibe.system.own_places import user_home_of
 
 DEMONSTRATION = "demo"
 MOST = 500
-"""So many names of a folder are looked at."""
+"""The most names in a folder that are looked at."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SUFFIXES = (".json", *sorted(YAML_SUFFIXES))
 
 
 class NamedPlan(Struct, frozen=True, kw_only=True):
-    """A plan that can be run by its name; ``is_trusted``: False for that of a project whose files are not loaded."""
+    """A plan that can be run by its name. ``is_trusted`` is False for that of a project whose files are not loaded."""
 
     name: str
     source: Literal["project", "user", "built-in"]
@@ -36,22 +36,24 @@ class NamedPlan(Struct, frozen=True, kw_only=True):
     is_trusted: bool = True
 
     def as_document(self) -> dict[str, Any]:
-        """As JSON, with the plan's goal and inputs if it may be read; reads the file."""
-        told: dict[str, Any] = {"name": self.name, "source": self.source, "path": str(self.path)}
-        told |= {"trusted": self.is_trusted, "goal": None, "inputs": [], "problem": None}
+        """Return it as JSON types, with the plan's goal and inputs if it may be read. Reads the file."""
+        document: dict[str, Any] = {"name": self.name, "source": self.source, "path": str(self.path)}
+        document |= {"trusted": self.is_trusted, "goal": None, "inputs": [], "problem": None}
         if not self.is_trusted:
-            return told
+            return document
         try:
             plan = read_plan_file(self.path).plan
         except PlanInvalidError as error:
-            return told | {"problem": str(error)}
-        return told | {"goal": plan.goal, "inputs": [one.model_dump(mode="json") for one in plan.inputs]}
+            return document | {"problem": str(error)}
+        return document | {"goal": plan.goal, "inputs": [one.model_dump(mode="json") for one in plan.inputs]}
 
 
 def named_plans(host: Host, workdir: Path, *, trust: bool) -> Mapping[str, NamedPlan]:
-    """Return the plans by their names: of those with one name, the project's, then the user's own. Lists folders.
+    """Return the plans by name.
 
-    ``trust``: the project around ``workdir`` is trusted this once.
+    A project's plan wins over the user's own, and that over a built-in one. Lists folders.
+
+    With ``trust``, the project around ``workdir`` is trusted this once.
     """
     user_home = user_home_of(host.environ)
     found: dict[str, NamedPlan] = {}
@@ -68,10 +70,10 @@ def named_plans(host: Host, workdir: Path, *, trust: bool) -> Mapping[str, Named
 
 
 def plan_named(name: str | None, host: Host, workdir: Path, *, trust: bool) -> Path:
-    """Return the file of the plan of that name; None: of the built-in demonstration.
+    """Return the file of the plan of that name; without a name, of the built-in demonstration.
 
     Raises:
-        UsageError: there is none, or it is that of a project which is not trusted.
+        UsageError: If there is none, or it belongs to a project that is not trusted.
     """
     if name is None:
         return quickstart_file()
@@ -87,7 +89,7 @@ def plan_named(name: str | None, host: Host, workdir: Path, *, trust: bool) -> P
 
 
 def _plans_in(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the plan files of a folder by their names; JSON comes first."""
+    """Yield the plan files of a folder by name. JSON comes first."""
     files = [Path(entry.path) for entry in entries_of(folder)[:MOST] if entry.is_file()]
     plans = [file for file in files if file.suffix in _SUFFIXES and _NAME.fullmatch(file.stem)]
     yield from ((file.stem, file) for file in sorted(plans, key=lambda file: (file.stem, _SUFFIXES.index(file.suffix))))

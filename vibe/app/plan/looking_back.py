@@ -1,4 +1,4 @@
-"""Earlier runs, by their journals: the plans of a conversation that is resumed, and the work of models in a folder."""
+"""Reads earlier runs from their journals: the plans of a resumed conversation, and the work of models in a folder."""
 
 from __future__ import annotations
 
@@ -25,20 +25,23 @@ from vibe.view.plan_view import PlanView
 from vibe.view.view import View, apply
 
 LOOKED_AT: Final = 200
-"""The newest plans of a home, among which those of a conversation are looked for."""
+"""The number of newest plans of a home among which those of a conversation are looked for."""
 MOST_PLANS: Final = 20
-"""Of a conversation, the newest."""
+"""The most plans of a conversation that are read, newest first."""
 MOST_BYTES: Final = 16_000_000
-"""Of the journals of a plan's runs together; of the largest plans only the facts are read."""
+"""The most bytes of the journals of a plan's runs together. Of larger plans only the facts are read."""
 LOST: Final = "its process ended"
-"""Reason of a pause that no process wrote down."""
+"""The reason for a pause that no process wrote down."""
 
-_OF_MODELS: Final = (b'{"type":"model.ended"', b'{"type":"usage"')
+_MODEL_EVENTS: Final = (b'{"type":"model.ended"', b'{"type":"usage"')
 _Passing: TypeAlias = e.AssistantDeltaEvent | e.ReasoningDeltaEvent | e.ToolArgumentsEvent | e.ToolStreamEvent
 
 
 class ModelUse(Struct):
-    """The work of a model in a folder: answers, their cost (USD; None: not known), and the waits for first tokens."""
+    """The work of a model in a folder: answers, their cost (USD.
+
+    None if unknown), and the waits for first tokens (seconds).
+    """
 
     answers: int = 0
     cost_usd: float | None = 0.0
@@ -46,13 +49,13 @@ class ModelUse(Struct):
 
 
 def models_used(registry: Registry, workspace: Path) -> dict[str, ModelUse]:
-    """Return what models did in a folder, by their keys, as far as it is kept; reads files."""
+    """Return the work of models in a folder by their keys, as far as it is recorded. Reads files."""
     entries = [*registry.running(), *registry.ended()]
     paths = [Path(entry.journal) for entry in entries if entry.info.cwd == str(workspace)]
     found: dict[str, ModelUse] = {}
     with suppress(OSError, IpcError):
-        for body in chain.from_iterable(map(_bodies, _newest(paths))):
-            event = decode_event(body) if body.startswith(_OF_MODELS) else None
+        for body in chain.from_iterable(map(_event_bodies, _newest(paths))):
+            event = decode_event(body) if body.startswith(_MODEL_EVENTS) else None
             if isinstance(event, e.ModelEndedEvent) and event.status == "ok":
                 use = found.setdefault(event.model, ModelUse())
                 use.answers += 1
@@ -65,7 +68,7 @@ def models_used(registry: Registry, workspace: Path) -> dict[str, ModelUse]:
 
 
 def _newest(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield journals until they are too much to read at once."""
+    """Yield journals until they would be too much to read at once."""
     left = MOST_BYTES
     for path in paths:
         left -= path.stat().st_size
@@ -75,23 +78,23 @@ def _newest(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 class PastPlan(Struct, frozen=True):
-    """A plan of a conversation, and the message before which it was begun (None: not known)."""
+    """A plan of a conversation, and the index of the message before which it was begun (None if unknown)."""
 
     view: PlanView
     place: int | None
 
 
 def plans_of_session(host: Host, session_id: str, *, is_summarised: bool) -> list[PastPlan]:
-    """Return the plans of a conversation as ``plans_of``, also those from before it was summarised; reads files."""
+    """Return the plans of a conversation as ``plans_of`` does, including those from before a summary. Reads files."""
     ids = ids_of(VibePaths(host.home), session_id)
     return plans_of(Registry(host.home, host.runtime_dir), ids, newer=session_id if is_summarised else "")
 
 
 def plans_of(registry: Registry, sessions: Collection[str], newer: str = "") -> list[PastPlan]:
-    """Return the plans that were begun in a conversation and that no process works on, the oldest first; reads files.
+    """Return the plans that were begun in a conversation and that no process works on, oldest first. Reads files.
 
-    ``sessions`` are the ids that the conversation had; all but those of the session ``newer`` (blank: any) were begun
-    before the first message that is left.
+    ``sessions`` are the ids that the conversation had. If ``newer`` is not empty, plans of all other sessions were
+    begun before the first message that is left.
     """
     found: list[PastPlan] = []
     for folder in plans_in(registry.home, None, LOOKED_AT):
@@ -107,10 +110,10 @@ def plans_of(registry: Registry, sessions: Collection[str], newer: str = "") -> 
 
 
 def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:
-    """Return a plan as all who watched it from its beginning would see it, at rest; None: it never began."""
+    """Return a plan at rest, as someone who watched it from its beginning would see it; None if it never began."""
     view, plan_id = View(), folder.plan_id
     events = list(_events_of(plan_id, registry))
-    # The journal's facts have no source; those that were announced are among the events, with more in them.
+    # Facts in the journal have no source. Those that were announced are also among the events, with more in them.
     known = {(type(event), event.ts) for event in events if isinstance(event, e.Fact)}
     unknown = [fact for fact in folder.journal().facts if (type(fact), fact.ts) not in known]
     for event in sorted((*unknown, *events), key=lambda event: event.ts):
@@ -119,7 +122,7 @@ def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:
     if plan is None or plan.started_at is None:
         return None
     for step in plan.steps.values():
-        if step.work is None and step.state.result is not None:  # the run that announced it is forgotten
+        if step.work is None and step.state.result is not None:  # the events of its run are gone
             step.add_files(step.state.result.files_changed)
     if plan.state.status is PlanStatus.ACTIVE:
         at = plan.state.updated
@@ -129,14 +132,14 @@ def _read_back(folder: PlanFolder, registry: Registry) -> PlanView | None:
 
 
 def _events_of(plan_id: str, registry: Registry) -> Iterator[e.Event]:
-    """Yield what the runs of a plan announced, as far as it is kept."""
+    """Yield the events that the runs of a plan published, as far as they are recorded."""
     paths = [Path(entry.journal) for entry in registry.ended() if entry.info.plan_id == plan_id]
     with suppress(OSError, IpcError):
         if sum(path.stat().st_size for path in paths) <= MOST_BYTES:
-            told = filter(None, map(decode_event, chain.from_iterable(map(_bodies, paths))))
-            yield from (event for event in told if event.plan_id == plan_id and not isinstance(event, _Passing))
+            events = filter(None, map(decode_event, chain.from_iterable(map(_event_bodies, paths))))
+            yield from (event for event in events if event.plan_id == plan_id and not isinstance(event, _Passing))
 
 
-def _bodies(journal: Path) -> Iterator[bytes]:
+def _event_bodies(journal: Path) -> Iterator[bytes]:
     with closing(JournalReader(journal)) as reader:
         yield from (body for _, body in chain.from_iterable(iter(reader.read_batch, [])))

@@ -1,4 +1,4 @@
-"""Checks before a plan may start: models with keys and prices, agents, decisions that fit."""
+"""Checks before a plan may start: models with keys and prices, agents, tools, decisions and needs."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from vibe.system.plain_text import some_of
 SHOWN_STEPS = 8
 
 StepParts: TypeAlias = Engine | AgentContext
-"""Has the models, tools and profiles of steps' agents."""
+"""Provides the models, tools and profiles for the agents of steps."""
 
 
 def check_surroundings(
     plan: Plan, parts: StepParts, default_model: str | None, by_program: Callable[[Step], bool] = lambda _: False
 ) -> None:
-    """Check that every step could start; nothing is written or sent. Those a program does need no model.
+    """Check that every step could start. Nothing is written or sent. Steps that a program does need no model.
 
     Raises:
-        UsageError: a model, agent or tool is unknown, or a price limit can't be held.
-        EnvironmentFailure: a provider's key is missing.
+        UsageError: If a model, agent or tool is unknown, or a price limit can't be kept.
+        EnvironmentFailure: If a provider's key is missing.
     """
     if default_model is not None:
-        parts.models.resolve(default_model)  # a name that was given is right, whether or not a step needs it
+        parts.models.resolve(default_model)  # a wrong name is an error even if no step needs it
     priced = bool(plan.budget and plan.budget.max_price)
     for step in plan.steps:
         profile = parts.agents.get(step.agent) if step.agent is not None and parts.agents is not None else None
@@ -49,10 +49,10 @@ def check_surroundings(
 
 
 def with_ladders(loaded: LoadedPlan, agents: AgentManager | None) -> LoadedPlan:
-    """Return the plan with the models of its agents that have several, in the steps that name none themselves.
+    """Return the plan with the models of its agents filled in, where an agent has several and its step names none.
 
     Raises:
-        UsageError: one of those steps acts outside the workspace, so that it can have but one.
+        UsageError: If one of those steps acts outside the workspace, and so must have only one model.
     """
     known = dict[str, AgentProfile]() if agents is None else agents.profiles
     steps = [_with_ladder(step, known.get(step.agent or "")) for step in loaded.plan.steps]
@@ -60,7 +60,7 @@ def with_ladders(loaded: LoadedPlan, agents: AgentManager | None) -> LoadedPlan:
 
 
 def as_begun(loaded: LoadedPlan, state: State) -> LoadedPlan:
-    """Return a plan that goes on with the models that its agents had, if several: attempts are counted in those."""
+    """Return the plan with the models that agents with several had when it began, since attempts count through them."""
     begun = {was.id: list(was.outline.order.models) for was in state.steps.values() if was.outline.order}
     steps = [
         step.model_copy(update={"model": begun[step.id]}) if step.model is None and begun.get(step.id) else step
@@ -89,15 +89,15 @@ def _check_model_of(step: Step, parts: StepParts, default_model: str | None, *, 
         check_model(step, parts, default_model, priced=priced)
     except UsageError as error:
         if step.model is None and step.agent is None:
-            raise  # every step's model
+            raise  # it is the default model, which no single step is to blame for
         raise UsageError(f"step {step.id!r}: {error}") from error
 
 
 def check_functions(loaded: LoadedPlan, program: ProgramPart | None) -> None:
-    """Check that the steps a program does are steps of the plan.
+    """Check that the steps that a program does are steps of the plan.
 
     Raises:
-        UsageError: one is not.
+        UsageError: If one is not.
     """
     known = loaded.dag.dependencies
     if unknown := [step_id for step_id in (program.functions if program else ()) if step_id not in known]:
@@ -106,14 +106,14 @@ def check_functions(loaded: LoadedPlan, program: ProgramPart | None) -> None:
 
 
 def check_program(settings: RunSettings, loaded: LoadedPlan, state: State, program: ProgramPart | None) -> None:
-    """Check that the steps which only the program can do that the plan was begun in are done, or that it is there.
+    """Check that steps which only the plan's own program can do are done, or that the program is there to do them.
 
     Raises:
-        UsageError: one is open, and who resumes the plan does not do it.
+        UsageError: If one is open, and whoever resumes the plan does not do it.
     """
     for step in loaded.plan.steps:
-        found = state.steps.get(step.id)
-        if not settings.by_program(step) or (found is not None and found.status.is_final):
+        state_of_step = state.steps.get(step.id)
+        if not settings.by_program(step) or (state_of_step is not None and state_of_step.status.is_final):
             continue
         if not RunSettings(workspace="").with_program(program).by_program(step):
             given = "executor" if own_ids(step).isdisjoint(settings.functions) else "functions"
@@ -123,12 +123,13 @@ def check_program(settings: RunSettings, loaded: LoadedPlan, state: State, progr
 
 
 def check_needs(steps: Iterable[Step], cluster: str) -> None:
-    """Check that this machine meets the needs of the steps that no other may do.
+    """Check that this machine meets the needs of the steps that must be done on it.
 
-    ``cluster``: the address of those that do steps in worktrees; blank or ``local:N``: none but this one.
+    ``cluster`` is the address of the cluster that does steps in worktrees. If it is empty or ``local:N``, all steps are
+    done on this machine.
 
     Raises:
-        UsageError: it does not.
+        UsageError: If it does not meet them.
     """
     travel = bool(cluster) and not cluster.startswith("local:")
     for step in steps:
@@ -145,17 +146,17 @@ def check_needs(steps: Iterable[Step], cluster: str) -> None:
 
 
 def check_answers(plan: Plan, state: State, given: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """As ``check_decisions`` for a plan that was begun, whose steps may wait for decisions too.
+    """Check the decisions given for a plan that has begun, and return those that are about steps.
 
-    Returns those about steps. ``state`` says what it waits for.
+    Like ``check_decisions``, but steps may wait for decisions too; ``state`` says which.
 
     Raises:
-        UsageError: also where another answer was given before.
+        UsageError: As from ``check_decisions``, or if another answer was given before.
     """
     for decision_id, selections in given.items():
-        before = state.decisions.get(decision_id)
-        if before is not None and set(before.selections) != set(selections):
-            taken = ", ".join(before.selections)
+        earlier = state.decisions.get(decision_id)
+        if earlier is not None and set(earlier.selections) != set(selections):
+            taken = ", ".join(earlier.selections)
             raise UsageError(f"--decide {decision_id}={selections[0]}: already decided: {taken}; leave it out")
     waiting = open_decisions(plan, state)
     new = {name: chosen for name, chosen in given.items() if name not in state.decisions}
@@ -168,7 +169,7 @@ def check_decisions(decisions: Iterable[Decision], given: Mapping[str, tuple[str
     """Check that the decisions given by flags exist in a plan.
 
     Raises:
-        UsageError: a decision or option is unknown, or one too many was chosen.
+        UsageError: If a decision or option is unknown, or too many options were chosen.
     """
     by_id = {decision.id: decision for decision in decisions}
     for decision_id, selections in given.items():
@@ -185,11 +186,11 @@ def check_decisions(decisions: Iterable[Decision], given: Mapping[str, tuple[str
 
 
 def check_model(step: Step, parts: StepParts, default_model: str | None, *, priced: bool) -> str:
-    """Return the name of the step's model, or of its first, after a check of its key and, if ``priced``, its price.
+    """Return the name of the step's (first) model, after checking its key and, if ``priced``, that it has a price.
 
     Raises:
-        UsageError: the model or agent is unknown, or it has no price.
-        EnvironmentFailure: a provider's key is missing.
+        UsageError: If the model or agent is unknown, or the model has no price.
+        EnvironmentFailure: If a provider's key is missing.
     """
     profile = parts.agents.delegated(step.agent) if step.agent and parts.agents is not None else None
     alias = next(iter(step.models), None) or (profile and profile.model) or default_model

@@ -1,4 +1,4 @@
-"""Preparation of a run: document, engine and settings, checked before anything is written."""
+"""Prepares a run: document, engine and settings are checked before anything is written."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ _PREFIX = "vibe-sample-"
 
 
 RESUMABLE = frozenset({PlanStatus.IDLE, PlanStatus.ACTIVE, PlanStatus.PAUSED})
-"""Plans that a resume takes up again."""
+"""Statuses of plans that can be resumed."""
 
 
 class PlanOverError(UsageError):
-    """A plan that has ended can't be resumed as it is."""
+    """Raised because a plan that has ended can't be resumed as it is."""
 
     def __init__(self, plan_id: str, status: PlanStatus) -> None:
         again = f"`vibe plan retry {plan_id} STEP` repeats a step"
@@ -61,7 +61,7 @@ class PlanOverError(UsageError):
 
 
 class PreparedRun(Struct, frozen=True, kw_only=True):
-    """A run that could start. ``open_store`` makes or opens the plan's folder: the first thing that writes."""
+    """A run that could start. ``open_store`` creates or opens the plan's folder, and is the first thing that writes."""
 
     loaded: LoadedPlan
     engine: Engine
@@ -70,11 +70,11 @@ class PreparedRun(Struct, frozen=True, kw_only=True):
 
 
 def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> PreparedRun:
-    """Prepare a new plan's run; nothing is written yet.
+    """Prepare the run of a new plan. Nothing is written yet.
 
     Raises:
-        UsageError: the plan, a flag or the configuration is wrong.
-        EnvironmentFailure: a provider's key is missing.
+        UsageError: If the plan, a flag or the configuration is wrong.
+        EnvironmentFailure: If a provider's key is missing.
     """
     loaded = bound(loaded, options.inputs)
     plan, sample = loaded.plan, loaded.plan.sample
@@ -127,7 +127,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
             store = PlanStore.create(host.home, settings, loaded.source_bytes)
         except BaseException:
             if fresh and (copy := sample_copy(settings)):
-                remove_sample_copy(copy)  # nothing refers to it
+                remove_sample_copy(copy)  # no plan refers to it
             raise
         try:
             write_start(store, plan, start)
@@ -140,26 +140,28 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
 
 
 def _is_accepted(options: PlanRunOptions, engine: Engine) -> bool:
-    """Return whether a model's commands may run: read by a person, or let through by a setting of theirs."""
+    """Return whether a model's commands may run, because a person has read them or a setting of theirs allows it."""
     unasked = options.approvals is ApprovalSetting.AUTO or engine.config.auto_approve or engine.config.planner.auto_run
     return options.accepted or unasked
 
 
 def engine_of_new(plan: Plan, options: PlanRunOptions, host: Host) -> Engine:
-    """Return what does a new plan; a demonstration's script serves as the model, unless one was chosen. Reads files.
+    """Return the engine for a new plan.
+
+    A demonstration's script serves as the model unless one was chosen. Reads files.
 
     Raises:
-        UsageError: a flag or the configuration is wrong.
+        UsageError: If a flag or the configuration is wrong.
     """
     executor_of(options)
     preflight.check_decisions(plan.decisions, options.decisions)
     sample = plan.sample if options.model is None else None
     replay = options.plan_folder / sample.replay if sample and sample.replay else None
-    wanted = replace(_wanted(options, options.workdir, replay), flags=network_flags(on=options.network))
+    wanted = replace(_engine_request(options, options.workdir, replay), flags=network_flags(on=options.network))
     return build_engine(host, wanted)
 
 
-def _wanted(options: PlanRunOptions, workdir: Path, replay: Path | None) -> EngineRequest:
+def _engine_request(options: PlanRunOptions, workdir: Path, replay: Path | None) -> EngineRequest:
     return EngineRequest(
         workdir=workdir,
         trust=options.trust,
@@ -171,15 +173,15 @@ def _wanted(options: PlanRunOptions, workdir: Path, replay: Path | None) -> Engi
 
 
 def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> PreparedRun:
-    """Prepare a resume of a plan, whose settings the present choices override; nothing is written yet.
+    """Prepare to resume a plan. The present choices override its settings. Nothing is written yet.
 
     Raises:
-        UsageError: no such plan, or it has ended.
-        EnvironmentFailure: a provider's key is missing.
+        UsageError: If there is no such plan, or it has ended.
+        EnvironmentFailure: If a provider's key is missing.
     """
     folder = find_plan(host.home, reference)
     state = folder.state()
-    # What a run that was killed could not take with it, even at its end.
+    # A run that was killed could not clean up after itself.
     remove_remains(host.environ, Path(folder.settings().workspace))
     Registry(host.home, host.runtime_dir).sweep()
     if state.status not in RESUMABLE:
@@ -194,17 +196,17 @@ def prepare_resumed(reference: str, options: PlanRunOptions, host: Host) -> Prep
     waiting = preview_next_run(state, loaded, folder.settings().decisions)
     answers = preflight.check_answers(loaded.plan, waiting, options.decisions)
     replay = Path(settings.script) if settings.script and options.model is None else None
-    engine = engine_of_resume(loaded.plan, settings, host, _wanted(options, Path(settings.workspace), replay))
+    engine = engine_of_resume(loaded.plan, settings, host, _engine_request(options, Path(settings.workspace), replay))
     cluster = cluster_of(settings.executor, settings.cluster, engine.config.cluster)
     left = set(state.open_steps())
     preflight.check_needs([step for step in loaded.plan.steps if step.id in left], cluster)
     settings = settings.model_copy(update={"cluster": cluster})
 
-    if lost := [name for name in settings.given if host.given is None or name not in host.given.names]:
-        told = (
-            f"plan {folder.plan_id} was begun with {', '.join(lost)}, which is not kept: give it again if it is meant"
+    if gone := [name for name in settings.given if host.given is None or name not in host.given.names]:
+        warning = (
+            f"plan {folder.plan_id} was begun with {', '.join(gone)}, which is not kept: give it again if it is meant"
         )
-        engine = replace(engine, warnings=(*engine.warnings, told))
+        engine = replace(engine, warnings=(*engine.warnings, warning))
 
     def reopen_store() -> PlanStore:
         store = PlanStore.open(host.home, folder.plan_id)
@@ -231,7 +233,7 @@ def _prepared(
 
 
 def _check_unchanged(store: PlanStore, known: tuple[int, int]) -> None:
-    """Check that the plan was neither ended nor changed since the first look at its revisions and lists."""
+    """Check that the plan has not ended or changed since its revisions and lists were first looked at."""
     now = store.state()
     if now.status not in RESUMABLE:
         raise PlanOverError(store.plan_id, now.status)
@@ -240,13 +242,13 @@ def _check_unchanged(store: PlanStore, known: tuple[int, int]) -> None:
 
 
 def engine_of_resume(plan: Plan, settings: RunSettings, host: Host, request: EngineRequest) -> Engine:
-    """Return what does the rest of a plan that was begun, every step of which could start; reads files.
+    """Return the engine for the rest of a plan, after checking that every step could start. Reads files.
 
     The settings add to the request.
 
     Raises:
-        UsageError: its workspace is gone, or a step or the configuration is wrong.
-        EnvironmentFailure: a provider's key is missing.
+        UsageError: If its workspace is gone, or a step or the configuration is wrong.
+        EnvironmentFailure: If a provider's key is missing.
     """
     workdir = request.workdir
     if not workdir.is_dir():
@@ -277,14 +279,16 @@ def _resumed_settings(settings: RunSettings, options: PlanRunOptions) -> RunSett
 
 
 def unfinished_run(home: Path, loaded: LoadedPlan, options: PlanRunOptions) -> str | None:
-    """The id of the newest plan begun from this file, in this workspace, that has not ended; None if there is none.
+    """Return the id of the newest unfinished plan that was begun from this file in this workspace.
 
-    One begun with other values than those of ``options`` for its inputs is not meant. A demonstration works in a copy
-    of its own, wherever it was started. Reads files.
+    None if there is none.
+
+    Plans begun with other input values than those in ``options`` don't count. A demonstration works in a copy of its
+    own, wherever it was started. Reads files.
 
     Raises:
-        UsageError: there is one, of another text.
-        BrokenPlanError: there is one, and it can't be read back.
+        UsageError: If there is one, but its text differs from the file.
+        BrokenPlanError: If there is one, and it can't be read back.
     """
     for plan in reversed(list_plans(home)):
         if plan.problem is not None or plan.status not in RESUMABLE:
@@ -306,21 +310,19 @@ def unfinished_run(home: Path, loaded: LoadedPlan, options: PlanRunOptions) -> s
 
 
 def _differs(folder: PlanFolder, loaded: LoadedPlan) -> bool:
-    """Return whether the file asks for something else than the current plan, changes included."""
+    """Return whether the file asks for anything else than the current plan with its changes."""
     try:
         return bool(operations_between(effective_plan(folder).plan, loaded.plan))
     except RevisionInvalidError:
-        return True  # in more than steps
+        return True  # they differ in more than steps
 
 
 def copy_sample(sample: Sample, plan_folder: Path, base: str | None) -> Path:
-    """Copy a sample's project into a new temporary folder, below ``base`` or where the system wants it.
-
-    Return the copy.
+    """Copy a sample's project into a new temporary folder below ``base``, or the system's place, and return the copy.
 
     Raises:
-        UsageError: the project is not there.
-        EnvironmentFailure: the copy can't be made.
+        UsageError: If the project is not there.
+        EnvironmentFailure: If the copy can't be made.
     """
     project = plan_folder / sample.project
     if not project.is_dir():
@@ -338,7 +340,7 @@ def copy_sample(sample: Sample, plan_folder: Path, base: str | None) -> Path:
 
 
 def sample_copy(settings: RunSettings) -> Path | None:
-    """The temporary folder in which a demonstration's plan worked, if it is there and is one of ours."""
+    """Return the temporary folder in which a demonstration's plan worked, if it exists and is ours."""
     folder = Path(settings.workspace).parent
     if settings.sample and folder.name.startswith(_PREFIX):
         with suppress(OSError):
@@ -351,7 +353,7 @@ def remove_sample_copy(folder: Path) -> None:
     """Remove such a folder.
 
     Raises:
-        EnvironmentFailure: the disk refuses.
+        EnvironmentFailure: If the disk refuses.
     """
     try:
         shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Replanning by the ``[planner]`` table: whether models plan, how far, and how long decisions wait."""
+"""Replanning according to the ``[planner]`` table: whether models plan, how far, and how long decisions wait."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ SWITCH = "planner.enabled"
 
 
 class PlannerDisabledError(UsageError):
-    """The configuration says that no model writes or revises plans."""
+    """Raised because the configuration says that no model writes or revises plans."""
 
     def __init__(self, where: str, wanted: str) -> None:
         super().__init__(f"{wanted}: {SWITCH} is false ({where}); set it to true, or remove it")
 
 
 def check_enabled(engine: Engine, wanted: str) -> None:
-    """Check that a model may plan; ``wanted`` is what asks for it.
+    """Check that a model may plan. ``wanted`` says what asks for it.
 
     Raises:
-        PlannerDisabledError: it may not.
+        PlannerDisabledError: If none may.
     """
     if not engine.config.planner.enabled:
         raise PlannerDisabledError(engine.loaded.origins.get(SWITCH, "the configuration"), wanted)
@@ -46,15 +46,15 @@ def check_replans(plan: Plan, engine: Engine) -> None:
     """Check that models may plan if a step has ``on_failure: replan``.
 
     Raises:
-        PlannerDisabledError: they can't.
+        PlannerDisabledError: If they may not.
     """
-    wanted = _wish_for_replans(plan)
+    wanted = _replan_wish(plan)
     if wanted:
         check_enabled(engine, wanted)
 
 
-def _wish_for_replans(plan: Plan) -> str:
-    """Return what wants the plan revised; blank: nothing."""
+def _replan_wish(plan: Plan) -> str:
+    """Return what wants the plan revised; empty if nothing does."""
     wanting = next((step.id for step in plan.steps if step.on_failure == "replan"), None)
     return "" if wanting is None else f"step {wanting!r} has on_failure: replan"
 
@@ -62,7 +62,7 @@ def _wish_for_replans(plan: Plan) -> str:
 def limits_of(
     config: PlannerConfig, *, max_tokens: int | None = None, max_price: float | None = None
 ) -> PlanningLimits:
-    """Return how far one piece of planning may go; what is given replaces the setting."""
+    """Return the limits of one piece of planning. Given values replace the settings."""
     return PlanningLimits(
         max_turns=config.max_turns,
         max_tokens=max_tokens or config.max_tokens,
@@ -74,10 +74,10 @@ def limits_of(
 def replan_policy(
     context: AgentContext, config: PlannerConfig, settings: RunSettings, *, folder: Path, kept_by: KeptBy
 ) -> ReplanPolicy:
-    """Return the policy of a run: the reviser, its limit, and the check of revised plans.
+    """Return the replanning policy of a run: the reviser, its limit, and the check of revised plans.
 
-    Revisions may add command lines, unread by the user, in the mode alone that allows all that no rule denies.
-    ``kept_by`` gives a failed step's work.
+    Revisions may add command lines that the user has not read only in the mode that allows everything no rule denies.
+    ``kept_by`` returns the work that a failed step left.
     """
     check = partial(checked_revision, context, config, settings)
     new_commands = settings.approvals is ApprovalSetting.AUTO
@@ -90,18 +90,20 @@ def replan_policy(
 def checked_revision(
     context: AgentContext, config: PlannerConfig, settings: RunSettings, loaded: LoadedPlan, left: Collection[str]
 ) -> LoadedPlan:
-    """Return a plan that was changed while it runs as it is run, once each step that is left can start; waits for git.
+    """Return a plan that was changed while it runs in the form in which it runs on. Waits for git.
 
-    Whether a merge is under way is not asked: it may be that of one of the plan's own steps.
+    First, each step that is left must be able to start. A merge in progress does not matter, since it may be one of the
+    plan's own steps.
 
     Raises:
-        UsageError: a model or agent is unknown, a price limit can't be held, models may not plan, a step needs what
-            there is not, or there is no repository for worktrees.
-        EnvironmentFailure: a provider's key is missing.
+        UsageError: If a model or agent is unknown, a price limit can't be kept, models may not plan, the needs of a
+            step
+        are not met, or there is no repository for worktrees.
+        EnvironmentFailure: If a provider's key is missing.
     """
     plan = loaded.plan
     check_surroundings(plan, context, context.default_model, settings.by_program)
-    wanted = "" if config.enabled else _wish_for_replans(plan)
+    wanted = "" if config.enabled else _replan_wish(plan)
     if wanted:
         raise PlannerDisabledError("the configuration", wanted)
     if wants_worktrees(plan):
@@ -111,7 +113,7 @@ def checked_revision(
 
 
 def with_decision_timeout(loaded: LoadedPlan, seconds: float) -> LoadedPlan:
-    """Return the plan with that timeout in every decision without its own (0: for ever)."""
+    """Return the plan with a timeout in every decision that has none of its own (0: they wait for ever)."""
     plan = loaded.plan
     if not seconds or all("timeout_seconds" in decision.model_fields_set for decision in plan.decisions):
         return loaded

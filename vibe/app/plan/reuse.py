@@ -1,4 +1,4 @@
-"""Reuse: results that a new plan takes over from an earlier one, and the steps it runs."""
+"""Reuse: the results that a new plan takes over from an earlier one, and the steps that it runs."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ SHOWN_FILES = 6
 LEFT_OUT = "not asked for"
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _WIDE = re.compile(r"(?:\./)*[^/]*[*?\[]")
-"""A glob of ``writes`` that names no file and no folder; it tells nothing of whose work a file is."""
+"""A glob of ``writes`` that names no file and no folder. It does not say whose work a file is."""
 
 
 Side: TypeAlias = PlanFolder | LoadedPlan
-"""One of two plans that are compared: one that was run, or a document."""
+"""One of two plans to compare: one that was run, or a document."""
 
 
 class ReuseStart(Struct, frozen=True, kw_only=True):
-    """Start of a run, with what it takes over.
+    """The start of a run, with what it takes over.
 
-    ``only`` are the steps asked for by name, ``workspace`` is where it works, ``decisions`` are answers taken over.
-    ``base_commit`` is what the content keys stand on, ``note`` what to say of all this. ``warnings``: why nothing was
-    taken over, or what may be out of date.
+    ``only`` are the steps that were asked for by name, ``workspace`` is where it works, and ``decisions`` are answers
+    taken over. ``base_commit`` is the commit that the content keys refer to, and ``note`` describes all of this in
+    words. ``warnings`` say why nothing was taken over, or what may be out of date.
     """
 
     selection: Selection
@@ -75,13 +75,13 @@ class ReuseStart(Struct, frozen=True, kw_only=True):
 
 
 def starting_point(loaded: LoadedPlan, options: PlanRunOptions, home: Path, environ: Mapping[str, str]) -> ReuseStart:
-    """Choose the steps that a new run is about, and what it takes over from another; reads files.
+    """Choose the steps that a new run does, and what it takes over from another plan. Reads files.
 
-    ``environ`` is git's.
+    ``environ`` is the environment for git.
 
     Raises:
-        UsageError: a step or plan is unknown, or that plan worked elsewhere.
-        BrokenPlanError: that plan can't be read back.
+        UsageError: If a step or plan is unknown, or that plan worked elsewhere.
+        BrokenPlanError: If that plan can't be read back.
     """
     plan, given, only = loaded.plan, options.decisions, steps_named(loaded.plan, options.only)
     is_sample = plan.sample is not None
@@ -93,7 +93,7 @@ def starting_point(loaded: LoadedPlan, options: PlanRunOptions, home: Path, envi
         note = note_of(selection, None, head=head)
         return ReuseStart(selection=selection, only=only, workspace=workspace, base_commit=head, note=note)
     earlier = read_earlier(folder)
-    head, since = _head_to_go_by(earlier, folder, head, workspace, environ)
+    head, since = _reuse_head(earlier, folder, head, workspace, environ)
     answers = answers_taken_over(earlier, plan, given)
     base = earlier.keyed.base_commit if same_base(earlier, head) else head
     new = KeyedPlan(plan=plan, dag=loaded.dag, decisions={**answers, **given}, base_commit=base)
@@ -117,7 +117,7 @@ def starting_point(loaded: LoadedPlan, options: PlanRunOptions, home: Path, envi
 
 
 def items_reused(store: PlanStore, home: Path, step_id: str, items: object) -> tuple[dict[str, StepResult], str]:
-    """Return what the plan that results are taken over from made of items of a list, and its id; reads files."""
+    """Return the results that the reused plan has for items of a list, and that plan's id. Reads files."""
     settings, reused_from = store.settings, store.settings.reused_from
     if reused_from is None or step_id in settings.only:
         return {}, ""
@@ -127,7 +127,7 @@ def items_reused(store: PlanStore, home: Path, step_id: str, items: object) -> t
         earlier = read_earlier(find_plan(home, reused_from))
         loaded = loaded.unfolded(children_of(pattern, items, loaded.plan.values()))
     except (UsageError, BrokenPlanError):
-        return {}, ""  # it is gone, or the list is none, which is told when the steps are made
+        return {}, ""  # the plan is gone, or the list is invalid, which is reported when the steps are made
     new = KeyedPlan(
         plan=loaded.plan,
         dag=loaded.dag,
@@ -137,12 +137,12 @@ def items_reused(store: PlanStore, home: Path, step_id: str, items: object) -> t
     return items_taken(earlier, new, step_id, state.reused()), reused_from
 
 
-def _head_to_go_by(
+def _reuse_head(
     earlier: Earlier, folder: PlanFolder, head: str | None, workspace: Path, environ: Mapping[str, str]
 ) -> tuple[str | None, str]:
-    """The commit by which results stand or fall, and what to say of it.
+    """Return the commit that decides which results are still valid, and a note about it.
 
-    Who commits what the plan did, and nothing else, has the repository stand where the plan left it.
+    A user who commits what the plan did, and nothing else, leaves the repository as the plan left it.
     """
     left = earlier.state.left_at or earlier.keyed.base_commit
     if head is None or left is None or same_base(earlier, head):
@@ -170,7 +170,7 @@ def _doubts(
     *,
     plan_file: Path,
 ) -> tuple[str, ...]:
-    """Return, in sentences, what a result that is taken over may stand on and no content key knows."""
+    """Return, as sentences, what results that are taken over may depend on without any content key showing it."""
     taken = [new.steps[step_id] for step_id in selection.taken]
     files = dict.fromkeys(file for result in selection.taken.values() for file in result.files_changed)
     gone = [file for file in files if not (workspace / file).exists()]
@@ -190,7 +190,7 @@ def _doubts(
 
 
 def _is_made(workspace: Path, glob: str) -> bool:
-    """Return whether a file that a glob means is there; a step that names files of all folders promises none."""
+    """Return whether a file that a glob means exists. A glob for files in all folders promises none."""
     if _WIDE.match(glob):
         return True
     fixed = list(takewhile(lambda name: not is_wild(name), glob.split("/")))
@@ -207,17 +207,17 @@ def _changed_at(file: Path) -> float:
 
 
 def variables_of(steps: Iterable[Step], environ: Mapping[str, str]) -> dict[str, str]:
-    """A digest of each environment variable that commands of the steps name; blank: it is not set."""
+    """Return a digest of each environment variable that commands of the steps name; empty if it is not set."""
     lines = (line for step in steps for line in (step.command, *step.verify) if line)
     names = dict.fromkeys(name for line in lines for name in _VARIABLE.findall(line))
     return {name: sha256(environ[name].encode()).hexdigest()[:12] if name in environ else "" for name in names}
 
 
 def read_earlier(folder: PlanFolder) -> Earlier:
-    """Return the last state of an earlier plan; reads files.
+    """Return the last state of an earlier plan. Reads files.
 
     Raises:
-        BrokenPlanError: it can't be read back.
+        BrokenPlanError: If it can't be read back.
     """
     settings = folder.settings()
     loaded, state = current_state(folder, settings)
@@ -231,10 +231,12 @@ def read_earlier(folder: PlanFolder) -> Earlier:
 
 
 def comparable(one: Side, other: Side, environ: Mapping[str, str]) -> tuple[KeyedPlan, KeyedPlan]:
-    """Return both with the keys of their results; a document is keyed as by ``--reuse`` of the other.
+    """Return both plans with the keys of their results.
+
+    A document gets keys as if it reused the other with ``--reuse``.
 
     Raises:
-        BrokenPlanError: a plan that was run can't be read back.
+        BrokenPlanError: If a plan that was run can't be read back.
     """
     return _keyed(one, other, environ), _keyed(other, one, environ)
 
@@ -246,20 +248,22 @@ def _keyed(side: Side, beside: Side, environ: Mapping[str, str]) -> KeyedPlan:
     if isinstance(beside, LoadedPlan):
         return KeyedPlan(plan=plan, dag=dag, decisions={}, base_commit=None)
     earlier, workspace = read_earlier(beside), Path(beside.settings().workspace)
-    with suppress(InputsInvalidError):  # of another plan
+    with suppress(InputsInvalidError):  # another plan may have other inputs
         bound_side = bound(side, earlier.keyed.plan.values())
         plan, dag = bound_side.plan, bound_side.dag
-    head, _ = _head_to_go_by(earlier, beside, head_commit(workspace, environ), workspace, environ)
+    head, _ = _reuse_head(earlier, beside, head_commit(workspace, environ), workspace, environ)
     base = earlier.keyed.base_commit if same_base(earlier, head) else head
     return KeyedPlan(plan=plan, dag=dag, decisions=answers_taken_over(earlier, plan, {}), base_commit=base)
 
 
 def workspace_of(earlier: PlanFolder, here: Path, *, is_sample: bool) -> Path:
-    """Return where the new plan has to work: where the earlier one did, for a demonstration's copy of its project.
+    """Return where the new plan must work: where the earlier one did.
+
+    For a demonstration that is a copy of its project.
 
     Raises:
-        UsageError: that is another folder, or it is gone.
-        BrokenPlanError: the earlier plan can't be read back.
+        UsageError: If that is another folder, or it is gone.
+        BrokenPlanError: If the earlier plan can't be read back.
     """
     there = Path(earlier.settings().workspace)
     if is_sample:
@@ -275,10 +279,10 @@ def workspace_of(earlier: PlanFolder, here: Path, *, is_sample: bool) -> Path:
 
 
 def note_commit(store: PlanStore, environ: Mapping[str, str]) -> None:
-    """Write down where the run leaves the repository: merges of its own must not keep its results from being reused.
+    """Record the commit at which the run leaves the repository: its own merges must not prevent reuse of its results.
 
     Raises:
-        StoreWriteError: the folder can't be written.
+        StoreWriteError: If the folder can't be written.
     """
     if store.settings.base_commit is None:
         return
@@ -288,10 +292,10 @@ def note_commit(store: PlanStore, environ: Mapping[str, str]) -> None:
 
 
 def write_start(store: PlanStore, plan: Plan, start: ReuseStart) -> None:
-    """Write into a new plan's folder what is taken over and what is left out; waits for files.
+    """Write into a new plan's folder what is taken over and what is left out. Blocks on files.
 
     Raises:
-        StoreWriteError: the folder can't be written.
+        StoreWriteError: If the folder can't be written.
     """
     at, plan_id = time.time(), store.plan_id
     own = {decision.id: plan_decision(decision) for decision in plan.decisions}
@@ -321,35 +325,35 @@ def write_start(store: PlanStore, plan: Plan, start: ReuseStart) -> None:
 
 
 def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:
-    """HEAD's commit; None without git, repository or commit. Blocks."""
-    answer = _asked(folder, environ, "rev-parse", "--verify", "--quiet", "HEAD")
+    """Return HEAD's commit; None without git, a repository or a commit. Blocks."""
+    answer = _git_output(folder, environ, "rev-parse", "--verify", "--quiet", "HEAD")
     return answer.text or None if answer else None
 
 
 def changed_files(folder: Path, before: str, after: str, environ: Mapping[str, str]) -> Sequence[Path] | None:
-    """Return the files of the working tree in which two commits differ; None: git can't say. Blocks."""
+    """Return the files of the working tree in which two commits differ; None if git can't say. Blocks."""
     return _files(folder, environ, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", before, after, "--")
 
 
 def files_of(folder: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the files in the folder that git does not ignore; none: git can't say. Blocks."""
+    """Yield the files in the folder that git does not ignore; none if git can't say. Blocks."""
     words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
     return (file for file in _files(folder, environ, *words) or () if file.is_relative_to(folder))
 
 
 def _files(folder: Path, environ: Mapping[str, str], *words: str) -> Sequence[Path] | None:
-    """Return the files that git names in an answer; None: it gives none."""
-    top, answer = _asked(folder, environ, "rev-parse", "--show-toplevel"), _asked(folder, environ, *words)
+    """Return the files that git names in an answer; None if it gives none."""
+    top, answer = _git_output(folder, environ, "rev-parse", "--show-toplevel"), _git_output(folder, environ, *words)
     return [Path(top.text, name) for name in answer.items] if top and answer else None
 
 
-def _asked(folder: Path, environ: Mapping[str, str], *words: str) -> GitOutput | None:
-    """Return git's answer in the folder's repository; None: there is no repository, or git refuses."""
+def _git_output(folder: Path, environ: Mapping[str, str], *words: str) -> GitOutput | None:
+    """Return git's answer in the folder's repository; None if there is no repository, or git refuses."""
     try:
         located = locate(folder)
         if located is None:
             return None
-        # What a partial clone lacks would be fetched by a program that its settings name.
+        # A partial clone would fetch what it lacks by a program that its own settings name.
         surroundings = located.surroundings(without_fetching(git_environ(environ, folder)))
         answer = run_git(GitCall(words=words, folder=located.top, environ=surroundings))
     except (OSError, ValueError, subprocess.SubprocessError):

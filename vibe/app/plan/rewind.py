@@ -1,4 +1,4 @@
-"""Takes a plan, and the files its steps changed, back to before one of its steps."""
+"""Takes a plan, and the files that its steps changed, back to before one of its steps."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from vibe.system.errors import UsageError
 from vibe.system.own_places import OwnPlaces
 
 FILES_FOLDER = "files"
-"""Inside the plan's folder."""
+"""The name of the folder with the recorded files, inside the plan's folder."""
 
 
 class PlanFilesLog(Struct, eq=False):
-    """The points of one plan, in its folder. Everything here blocks: call it in a thread, one call at a time."""
+    """The recorded points of one plan, in its folder. All methods block: call them in a thread, one at a time."""
 
     snapshots: Snapshots
     _now: Callable[[], float] = time.time
     met_others: Callable[[], bool] = bool
-    _busy: set[str] | None = None  # None: what an earlier process left has not been read yet
+    _busy: set[str] | None = None  # None until it is read what an earlier process left
 
     def take(self, begun: tuple[str, ...] = (), ended: tuple[str, ...] = (), rewound: tuple[str, ...] = ()) -> Point:
         """Record the files as they are now.
 
         Raises:
-            SnapshotError: git is missing or refuses, or the disk does.
+            SnapshotError: If git is missing or refuses, or the disk does.
         """
         left = self._busy is None
         busy = left_busy(self.snapshots.points()) if self._busy is None else self._busy
@@ -65,7 +65,7 @@ class PlanFilesLog(Struct, eq=False):
 
 
 def left_busy(points: list[Point]) -> set[str]:
-    """The steps that were at work after the last point."""
+    """Return the steps that were at work after the last point."""
     if not points:
         return set()
     last = points[-1]
@@ -74,10 +74,10 @@ def left_busy(points: list[Point]) -> set[str]:
 
 
 class RecordingExecutor:
-    """Has another executor do the steps, and the files of those in the shared workspace recorded around them.
+    """Has another executor do the steps, and records the files of the shared workspace around them.
 
-    A step in a worktree has its branch as its record; only its merge is noted. Steps that come together share one
-    snapshot. Where files can't be recorded, that is said once and the work goes on.
+    The branch of a step in a worktree is its record, so only its merge is noted. Steps that begin or end together share
+    one snapshot. If files can't be recorded, there is one warning and the work continues.
     """
 
     def __init__(self, inner: StepExecutor, log: PlanFilesLog, sink: EventSink) -> None:
@@ -88,25 +88,25 @@ class RecordingExecutor:
         self._begun: list[str] = []
         self._ended: list[str] = []
         self._asked = self._taken = 0
-        self._off = False
+        self._is_off = False
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Do the step; see ``StepExecutor``."""
         try:
             if task.step.workspace == "shared":
                 self._begun.append(task.step_id)
-                await self._point()
+                await self._record_point()
             result = await self._inner.run(task, stop)
         finally:
-            self._ended.append(task.step_id)  # if it was cancelled: what it left is recorded with the next point
-        await self._point()
+            self._ended.append(task.step_id)  # what a cancelled step left is recorded with the next point
+        await self._record_point()
         return result
 
-    async def _point(self) -> None:
+    async def _record_point(self) -> None:
         self._asked += 1
-        mine = self._asked
+        number = self._asked
         async with self._lock:
-            if self._off or self._taken >= mine:
+            if self._is_off or self._taken >= number:
                 return
             asked, begun, ended = self._asked, tuple(self._begun), tuple(self._ended)
             self._begun.clear()
@@ -114,7 +114,7 @@ class RecordingExecutor:
             try:
                 await anyio.to_thread.run_sync(self._log.take, begun, ended)
             except SnapshotError as error:
-                self._off = True
+                self._is_off = True
                 self._sink.publish(WarningEvent(code="snapshot.off", message=f"{error}; the plan continues without"))
             unread = self._log.snapshots.unread()
             if unread:
@@ -123,7 +123,7 @@ class RecordingExecutor:
 
 
 class PlanRewind(Struct, frozen=True, kw_only=True):
-    """Result of a rewind: ``steps`` will be done again; ``merged`` are those whose commits stay on the branch."""
+    """The result of a rewind. ``steps`` will be done again; the commits of those in ``merged`` stay on the branch."""
 
     plan_id: str
     steps: tuple[str, ...]
@@ -134,7 +134,7 @@ class PlanRewind(Struct, frozen=True, kw_only=True):
 def recorded(
     executor: StepExecutor, store: PlanStore, engine: Engine, plan: Plan, sink: EventSink, turn: WriteTurn
 ) -> StepExecutor:
-    """Return the executor, with files recorded around its steps if agents may change any: commands can be repeated."""
+    """Return the executor, wrapped to record files if agents may change any. Plans of commands alone need no record."""
     if not any(step.command is None and step.workspace == "shared" and may_write(step) for step in plan.steps):
         return executor
     snapshots = _snapshots(store, engine.environ, engine.own_places)
@@ -146,13 +146,15 @@ def _snapshots(store: PlanStore, environ: Mapping[str, str], own: OwnPlaces) -> 
 
 
 def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], float] = time.time) -> PlanRewind:
-    """Have a step, and what depends on it, done again on the files it found. Blocks.
+    """Have a step, and the steps that depend on it, done again on the files as the step found them. Blocks.
 
-    Only files that these steps changed go back; what others changed in them since is set aside first.
+    Only files that these steps changed go back. What others have changed in them since is set aside first.
 
     Raises:
-        UsageError: no such plan or step, the plan was cancelled, or the files were not recorded; nothing was changed.
-        EnvironmentFailure: another process runs the plan, the folder can't be written, or git refuses.
+        UsageError: If there is no such plan or step, the plan was cancelled, or the files were not recorded; nothing
+            was
+        changed.
+        EnvironmentFailure: If another process runs the plan, the folder can't be written, or git refuses.
     """
     with PlanStore.open(host.home, reference) as store:
         loaded = store.effective()
@@ -188,7 +190,10 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
 
 
 def first_point(points: Sequence[Point], step_ids: Collection[str]) -> int | None:
-    """Return where the first of these steps began since it was last taken back; None: none of them did."""
+    """Return the index of the point where the first of these steps began, since it was last taken back.
+
+    None if none began.
+    """
     first: dict[str, int] = {}
     for index, point in enumerate(points):
         for step_id in point.rewound:
@@ -200,7 +205,7 @@ def first_point(points: Sequence[Point], step_ids: Collection[str]) -> int | Non
 
 
 class Changes:
-    """Tells which changes between points are those of which steps, and which of steps to be taken back."""
+    """Attributes changes between points to steps, and says which of those steps are to be taken back."""
 
     def __init__(self, loaded: LoadedPlan, results: Mapping[str, StepResult], taken_back: Collection[str] = ()) -> None:
         self._steps = {step.id: step for step in loaded.plan.steps}
@@ -208,7 +213,10 @@ class Changes:
         self._taken_back = frozenset(taken_back)
 
     def blame(self, points: Sequence[Point]) -> Blame:
-        """Theirs, and others'; after a sudden end that is unknown: both."""
+        """Return which files the steps to be taken back changed, and which others did.
+
+        After a sudden end, both count.
+        """
         mine, others = set[str](), set[str]()
         for after in points[1:]:
             if after.rewound:
@@ -225,14 +233,14 @@ class Changes:
         return Blame(mine=mine, others=others)
 
     def step_of(self, path: str, busy: Sequence[Step]) -> Step | None:
-        """Return which of the steps that were at work changed a path: who said so, or else who may, or the first."""
-        return self._known(path, busy) or (busy[0] if busy else None)
+        """Return which of the steps at work changed a path: the one that reported or claimed it, or else the first."""
+        return self._sole_candidate(path, busy) or (busy[0] if busy else None)
 
     def unsure(self, path: str, busy: Sequence[Step]) -> tuple[str, ...]:
-        """Return the steps that were at work if any of several may have changed a path."""
-        return () if len(busy) < 2 or self._known(path, busy) else tuple(step.id for step in busy)
+        """Return the steps that were at work, if any of several may have changed a path."""
+        return () if len(busy) < 2 or self._sole_candidate(path, busy) else tuple(step.id for step in busy)
 
-    def _known(self, path: str, busy: Sequence[Step]) -> Step | None:
+    def _sole_candidate(self, path: str, busy: Sequence[Step]) -> Step | None:
         for holds in (self._reported, self._claimed):
             found = [step for step in busy if holds(step, path)]
             if len(found) == 1:
@@ -240,7 +248,7 @@ class Changes:
         return None
 
     def _whose(self, path: str, ours: Sequence[Step], theirs: Sequence[Step]) -> tuple[bool, bool]:
-        """Return whether steps that are taken back changed it, and whether others did."""
+        """Return whether steps to be taken back changed a path, and whether others did."""
         if not ours or not theirs:
             return bool(ours), not ours
         for holds in (self._reported, self._claimed):

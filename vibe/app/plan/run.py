@@ -1,4 +1,4 @@
-"""Runs a plan, new or interrupted, from its document to its result record."""
+"""Runs a plan, new or resumed, from its document to its result record."""
 
 from __future__ import annotations
 
@@ -41,9 +41,11 @@ from vibe.system.errors import EnvironmentFailure
 
 
 class PlanRun(Struct, frozen=True, kw_only=True):
-    """End of a run. ``workspace`` is where the work was done, ``open_decisions`` are those a paused plan waits for.
+    """The end of a run.
 
-    ``is_sample``: the workspace is a temporary copy of a demonstration's project.
+    ``workspace`` is where the work was done; ``open_decisions`` are those that a paused plan waits for.
+
+    With ``is_sample``, the workspace is a temporary copy of a demonstration's project.
     """
 
     record: RunRecord
@@ -54,15 +56,15 @@ class PlanRun(Struct, frozen=True, kw_only=True):
 
 
 class PlanSession:
-    """One run of a plan, and the control over it, which takes commands before the run, too.
+    """One run of a plan, and the control over it, which takes commands even before the run.
 
-    It owns neither signals nor the process; several may run side by side in one process, each on its own workspace.
+    It owns neither signals nor the process. Several may run side by side in one process, each in its own workspace.
     """
 
     def __init__(self, prepared: PreparedRun, host: Host, audience: Audience) -> None:
         self._audience, board = audience.with_board(waits=audience.waits)
         self.control = PlanControl()
-        """Pauses and cancels the run, decides, revises the plan, and acts on single steps."""
+        """Pauses and cancels the run, takes decisions, revises the plan, and acts on single steps."""
         self.steering = Steering()
         """Sends messages to the agents of running steps."""
         self.plan_id: str | None = None
@@ -70,7 +72,7 @@ class PlanSession:
         self.commands = plan_router(self.control, board, self.steering)
         """Carries out what others ask of the run."""
         self.channel: Publishing | None = None
-        """The way of its events, once it runs."""
+        """The channel of its events, once it runs."""
         self._prepared = prepared
         self._host = host
 
@@ -80,16 +82,16 @@ class PlanSession:
         return self._prepared.loaded.plan
 
     def warn(self, code: str, message: str) -> None:
-        """Announce something to those who watch the run; without effect before it began."""
+        """Send a warning to those who watch the run. Before the run this has no effect."""
         if self.channel is not None:
             self.channel.sink.publish(WarningEvent(code=code, message=message))
 
     async def run(self, before_start: Callable[[], object] | None = None) -> PlanRun:
-        """Run the plan until it ends or pauses; ``before_start`` is called when all is ready, before the first step.
+        """Run the plan until it ends or pauses. ``before_start`` is called when all is ready, before the first step.
 
         Raises:
-            UsageError: the plan has ended, or its workspace is in use.
-            EnvironmentFailure, ipc.errors.IpcError: key, disk, lock or bus.
+            UsageError: If the plan has ended, or its workspace is in use.
+            EnvironmentFailure, ipc.errors.IpcError: If a key is missing, or the disk, a lock or the bus refuses.
         """
         run, host, control, audience = self._prepared, self._host, self.control, self._audience
         decider = None if audience.decide is None else DecisionPrompter(audience.decide)
@@ -122,7 +124,7 @@ class PlanSession:
             try:
                 engine = await servers.equip(channel.sink, waits=agents_to_come(run.loaded.plan, store) > 0)
                 run = replace(run, engine=engine)
-                attached = HeldRun(
+                held = HeldRun(
                     prepared=run,
                     host=host,
                     audience=audience,
@@ -135,11 +137,11 @@ class PlanSession:
                 )
                 if weakness := run.engine.confinement.weakness:
                     channel.sink.publish(WarningEvent(code="sandbox", message=weakness))
-                outcome = await dispatch_steps(attached, control, stack, before_start)
+                outcome = await dispatch_steps(held, control, stack, before_start)
             except EnvironmentFailure as error:
                 record = broken_off_record(error, store.plan_id, channel, run.engine.warnings, account)
                 return PlanRun(record=record, status=PlanStatus.PAUSED, workspace=workspace)
-            # The account also knows what attempts took that were cancelled and so have no result of their own.
+            # The account also counts cancelled attempts, which have no result of their own.
             outcome = replace(outcome, usage=account.usage, cost_usd=account.cost_usd)
             record = await anyio.to_thread.run_sync(plan_record, outcome, channel, run.engine.warnings, store)
             waiting = (
@@ -155,13 +157,13 @@ class PlanSession:
 
 
 async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience) -> PlanSession:
-    """Check that a plan can start, or, given its id, that it can go on; nothing is written and nothing run.
+    """Check that a plan can start or, given its id, be resumed. Nothing is written and nothing is run.
 
-    One that goes on repeats no completed step; decisions, model and approvals in ``options`` replace those it had.
+    A resumed plan repeats no completed step. Decisions, model and approvals in ``options`` replace the ones it had.
 
     Raises:
-        UsageError: the plan, a flag or the configuration is wrong; there is no such plan, or it has ended.
-        EnvironmentFailure: a key is missing, or a file can't be read.
+        UsageError: If the plan, a flag or the configuration is wrong, there is no such plan, or it has ended.
+        EnvironmentFailure: If a key is missing, or a file can't be read.
     """
     prepare = partial(prepare_resumed, plan) if isinstance(plan, str) else partial(prepare_new, plan)
     host = host.as_writer()
@@ -169,13 +171,13 @@ async def open_plan(plan: LoadedPlan | str, options: PlanRunOptions, host: Host,
 
 
 def _open_decisions(store: PlanStore) -> tuple[Decision, ...]:
-    """Return what the plan waits for; reads files."""
+    """Return the decisions that the plan waits for. Reads files."""
     state, loaded = store.folder.state(), store.effective()
     return open_decisions(loaded.plan, preview_next_run(state, loaded, store.settings.decisions))
 
 
 def _open_account(plan: Plan, store: PlanStore) -> Account:
-    """Return the plan's account, charged with the spending of earlier runs; reads files."""
+    """Return the plan's account, charged with the spending of earlier runs. Reads files."""
     account = Account("the plan", plan_limits(plan))
     earlier = earlier_spending(plan, store.state(), store.folder)
     account.book(earlier.usage, earlier.cost_usd)
@@ -183,7 +185,7 @@ def _open_account(plan: Plan, store: PlanStore) -> Account:
 
 
 def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str], store: PlanStore) -> RunRecord:
-    """Return the record that a run prints at its end; reads files."""
+    """Return the record that a run prints at its end. Reads files."""
     refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or the system
     results = [step.result for step in outcome.steps if step.result is not None]
     return RunRecord(
@@ -192,9 +194,9 @@ def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str]
         reason=outcome.reason,
         session_id=channel.session_id,
         plan_id=outcome.plan_id,
-        result=_closing_words(outcome),
+        result=_closing_text(outcome),
         steps=outcome.steps,
-        removed_steps=_removed(store),
+        removed_steps=_removed_steps(store),
         agents=[
             *((step.id, agent) for step in outcome.steps if step.result for agent in step.result.agents),
             *revision_agents(store.folder),
@@ -210,22 +212,22 @@ def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str]
 def broken_off_record(
     error: EnvironmentFailure, plan_id: str, channel: Publishing, warnings: Sequence[str], spent: Spent
 ) -> RunRecord:
-    """Return what is printed where the plan's own folder could not be written any more.
+    """Return the record of a run that could no longer write its plan's folder.
 
-    How the steps stand is on disk.
+    The state of the steps is on disk.
     """
     acted = ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error), text=str(error))
     ended = PromptResult(acted=acted, usage=spent.usage, cost_usd=spent.cost_usd, duration_s=0.0)
     return replace(ended.record(channel.session_id, channel, warnings), plan_id=plan_id)
 
 
-def _removed(store: PlanStore) -> list[tuple[RemovedStep, Spending]]:
-    """Return what revisions took out of the plan, and what that took; reads files."""
+def _removed_steps(store: PlanStore) -> list[tuple[RemovedStep, Spending]]:
+    """Return the steps that revisions removed from the plan, and what they used. Reads files."""
     state = store.folder.state()
     return removed_from(store.effective().plan, state, store.folder) if state.revisions else []
 
 
-def _closing_words(outcome: RunResult) -> str:
+def _closing_text(outcome: RunResult) -> str:
     """Return the summary of the last completed step if the plan completed, else the reason why it did not."""
     if outcome.status is PlanStatus.COMPLETED:
         done = [step.result for step in outcome.steps if step.status is StepStatus.COMPLETED and step.result]

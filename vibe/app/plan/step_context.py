@@ -1,4 +1,4 @@
-"""Context of the agents of a plan's steps, and the document from which a step's own process builds it."""
+"""The context for agents of a plan's steps, and the document from which a step's own process builds it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from vibe.core.tools.permissions import ApprovalMode
 
 
 class StepPlace(Struct, frozen=True, kw_only=True):
-    """Workspace and settings of a plan's steps."""
+    """The workspace and settings of a plan's steps."""
 
     workspace: Path
     model: str | None = None
-    """The model of steps that name none; None: the configured one."""
+    """The model of steps that name none. None means the configured one."""
     sample: bool = False
     """True for a demonstration, whose agents get no guidance."""
     session_id: str = ""
@@ -54,9 +54,9 @@ def step_context(engine: Engine, place: StepPlace, services: RunServices) -> Age
 
 
 class StepDocument(Struct, frozen=True, kw_only=True):
-    """The document that a step's process builds its engine from, by the ``request`` of the run's.
+    """The document from which a step's process builds its engine, by the same ``request`` as the run's.
 
-    ``steps`` is the folder of the steps' folders. ``limits`` are the plan's.
+    ``steps`` is the folder that holds the folders of the steps. ``limits`` are the plan's.
     """
 
     home: Path

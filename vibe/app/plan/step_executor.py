@@ -1,4 +1,4 @@
-"""Executors of a plan's steps: this process, one of its own for each attempt, or what an installed package has."""
+"""Executors of a plan's steps: this process, a process for each attempt, a cluster, or an installed package."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ APPROVAL_MODES = {
 
 
 class PlanSteps(Struct, frozen=True, kw_only=True):
-    """The steps of a plan that is run: how it stands, and what its agents work with."""
+    """The steps of a plan that is run: the plan and its folder, and what its agents work with."""
 
     plan: Plan
     store: PlanStore
@@ -50,14 +50,14 @@ class PlanSteps(Struct, frozen=True, kw_only=True):
     place: StepPlace
     services: RunServices
     program: ProgramPart | None = None
-    """Does some of them; None: no program is there for that."""
+    """The part of a program that does some of them, if there is one."""
 
 
 def check_executor(name: str) -> None:
-    """Check that there is an executor of this name.
+    """Check that there is an executor of a name.
 
     Raises:
-        UsageError: there is no such executor.
+        UsageError: If there is none.
     """
     if name not in OWN_EXECUTORS and name not in (others := extension_names(extensions.EXECUTORS)):
         known = dict.fromkeys((*OWN_EXECUTORS, *others))
@@ -65,10 +65,10 @@ def check_executor(name: str) -> None:
 
 
 def executor_of(options: PlanRunOptions, before: str = DEFAULT_EXECUTOR) -> str:
-    """Return the name of the executor that was asked for; a cluster has but one.
+    """Return the name of the executor that was asked for. Naming a cluster selects the one executor that uses it.
 
     Raises:
-        UsageError: there is no such executor, or it has nothing to do with a cluster.
+        UsageError: If there is no such executor, or it does not use the cluster that was named.
     """
     name = options.executor or (before if options.cluster is None else CLUSTER_EXECUTOR)
     if options.executor or name != PROGRAM:
@@ -80,10 +80,10 @@ def executor_of(options: PlanRunOptions, before: str = DEFAULT_EXECUTOR) -> str:
 
 
 def _check_reach(name: str, options: PlanRunOptions) -> None:
-    """Check that the steps can call what a program brings.
+    """Check that steps will be able to call what a program brings.
 
     Raises:
-        UsageError: they are in other processes.
+        UsageError: If they are in other processes.
     """
     functions = options.program.functions if options.program and name == "process" else ()
     brought = {"tools": options.tools, "hooks": options.hooks, "functions": functions}
@@ -95,11 +95,11 @@ def _check_reach(name: str, options: PlanRunOptions) -> None:
 
 
 def cluster_of(executor: str, given: str, config: ClusterConfig) -> str:
-    """Return the address of the cluster that an executor uses, if it uses one and that can be used; blocks.
+    """Return the address of the cluster that an executor uses, after checking it; empty if it uses none. Blocks.
 
     Raises:
-        UsageError: none is named, or a setting of it is wrong.
-        EnvironmentFailure: it can't be reached.
+        UsageError: If none is named, or one of its settings is wrong.
+        EnvironmentFailure: If it can't be reached.
     """
     if executor != CLUSTER_EXECUTOR:
         return ""
@@ -117,10 +117,10 @@ def cluster_of(executor: str, given: str, config: ClusterConfig) -> str:
 
 @asynccontextmanager
 async def step_executor(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
-    """Yield the executor that the run's settings ask for; what it started is gone when the block ends."""
+    """Yield the executor that the run's settings ask for. Everything it started is gone when the block ends."""
     named, claims, program = steps.store.settings.executor, RunClaims(), steps.program
     name = DEFAULT_EXECUTOR if named == PROGRAM else named
-    # Other packages are promised the executor of this process, see docs/guide/extending.md; ours share more with it.
+    # Other packages get the executor of this process, as docs/guide/extending.md promises. Ours share the claims.
     given = claims if name in OWN_EXECUTORS else local_executor(steps, claims)
     make = await to_thread.run_sync(load_extension, extensions.EXECUTORS, name)
     async with make(steps, given) as executor:
@@ -129,7 +129,7 @@ async def step_executor(steps: PlanSteps) -> AsyncGenerator[StepExecutor]:
 
 @asynccontextmanager
 async def in_this_process(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
-    """Have the steps done here."""
+    """Yield an executor that does the steps in this process."""
     yield local_executor(steps, claims)
 
 
@@ -141,13 +141,13 @@ def local_executor(steps: PlanSteps, claims: RunClaims) -> LocalExecutor:
 
 @asynccontextmanager
 async def in_processes(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[StepExecutor]:
-    """Have each step of an agent done by a process of its own."""
+    """Yield an executor that does each step of an agent in a process of its own."""
     from subagents.process.child_process import ProcessPool, StepProgram
     from subagents.process.executor import ProcessExecutor
 
     store = steps.store
     pool = ProcessPool(
-        # -P: the folder it starts in may hold modules of any name.
+        # -P keeps the folder it starts in off the module path, since that may hold modules of any name.
         StepProgram(
             argv=(sys.executable, "-P", "-m", STEP_PROGRAM),
             environ=steps.host.environ,
@@ -188,12 +188,12 @@ def step_document(steps: PlanSteps, request: EngineRequest) -> bytes:
 
 
 def plan_limits(plan: Plan) -> Limits:
-    """The plan's budget as limits of its account."""
+    """Return the plan's budget as limits of its account."""
     budget = plan.budget
     return Limits(max_tokens=budget.max_tokens, max_price=budget.max_price) if budget else Limits()
 
 
 def agents_to_come(plan: Plan, store: PlanStore) -> int:
-    """Return how many steps an agent has still to do."""
+    """Return how many steps agents have still to do."""
     done = {step_id for step_id, step in store.state().steps.items() if step.status.is_final}
     return sum(step.command is None and step.id not in done for step in plan.steps)
