@@ -63,7 +63,7 @@ class EditorFiles:
         Raises:
             ToolError: it is missing, not a file, or not readable.
         """
-        data = self._bytes(path)
+        data = self._editor_bytes(path)
         if data is not None:
             yield BytesIO(data)
             return
@@ -76,13 +76,13 @@ class EditorFiles:
         Raises:
             ToolError: something exists there already, or it can't be written.
         """
-        if self._bytes(path) is not None:
+        if self._editor_bytes(path) is not None:
             raise FileAccessError(name, "exists by now", "read it first, then set overwrite")
         DISK.create(path, name, data)
         text = _as_text(data)
         if self._can.writes and text is not None:
             with suppress(RequestError, ValidationError):  # The editor can find it on disk.
-                self._asked(lambda: self._write(path, text))
+                self._call(lambda: self._write(path, text))
 
     def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> None:
         """Replace the text of a file, in the editor and on disk.
@@ -90,7 +90,7 @@ class EditorFiles:
         Raises:
             ToolError: it is no longer ``previous``, or it can't be written; nothing has changed.
         """
-        open_text = self._bytes(path)
+        open_text = self._editor_bytes(path)
         if open_text is None:
             self._replace_saved(path, name, data, previous)
             return
@@ -121,7 +121,7 @@ class EditorFiles:
 
     def _save(self, path: Path, name: str, text: str) -> None:
         try:
-            self._asked(lambda: self._write(path, text))
+            self._call(lambda: self._write(path, text))
         except (RequestError, ValidationError) as error:
             raise FileAccessError(
                 name, f"could not be written by the editor: {reason_of(error)}", "read it again"
@@ -140,7 +140,7 @@ class EditorFiles:
         except BinaryFileError:
             return False
 
-    def _bytes(self, path: Path) -> bytes | None:
+    def _editor_bytes(self, path: Path) -> bytes | None:
         """Return the text of a file that the editor may have open, or None if it must be read from disk."""
         if not _is_text(path):
             return None
@@ -152,7 +152,7 @@ class EditorFiles:
             return None
         session_id = self._channel.session_id
         try:
-            read = self._asked(lambda: self._client.read_text_file(session_id, str(path)))
+            read = self._call(lambda: self._client.read_text_file(session_id, str(path)))
         except (RequestError, ValidationError):
             return None
         # Some editors return an empty text for a missing file.
@@ -161,7 +161,7 @@ class EditorFiles:
     async def _write(self, path: Path, text: str) -> None:
         await self._client.write_text_file(self._channel.session_id, str(path), text)
 
-    def _asked(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def _call(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Call the editor and wait for its answer.
 
         Raises:
@@ -363,27 +363,27 @@ class EditorTerminal:
     async def _take(self) -> None:
         """Take the output since the last time."""
         try:
-            said = await self._client.terminal_output(self._session_id, self._id)
+            answer = await self._client.terminal_output(self._session_id, self._id)
         except (RequestError, ConnectionError, ValidationError) as error:
             self._lose(error)
             return
-        new = _new_of(self._seen, said)
-        self._seen = said.output
+        new = _new_output(self._seen, answer)
+        self._seen = answer.output
         if new:
             self._output.feed(new.replace("\r\n", "\n").encode())
         if self._output.is_waiting:
             await to_thread.run_sync(self._output.keep)
-        if said.exit_status is not None:
-            self._end(said.exit_status.exit_code, said.exit_status.signal)
+        if answer.exit_status is not None:
+            self._end(answer.exit_status.exit_code, answer.exit_status.signal)
 
     async def _kill(self) -> None:
         try:
             await self._client.kill_terminal(self._session_id, self._id)
-            said = await self._client.wait_for_terminal_exit(self._session_id, self._id)
+            answer = await self._client.wait_for_terminal_exit(self._session_id, self._id)
         except (RequestError, ConnectionError, ValidationError) as error:
             self._lose(error)
         else:
-            self._end(said.exit_code, said.signal)
+            self._end(answer.exit_code, answer.signal)
 
     async def _release(self) -> None:
         with suppress(RequestError, ConnectionError, ValidationError):  # The terminal is gone already.
@@ -392,7 +392,7 @@ class EditorTerminal:
     def _end(self, code: int | None, signal: str | None) -> None:
         self._has_ended = True
         if self._exit_code is None:
-            self._exit_code = code if code is not None else 128 + _number_of(signal or "")
+            self._exit_code = code if code is not None else 128 + _signal_number(signal or "")
 
     def _lose(self, error: Exception) -> None:
         if not self._has_ended:
@@ -409,16 +409,16 @@ def _launcher(environ: Mapping[str, str]) -> Path:
     return Path(path)
 
 
-def _number_of(signal: str) -> int:
+def _signal_number(signal: str) -> int:
     if signal.isdecimal():
         return int(signal)
     return getattr(Signals, signal.upper(), Signals.SIGKILL).value
 
 
-def _new_of(seen: str, said: TerminalOutputResponse) -> str:
+def _new_output(seen: str, answer: TerminalOutputResponse) -> str:
     """Return the output since ``seen``, as far as the editor still has it."""
-    if said.output.startswith(seen):
-        return said.output[len(seen) :]
+    if answer.output.startswith(seen):
+        return answer.output[len(seen) :]
     end = seen[-OVERLAP:]
-    at = said.output.find(end)
-    return said.output[at + len(end) :] if at >= 0 else said.output
+    at = answer.output.find(end)
+    return answer.output[at + len(end) :] if at >= 0 else answer.output

@@ -29,7 +29,7 @@ PAGE = 50
 CURSOR = re.compile(r"[0-9]{1,9}")
 NOT_FOUND = -32002
 """The protocol's error code for something that does not exist."""
-TELLING = ("command", "path", "file_path", "pattern", "url")
+SUBJECT_ARGUMENTS = ("command", "path", "file_path", "pattern", "url")
 """Arguments that say what a call was about."""
 MENTIONED = '\n\n<file path="'
 """The beginning of the files that a prompt mentions, which follow its text."""
@@ -153,7 +153,7 @@ def _call(call: ToolCall) -> ToolCallEvent:
         arguments = parse_arguments(call.name, call.arguments, {})
     except ToolArgumentsError:
         arguments = {}
-    about = next((arguments[name] for name in TELLING if name in arguments), "")
+    about = next((arguments[name] for name in SUBJECT_ARGUMENTS if name in arguments), "")
     return ToolCallEvent(
         tool_call_id=call.id, tool=call.name, arguments=arguments, summary=f"{call.name} {about}".rstrip()
     )

@@ -55,7 +55,7 @@ class EditorPerson:
             locations=locations_of(request.arguments, channel.root),
             raw_input=request.arguments,
         )
-        chosen, problem = await self._put(call, _offered(request))
+        chosen, problem = await self._request(call, _permission_options(request))
         scope = SCOPES.get(chosen)
         if scope is None:
             return ApprovalAnswer(allow=False, reason=problem, by=BY)
@@ -76,18 +76,18 @@ class EditorPerson:
         If ``lasts``, the answer also counts later, so an editor that approves single calls by itself must not give it.
         """
         if self._has_forms:
-            return await self._filled(questions)
+            return await self._ask_form(questions)
         answers: list[QuestionAnswer] = []
         for question in questions:
-            told = "\n".join(f"- {one.label}: {one.description}" for one in question.options if one.description)
+            text = "\n".join(f"- {one.label}: {one.description}" for one in question.options if one.description)
             labels = {str(at): one.label for at, one in enumerate(question.options)}
-            chosen = await self.choose(question.question, told, labels, kind="allow_always" if lasts else "allow_once")
+            chosen = await self.choose(question.question, text, labels, kind="allow_always" if lasts else "allow_once")
             if chosen is None:
                 return None
             answers.append(QuestionAnswer(question=question.question, answer=labels[chosen], by=BY))
         return answers
 
-    async def _filled(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+    async def _ask_form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
         fields = {name: field for at, one in enumerate(questions) for name, field in _fields(at, one)}
         message = plain("\n".join(one.question for one in questions))
         form = schema.ElicitationFormSessionMode(
@@ -96,17 +96,17 @@ class EditorPerson:
         )
         await self._channel.flush()
         try:
-            said = await self._channel.client.create_elicitation(message, form)
+            answer = await self._channel.client.create_elicitation(message, form)
         except (RequestError, ConnectionError, ValueError):
             return None
-        content = (said.content or {}) if isinstance(said, schema.AcceptElicitationResponse) else {}
+        content = (answer.content or {}) if isinstance(answer, schema.AcceptElicitationResponse) else {}
         answers = [_answer(at, one, content) for at, one in enumerate(questions)]
         return None if None in answers else [one for one in answers if one is not None]
 
     async def choose(
         self,
         question: str,
-        told: str,
+        details: str,
         options: Mapping[str, str],
         no: str = "None of these",
         *,
@@ -116,7 +116,7 @@ class EditorPerson:
 
         The protocol can only ask about tool calls, so the editor is shown one whose result is the answer.
         """
-        question_id, title, content = f"question-{uuid4().hex}", plain_line(question), text_of(told)
+        question_id, title, content = f"question-{uuid4().hex}", plain_line(question), text_of(details)
         self._channel.put(start_tool_call(question_id, title, kind="other", status="pending", content=content))
         call = schema.ToolCallUpdate(
             tool_call_id=question_id, title=title, kind="other", status="pending", content=content
@@ -124,7 +124,7 @@ class EditorPerson:
         offered = [_option(f"{PICK}{key}", label, kind) for key, label in options.items()]
         picked: str | None = None
         try:
-            chosen, _ = await self._put(call, [*offered, _option(NO, no, "reject_once")])
+            chosen, _ = await self._request(call, [*offered, _option(NO, no, "reject_once")])
             picked = chosen.removeprefix(PICK) if chosen.startswith(PICK) else None
         finally:
             answer = None if picked is None else text_of(options[picked])
@@ -132,18 +132,18 @@ class EditorPerson:
             self._channel.put(update_tool_call(question_id, status=status, content=answer))
         return picked
 
-    async def _put(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> tuple[str, str]:
+    async def _request(self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> tuple[str, str]:
         """Return the id of the chosen option, or an empty id and the reason why none was chosen."""
         channel = self._channel
         await channel.flush()
         try:
-            said = await channel.client.request_permission(channel.session_id, call, options)
+            answer = await channel.client.request_permission(channel.session_id, call, options)
         except (RequestError, ConnectionError, ValueError) as error:
             return "", f"the editor could not ask: {reason_of(error)}"
-        if not isinstance(said.outcome, schema.AllowedOutcome):
+        if not isinstance(answer.outcome, schema.AllowedOutcome):
             channel.stop()
             return "", "the work was stopped"
-        chosen = said.outcome.option_id
+        chosen = answer.outcome.option_id
         return (chosen, "") if chosen in {option.option_id for option in options} else ("", "no option was chosen")
 
 
@@ -171,7 +171,7 @@ def _answer(at: int, question: Question, content: Mapping[str, Any]) -> Question
     return QuestionAnswer(question=question.question, answer=", ".join(labels), by=BY) if labels else None
 
 
-def _offered(request: ApprovalRequestEvent) -> list[schema.PermissionOption]:
+def _permission_options(request: ApprovalRequestEvent) -> list[schema.PermissionOption]:
     options = [_option(ApprovalScope.ONCE, "Yes", "allow_once")]
     if request.covers:
         covered = some_of(map(plain_line, request.covers), MOST_COVERED)

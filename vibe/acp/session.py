@@ -48,7 +48,7 @@ from vibe.system.plain_text import plain
 
 Category = Literal["mode", "model", "thought_level"]
 MODE, MODEL, THINKING, APPROVALS = "mode", "model", "thinking", "approvals"
-ASKED_ABOUT = {
+APPROVAL_LABELS = {
     ApprovalMode.ASK: "Ask about what no rule allows",
     ApprovalMode.EDITS: "Edit files without asking",
     ApprovalMode.ALL: "Ask about nothing",
@@ -72,7 +72,7 @@ def options_of(conversation: Conversation) -> list[schema.SessionConfigOptionSel
     if setup.model.key not in {key for key, _, _ in models}:
         models.append((setup.model.key, setup.model.key, ""))
     levels = [(level.value, level.value.capitalize(), "") for level in Thinking]
-    approvals = [(mode.value, words, "") for mode, words in ASKED_ABOUT.items()]
+    approvals = [(mode.value, words, "") for mode, words in APPROVAL_LABELS.items()]
     return [
         _select(MODE, "Mode", setup.profile.name, agents, "mode"),
         _select(MODEL, "Model", setup.model.key, models, "model"),
@@ -117,7 +117,7 @@ LINE_LENGTH = 400
 """The most characters of a line about a plan."""
 RUN, CHANGE = "run", "change"
 PLAN_ANSWERS = MappingProxyType({RUN: "Run it", CHANGE: "Change it: I'll describe how"})
-NOT_HERE = frozenset({"copy", "exit", "resume"})
+EDITORS_OWN = frozenset({"copy", "exit", "resume"})
 """Slash commands for which editors have their own ways."""
 CODES = MappingProxyType({ModelKeyError: -32000, ContextTooLongError: -32003, ModelOverloadedError: -32004})
 """The protocol's error codes for some errors. All others have the code ``FAILED``."""
@@ -156,7 +156,7 @@ class EditorSession(HeldTalk):
         )
         plans = PlanTalk(accept=self._accept, audience=self._audience, ended=self._ended)
         commands = SlashTable({
-            name: SlashCommand(name=name, about="the editor's own", handler=_refuse) for name in NOT_HERE
+            name: SlashCommand(name=name, about="the editor's own", handler=_refuse) for name in EDITORS_OWN
         })
         super().__init__(runtime, opening, seat, plans, commands)
         self._beside = tasks
@@ -187,7 +187,7 @@ class EditorSession(HeldTalk):
     async def refresh(self) -> None:
         """Send the editor the list of slash commands if it has changed. Reads files."""
         await super().refresh()
-        offered = [_offered(one) for one in self.commands.values() if one.name not in NOT_HERE]
+        offered = [_offered(one) for one in self.commands.values() if one.name not in EDITORS_OWN]
         if offered != self._offered:
             self._offered = offered
             self.channel.put(update_available_commands(offered))
@@ -201,7 +201,7 @@ class EditorSession(HeldTalk):
             RequestError: the work failed.
         """
         if self._turn is not None:
-            return await self._steered(self._turn, blocks)
+            return await self._steer(self._turn, blocks)
         turn = self._turn = EditorTurn()
         try:
             with turn.scope:
@@ -212,16 +212,16 @@ class EditorSession(HeldTalk):
             turn.ended.set()
             self.channel.put(*self.channel.updates.stopped())  # No call may look as if it still ran.
         await self.channel.flush()
-        return _response(turn)
+        return _prompt_response(turn)
 
-    async def _steered(self, turn: EditorTurn, blocks: Sequence[ContentBlock]) -> schema.PromptResponse:
+    async def _steer(self, turn: EditorTurn, blocks: Sequence[ContentBlock]) -> schema.PromptResponse:
         """Steer the agent at work with a prompt. The prompt ends with the turn under way."""
         given = await to_thread.run_sync(prompt_of, blocks, self.opening.workdir)
         if given.images or given.typed.startswith("/") or not self.conversation.steer(given.text):
             raise UsageError(BUSY)
         await turn.ended.wait()
         await self.channel.flush()
-        return _response(turn)
+        return _prompt_response(turn)
 
     async def _carry_out(self, given: GivenPrompt) -> None:
         """Carry out a prompt until everything it begins has ended. Errors of commands are shown.
@@ -270,7 +270,7 @@ class EditorSession(HeldTalk):
             self._turn.result = result
             if self._turn.is_cancelled:
                 await self.plans.stop()
-        self._tell_title()
+        self._update_title()
 
     def cancel(self) -> None:
         """Cancel the prompt that is being answered, if any."""
@@ -382,8 +382,8 @@ class EditorSession(HeldTalk):
         """Return the option that the person picks, or None if they pick none for now."""
         labels = decision.labels or decision.options
         options = dict(zip(decision.options, labels, strict=False))
-        told = "\n".join(decision.descriptions)
-        chosen = await self.person.choose(decision.question, told, options, "Not now")
+        descriptions = "\n".join(decision.descriptions)
+        chosen = await self.person.choose(decision.question, descriptions, options, "Not now")
         return [chosen] if chosen else None
 
     def _ended(self, run: PlanRun) -> None:
@@ -394,7 +394,7 @@ class EditorSession(HeldTalk):
         await self.plans.stop()
         turn.scope.cancel()
 
-    def _tell_title(self) -> None:
+    def _update_title(self) -> None:
         title = self.conversation.session.title
         if title != self._title:
             self._title = title
@@ -405,7 +405,7 @@ class EditorSession(HeldTalk):
             await self.channel.run()
 
 
-def _response(turn: EditorTurn) -> schema.PromptResponse:
+def _prompt_response(turn: EditorTurn) -> schema.PromptResponse:
     """Return the response that ends a turn.
 
     Raises:

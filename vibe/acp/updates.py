@@ -76,7 +76,7 @@ class SessionUpdates:
 
     def of(self, event: e.Event) -> list[SessionUpdate]:
         """Return the updates for an event."""
-        return [*self._told(event), *self._plan(event)]
+        return [*self._event_updates(event), *self._plan_updates(event)]
 
     def stopped(self) -> list[SessionUpdate]:
         """Return an end for each call without one, after whatever made the call was stopped."""
@@ -96,7 +96,7 @@ class SessionUpdates:
         self._terminals[tool_call_id] = terminal_id
         return helpers.update_tool_call(self.call_id(tool_call_id), content=[helpers.tool_terminal_ref(terminal_id)])
 
-    def _told(self, event: e.Event) -> Iterator[SessionUpdate]:
+    def _event_updates(self, event: e.Event) -> Iterator[SessionUpdate]:
         """Yield the updates for everything but the plan. Some events only change the state that later updates show."""
         match event:
             case e.AssistantDeltaEvent() | e.ReasoningDeltaEvent():
@@ -113,35 +113,35 @@ class SessionUpdates:
                 yield from self._result(event)
             case e.UsageEvent():
                 yield from self._usage(event)
-            case e.WarningEvent() | e.ErrorEvent() if event.code not in PASSING or not _is_elsewhere(event):
+            case e.WarningEvent() | e.ErrorEvent() if event.code not in PASSING or not _from_subagent(event):
                 kind = "warning" if isinstance(event, e.WarningEvent) else "error"
                 yield thought(f"{kind}: {plain_line(event.message)}\n")
             case e.SubAgentStartedEvent():
                 self._agents[event.subagent_id or ""] = plain_line(event.agent or event.title)
-            case e.ModelStartedEvent() if not _is_elsewhere(event):
+            case e.ModelStartedEvent() if not _from_subagent(event):
                 self._limit = event.context_limit
             case _:
                 pass
 
     def _delta(self, event: e.AssistantDeltaEvent | e.ReasoningDeltaEvent) -> Iterator[SessionUpdate]:
-        if _is_elsewhere(event) or not event.text:
+        if _from_subagent(event) or not event.text:
             return
         before = self._streamed.get(event.message_id, event.attempt)
         self._streamed[event.message_id] = event.attempt
         if event.attempt != before:
             yield thought("(the connection broke: once more)\n")
-        tell = said if isinstance(event, e.AssistantDeltaEvent) else thought
-        yield tell(plain(event.text), event.message_id)
+        make = said if isinstance(event, e.AssistantDeltaEvent) else thought
+        yield make(plain(event.text), event.message_id)
 
     def _answer(self, event: e.AssistantEvent) -> Iterator[SessionUpdate]:
         was_streamed = self._streamed.pop(event.message_id, None) is not None
-        if not _is_elsewhere(event) and event.text and not was_streamed:
+        if not _from_subagent(event) and event.text and not was_streamed:
             yield said(plain(event.text))
 
     def _call(self, event: e.ToolCallEvent) -> SessionUpdate:
         agent = event.subagent_step_id or (self._agents.get(event.subagent_id or "", "subagent"))
         shown_id = f"{event.subagent_id or event.subagent_step_id}/{event.tool_call_id}"
-        own = not _is_elsewhere(event)
+        own = not _from_subagent(event)
         self._calls[event.tool_call_id] = (event.tool_call_id if own else shown_id, event)
         return helpers.start_tool_call(
             self.call_id(event.tool_call_id),
@@ -163,18 +163,18 @@ class SessionUpdates:
         if not in_terminal:
             content = content or text_of(event.content, is_code=kind_of(event.tool) in {"execute", "search"})
         yield helpers.update_tool_call(shown_id, status="completed" if is_done else "failed", content=content or None)
-        if isinstance(event.display, e.TodoDisplay) and not _is_elsewhere(event):
+        if isinstance(event.display, e.TodoDisplay) and not _from_subagent(event):
             yield helpers.update_plan([_todo(item) for item in event.display.items])
 
     def _usage(self, event: e.UsageEvent) -> Iterator[SessionUpdate]:
         known = self._cost is not None and event.cost_usd is not None
         self._cost = (self._cost or 0.0) + (event.cost_usd or 0.0) if known else None
-        if self._limit is not None and not _is_elsewhere(event):
+        if self._limit is not None and not _from_subagent(event):
             cost = None if self._cost is None else schema.Cost(amount=self._cost, currency="USD")
             used = event.prompt_tokens + event.completion_tokens
             yield schema.UsageUpdate(session_update="usage_update", used=used, size=self._limit, cost=cost)
 
-    def _plan(self, event: e.Event) -> list[SessionUpdate]:
+    def _plan_updates(self, event: e.Event) -> list[SessionUpdate]:
         """Return the current plan if it has changed, with its steps in the order of the plan."""
         if event.plan_id is None:
             return []
@@ -249,7 +249,7 @@ def as_code(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def _is_elsewhere(event: e.Event) -> bool:
+def _from_subagent(event: e.Event) -> bool:
     """Return whether an event comes from another agent than the conversation's."""
     return event.subagent_id is not None or event.subagent_step_id is not None
 
@@ -366,11 +366,11 @@ def _merged(last: SessionUpdate, update: SessionUpdate) -> SessionUpdate | None:
             given = {name: getattr(update, name) for name in update.model_fields_set}
             return last.model_copy(update={name: value for name, value in given.items() if value is not None})
         case (
-            schema.AgentMessageChunk(content=schema.TextContentBlock(text=begun), message_id=told)
-            | schema.AgentThoughtChunk(content=schema.TextContentBlock(text=begun), message_id=told),
-            schema.AgentMessageChunk(content=schema.TextContentBlock(text=more), message_id=telling)
-            | schema.AgentThoughtChunk(content=schema.TextContentBlock(text=more), message_id=telling),
-        ) if told == telling and type(last) is type(update):
-            return last.model_copy(update={"content": helpers.text_block(begun + more)})
+            schema.AgentMessageChunk(content=schema.TextContentBlock(text=text), message_id=message_id)
+            | schema.AgentThoughtChunk(content=schema.TextContentBlock(text=text), message_id=message_id),
+            schema.AgentMessageChunk(content=schema.TextContentBlock(text=more), message_id=other_id)
+            | schema.AgentThoughtChunk(content=schema.TextContentBlock(text=more), message_id=other_id),
+        ) if message_id == other_id and type(last) is type(update):
+            return last.model_copy(update={"content": helpers.text_block(text + more)})
         case _:
             return None
