@@ -111,8 +111,8 @@ def shortage(error: BaseException | None) -> str | None:
 
 def shortage_in(words: str) -> OSError | None:
     """Return the system shortage that another program reports in ``words``, written in the C locale, or None."""
-    told = (number for number in _REMEDIES if os.strerror(number) in words)
-    return next((OSError(number, os.strerror(number)) for number in told), None)
+    numbers = (number for number in _REMEDIES if os.strerror(number) in words)
+    return next((OSError(number, os.strerror(number)) for number in numbers), None)
 
 
 def described(error: BaseException, *, bare: bool = False) -> str:

@@ -16,7 +16,7 @@ PART_CHARACTERS = 4_000
 BEFORE = 1
 """The number of lines to show before the first one with an error, for context."""
 
-_TELLING = re.compile(
+_FAILURE = re.compile(
     r"""(?ix) ^\s*(?:not\s+ok\b|[✗✘✖\u00d7●]\s|fail(?:ed|ure)?\b|E\s{2,}\S|fatal\b|panic\b|---\s+fail) |
     \berror\b\s*(?:\[|:|TS\d) | \b\w*(?:error|exception|panic|assertion)\w*\b\s*: | \bassertion\b.*\bfailed\b |
     \b(?:failed|failure|failures|panicked|unhandled|undefined\ reference|cannot\ find|no\ such\ file|not\ found)\b |
@@ -32,21 +32,21 @@ _HARMLESS = re.compile(
 def failing_line(output: str) -> str:
     """Return the first line that names an error, or else the last line. Empty if there is no output."""
     lines = _lines(output)
-    at = _first(lines)
+    at = _first_failure(lines)
     return (lines[-1] if at is None else lines[at]).strip()[:LINE_LENGTH] if lines else ""
 
 
 def failing_part(output: str) -> str:
     """Return the part of the output from the first error on, cut to a readable length, or else its last lines."""
     lines = _lines(output)
-    at = _first(lines)
+    at = _first_failure(lines)
     chosen = lines[-PART_LINES:] if at is None else lines[max(0, at - BEFORE) :][:PART_LINES]
     return "\n".join(line[:LINE_LENGTH] for line in chosen)[:PART_CHARACTERS]
 
 
-def _first(lines: list[str]) -> int | None:
+def _first_failure(lines: list[str]) -> int | None:
     return next(
-        (n for n, line in enumerate(lines) if _TELLING.search(line[:1000]) and not _HARMLESS.search(line[:1000])), None
+        (n for n, line in enumerate(lines) if _FAILURE.search(line[:1000]) and not _HARMLESS.search(line[:1000])), None
     )
 
 

@@ -31,15 +31,15 @@ def client_options(library: Any, *, is_async: bool = True, limits: Any = None) -
     mounts: dict[str, Any] = {}
     for scheme in ("http", "https", "all"):
         if address := proxies.get(scheme, "").strip():
-            mounts[f"{scheme}://"] = _through(library, transport, scheme, address, options)
+            mounts[f"{scheme}://"] = _proxy_transport(library, transport, scheme, address, options)
     if mounts:
-        mounts |= {name: None for name in _patterns(proxies.get("no", "")) if _is_usable(library, name)}
+        mounts |= {name: None for name in _no_proxy_patterns(proxies.get("no", "")) if _is_usable(library, name)}
     if mounts and "*" in proxies.get("no", "").replace(",", " ").split():
         mounts = {}
     return {**options, "mounts": mounts, "trust_env": False}
 
 
-def _through(library: Any, transport: Any, scheme: str, address: str, options: dict[str, Any]) -> Any:
+def _proxy_transport(library: Any, transport: Any, scheme: str, address: str, options: dict[str, Any]) -> Any:
     """Return a transport through a proxy. If it can't be created, each request fails with a sentence that says so."""
     url = address if "://" in address else f"http://{address}"
     try:
@@ -55,7 +55,7 @@ def _through(library: Any, transport: Any, scheme: str, address: str, options: d
     return library.MockTransport(refuse)
 
 
-def _patterns(no_proxy: str) -> Iterator[str]:
+def _no_proxy_patterns(no_proxy: str) -> Iterator[str]:
     """Yield httpx's patterns for hosts without a proxy, which people list as names, suffixes or addresses."""
     for entry in (*LOOPBACK, *no_proxy.replace(",", " ").split()):
         name = entry.rpartition("://")[2].strip("/").lstrip("*.")

@@ -101,10 +101,10 @@ def _is_apart(entry: str, places: set[str | tuple[int, int]]) -> bool:
     if not entry.startswith("/"):
         return False
     links = (link for link in (f"{entry}/{name}" for name in STARTED) if _target(link))
-    return all(places.isdisjoint((path, _identity(path))) for way in (entry, *links) for path in _way(way))
+    return all(places.isdisjoint((path, _identity(path))) for way in (entry, *links) for path in _steps_to(way))
 
 
-def _way(path: str) -> Iterator[str]:
+def _steps_to(path: str) -> Iterator[str]:
     """Yield every folder and link on the way to where an absolute path leads."""
     at, links = "/", 0
     rest = [*reversed(path.split("/"))]

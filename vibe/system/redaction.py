@@ -70,11 +70,11 @@ def redact(text: str, environ: Mapping[str, str]) -> str:
     """Return ``text`` without the values of secret variables and whatever looks like a key, a token or a password."""
     for value in _values(environ):
         text = text.replace(value, MASK)
-    text = _shapeless(text)
+    text = _without_url_secrets(text)
     if _may_hold(text, ("api", "token", "secret", "passw")):
         for pattern in (_OPTION, _ASSIGNMENT):
             text = pattern.sub(rf"\g<1>{MASK}", text)
-    return _keyless(text)
+    return _without_keys(text)
 
 
 class Mask:
@@ -95,7 +95,7 @@ class Mask:
 
     def printed(self, text: str) -> str:
         """Return ``text`` without known secrets and whatever has the shape of a well-known token."""
-        return _keyless(_shapeless(self.known(text)))
+        return _without_keys(_without_url_secrets(self.known(text)))
 
     def inside(self, value: Any) -> Any:
         """Return JSON data with ``printed`` applied to every text in it."""
@@ -139,14 +139,14 @@ def _may_hold(text: str, words: tuple[str, ...]) -> bool:
     return any(word in lower for word in words)
 
 
-def _shapeless(text: str) -> str:
+def _without_url_secrets(text: str) -> str:
     """Return ``text`` without secrets that are recognized by their place in an address or a header."""
     if "://" in text:
         text = _TOKEN_IN_URL.sub(rf"\g<1>{MASK}", _IN_URL.sub(rf"\g<1>{MASK}", text))
     return _BEARER.sub(rf"\g<1>{MASK}", text) if _may_hold(text, ("bearer", "basic")) else text
 
 
-def _keyless(text: str) -> str:
+def _without_keys(text: str) -> str:
     signed = {sign for sign in _SIGNS if sign in text}
     if not signed:
         return text

@@ -55,8 +55,8 @@ class GitOutput(Struct, frozen=True, kw_only=True):
     @property
     def problem(self) -> str:
         """The error on one line."""
-        said = [line for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]
-        wrong = next((line for line in said if line.startswith(("fatal:", "error:"))), said[0] if said else "")
+        lines = [line for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]
+        wrong = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[0] if lines else "")
         return wrong.partition(": ")[2] if wrong.startswith(("fatal:", "error:")) else wrong or f"exit code {self.code}"
 
 

@@ -129,7 +129,7 @@ def without_credentials(text: str) -> str | None:
     lines: list[str] = []
     found = False
     for one in read_settings(text):
-        subsection, value = _nameless(one.subsection), _nameless(one.value)
+        subsection, value = _without_users(one.subsection), _without_users(one.value)
         is_secret = bool(_KEY.fullmatch(one.key) or _VALUE.search(one.value))
         found = found or is_secret or (subsection, value) != (one.subsection, one.value)
         if not one.key:
@@ -163,7 +163,7 @@ def cleaned(path: Path) -> str | None:
         return "" if path.name in NAMES else None
 
 
-def _nameless(text: str) -> str:
+def _without_users(text: str) -> str:
     """Return a text without the user names in its addresses, except for short names without passwords."""
     return _PERSON.sub(lambda found: found[1] if _is_credential(found[2]) else found[0], text)
 
