@@ -160,6 +160,7 @@ def _stat(pid: int) -> _Stat | None:
         line = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # The line is "pid (name) state parent group session terminal ...". The name may contain parentheses, too.
+    # The line is "pid (name) state parent group session terminal ...". Split after the last parenthesis, because the
+    # name may contain some, too.
     state, _, _, session, terminal = line.rpartition(b")")[2].split()[:5]
     return _Stat(state in ENDED, int(session), terminal != b"0")

@@ -13,7 +13,7 @@ from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.factory import ModelCatalog
 from vibe.core.skills.command_files import NoSuchCommandError
-from vibe.core.tools.executor import closed_to_reading
+from vibe.core.tools.executor import unreadable_globs
 from vibe.core.tools.manager import ToolClass, ToolManager, observing, profile_view, unattended
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import Files
@@ -60,7 +60,7 @@ class Setup(Struct, frozen=True, kw_only=True):
         opening = self.opening
         return self.engine.workspace(
             opening.workdir, extra_roots=opening.extra_roots, read_roots=session.earlier_outputs, files=files
-        ).not_reading(closed_to_reading(self.engine.tools))
+        ).without_reading(unreadable_globs(self.engine.tools))
 
     @property
     def refused(self) -> frozenset[str]:

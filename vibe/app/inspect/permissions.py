@@ -11,7 +11,7 @@ from ipc.sink import MemorySink
 from vibe.app.engine.build import EngineRequest, build_engine
 from vibe.app.engine.host import Host
 from vibe.core.tools.errors import NoSuchToolError, PathError, ToolArgumentsError
-from vibe.core.tools.executor import closed_to_reading
+from vibe.core.tools.executor import unreadable_globs
 from vibe.core.tools.gate import AnyTool, Gate
 from vibe.core.tools.manager import profile_view
 from vibe.core.tools.permissions import ApprovalMode, PermissionDecision, Ruling
@@ -39,7 +39,7 @@ class PermissionCheck:
         profile = engine.chosen
         unasked = auto_approve or engine.config.auto_approve or profile.auto_approve
         workspace = engine.workspace(wanted.workdir, extra_roots=extra_roots)
-        workspace = workspace.not_reading(closed_to_reading(engine.tools))  # as in a conversation
+        workspace = workspace.without_reading(unreadable_globs(engine.tools))  # as in a conversation
         approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
         gate = Gate(workspace, approvals, MemorySink(), engine.confinement)
         try:

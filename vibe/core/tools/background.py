@@ -21,7 +21,7 @@ MOST_AT_ONCE = 8
 """The most background commands of one agent that run at once."""
 KEPT_CHARACTERS = 16_000
 """The most characters of unread output kept of a command, counted from the end."""
-TOLD_CHARACTERS = 2_000
+ENDING_CHARACTERS = 2_000
 """The most characters of output, counted from the end, announced when a command has ended."""
 BATCH_SECONDS = 0.5
 """Seconds to wait after the first new output for more that follows right behind it."""
@@ -81,7 +81,7 @@ class _Command:
             await self.running.stop()
             left = self.running.result().left_running
             self._take("\n".join(filter(None, (left and f"[{left}]", await self.after()))))
-            self.last = (self.last + self.last_screen.flush())[-TOLD_CHARACTERS:]
+            self.last = (self.last + self.last_screen.flush())[-ENDING_CHARACTERS:]
             self.duration = time.monotonic() - self.started
             self.ended.set()
             self.news.set()
@@ -89,7 +89,7 @@ class _Command:
     def _take(self, text: str) -> None:
         if not text:
             return
-        self.last = (self.last + self.last_screen.feed(text))[-TOLD_CHARACTERS:]
+        self.last = (self.last + self.last_screen.feed(text))[-ENDING_CHARACTERS:]
         self.keep(self.screen.feed(text))
         self.news.set()
 
@@ -108,7 +108,7 @@ class BackgroundCommands:
     def __init__(self, group: TaskGroup) -> None:
         self._group = group
         self._commands: dict[str, _Command] = {}
-        self.in_front = set[anyio.Event]()
+        self.foreground = set[anyio.Event]()
         """One event for each command the agent waits for. Setting it moves the command to the background."""
         self._sink: EventSink | None = None
         self._masked: Callable[[str], str] = str
@@ -119,9 +119,9 @@ class BackgroundCommands:
 
     def send_back(self) -> bool:
         """Move the commands that the agent waits for to the background. Return False if it waits for none."""
-        for wish in self.in_front:
-            wish.set()
-        return bool(self.in_front)
+        for moved in self.foreground:
+            moved.set()
+        return bool(self.foreground)
 
     def check_room(self) -> None:
         """Check that one more command may start.
@@ -187,7 +187,7 @@ class BackgroundCommands:
             await command.news.wait()
             with anyio.move_on_after(BATCH_SECONDS):
                 await command.ended.wait()
-        return self._taken(handle, command)
+        return self._take_report(handle, command)
 
     async def stop(self, handle: str) -> BackgroundReport:
         """End a command and everything it started. Harmless if it has ended.
@@ -198,9 +198,9 @@ class BackgroundCommands:
         command = self._get(handle)
         command.scope.cancel()
         await command.ended.wait()
-        return self._taken(handle, command)
+        return self._take_report(handle, command)
 
-    def _taken(self, handle: str, command: _Command) -> BackgroundReport:
+    def _take_report(self, handle: str, command: _Command) -> BackgroundReport:
         command.keep(command.screen.flush())
         output, dropped = command.unread, command.dropped
         command.unread, command.dropped = "", 0

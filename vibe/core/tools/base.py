@@ -239,8 +239,6 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
             ToolError: the work could not be done; the model reads the message.
         """
 
-    # --- what it is ---
-
     @classmethod
     def get_name(cls) -> str:
         """Return the name the model calls the tool by: the class name in snake_case."""
@@ -300,8 +298,6 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         """Return a new instance with a state of its own."""
         return cls(cast("Config", config), cast("State", cls.state_class()()))
 
-    # --- what a call of it means ---
-
     def assess(self, args: Args, workspace: Workspace) -> Assessment:  # noqa: ARG002  for tools with paths to follow
         """Judge a call: return what it touches and what the tool's own rules say about it.
 
@@ -357,8 +353,6 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
         """Return the calls that were denied to agents that worked on behalf of this call."""
         return ()
 
-    # --- calling it ---
-
     def parse(self, raw: Mapping[str, Any]) -> Args:
         """Validate the raw arguments of a call.
 
@@ -405,7 +399,7 @@ class BaseTool(MistralHooks, ABC, Generic[Args, Result, Config, State]):  # noqa
 
     def _call_run(self, args: Args, ctx: InvokeContext | None) -> Any:
         _ROOT.set(ctx.workspace.root if ctx is not None else None)
-        positional, named = shape_of(type(self).run).given(args, ctx)
+        positional, named = shape_of(type(self).run).call_arguments(args, ctx)
         return self.run(*positional, **named)
 
 
@@ -419,7 +413,7 @@ class RunShape(Struct, frozen=True, kw_only=True):
     takes_second: bool
     """Its second required parameter, under another name, takes the context."""
 
-    def given(self, args: BaseModel | None, ctx: InvokeContext | None) -> tuple[Sequence[Any], dict[str, Any]]:
+    def call_arguments(self, args: BaseModel | None, ctx: InvokeContext | None) -> tuple[Sequence[Any], dict[str, Any]]:
         """Return the positional and the keyword arguments to call it with."""
         named: dict[str, Any] = {CONTEXT_PARAMETER: ctx} if self.names_context else {}
         if isinstance(args, KeywordArguments):

@@ -51,11 +51,11 @@ def file_diff(name: str, before: str | None, after: str, *, whole: bool = False)
     old, new = (text.replace("\r\n", "\n").split("\n") for text in (before or "", after))
     if before is None:
         old, new = [], new[:-1] if not new[-1] else new
-    start = _same(old, new)
-    end = _same(old[start:][::-1], new[start:][::-1])
-    gone, come = len(old) - start - end, len(new) - start - end
-    if gone * come > MOST_COMPARED:
-        return FileDiff("", come, gone)
+    start = _common_start(old, new)
+    end = _common_start(old[start:][::-1], new[start:][::-1])
+    removed, added = len(old) - start - end, len(new) - start - end
+    if removed * added > MOST_COMPARED:
+        return FileDiff("", added, removed)
     left = max(start - CONTEXT, 0)
 
     def moved(number: re.Match[str]) -> str:
@@ -66,17 +66,17 @@ def file_diff(name: str, before: str | None, after: str, *, whole: bool = False)
         old[left : len(old) - right], new[left : len(new) - right], source, name, n=CONTEXT, lineterm=""
     )
     shown = [LINE_NUMBER.sub(moved, line, 2) if line.startswith("@@") else line for line in lines]
-    first = [line[:1] for line in shown[2:]]  # The first two lines are the file names.
-    return FileDiff("\n".join(shown) if whole else _bounded(shown), first.count("+"), first.count("-"))
+    signs = [line[:1] for line in shown[2:]]  # The first two lines are the file names.
+    return FileDiff("\n".join(shown) if whole else _cut(shown), signs.count("+"), signs.count("-"))
 
 
-def _same(one: list[str], other: list[str]) -> int:
+def _common_start(one: list[str], other: list[str]) -> int:
     """Return how many lines the two have in common at the start."""
     shorter = min(len(one), len(other))
     return next((index for index in range(shorter) if one[index] != other[index]), shorter)
 
 
-def _bounded(lines: list[str]) -> str:
+def _cut(lines: list[str]) -> str:
     kept: list[str] = []
     room = MOST_CHARACTERS
     for line in lines[:MOST_LINES]:
@@ -99,11 +99,11 @@ class EditResult(BaseModel):
     change: InstanceOf[FileDiff] = FileDiff()
     warnings: list[str] = []
 
-    def written(self) -> tuple[WrittenFile, ...]:
+    def written_files(self) -> tuple[WrittenFile, ...]:
         """Return the written files, with how many lines each gained and lost."""
         raise NotImplementedError
 
-    def told(self, done: str) -> str:
+    def report(self, done: str) -> str:
         """Return the text for the model: what was done, and a line for each warning."""
         return "\n".join([done, *(f"[{warning}]" for warning in self.warnings)])
 
@@ -117,7 +117,7 @@ class FileEdit(Struct, frozen=True, kw_only=True):
     decoded: DecodedText
     text: str
 
-    def compared(self) -> FileDiff:
+    def as_diff(self) -> FileDiff:
         """Return the change as a diff."""
         return file_diff(self.name, None if self.old is None else self.decoded.text, self.text)
 
@@ -148,10 +148,10 @@ class FileEdit(Struct, frozen=True, kw_only=True):
         """
         old = self.old or b""
         seen = ctx.reads.is_current(self.path, old)
-        linked = ctx.workspace.replace(self.path, self.name, data, previous=old)
+        note = ctx.workspace.replace(self.path, self.name, data, previous=old)
         if seen:
             ctx.reads.note(self.path, data)
-        return FileDiff() if ctx.workspace.is_secret(self.path) else self.compared(), [linked] if linked else []
+        return FileDiff() if ctx.workspace.is_secret(self.path) else self.as_diff(), [note] if note else []
 
 
 class EditTool(BaseTool[Args, Edited, Config, BaseToolState]):
@@ -167,14 +167,14 @@ class EditTool(BaseTool[Args, Edited, Config, BaseToolState]):
         """Return the file, how many lines it gains and loses and, if it exists, the diff. Fails as the call would."""
         del sandboxed
         edit = self.planned(args, workspace)
-        diff = edit.compared()
+        diff = edit.as_diff()
         file = WrittenFile(path=edit.name, added=diff.added, removed=diff.removed, created=edit.old is None)
         display = DiffDisplay(files=(file,))
         return CallOutlook(display=display, cwd=str(workspace.root), diff="" if edit.old is None else diff.text)
 
     def display(self, result: Edited) -> DiffDisplay:
         """Return the files, and how many lines each gained and lost."""
-        return DiffDisplay(files=result.written())
+        return DiffDisplay(files=result.written_files())
 
     def diff(self, result: Edited) -> str:
         """Return the diff of a file that existed before. It is empty for a file that may hold secrets."""
@@ -182,4 +182,4 @@ class EditTool(BaseTool[Args, Edited, Config, BaseToolState]):
 
     def files_changed(self, result: Edited) -> tuple[str, ...]:
         """Return the paths of the files."""
-        return tuple(file.path for file in result.written())
+        return tuple(file.path for file in result.written_files())

@@ -67,5 +67,5 @@ SEALED = "holds your keys and is closed to every tool"
 """Reasons why a path is closed: it checks the agent's work, configures those checks, or holds the user's keys."""
 
 
-TOLD = (ToolError, CommandStartError)
+EXPECTED_ERRORS = (ToolError, CommandStartError)
 """Errors whose message becomes the result of the call, for the model to read."""

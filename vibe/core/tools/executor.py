@@ -34,7 +34,7 @@ from vibe.core.messages import BUSY, Denial, Image, ToolCall, ToolMessage
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import WAITS, Turns
 from vibe.core.tools import base, ui
-from vibe.core.tools.errors import TOLD, ReadOnlyRefusedError, ToolError
+from vibe.core.tools.errors import EXPECTED_ERRORS, ReadOnlyRefusedError, ToolError
 from vibe.core.tools.gate import AnyTool, Approvals, CallRefusal, CallSubject, Gate
 from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
@@ -52,7 +52,7 @@ SIDE_BY_SIDE = 8
 
 CANCELLED = "The call was cancelled before it ended; what it had already done stays done."
 NOT_STARTED = "The call was cancelled before it started."
-LACKING = "The call was not run; go on without it, or say what you would need."
+NOT_RUN = "The call was not run; go on without it, or say what you would need."
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class ToolBatch(Struct, frozen=True, kw_only=True):
     ran: frozenset[str] = frozenset()
 
 
-class _Pending(Struct, kw_only=True):
+class _PendingCall(Struct, kw_only=True):
     """One call on its way to a result.
 
     ``problem`` says why it can't be run at all, and ``message`` is set once it has its result. ``paths`` are the
@@ -124,7 +124,7 @@ class ToolExecutor:
         self._tools = tools
         self._guidance = guidance or CallGuidance()
         readable = [*([] if context.output_dir is None else [context.output_dir]), *self._guidance.readable]
-        workspace = context.workspace.not_reading(closed_to_reading(tools))
+        workspace = context.workspace.without_reading(unreadable_globs(tools))
         workspace = workspace.granting(readable, write=False) if readable else workspace
         self._context = replace(
             context, workspace=workspace, skills=self._guidance.skills, memory=self._guidance.memory
@@ -158,11 +158,11 @@ class ToolExecutor:
 
         self._announce_queue(pending)
         try:
-            for side_by_side, members in groupby(pending, key=lambda item: item.read_only):
+            for side_by_side, batch in groupby(pending, key=lambda item: item.read_only):
                 if side_by_side:
-                    await self._answer_side_by_side(tuple(members), flush)
+                    await self._answer_side_by_side(tuple(batch), flush)
                     continue
-                for item in members:
+                for item in batch:
                     await self._answer(item, others_ran=item is not pending[0])
                     flush()
         except BaseException:
@@ -177,19 +177,19 @@ class ToolExecutor:
             ran=frozenset(item.summary for item in pending if item.paths is not None and item.denial is None),
         )
 
-    def _announce_queue(self, pending: Sequence[_Pending]) -> None:
+    def _announce_queue(self, pending: Sequence[_PendingCall]) -> None:
         """Announce which calls wait for others of the same answer."""
         at_once = len(tuple(takewhile(lambda item: item.read_only, pending[:SIDE_BY_SIDE])))
         for item in pending[max(at_once, 1) :]:
             summary = self._mask.printed(item.summary)
             self._sink.publish(ToolQueuedEvent(tool_call_id=item.call.id, tool=item.name, summary=summary))
 
-    def _prepare(self, call: ToolCall) -> _Pending:
+    def _prepare(self, call: ToolCall) -> _PendingCall:
         """Find the tool and validate the arguments. Anything wrong becomes the call's ``problem``."""
-        item = _Pending(call=call, name=call.name, summary=call.name, raw=call.arguments or None)
+        item = _PendingCall(call=call, name=call.name, summary=call.name, raw=call.arguments or None)
         if (refusal := self._guidance.refusal(call.name)) is not None:
             self._deny(item, CallRefusal(by="rule", reason=refusal))
-            item.problem = f"Denied: {refusal}. {LACKING}"
+            item.problem = f"Denied: {refusal}. {NOT_RUN}"
             with suppress(ToolError):
                 item.arguments, item.raw = parse_arguments(item.name, call.arguments, {}), None
             return item
@@ -199,15 +199,15 @@ class ToolExecutor:
             item.arguments = parse_arguments(item.name, call.arguments, item.tool.get_parameters())
             item.raw = None
             args = item.args = item.tool.parse(item.arguments)
-            _summarize(item, item.tool, args)
+            _set_summary(item, item.tool, args)
         except Exception as error:  # noqa: BLE001  the door of a tool call: a user's own validators run here
-            item.problem = _failure(item.name, error)
+            item.problem = _error_text(item.name, error)
         return item
 
-    async def _answer_side_by_side(self, members: Sequence[_Pending], flush: Callable[[], None]) -> None:
+    async def _answer_side_by_side(self, members: Sequence[_PendingCall], flush: Callable[[], None]) -> None:
         limit = Semaphore(SIDE_BY_SIDE)
 
-        async def answer(item: _Pending) -> None:
+        async def answer(item: _PendingCall) -> None:
             async with limit:
                 await self._answer(item)
                 flush()
@@ -219,14 +219,14 @@ class ToolExecutor:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _answer(self, item: _Pending, *, others_ran: bool = True) -> None:
+    async def _answer(self, item: _PendingCall, *, others_ran: bool = True) -> None:
         """Decide on a call, run it, and always set its message.
 
         ``others_ran`` says whether calls of the same answer ran since this one was prepared.
         """
         item.started = perf_counter()
         if others_ran and item.tool is not None and item.args is not None and not item.problem:
-            _summarize(item, item.tool, item.args)  # Again, because the other calls may have changed what it means.
+            _set_summary(item, item.tool, item.args)  # Again, because the other calls may have changed what it means.
         self._sink.publish(
             ToolCallEvent(
                 tool_call_id=item.call.id,
@@ -244,14 +244,14 @@ class ToolExecutor:
         except UnansweredError as error:
             status, content = "denied", self._deny(item, CallRefusal(by="headless", reason=str(error)))
         except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
-            status, content = "error", _failure(item.name, error)
-            item.display = self._displayed(error.display) if isinstance(error, ToolError) else None
+            status, content = "error", _error_text(item.name, error)
+            item.display = self._masked_display(error.display) if isinstance(error, ToolError) else None
         content = await capped(self._masked(item, content), item.call.id, self._context.output_dir)
         if item.paths is not None:
-            await self._guidance.heard(_hook_call(item), item.paths, status=status, result=content)
+            await self._guidance.after_call(_hook_call(item), item.paths, status=status, result=content)
         self._close(item, status, content)
 
-    async def _outcome(self, item: _Pending) -> tuple[str, str]:
+    async def _outcome(self, item: _PendingCall) -> tuple[str, str]:
         """Return the status and text of the call's result.
 
         Raises:
@@ -263,17 +263,17 @@ class ToolExecutor:
         subject = await self._admit(item, item.tool, item.args)
         if isinstance(subject, CallRefusal):
             return "denied", self._deny(item, subject)
-        answer = await self._guidance.hooked(_hook_call(item))
+        answer = await self._guidance.before_call(_hook_call(item))
         if answer.objection is not None:
             return "denied", self._deny(item, CallRefusal(by="rule", reason=answer.objection))
         if answer.changed:
-            item.args = _changed(item, item.tool, answer)
+            item.args = _changed_arguments(item, item.tool, answer)
             # Hooks grant no permission, so the changed call must be admitted in its own right.
             subject = await self._admit(item, item.tool, item.args)
             if isinstance(subject, CallRefusal):
                 return "denied", self._deny(item, subject)
         item.paths = tuple(access.path for access in subject.accesses)
-        item.only_read = subject.read_only or subject.own.only_reads
+        item.only_read = subject.read_only or subject.assessment.only_reads
         try:
             content = await self._run(item, item.tool, self._context_of(item, subject))
         except ReadOnlyRefusedError as error:
@@ -286,14 +286,14 @@ class ToolExecutor:
             content += f"\n\n(The hook {answer.changed} changed the call; this was run: {item.summary})"
         return "ok", content
 
-    async def _admit(self, item: _Pending, tool: AnyTool, args: BaseModel) -> CallSubject | CallRefusal:
+    async def _admit(self, item: _PendingCall, tool: AnyTool, args: BaseModel) -> CallSubject | CallRefusal:
         """Wait until the call may be run and return its subject, or the reason why it may not."""
         restriction = None if tool.ends_work else self._guidance.restriction(item.name, item.arguments)
         if restriction is not None:
             return CallRefusal(by="rule", reason=restriction)
         return await self._gate.admit(tool, args, self._question(item))
 
-    def _question(self, item: _Pending) -> ApprovalRequestEvent:
+    def _question(self, item: _PendingCall) -> ApprovalRequestEvent:
         """Return a draft of the approval request: all that is known without looking at what the call touches."""
         shown, summary, call_id = self._mask.inside(item.arguments), self._mask.printed(item.summary), item.call.id
         return ApprovalRequestEvent(
@@ -318,10 +318,10 @@ class ToolExecutor:
             if is_open and isinstance(error, ToolError):
                 raise
         diff = self._mask.printed(encodable(outlook.diff)) if is_open else ""
-        display = self._displayed(outlook.display) if is_open else None
+        display = self._masked_display(outlook.display) if is_open else None
         return replace(outlook, display=display, cwd=encodable(outlook.cwd), diff=diff)
 
-    def _context_of(self, item: _Pending, subject: CallSubject) -> base.InvokeContext:
+    def _context_of(self, item: _PendingCall, subject: CallSubject) -> base.InvokeContext:
         return replace(
             self._context,
             tool_call_id=item.call.id,
@@ -330,23 +330,23 @@ class ToolExecutor:
             read_only=subject.read_only,
         )
 
-    async def _run(self, item: _Pending, tool: AnyTool, context: base.InvokeContext) -> str:
-        reads = tool.read_only or not tool.changes_files or item.only_read
-        turns = None if reads else self._turns
-        async with nullcontext() if turns is None else turns(self._tell_wait):
+    async def _run(self, item: _PendingCall, tool: AnyTool, context: base.InvokeContext) -> str:
+        takes_no_turn = tool.read_only or not tool.changes_files or item.only_read
+        turns = None if takes_no_turn else self._turns
+        async with nullcontext() if turns is None else turns(self._announce_wait):
             item.started = perf_counter()  # Waiting for a person or for a turn does not count.
             result = await tool.execute(item.args, context, lambda event: self._show(item, event))
         item.files = tuple(map(encodable, tool.files_changed(result)))
         item.diff = self._mask.printed(encodable(tool.diff(result)))
         item.inner_denials = tuple(tool.denials(result))
         item.images = tool.images(result)
-        item.display = self._displayed(tool.display(result))
+        item.display = self._masked_display(tool.display(result))
         return tool.format_result(result)
 
-    def _tell_wait(self, message: str) -> None:
+    def _announce_wait(self, message: str) -> None:
         self._sink.publish(WarningEvent(code=WAITS, message=message))
 
-    def _displayed(self, display: Display | None) -> Display | None:
+    def _masked_display(self, display: Display | None) -> Display | None:
         """Return a display without secrets, and with text that can be encoded."""
         if display is None:
             return None
@@ -354,7 +354,7 @@ class ToolExecutor:
         shown = self._mask.inside(json.loads(encodable(json.dumps(plain, ensure_ascii=False))))
         return display if shown == plain else msgspec.convert(shown, type(display))
 
-    def _masked(self, item: _Pending, content: str) -> str:
+    def _masked(self, item: _PendingCall, content: str) -> str:
         """Return a result without secrets.
 
         The contents of files are worked on, so there only known secrets are masked, not whatever has the shape of one.
@@ -363,7 +363,7 @@ class ToolExecutor:
         is_work = item.paths and not any(".git" in path.parts or path.name == ".gitmodules" for path in item.paths)
         return self._mask.known(content) if is_work else self._mask.printed(content)
 
-    def _show(self, item: _Pending, event: base.ToolStreamLine) -> None:
+    def _show(self, item: _PendingCall, event: base.ToolStreamLine) -> None:
         text = self._mask.printed(encodable(event.message))
         self._sink.publish(
             ToolStreamEvent(
@@ -375,7 +375,7 @@ class ToolExecutor:
             )
         )
 
-    def _deny(self, item: _Pending, refusal: CallRefusal) -> str:
+    def _deny(self, item: _PendingCall, refusal: CallRefusal) -> str:
         """Record a denial, without secrets a command line may hold, and return the text for the model."""
         summary, reason = redact(item.summary, self._context.environ), redact(refusal.reason, self._context.environ)
         item.denial = Denial(tool=item.name, summary=summary, reason=reason, by=refusal.by)
@@ -384,7 +384,7 @@ class ToolExecutor:
             "would need."
         )
 
-    def _close(self, item: _Pending, status: str, content: str) -> None:
+    def _close(self, item: _PendingCall, status: str, content: str) -> None:
         item.message = ToolMessage(
             content=content,
             tool_call_id=item.call.id,
@@ -409,17 +409,17 @@ class ToolExecutor:
         )
 
 
-def closed_to_reading(tools: ToolManager) -> list[str]:
+def unreadable_globs(tools: ToolManager) -> list[str]:
     """Return the globs that ``read_file`` may not read, whether or not this agent has that tool."""
     tool = tools.visible.known.get("read_file")
     return [] if tool is None else tool.config.denylist
 
 
-def _hook_call(item: _Pending) -> HookCall:
+def _hook_call(item: _PendingCall) -> HookCall:
     return HookCall(tool_call_id=item.call.id, tool=item.name, arguments=item.arguments)
 
 
-def _changed(item: _Pending, tool: AnyTool, answer: HookAnswer) -> BaseModel:
+def _changed_arguments(item: _PendingCall, tool: AnyTool, answer: HookAnswer) -> BaseModel:
     """Return the arguments that hooks substituted for the model's.
 
     Raises:
@@ -430,18 +430,18 @@ def _changed(item: _Pending, tool: AnyTool, answer: HookAnswer) -> BaseModel:
         args = tool.parse(item.arguments)
     except ToolError as error:
         raise ToolError(f"the hook {answer.changed} changed the arguments, and {error}") from error
-    _summarize(item, tool, args)
+    _set_summary(item, tool, args)
     return args
 
 
-def _summarize(item: _Pending, tool: AnyTool, args: BaseModel) -> None:
+def _set_summary(item: _PendingCall, tool: AnyTool, args: BaseModel) -> None:
     event = ui.ToolCallView(tool_name=item.name, tool_call_id=item.call.id, args=args)
     item.summary = encodable(ui.call_summary(tool, event, tool.summarize(args)))
 
 
-def _failure(tool: str, error: Exception) -> str:
+def _error_text(tool: str, error: Exception) -> str:
     """Return the text of an error for the model. An unexpected error is a defect of the tool and is logged in full."""
-    if isinstance(error, TOLD):
+    if isinstance(error, EXPECTED_ERRORS):
         return described(error, bare=True)
     logger.error("tool %s failed", tool, exc_info=error)
     return f"{tool} failed: {described(error)}"

@@ -154,7 +154,7 @@ class CallSubject(Struct, frozen=True, kw_only=True):
 
     tool: AnyTool
     args: BaseModel
-    own: Assessment
+    assessment: Assessment
     accesses: tuple[ResolvedAccess, ...] = ()
     keys: tuple[str, ...] = ()
     is_judged: bool = True
@@ -182,10 +182,10 @@ def subject_of(tool: AnyTool, args: BaseModel, workspace: Workspace) -> CallSubj
     """
     own = tool.assess(args, workspace)
     if own.paths or type(tool).assess is not cast("Any", BaseTool).assess:
-        own = _narrowed(tool, args, own)
+        own = _with_hooks(tool, args, own)
     accesses = tuple(_resolved(access, workspace) for access in own.paths)
-    keys = _keys(tool.get_name(), args, own, accesses, workspace)
-    return CallSubject(tool=tool, args=args, own=own, accesses=accesses, keys=keys)
+    keys = _approval_keys(tool.get_name(), args, own, accesses, workspace)
+    return CallSubject(tool=tool, args=args, assessment=own, accesses=accesses, keys=keys)
 
 
 def _resolved(access: PathAccess, workspace: Workspace) -> ResolvedAccess:
@@ -207,12 +207,12 @@ def gather(
     subject: CallSubject, workspace: Workspace, approvals: Approvals, confinement: Confinement | None = None
 ) -> CallFacts:
     """Return everything ``decide`` needs to know about a call."""
-    accesses, own = subject.accesses, subject.own
+    accesses, own = subject.accesses, subject.assessment
     listed = _listed(subject, own.listed, workspace.bounds.unread)
     return CallFacts(
         tool=subject.tool.get_name(),
         permission=subject.tool.config.permission,
-        hard_denial=_impossible(accesses, workspace),
+        hard_denial=_hard_denial(accesses, workspace),
         listed=listed,
         remembered=approvals.remembers(subject.keys),
         sensitive=tuple(a.shown for a in accesses if a.secret),
@@ -226,18 +226,18 @@ def gather(
     )
 
 
-def _narrowed(tool: MistralHooks, args: Any, own: Assessment) -> Assessment:
+def _with_hooks(tool: MistralHooks, args: Any, own: Assessment) -> Assessment:
     """Return the tool's own assessment, made stricter by what its hooks refuse or ask about. Hooks can't allow more."""
     cls = type(tool)
     hooks = (cls.check_allowlist_denylist, cls.resolve_permission)
     if hooks == (MistralHooks.check_allowlist_denylist, MistralHooks.resolve_permission):
         return own
-    heard = assess_by_hooks(tool, args)
-    stricter = heard.listed in {ToolPermission.NEVER, ToolPermission.ASK} and own.listed is not ToolPermission.NEVER
-    return replace(own, listed=heard.listed, reason=heard.reason or own.reason) if stricter else own
+    by_hooks = assess_by_hooks(tool, args)
+    stricter = by_hooks.listed in {ToolPermission.NEVER, ToolPermission.ASK} and own.listed is not ToolPermission.NEVER
+    return replace(own, listed=by_hooks.listed, reason=by_hooks.reason or own.reason) if stricter else own
 
 
-def _impossible(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:
+def _hard_denial(accesses: Sequence[ResolvedAccess], workspace: Workspace) -> str:
     """Return why no approval can allow the call, or an empty string."""
     for access in accesses:
         if workspace.bounds.is_sealed(access.path):
@@ -269,10 +269,10 @@ def _covers(access: ResolvedAccess, globs: Sequence[str]) -> bool:
     A closed path is only covered by a glob that names such a place itself: ``*`` does not open ``~/.bashrc``.
     """
     matching = [g for g in globs for name in (access.shown, access.path.as_posix()) if glob_matches(name, g)]
-    return any(_names_closed(access, glob) for glob in matching) if access.closed else bool(matching)
+    return any(_spells_out_closed(access, glob) for glob in matching) if access.closed else bool(matching)
 
 
-def _names_closed(access: ResolvedAccess, glob: str) -> bool:
+def _spells_out_closed(access: ResolvedAccess, glob: str) -> bool:
     """Return whether the glob itself spells out why a path is closed."""
     words = PurePath(os.path.expanduser(glob))  # noqa: PTH111  a glob is no path
     literal = words in {PurePath(access.shown), access.path}
@@ -283,7 +283,7 @@ def _names_closed(access: ResolvedAccess, glob: str) -> bool:
     )
 
 
-def _keys(
+def _approval_keys(
     name: str, args: BaseModel, own: Assessment, accesses: Sequence[ResolvedAccess], workspace: Workspace
 ) -> tuple[str, ...]:
     """Return what a lasting approval covers: the tool's own keys, else its resolved paths, else these exact arguments.
@@ -296,7 +296,7 @@ def _keys(
         return tuple(f"{name}: {key}" for key in own.covers)
     if accesses:
         kinds = ((access, "write" if access.write else "read") for access in accesses)
-        return tuple(f"{name}: {kind} {workspace.lasting(access.path)}" for access, kind in kinds)
+        return tuple(f"{name}: {kind} {workspace.path_to_approve(access.path)}" for access, kind in kinds)
     return (f"{name}: {json.dumps(args.model_dump(mode='json', fallback=repr, warnings=False), sort_keys=True)}",)
 
 
@@ -348,14 +348,14 @@ class Gate:
         """
         subject, decision = await self._judge_in_time(tool, args)
         if subject.is_edit or decision.ruling is Ruling.ASK:
-            refusal = await self._beside_others(subject, draft, decision)
+            refusal = await self._ask_about_others(subject, draft, decision)
             if refusal is not None:
                 return refusal
         if decision.ruling is Ruling.ALLOW:
             return replace(subject, read_only=decision.rule == READ_ONLY_RULE)
         if decision.ruling is Ruling.DENY:
             return CallRefusal(by="rule", reason=decision.reason)
-        return await self._put(subject, draft, decision)
+        return await self._ask_in_turn(subject, draft, decision)
 
     async def admit_in_full(
         self, subject: CallSubject, draft: ApprovalRequestEvent, lacking: str
@@ -363,9 +363,9 @@ class Gate:
         """Ask about a call that was tried in a read-only sandbox. ``lacking`` says what happened there."""
         reason = f"in a read-only sandbox {lacking}"
         decision = PermissionDecision(Ruling.ASK, "permission", reason)
-        return await self._put(replace(subject, read_only=False), draft, decision)
+        return await self._ask_in_turn(replace(subject, read_only=False), draft, decision)
 
-    async def _put(
+    async def _ask_in_turn(
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
     ) -> CallRefusal | CallSubject:
         """Ask the user, unless the answer is known by the time the question's turn comes."""
@@ -373,7 +373,7 @@ class Gate:
             reason = f"{decision.reason}, and no one can approve in this run"
             # In the mode that approves all it can, the rules refuse this call whether or not a person is there.
             by = "rule" if self.approvals.mode is ApprovalMode.ALL else "headless"
-            request = _request(subject, draft, decision, self._unseen())
+            request = _approval_request(subject, draft, decision, self._bare_outlook())
             self.sink.publish(request)
             self.sink.publish(ApprovalDecisionEvent(request_id=request.request_id, decision="deny", reason=reason))
             return CallRefusal(by=by, reason=reason)
@@ -394,11 +394,11 @@ class Gate:
             except ToolError:
                 if _is_open_edit(subject, decision):
                     raise  # It would fail anyway, so there is nothing to approve.
-                outlook = self._unseen()
-            request = _request(subject, draft, decision, outlook)
+                outlook = self._bare_outlook()
+            request = _approval_request(subject, draft, decision, outlook)
             return await self._ask(self.approvals.tree.approver, request) or subject
 
-    async def _beside_others(
+    async def _ask_about_others(
         self, subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision
     ) -> CallRefusal | None:
         """Ask, once, whether to write where others write. Return the refusal if the user says no."""
@@ -412,7 +412,7 @@ class Gate:
         async with approvals.tree.queue:
             asked = PermissionDecision(Ruling.ASK, "workspace", reason)
             keys = [BESIDE + name for name in approvals.neighbours()]
-            request = _request(subject, draft, asked, self._unseen())
+            request = _approval_request(subject, draft, asked, self._bare_outlook())
             request = structs.replace(request, covers=tuple(keys), edits=False)
             refusal = await self._ask(approvals.tree.approver, request) if keys else None
         if refusal is None:
@@ -428,26 +428,26 @@ class Gate:
             with move_on_after(JUDGING_SECONDS):
                 return await to_thread.run_sync(self.judge, tool, args, abandon_on_cancel=True)
         reason = f"it could not be judged within {JUDGING_SECONDS} s"
-        unknown = CallSubject(tool=tool, args=args, own=Assessment(must_ask=reason), is_judged=False)
+        unknown = CallSubject(tool=tool, args=args, assessment=Assessment(must_ask=reason), is_judged=False)
         return unknown, self._decide(unknown)
 
-    def _unseen(self) -> CallOutlook:
+    def _bare_outlook(self) -> CallOutlook:
         """Return the outlook of a call that was not looked into: only its folder is known."""
         return CallOutlook(cwd=str(self.workspace.root))
 
     async def _ask(self, approver: Approver, request: ApprovalRequestEvent) -> CallRefusal | None:
         self.sink.publish(request)
-        end: Event = RequestWithdrawnEvent(
+        outcome: Event = RequestWithdrawnEvent(
             request_id=request.request_id, kind="approval", reason="the call was aborted"
         )
         try:
             answer = await approver.approve(request)
-            end = _decided(request, answer)
+            outcome = _decision_event(request, answer)
         except Exception:
-            end = _decided(request, ApprovalAnswer(allow=False, reason="no one could be asked", by="nobody"))
+            outcome = _decision_event(request, ApprovalAnswer(allow=False, reason="no one could be asked", by="nobody"))
             raise
         finally:
-            self.sink.publish(end)
+            self.sink.publish(outcome)
         if not answer.allow:
             by = "headless" if answer.by in UNANSWERED else "user"
             return CallRefusal(by=by, reason=answer.reason or "the user said no")
@@ -467,7 +467,7 @@ class Gate:
             self.sink.publish(WarningEvent(code="approval.not_kept", message=message))
 
 
-def _decided(request: ApprovalRequestEvent, answer: ApprovalAnswer) -> ApprovalDecisionEvent:
+def _decision_event(request: ApprovalRequestEvent, answer: ApprovalAnswer) -> ApprovalDecisionEvent:
     return ApprovalDecisionEvent(
         request_id=request.request_id,
         decision="allow" if answer.allow else "deny",
@@ -482,7 +482,7 @@ def _is_open_edit(subject: CallSubject, decision: PermissionDecision) -> bool:
     return subject.is_edit and decision.rule == "permission"
 
 
-def _request(
+def _approval_request(
     subject: CallSubject, draft: ApprovalRequestEvent, decision: PermissionDecision, outlook: CallOutlook
 ) -> ApprovalRequestEvent:
     return structs.replace(

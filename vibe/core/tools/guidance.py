@@ -59,11 +59,11 @@ class CallGuidance(Struct, kw_only=True):
         """Return why the agent's loaded skills don't allow a call, or None if they do."""
         return self.skills.refusal(tool, arguments) if self.skills is not None else None
 
-    async def hooked(self, call: HookCall) -> HookAnswer:
+    async def before_call(self, call: HookCall) -> HookAnswer:
         """Return the hooks' answer to a call that is about to run."""
         return HookAnswer(call=call) if self.hooks is None else await self.hooks.before_tool(call)
 
-    async def heard(self, call: HookCall, paths: Iterable[Path], *, status: str, result: str) -> None:
+    async def after_call(self, call: HookCall, paths: Iterable[Path], *, status: str, result: str) -> None:
         """Take note of a call that was run, with the resolved paths it touched."""
         if self.hooks is not None:
             self._notices += await self.hooks.after_tool(call, status=status, result=result)

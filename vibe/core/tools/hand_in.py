@@ -140,10 +140,10 @@ class HandIn:
             return f"value: is nested deeper than {MAX_DEPTH} levels"
         try:
             encoded = msgspec.json.encode(value)
-            kept = msgspec.json.decode(encoded) == value
+            survives = msgspec.json.decode(encoded) == value
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             return f"value: is not JSON that can be kept: {error}"
-        if not kept:
+        if not survives:
             return "value: holds a number that is too large to be kept"
         if len(encoded) > self.max_bytes:
             size = f"{len(encoded)} bytes long, {self.max_bytes} at most"

@@ -42,7 +42,7 @@ _DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
 CHECK_SECONDS = 10
 """The most processor seconds for checking a value. After that it counts as not fitting."""
-PATIENCE = 6
+WALL_CLOCK_FACTOR = 6
 """The factor by which the check may take longer by the clock, on a machine that is busy with other things."""
 
 _COSTLY = frozenset({"pattern", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef", "uniqueItems"})
@@ -84,7 +84,7 @@ def schema_problems(schema: Mapping[str, Any]) -> tuple[SchemaProblem, ...]:
     except RecursionError:
         return (SchemaProblem(path=(), message="is nested too deeply"),)
     dangling = tuple(_dangling(schema))
-    return dangling or tuple(_endless(_validator(schema)))
+    return dangling or tuple(_endless_references(_validator(schema)))
 
 
 def value_problems(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def value_problems(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
 
     Blocks. A check that takes too long is given up, and the value then counts as not fitting.
     """
-    return _problems_apart(schema, value) if _is_costly(schema, value) else _problems_here(schema, value)
+    return _problems_in_subprocess(schema, value) if _is_costly(schema, value) else _problems_here(schema, value)
 
 
 def _problems_here(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
@@ -105,9 +105,9 @@ def _problems_here(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
         return ("value: the schema refers to itself without end",)
     except Unresolvable as error:
         return (f"value: {_cut(str(error))}",)
-    told = [f"{_shown(error.absolute_path)}: {_phrase(error)}" for error in errors[:SHOWN_PROBLEMS]]
-    more = len(errors) - len(told)
-    return (*told, f"and {more} more") if more else tuple(told)
+    phrases = [f"{_shown(error.absolute_path)}: {_phrase(error)}" for error in errors[:SHOWN_PROBLEMS]]
+    more = len(errors) - len(phrases)
+    return (*phrases, f"and {more} more") if more else tuple(phrases)
 
 
 def _is_costly(schema: Mapping[str, Any], value: Any) -> bool:
@@ -116,11 +116,11 @@ def _is_costly(schema: Mapping[str, Any], value: Any) -> bool:
     return any(f'"{keyword}"' in text for keyword in _COSTLY) or len(text) * len(json.dumps(value)) > _CHEAP_SIZE
 
 
-def _problems_apart(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
+def _problems_in_subprocess(schema: Mapping[str, Any], value: Any) -> tuple[str, ...]:
     """Check the value in another process, which can be stopped. Blocks."""
     argv = (sys.executable, "-P", "-m", __name__, str(CHECK_SECONDS))
     document = json.dumps({"schema": schema, "value": value})
-    wait = CHECK_SECONDS * PATIENCE
+    wait = CHECK_SECONDS * WALL_CLOCK_FACTOR
     late = f"value: could not be checked within {CHECK_SECONDS} s: make it smaller, or have the schema made simpler"
     try:
         ended = subprocess.run(  # noqa: S603  our own program
@@ -188,7 +188,7 @@ def _references(node: Any, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
             yield from _references(part, (*path, index))
 
 
-def _endless(validator: Validator) -> Iterator[SchemaProblem]:
+def _endless_references(validator: Validator) -> Iterator[SchemaProblem]:
     """Yield a problem if a schema refers to itself before it looks at a value, or too often to be usable."""
     from jsonschema import validators
 
@@ -221,8 +221,8 @@ def _phrase(error: ValidationError) -> str:
 
     best_match = cast("Callable[..., ValidationError | None]", cast("Any", exceptions).best_match)
     closest = best_match(error.context or ())
-    told = _cut(_said(error))
-    return told if closest is None else f"{told} (closest: {_shown(closest.absolute_path)}: {_cut(_said(closest))})"
+    text = _cut(_text_of(error))
+    return text if closest is None else f"{text} (closest: {_shown(closest.absolute_path)}: {_cut(_text_of(closest))})"
 
 
 _KINDS = {
@@ -236,7 +236,7 @@ _KINDS = {
 }
 
 
-def _said(error: ValidationError) -> str:
+def _text_of(error: ValidationError) -> str:
     """Return the message of an error, in plain words for a wrong type."""
     if error.validator != "type":
         return error.message

@@ -59,7 +59,7 @@ def check_signature(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
 
 
 def _name_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
-    name = cast("object", cls.get_name())  # a user's own get_name may return anything
+    name = cast("object", cls.get_name())  # A user's own get_name may return anything.
     if isinstance(name, str) and TOOL_NAME.fullmatch(name):
         return None
     return f"its name {name!r} is not made of 1 to 64 letters, digits, '_' and '-'"
@@ -76,7 +76,7 @@ def _run_problem(cls: type[BaseTool[Any, Any, Any, Any]]) -> str | None:
         return "run does not take self"
     if issubclass(cls.args_model(), KeywordArguments):
         return None
-    positional, named = shape_of(run).given(None, None)
+    positional, named = shape_of(run).call_arguments(None, None)
     try:
         inspect.signature(run).bind(None, *positional, **named)
     except TypeError:
@@ -591,7 +591,7 @@ READS_ONLY = "reads_only"
 """The setting that restricts a tool to reading. It is set for every safe agent that names the tool."""
 BUILTIN_MODULES = "vibe.core.tools.builtins."
 """The prefix of the names of modules that define built-in tools."""
-MISSPELLED = 0.8
+MISSPELLED_RATIO = 0.8
 """The similarity (0 to 1) from which on a name counts as misspelled.
 
 Below it, an MCP server may still offer the tool.
@@ -675,14 +675,14 @@ def _problems(tools: ToolManager, profile: AgentProfile) -> list[ConfigError]:
     known, problems = tools.known(), list[ConfigError]()
     for tool, table in profile.tool_tables.items():
         if tool not in known:
-            near = closest(tool, [*known, *TOOL_ALIASES], cutoff=MISSPELLED)
+            near = closest(tool, [*known, *TOOL_ALIASES], cutoff=MISSPELLED_RATIO)
             if near:
                 problems.append(_problem(profile, (tool,), f"is not a tool, {did_you_mean(near)}"))
         elif tool in tools.available:
             problems.extend(_table_problems(tools, profile, tool, table))
     for key, patterns in (("enabled_tools", profile.enabled_tools), ("disabled_tools", profile.disabled_tools)):
         for pattern in patterns:
-            near = closest(pattern, known, cutoff=MISSPELLED) if pattern.isidentifier() else []
+            near = closest(pattern, known, cutoff=MISSPELLED_RATIO) if pattern.isidentifier() else []
             if pattern not in {*known, *TOOL_ALIASES} and near:
                 problems.append(
                     ConfigError(profile.where(key), key, f"{pattern!r} is not a tool, {did_you_mean(near)}")
@@ -707,9 +707,9 @@ def _table_problems(
 
 
 def _problem(profile: AgentProfile, path: tuple[str, ...], problem: str) -> ConfigError:
-    written = next((name for name, ours in TOOL_ALIASES.items() if ours == path[0] and _wrote(profile, name)), path[0])
+    written = next((name for name, ours in TOOL_ALIASES.items() if ours == path[0] and _writes(profile, name)), path[0])
     return ConfigError(profile.where("tools", written, *path[1:]), ".".join(("tools", written, *path[1:])), problem)
 
 
-def _wrote(profile: AgentProfile, name: str) -> bool:
+def _writes(profile: AgentProfile, name: str) -> bool:
     return profile.file is not None and name in profile.file.data.get("tools", {})

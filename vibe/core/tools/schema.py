@@ -126,12 +126,12 @@ def known(kind: Any) -> Any:
     if extensions.is_typeddict(kind) and type(kind).__module__ == "typing":
         hints = get_type_hints(kind, include_extras=True)
         plain = {name: _NEEDS[name not in kind.__required_keys__][hint] for name, hint in hints.items()}
-        said = {name: hint if get_origin(hint) in _NEEDS else plain[name] for name, hint in hints.items()}
-        fields = {name: cast("Any", get_origin(hint))[known(get_args(hint)[0])] for name, hint in said.items()}
+        given = {name: hint if get_origin(hint) in _NEEDS else plain[name] for name, hint in hints.items()}
+        fields = {name: cast("Any", get_origin(hint))[known(get_args(hint)[0])] for name, hint in given.items()}
         return cast("Any", extensions.TypedDict)(kind.__name__, fields)
     origin, parts = get_origin(kind), get_args(kind)
-    made = (known(parts[0]), *parts[1:]) if origin is Annotated else tuple(map(known, parts))
-    return kind if made == parts else (extensions.Union if origin is UnionType else origin)[made]
+    rebuilt = (known(parts[0]), *parts[1:]) if origin is Annotated else tuple(map(known, parts))
+    return kind if rebuilt == parts else (extensions.Union if origin is UnionType else origin)[rebuilt]
 
 
 def argument_parameters(run: Callable[..., Any]) -> Iterator[inspect.Parameter]:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from vibe.core.tools.errors import CONFIGURES_CHECKS, HELD, SEALED, PathError
-from vibe.core.tools.files.text_files import DISK, FileAccessError, link_again, names_of
+from vibe.core.tools.files.text_files import DISK, FileAccessError, find_hard_links, relink
 from vibe.core.tools.ports import Files
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.control import control_paths
@@ -70,22 +70,22 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
     def opens(self, path: Path, *, write: bool = False) -> bool:
         """Return whether the user has opened a resolved path."""
-        return any(_holds(place, path) for place in (self.writable if write else (*self.writable, *self.readable)))
+        return any(_contains(place, path) for place in (self.writable if write else (*self.writable, *self.readable)))
 
     def is_secret(self, path: Path, roots: Sequence[Path], *, write: bool = False) -> bool:
         """Return whether a resolved path holds or may hold secrets, seen from a workspace with these ``roots``."""
-        if not write and any(_holds(place, path) for place in self.readable):
+        if not write and any(_contains(place, path) for place in self.readable):
             return False
         root = _innermost(path, (*roots, *self.writable))
-        return is_sensitive(_below(path, root)) or _lies_in(self.hidden, path, root)
+        return is_sensitive(_below(path, root)) or _is_in(self.hidden, path, root)
 
     def is_control(self, path: Path, roots: Sequence[Path]) -> bool:
         """Return whether writing to a resolved path decides what runs later. Reads the file system."""
         root = _innermost(path, (*roots, *self.writable))
-        if is_control(_below(path, root)) or _lies_in(self.startup, path, root):
+        if is_control(_below(path, root)) or _is_in(self.startup, path, root):
             return True
         places = (place for root in roots for place in (*_linked_control(root), *_resolved(control_paths(root))))
-        return any(_holds(place, path) for place in places)
+        return any(_contains(place, path) for place in places)
 
 
 def glob_matches(name: str, glob: str) -> bool:
@@ -128,7 +128,7 @@ def _linked_control(root: Path) -> Iterator[Path]:
 
 
 def _innermost(path: Path, roots: Iterable[Path]) -> Path | None:
-    return max((root for root in roots if _holds(root, path)), key=lambda root: len(root.parts), default=None)
+    return max((root for root in roots if _contains(root, path)), key=lambda root: len(root.parts), default=None)
 
 
 def _below(path: Path, root: Path | None) -> Path:
@@ -136,12 +136,12 @@ def _below(path: Path, root: Path | None) -> Path:
     return path if root in {None, path} else path.relative_to(root or path)
 
 
-def _lies_in(places: Iterable[Path], path: Path, root: Path | None) -> bool:
+def _is_in(places: Iterable[Path], path: Path, root: Path | None) -> bool:
     """Return whether one of ``places`` contains ``path`` without containing the whole workspace."""
-    return any(_holds(place, path) and not (root and _holds(place, root)) for place in places)
+    return any(_contains(place, path) and not (root and _contains(place, root)) for place in places)
 
 
-def _holds(folder: Path, path: Path) -> bool:
+def _contains(folder: Path, path: Path) -> bool:
     return path == folder or folder in path.parents
 
 
@@ -207,7 +207,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
         try:
             resolved = os.path.realpath(_as_on_disk(joined))
             circular = any(os.path.islink(part) for part in (resolved, *map(str, Path(resolved).parents)))  # noqa: PTH114
-        except OSError as error:  # too long, or changed while it was followed
+        except OSError as error:  # The path is too long, or changed while it was followed.
             raise PathError(path, f"can't be followed ({error.strerror})") from error
         if len(os.fsencode(resolved)) > MAX_PATH_BYTES:
             raise PathError(f"{path[:40]}…", "is too long")
@@ -215,7 +215,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
             raise PathError(path, "goes round in a circle of symbolic links")
         return Path(resolved)
 
-    def lasting(self, resolved: Path) -> Path:
+    def path_to_approve(self, resolved: Path) -> Path:
         """Return the path that a lasting approval of ``resolved`` is about: the original's, if the root is a copy."""
         if self.stands_for is None or not resolved.is_relative_to(self.root):
             return resolved
@@ -223,7 +223,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
 
     def contains(self, resolved: Path, *, write: bool = False) -> bool:
         """Return whether a resolved path is open to reading (or to writing, ``writes`` aside)."""
-        inside = any(resolved == root or root in resolved.parents for root in self._roots(write=write))
+        inside = any(_contains(root, resolved) for root in self._roots(write=write))
         return inside or self.bounds.opens(resolved, write=write)
 
     def is_secret(self, resolved: Path, *, write: bool = False) -> bool:
@@ -235,7 +235,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
         names = (written.removeprefix("./"), self.relative(resolved), resolved.as_posix())
         return any_matches(names, self.bounds.unread)
 
-    def not_reading(self, globs: Sequence[str]) -> Workspace:
+    def without_reading(self, globs: Sequence[str]) -> Workspace:
         """Return the same workspace, but no tool reads what ``globs`` match."""
         return replace(self, bounds=replace(self.bounds, unread=(*self.bounds.unread, *globs))) if globs else self
 
@@ -314,18 +314,18 @@ class Workspace(Struct, frozen=True, kw_only=True):
         Raises:
             ToolError: its bytes are no longer ``previous``, or it can't be written; nothing has changed.
         """
-        shared = names_of(path, self.root)
+        shared = find_hard_links(path, self.root)
         self.files.replace(path, name, data, previous=previous)
         if shared is None:
             return ""
-        together = shared.are_all and all(map(self._is_open, shared.others))
-        linked = [link_again(path, other, shared.file) for other in shared.others if together]
+        together = shared.is_complete and all(map(self._may_write, shared.others))
+        linked = [relink(path, other, shared.file) for other in shared.others if together]
         if together and all(linked):
             names = ", ".join(sorted(map(self.relative, shared.others)))
             return f"{names} changed with it: they are the same file (hard links)"
         return "the file had other names (hard links); not all of them have the new content"
 
-    def _is_open(self, resolved: Path) -> bool:
+    def _may_write(self, resolved: Path) -> bool:
         closed = self.bounds.is_sealed(resolved) or self.is_secret(resolved, write=True) or self.is_control(resolved)
         return not closed and self.contains(resolved, write=True) and self.claim_problem("", resolved) is None
 

@@ -53,7 +53,7 @@ async def test_what_was_said_about_calls_is_passed_on_once(tmp_path: Path) -> No
     docs = NestedDocs(root=tmp_path, origin=tmp_path, trusts=lambda _: True)
     guidance = CallGuidance(docs=docs)
     taught = Taught(guidance)
-    await guidance.heard(CALL, [tmp_path / "lib" / "a.py"], status="ok", result="x")
+    await guidance.after_call(CALL, [tmp_path / "lib" / "a.py"], status="ok", result="x")
     (notice,) = await taught.before_turn(CONTEXT)
     assert isinstance(notice, Notice)
     assert "lib rules" in notice.text

@@ -23,10 +23,10 @@ CANDIDATES = 12
 COMPARED_CHARACTERS = 2_000
 """The most characters that are compared."""
 COMPARED_LINES = 120
-"""The most lines that are shown as different."""
+"""The most lines of a place that are compared."""
 LEAST_SIMILAR = 0.9
 """The least similarity (0 to 1) of a place that is shown."""
-LOOKED_AT = 1_000_000
+LOOKALIKE_TEXT_LENGTH = 1_000_000
 """The most characters of a text in which a place is searched for that only looks the same."""
 DIFF_CHARACTERS = 4_000
 """The most characters of the diff that are shown."""
@@ -34,14 +34,17 @@ DIFF_CHARACTERS = 4_000
 
 SHOWN_DIFFERENCES = 5
 """The most differences between similar characters that are named."""
-LOOKS = {
+LOOKALIKES = {
     **dict.fromkeys("\u2018\u2019\u201a\u201b\u02bc\u2032\u00b4`", "'"),
     **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
     **dict(zip("\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0455\u0458", "aeopcyxisj", strict=True)),
     **dict(zip("\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425", "ABEKMHOPCTX", strict=True)),
 }
-"""Characters that look like an ASCII one. ``_look`` also handles spaces, and invisible and full-width characters."""
+"""Characters that look like an ASCII one.
+
+``_normalized`` also handles spaces, and invisible and full-width characters.
+"""
 
 
 class ClosePlace(Struct, frozen=True, kw_only=True):
@@ -57,24 +60,24 @@ class ClosePlace(Struct, frozen=True, kw_only=True):
         only_spaces = "".join("".join(self.wanted).split()) == "".join("".join(self.lines).split())
         diff = unified_diff(wanted, self.lines, "SEARCH", f"file, from line {self.start + 1}", lineterm="", n=2)
         shown = "\n".join(line[:300] for line in diff)[:DIFF_CHARACTERS]
-        alike = "".join(f"\n{line}" for line in islice(self._look_alikes(), SHOWN_DIFFERENCES))
+        alike = "".join(f"\n{line}" for line in islice(self._lookalike_notes(), SHOWN_DIFFERENCES))
         return f"The closest place{' (only white space differs)' if only_spaces else ''}:\n{shown}{alike}"
 
-    def _look_alikes(self) -> Iterator[str]:
+    def _lookalike_notes(self) -> Iterator[str]:
         for number, (there, here) in enumerate(zip(self.lines, self.wanted, strict=False), start=self.start + 1):
             if (there.isascii() and here.isascii()) or max(len(there), len(here)) > COMPARED_CHARACTERS:
                 continue
-            part = _part_like(there, here)
+            part = _similar_part(there, here)
             for tag, a, b, c, d in SequenceMatcher(None, here, part, autojunk=False).get_opcodes():
-                if tag != "equal" and _look(here[a:b]) == _look(part[c:d]):
-                    yield f"line {number}: the file has {_named(part[c:d])} where SEARCH has {_named(here[a:b])}"
+                if tag != "equal" and _normalized(here[a:b]) == _normalized(part[c:d]):
+                    yield f"line {number}: the file has {_names_of(part[c:d])} where SEARCH has {_names_of(here[a:b])}"
 
 
 def closest_place(text: str, search: str, least_similar: float = LEAST_SIMILAR) -> ClosePlace | None:
     """Return the lines of ``text`` that look most like ``search``, or None if nothing looks like it."""
     lines, wanted = text.split("\n"), search.split("\n")
-    looks = _look(text) if search.strip() and len(text) <= LOOKED_AT else ""
-    at = looks.find(_look(search)) if looks else -1
+    looks = _normalized(text) if search.strip() and len(text) <= LOOKALIKE_TEXT_LENGTH else ""
+    at = looks.find(_normalized(search)) if looks else -1
     start, ratio = looks.count("\n", 0, max(at, 0)), 1.0
     if at < 0:
         start, ratio = _closest(lines, wanted, time.monotonic() + BUDGET_SECONDS)
@@ -114,29 +117,29 @@ def _position(text: str, flat: str, at: int) -> int | None:
     return None if left or inside else position
 
 
-def _look(text: str) -> str:
+def _normalized(text: str) -> str:
     """Return a text with one character in place of all that look like it, and without invisible ones."""
-    return text if text.isascii() else "".join(map(_look_of, unicodedata.normalize("NFKC", text)))
+    return text if text.isascii() else "".join(map(_normalized_character, unicodedata.normalize("NFKC", text)))
 
 
-def _part_like(line: str, wanted: str) -> str:
+def _similar_part(line: str, wanted: str) -> str:
     """Return the part of a line that looks like ``wanted``, or the whole line if none does."""
-    look = _look(wanted)
-    starts = (start for start in range(len(line)) if _look(line[start:]).startswith(look))
+    look = _normalized(wanted)
+    starts = (start for start in range(len(line)) if _normalized(line[start:]).startswith(look))
     start = next(starts, -1)
-    ends = (end for end in range(start, len(line) + 1) if _look(line[start:end]) == look)
+    ends = (end for end in range(start, len(line) + 1) if _normalized(line[start:end]) == look)
     return line if start < 0 else line[start : next(ends, None)]
 
 
 @lru_cache(maxsize=4096)
-def _look_of(character: str) -> str:
+def _normalized_character(character: str) -> str:
     kind = unicodedata.category(character)
     if kind == "Cf":
         return ""
-    return " " if kind == "Zs" else LOOKS.get(character, character)
+    return " " if kind == "Zs" else LOOKALIKES.get(character, character)
 
 
-def _named(text: str) -> str:
+def _names_of(text: str) -> str:
     names = [f"U+{ord(one):04X} {unicodedata.name(one, '')}".rstrip() for one in text[:SHOWN_DIFFERENCES]]
     return " and ".join(names) or "nothing"
 
@@ -359,13 +362,13 @@ def _not_found(text: str, block: Block, least_similar: float) -> str:
     flat = text.replace("\r\n", "\n")
     place = closest_place(flat, block.search, least_similar)
     new = _find_exactly(f"\n{flat}\n", f"\n{block.replace}\n") if block.replace else []
-    made = [flat.count("\n", 0, at) + 1 for at, _ in new]
+    done_at = [flat.count("\n", 0, at) + 1 for at, _ in new]
     if place is not None:
-        made = [line for line in made if place.start < line <= place.start + len(place.wanted)]
-    told = "its SEARCH text is not there; copy it exactly from the file."
-    if len(made) == 1:
-        there = f"but its REPLACE text is (line {made[0]})"
-        told = f"its SEARCH text is not there, {there}: the change seems to be made already."
+        done_at = [line for line in done_at if place.start < line <= place.start + len(place.wanted)]
+    message = "its SEARCH text is not there; copy it exactly from the file."
+    if len(done_at) == 1:
+        there = f"but its REPLACE text is (line {done_at[0]})"
+        message = f"its SEARCH text is not there, {there}: the change seems to be made already."
     elif place is None:
-        return f"{told} Nothing in the file looks like it; read the file again."
-    return told if place is None else f"{told} {place.described()}"
+        return f"{message} Nothing in the file looks like it; read the file again."
+    return message if place is None else f"{message} {place.described()}"

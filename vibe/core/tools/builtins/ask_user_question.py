@@ -11,7 +11,7 @@ from vibe.core.tools.questions import Question, QuestionAnswer
 
 
 class AskUserQuestionArgs(ToolArgs):
-    """What to ask."""
+    """The questions to ask."""
 
     questions: Annotated[list[Question], Field(min_length=1, max_length=4)]
 
@@ -24,14 +24,14 @@ class AskUserQuestionResult(BaseModel):
 
 
 class AskUserQuestion(BaseTool[AskUserQuestionArgs, AskUserQuestionResult, UnaskedConfig, BaseToolState]):
-    """Asks the user."""
+    """Puts questions to the user."""
 
     description: ClassVar[str] = "Ask the user up to four questions, each with two to four answers to pick."
     read_only: ClassVar[bool] = True
     interactive: ClassVar[bool] = True
 
     async def run(self, args: AskUserQuestionArgs, ctx: InvokeContext) -> AskUserQuestionResult:
-        """Ask and wait.
+        """Ask the user and wait for the answers.
 
         Raises:
             ToolError: no user is there.

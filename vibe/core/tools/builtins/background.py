@@ -14,7 +14,7 @@ STILL_RUNNING = "still running after"
 
 
 class BackgroundArgs(ToolArgs):
-    """Which command, and what to do."""
+    """The command, and how long to wait or whether to stop it."""
 
     handle: Annotated[str, Field(min_length=1)]
     wait: Annotated[int, Field(ge=0, le=60, description="seconds to wait for news")] = 10
@@ -22,13 +22,13 @@ class BackgroundArgs(ToolArgs):
 
 
 class Background(BaseTool[BackgroundArgs, BackgroundReport, UnaskedConfig, BaseToolState]):
-    """Looks after background commands."""
+    """Reports on background commands and stops them."""
 
     changes_files: ClassVar[bool] = False
     description: ClassVar[str] = "Read the new output of a background command, or stop it."
 
     async def run(self, args: BackgroundArgs, ctx: InvokeContext) -> BackgroundReport:
-        """Wait for news, or end it.
+        """Wait for new output, or stop the command.
 
         Raises:
             ToolError: there is no such command.

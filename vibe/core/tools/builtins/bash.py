@@ -109,7 +109,7 @@ def _below(root: Path) -> Iterator[Path]:
 SUMMARY_LENGTH = 200
 """The most characters of a line in its summary."""
 PROMPTS = Path(__file__).with_name("prompts")
-AFRESH = "Each call starts afresh in the workspace root: no terminal, no input, nothing stays running after it"
+FRESH_SHELL = "Each call starts afresh in the workspace root: no terminal, no input, nothing stays running after it"
 """The sentence in the prompt about a shell that is not stateful."""
 FRESH_NOTE = "a fresh shell, begun in the workspace root: nothing is kept from before"
 NO_BASH = "There is no bash here: /bin/sh runs the lines, so write them for that."
@@ -187,20 +187,20 @@ class BashConfig(BaseToolConfig):
     stateful: bool = False
 
 
-class _Line(Struct, frozen=True, kw_only=True):
+class _RunningLine(Struct, frozen=True, kw_only=True):
     """A running line.
 
-    If it ``tells``, it reports its folder and variables at its end, to be compared with those it was given.
+    With ``reports_state``, the shell reports folder and variables at its end, to be compared with those it was given.
     """
 
     shell: ConfinedCommand
     running: StartedCommand
     around: Surroundings
-    tells: bool
+    reports_state: bool
 
 
 class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
-    """Runs shell lines, one after the other: a stateful one is judged in the folder in which it runs."""
+    """Runs shell lines, one after another. A stateful line is judged in the folder in which it runs."""
 
     description: ClassVar[str] = "Run a shell line in the workspace, without a terminal."
     unsandboxed_arguments: ClassVar[type[BaseModel] | None] = UnsandboxedBashArgs
@@ -213,15 +213,15 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             prompt = f"{NO_BASH} {prompt}"
         if prompt is None or not (isinstance(config, BashConfig) and _is_stateful(config)):
             return prompt
-        return prompt.replace(AFRESH, (PROMPTS / "bash_stateful.md").read_text(encoding="utf-8").strip())
+        return prompt.replace(FRESH_SHELL, (PROMPTS / "bash_stateful.md").read_text(encoding="utf-8").strip())
 
     async def run(self, args: BashArgs, ctx: InvokeContext) -> AsyncGenerator[ToolStreamLine | BashResult, None]:
-        """Run it to its end, showing what it prints on the way.
+        """Run the line to its end, streaming its output.
 
         Raises:
-            ToolError: it took too long, or its terminal is gone.
+            ToolError: it took too long, its terminal is gone, or the folder of a stateful shell is gone.
+            ReadOnlyRefusedError: it needs more than a read-only sandbox allows.
             CommandStartError: the workspace is gone.
-            ToolError: the folder of a stateful shell is gone.
         """
         if args.background:
             yield await self._in_background(args, ctx)
@@ -230,33 +230,33 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         while True:
             starts += 1
             line = await self._started(args, ctx)
-            said, wish, is_moved, aside = "", Event(), False, ""
-            waited_for = set[Event]() if ctx.background is None else ctx.background.in_front
-            waited_for.add(wish)
+            printed, to_background, is_moved, sandbox_note = "", Event(), False, ""
+            foreground = set[Event]() if ctx.background is None else ctx.background.foreground
+            foreground.add(to_background)
             try:
-                async for shown in self._printed_by(line.running, ctx.tool_call_id, wish):
-                    said = (said + shown.message)[-self.config.max_output_bytes :]
+                async for shown in self._stream_output(line.running, ctx.tool_call_id, to_background):
+                    printed = (printed + shown.message)[-self.config.max_output_bytes :]
                     yield shown
-                is_moved = wish.is_set()
+                is_moved = to_background.is_set()
             finally:
-                waited_for.discard(wish)
+                foreground.discard(to_background)
                 if not is_moved:
                     await line.running.stop()
-                    aside = await line.shell.put_aside()
+                    sandbox_note = await line.shell.put_aside()
             if is_moved:
                 line.running.run_on()
-                yield self._adopted(args, ctx, line, said)
+                yield self._move_to_background(args, ctx, line, printed)
                 return
             if starts == MOST_STARTS or not line.shell.is_unbegun(line.running.result()):
                 break
-        result = self._ended(args, ctx, line, aside)
-        if line.tells:
-            told = line.running.result().report or b""
-            result.note = await to_thread.run_sync(self._keep, result.note, told, line, ctx.workspace)
+        result = self._ended(args, ctx, line, sandbox_note)
+        if line.reports_state:
+            report = line.running.result().report or b""
+            result.note = await to_thread.run_sync(self._keep, result.note, report, line, ctx.workspace)
         yield result
 
-    def _ended(self, args: BashArgs, ctx: InvokeContext, line: _Line, aside: str) -> BashResult:
-        """Return the result of a line that has ended. ``aside`` says what became of its sandbox.
+    def _ended(self, args: BashArgs, ctx: InvokeContext, line: _RunningLine, sandbox_note: str) -> BashResult:
+        """Return the result of a line that has ended. ``sandbox_note`` says what became of its sandbox.
 
         Raises:
             ToolError: it took too long, or its terminal is gone.
@@ -264,7 +264,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         """
         finished = line.running.result()
         left = f"[{finished.left_running}; use `background` for what is to run on]" if finished.left_running else ""
-        notes = (left, line.shell.note(finished), aside, READ_ONLY_NOTE if ctx.read_only else "")
+        notes = (left, line.shell.note(finished), sandbox_note, READ_ONLY_NOTE if ctx.read_only else "")
         result = BashResult(
             command=args.command,
             stdout=finished.stdout,
@@ -276,24 +276,24 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         )
         if finished.timed_out:
             shown = replace(self.display(result), timed_out=True)
-            said = f"the command was stopped after {self._seconds(args)} s; give a larger timeout, or make it do less"
-            raise ToolError(f"{said}\n{_printed(result)}".rstrip()).showing(shown)
+            text = f"the command was stopped after {self._seconds(args)} s; give a larger timeout, or make it do less"
+            raise ToolError(f"{text}\n{_printed(result)}".rstrip()).showing(shown)
         if finished.lost:
             shown = replace(self.display(result), exit_code=None)
-            said = (
+            text = (
                 f"it is unknown how the command ended: {finished.lost}; check what it has done before you run it again"
             )
-            raise ToolError(f"{said}\n{_printed(result)}".rstrip()).showing(shown)
-        lacked = lacking(finished.stdout, finished.stderr, finished.exit_code) if ctx.read_only else ""
-        if lacked:
-            raise ReadOnlyRefusedError(lacked, _printed(result))
+            raise ToolError(f"{text}\n{_printed(result)}".rstrip()).showing(shown)
+        missing = lacking(finished.stdout, finished.stderr, finished.exit_code) if ctx.read_only else ""
+        if missing:
+            raise ReadOnlyRefusedError(missing, _printed(result))
         return result
 
-    async def _printed_by(
-        self, running: StartedCommand, call_id: str, wish: Event
+    async def _stream_output(
+        self, running: StartedCommand, call_id: str, to_background: Event
     ) -> AsyncGenerator[ToolStreamLine, None]:
         """Yield the output until the line ends, or until the user wishes to have it in the background."""
-        while not wish.is_set() and (pieces := await running.next_output()) is not None:
+        while not to_background.is_set() and (pieces := await running.next_output()) is not None:
             for piece in filter(lambda piece: piece.text, pieces):
                 yield ToolStreamLine(
                     tool_name=self.get_name(),
@@ -307,7 +307,7 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         """Return the timeout of a line in the foreground, in seconds."""
         return min(args.timeout or self.config.default_timeout, self.config.max_timeout)
 
-    async def _started(self, args: BashArgs, ctx: InvokeContext) -> _Line:
+    async def _started(self, args: BashArgs, ctx: InvokeContext) -> _RunningLine:
         """Start the line.
 
         Raises:
@@ -340,10 +340,10 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
         if ctx.read_only:
             seen = SEEN_BY_READERS.union(kept.variables)
             wanted = {name: value for name, value in wanted.items() if name in seen}
-        tells = _is_stateful(self.config) and not args.background and not args.unconfined
+        reports_state = _is_stateful(self.config) and not args.background and not args.unconfined
         confinement = None if args.unconfined else ctx.confinement
         try:
-            shell = await shell_command(args.command, wanted, confinement, place, stateful=tells)
+            shell = await shell_command(args.command, wanted, confinement, place, stateful=reports_state)
         except ReadOnlyUnavailableError as error:
             raise ReadOnlyRefusedError(f"it can't run: {error}") from error
         around = Surroundings(base=base, wanted=wanted, had=shell.command.environ, passing=partial(_passed, ctx))
@@ -354,40 +354,40 @@ class Bash(BaseTool[BashArgs, BashResult, BashConfig, BashState]):
             environ=shell.command.environ,
             timeout=args.timeout if args.background else self._seconds(args),
             limit=limit,
-            reports=tells,
+            reports=reports_state,
         )
         try:
             running = await (ctx.commands or PROCESSES).start(order)
         except BaseException:
             await shell.put_aside()
             raise
-        return _Line(shell=shell, running=running, around=around, tells=tells)
+        return _RunningLine(shell=shell, running=running, around=around, reports_state=reports_state)
 
-    def _keep(self, note: str, told: bytes, line: _Line, workspace: Workspace) -> str:
+    def _keep(self, note: str, report: bytes, line: _RunningLine, workspace: Workspace) -> str:
         """Keep the state that the shell reported. Return the note, with what the model must know about that state."""
         state = self.state
         fresh = "" if state.begun else FRESH_NOTE
-        state.shell, notes = next_state(state.shell, told, line.around, workspace)
-        said = "; ".join(filter(None, (fresh, state.lost, *notes)))
+        state.shell, notes = next_state(state.shell, report, line.around, workspace)
+        text = "; ".join(filter(None, (fresh, state.lost, *notes)))
         state.begun, state.lost = True, ""
-        return "\n".join(filter(None, (note, f"[{said}]" if said else "")))
+        return "\n".join(filter(None, (note, f"[{text}]" if text else "")))
 
     async def _in_background(self, args: BashArgs, ctx: InvokeContext) -> BashResult:
         """Start the line and hand it to the agent's background commands. It has a timeout only if one is given."""
         if ctx.background is None:
             raise ToolError("no command can run in the background here: run it without `background`")
         ctx.background.check_room()
-        return self._adopted(args, ctx, await self._started(args, ctx))
+        return self._move_to_background(args, ctx, await self._started(args, ctx))
 
     @staticmethod
-    def _adopted(args: BashArgs, ctx: InvokeContext, line: _Line, said: str = "") -> BashResult:
-        """Hand a running line to the background commands. ``said`` is what it has printed so far."""
+    def _move_to_background(args: BashArgs, ctx: InvokeContext, line: _RunningLine, printed: str = "") -> BashResult:
+        """Hand a running line to the background commands. ``printed`` is what it has printed so far."""
         aside, call_id = line.shell.put_aside, ctx.tool_call_id
-        known = ctx.background
-        handle = "" if known is None else known.adopt(line.running, args.command, aside, tool_call_id=call_id)
+        jobs = ctx.background
+        handle = "" if jobs is None else jobs.adopt(line.running, args.command, aside, tool_call_id=call_id)
         by = "" if args.background else "the user had it run on: "
         note = f"[{by}runs in the background as {handle}; read or stop it with the tool `background`]"
-        return BashResult(command=args.command, stdout=said, stderr="", returncode=0, note=note, handle=handle)
+        return BashResult(command=args.command, stdout=printed, stderr="", returncode=0, note=note, handle=handle)
 
     def assess(self, args: BashArgs, workspace: Workspace) -> Assessment:
         """Judge every command of the line where it would run now, and every path by where it leads.

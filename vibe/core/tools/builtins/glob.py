@@ -25,7 +25,7 @@ UNKNOWN_SIGNS = ("!(", "@(", "+(", "?(", "*(", "!")
 
 
 class GlobArgs(ToolArgs):
-    """What to look for, and where."""
+    """The pattern, and the folder to search."""
 
     pattern: Annotated[str, Field(min_length=1, description="such as **/*.py; without '/' names at any depth")]
     path: str = "."
@@ -53,7 +53,7 @@ class Glob(BaseTool[GlobArgs, GlobResult, GlobConfig, BaseToolState]):
     read_only: ClassVar[bool] = True
 
     async def run(self, args: GlobArgs, ctx: InvokeContext) -> GlobResult:
-        """Look; links are not followed.
+        """Search without following links.
 
         Raises:
             FileAccessError: the folder is missing.

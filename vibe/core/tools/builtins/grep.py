@@ -19,7 +19,7 @@ from vibe.system.programs import find_ripgrep
 
 
 class GrepArgs(ToolArgs):
-    """What to look for, and where."""
+    """The pattern, and the place to search."""
 
     pattern: Annotated[str, Field(min_length=1)]
     path: str = "."
@@ -52,17 +52,17 @@ class GrepConfig(UnaskedConfig):
 
 
 class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
-    """Searches files."""
+    """Searches the contents of files."""
 
     description: ClassVar[str] = "Search the files below a path for a regular expression."
     read_only: ClassVar[bool] = True
     path_argument: ClassVar[str] = "path"
 
     async def run(self, args: GrepArgs, ctx: InvokeContext) -> GrepResult:
-        """Search; files that may hold secrets are passed over unless ``path`` names one.
+        """Search. Files that may hold secrets are skipped unless ``path`` names one.
 
         Raises:
-            ToolError: the pattern is no regular expression, the path is missing, or it took too long.
+            ToolError: the pattern is not a regular expression, the path is missing, or it took too long.
         """
         start = ctx.workspace.readable(args.path)
         if not start.exists():
@@ -91,7 +91,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
                 "pattern"
             ) from None
         shown = _readable(found.matches, ctx.workspace, secrets=ctx.workspace.is_secret(start))
-        return _bounded(Found(matches=tuple(shown), more=found.more), query)
+        return _cut(Found(matches=tuple(shown), more=found.more), query)
 
     def summarize(self, args: GrepArgs) -> str:
         """Return the pattern and the place: ``grep 'def run' in src``."""
@@ -121,7 +121,7 @@ def _readable(matches: Sequence[Match], workspace: Workspace, *, secrets: bool) 
     return [match for match in matches if match.path not in closed]
 
 
-def _bounded(found: Found, query: Query) -> GrepResult:
+def _cut(found: Found, query: Query) -> GrepResult:
     lines: list[str] = []
     size = 0
     for match in found.matches[: query.most]:

@@ -18,7 +18,7 @@ from vibe.system.own_places import is_placeholder
 
 
 class ListDirArgs(ToolArgs):
-    """Which folder."""
+    """The folder to list."""
 
     path: str = "."
     use_default_ignore: Annotated[bool, Field(description="false: ignored entries too")] = True
@@ -46,10 +46,10 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
     path_argument: ClassVar[str] = "path"
 
     async def run(self, args: ListDirArgs, ctx: InvokeContext) -> ListDirResult:
-        """List it.
+        """List the folder.
 
         Raises:
-            FileAccessError: it is missing, no folder, or can't be read.
+            FileAccessError: it is missing, not a folder, or can't be read.
         """
         lines = await to_thread.run_sync(_lines, ctx.workspace, args)
         most = self.config.max_entries

@@ -23,7 +23,7 @@ class MemoryAction(StrEnum):
 
 
 class MemoryArgs(ToolArgs):
-    """``text`` is for ``add``, ``id`` for ``remove``."""
+    """The arguments. ``text`` is for ``add``, and ``id`` for ``remove``."""
 
     action: MemoryAction
     text: Annotated[str, Field(description="one fact, in a sentence")] = ""
@@ -32,7 +32,7 @@ class MemoryArgs(ToolArgs):
 
 
 class Memory(BaseTool[MemoryArgs, TextResult, BaseToolConfig, BaseToolState]):
-    """Keeps facts that later conversations are told of; looking at them needs no yes."""
+    """Keeps facts that later conversations are given. Listing them needs no approval."""
 
     changes_files: ClassVar[bool] = False
     description: ClassVar[str] = (
@@ -41,10 +41,10 @@ class Memory(BaseTool[MemoryArgs, TextResult, BaseToolConfig, BaseToolState]):
     )
 
     async def run(self, args: MemoryArgs, ctx: InvokeContext) -> TextResult:
-        """Do it.
+        """Add, remove or list facts.
 
         Raises:
-            ToolError: it can't be kept or forgotten.
+            ToolError: the fact can't be kept or removed.
         """
         if ctx.memory is None:
             raise ToolError("there is no memory here: do the work without it")

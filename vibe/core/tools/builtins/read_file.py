@@ -22,7 +22,10 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class ReadFileArgs(ToolArgs):
-    """What to read; ``offset`` counts lines from 0, ``column`` bytes of the first of them."""
+    """The file and the lines to read.
+
+    ``offset`` counts lines from 0, and ``column`` counts bytes of the first of them.
+    """
 
     path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path"))]
     offset: Annotated[int, Field(ge=0, description="lines to skip")] = 0
@@ -69,14 +72,14 @@ class ReadFileState(BaseToolState):
 
 
 class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileState]):
-    """Reads text files, and pictures for models that see."""
+    """Reads text files, and images for models that accept them."""
 
     description: ClassVar[str] = "Read a text file, or a window of its lines."
     read_only: ClassVar[bool] = True
     path_argument: ClassVar[str] = "path"
 
     async def run(self, args: ReadFileArgs, ctx: InvokeContext) -> ReadFileResult:
-        """Read at most ``max_read_bytes``; the version seen is noted, so that ``write_file`` may replace it."""
+        """Read at most ``max_read_bytes``. The version seen is recorded, so that ``write_file`` may replace it."""
         result = await to_thread.run_sync(_read, args, ctx, self.config.max_read_bytes)
         recent = [path for path in self.state.recently_read_files if path != result.path] + [result.path]
         self.state.recently_read_files = recent[max(0, len(recent) - self.config.max_state_history) :]

@@ -29,9 +29,9 @@ class Edit(ToolArgs):
 
 
 class SearchReplaceArgs(ToolArgs):
-    """The file, and the blocks.
+    """The file and the blocks.
 
-    In their place ``old_string`` and ``new_string``, or a list of such ``edits``, are taken.
+    ``old_string`` and ``new_string``, or a list of such ``edits``, are accepted in place of the blocks.
     """
 
     file_path: Annotated[str, Field(validation_alias=AliasChoices("file_path", "path"))]
@@ -61,7 +61,7 @@ class SearchReplaceResult(EditResult):
     content: str
     backup: str | None = None
 
-    def written(self) -> tuple[WrittenFile, ...]:
+    def written_files(self) -> tuple[WrittenFile, ...]:
         """Return the file and, if there is one, its backup."""
         backup = (WrittenFile(path=self.backup, created=True),) if self.backup else ()
         return (WrittenFile(path=self.file, added=self.change.added, removed=self.change.removed), *backup)
@@ -84,7 +84,7 @@ class SearchReplace(EditTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
     description: ClassVar[str] = "Edit a file with SEARCH/REPLACE blocks."
 
     async def run(self, args: SearchReplaceArgs, ctx: InvokeContext) -> SearchReplaceResult:
-        """Apply all blocks, or none; encoding, byte order mark, line ends and mode stay as they are."""
+        """Apply all blocks or none. Encoding, byte order mark, line ends and mode are preserved."""
         return await to_thread.run_sync(self._edit, args, ctx)
 
     def assess(self, args: SearchReplaceArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
@@ -100,7 +100,7 @@ class SearchReplace(EditTool[SearchReplaceArgs, SearchReplaceResult, SearchRepla
         """Return one line, and a line for each warning."""
         blocks = "1 block" if result.blocks_applied == 1 else f"{result.blocks_applied} blocks"
         lines = "1 line" if result.lines_changed == 1 else f"{result.lines_changed} lines"
-        return result.told(f"edited {result.file}: {blocks}, {lines} changed")
+        return result.report(f"edited {result.file}: {blocks}, {lines} changed")
 
     def planned(self, args: SearchReplaceArgs, workspace: Workspace) -> FileEdit:
         """Return the edit that all blocks make. Fails as the call would."""

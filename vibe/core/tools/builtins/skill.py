@@ -1,4 +1,4 @@
-"""skill: loads the instructions of a skill."""
+"""skill: loads a skill's instructions."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from vibe.system.errors import UsageError
 
 
 class SkillArgs(ToolArgs):
-    """Which skill."""
+    """The name of the skill."""
 
     name: Annotated[str, Field(min_length=1, description="a name from the list of available skills")]
 
 
 class Skill(BaseTool[SkillArgs, TextResult, UnaskedConfig, BaseToolState]):
-    """Loads a skill. What the skill restricts holds for this agent from then on."""
+    """Loads a skill. Its restrictions apply to this agent from then on."""
 
     description: ClassVar[str] = "Load a skill's instructions. A skill may restrict which tools you can use afterwards."
     read_only: ClassVar[bool] = True
 
     async def run(self, args: SkillArgs, ctx: InvokeContext) -> TextResult:
-        """Give the instructions.
+        """Return the skill's instructions.
 
         Raises:
             ToolError: there is no such skill, or its file can't be used.

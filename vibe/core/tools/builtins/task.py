@@ -18,7 +18,7 @@ SUMMARY_LENGTH = 160
 
 
 class TaskArgs(ToolArgs):
-    """What to do, and who does it."""
+    """The work, and the subagent that does it."""
 
     task: Annotated[
         str, Field(min_length=1, description="everything it must know: it sees nothing of this conversation")
@@ -27,7 +27,7 @@ class TaskArgs(ToolArgs):
 
 
 class TaskResult(BaseModel):
-    """What the subagent came to."""
+    """The subagent's report."""
 
     report: InstanceOf[SubagentReport]
 
@@ -39,13 +39,13 @@ class TaskConfig(BaseToolConfig):
 
 
 class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
-    """Hands work to subagents. It changes no more than its caller could, so calls of it run side by side."""
+    """Gives work to subagents. They can change no more than the caller could, so calls run concurrently."""
 
     description: ClassVar[str] = "Hand a self-contained piece of work to a subagent and get its report."
     read_only: ClassVar[bool] = True
 
     async def run(self, args: TaskArgs, ctx: InvokeContext) -> TaskResult:
-        """Have it done.
+        """Start the subagent and wait for its report.
 
         Raises:
             ToolError: no subagent can be started.
@@ -71,9 +71,9 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
         turns = f"{report.turns} turn{'' if report.turns == 1 else 's'}"
         if report.outcome is Outcome.COMPLETED:
             return f"{report.response}\n[{report.agent} completed in {turns}]"
-        said = f"{report.response}\n" if report.response else ""
+        response = f"{report.response}\n" if report.response else ""
         problem = ": ".join(filter(None, (report.outcome.value, report.reason, report.detail)))
-        return f"{said}[{report.agent} did not complete ({turns}): {problem}]"
+        return f"{response}[{report.agent} did not complete ({turns}): {problem}]"
 
     def files_changed(self, result: TaskResult) -> tuple[str, ...]:
         """Return the files that the subagent changed."""

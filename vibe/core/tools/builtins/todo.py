@@ -45,7 +45,7 @@ class TodoItem(ToolArgs):
 
 
 class TodoArgs(ToolArgs):
-    """``todos`` is the whole list, for ``write``."""
+    """The action. ``todos`` is the whole list, for ``write``."""
 
     action: TodoAction
     todos: list[TodoItem] | None = None
@@ -81,7 +81,11 @@ class Todo(BaseTool[TodoArgs, TodoResult, TodoConfig, TodoState]):
     read_only: ClassVar[bool] = True
 
     async def run(self, args: TodoArgs) -> TodoResult:
-        """Show the list, after replacing it for ``write``."""
+        """Return the list, after replacing it for ``write``.
+
+        Raises:
+            ToolError: the list can't be accepted as it is.
+        """
         message = "the list"
         if args.action is TodoAction.WRITE:
             self.state.todos = _checked(args.todos, self.config.max_todos)

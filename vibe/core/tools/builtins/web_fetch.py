@@ -118,7 +118,7 @@ def refusal(address: str) -> str | None:
         ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return "is not an IP address"
-    ip = _embedded(ip)
+    ip = _embedded_ipv4(ip)
     if cloud := _METADATA.get(str(ip)):
         return f"is where {cloud} keep{'' if cloud == 'clouds' else 's'} the secrets of a machine"
     if ip.is_unspecified:
@@ -141,13 +141,13 @@ def _host(url: str, name: str) -> str:
     if not name:
         raise _refused(url, "names no host; give a URL such as https://example.com/page")
     if ":" in name:
-        return _literal(url, name)
+        return _ip_literal(url, name)
     try:
         ascii_name = name.encode("idna").decode("ascii").lower().removesuffix(".")
     except UnicodeError as error:
         raise _refused(url, "names an impossible host; check its spelling") from error
     if _NUMERIC.fullmatch(ascii_name):
-        return _literal(url, ascii_name)
+        return _ip_literal(url, ascii_name)
     if not _NAME.fullmatch(ascii_name):
         raise _refused(url, "names an impossible host; check its spelling")
     if ascii_name == "localhost" or ascii_name.endswith(_LOCAL_SUFFIXES):
@@ -155,7 +155,7 @@ def _host(url: str, name: str) -> str:
     return ascii_name
 
 
-def _literal(url: str, name: str) -> str:
+def _ip_literal(url: str, name: str) -> str:
     """Return an IP address in its usual form.
 
     Raises:
@@ -174,7 +174,7 @@ def _target(path: str, query: str) -> str:
     return quote(target, safe=string.printable, errors="replace")
 
 
-def _embedded(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+def _embedded_ipv4(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """Return the IPv4 address that an IPv6 address stands for, or else the address itself.
 
     It may be mapped, 6to4, NAT64, ISATAP, or that of a Teredo client.
@@ -224,7 +224,7 @@ class SystemNetwork:
     """The machine's own resolver, sockets and certificates."""
 
     async def resolve(self, host: str) -> Sequence[str]:
-        """Ask the system's resolver."""
+        """Return the addresses from the system's resolver."""
         found = await anyio.getaddrinfo(host, None, type=SOCK_STREAM)
         return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
@@ -431,7 +431,7 @@ SUMMARY_LENGTH = 200
 
 
 class WebFetchArgs(ToolArgs):
-    """Which page, and how many seconds it may take."""
+    """The page, and the most seconds it may take."""
 
     url: Annotated[str, Field(min_length=1, max_length=4_000)]
     timeout: Annotated[int | None, Field(ge=1, description="seconds")] = None
@@ -460,7 +460,7 @@ class WebFetchConfig(BaseToolConfig):
 
 
 class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolState]):
-    """Fetches pages. ``network`` is how; unless given, the machine's own."""
+    """Fetches web pages through ``network``, or through the machine's own network by default."""
 
     description: ClassVar[str] = "Fetch a public web page (http or https) as text; HTML comes as Markdown."
     read_only: ClassVar[bool] = True
@@ -471,10 +471,10 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
         self._network = network or SystemNetwork()
 
     async def run(self, args: WebFetchArgs, ctx: InvokeContext) -> WebFetchResult:  # noqa: ARG002  the interface
-        """Get it.
+        """Fetch the page.
 
         Raises:
-            ToolError: the URL, or where it leads, is not public, it gives no answer in time, or none that is text.
+            ToolError: the URL or a redirect is not public, or there is no answer in time, or the answer is not text.
         """
         url = parse_url(args.url)
         seconds = min(args.timeout or self.config.default_timeout, self.config.max_timeout)

@@ -18,7 +18,10 @@ _NEW = DecodedText(text="", encoding="utf-8")
 
 
 class WriteFileArgs(ToolArgs):
-    """What to write; ``overwrite`` allows replacing a file, ``append`` adds to its end and makes it if need be."""
+    """The file and its content.
+
+    ``overwrite`` allows replacing a file. ``append`` adds to its end, and creates it if necessary.
+    """
 
     path: Annotated[str, Field(validation_alias=AliasChoices("path", "file_path"))]
     content: str
@@ -39,7 +42,7 @@ class WriteFileResult(EditResult):
     appended: bool = False
     kept: str = ""
 
-    def written(self) -> tuple[WrittenFile, ...]:
+    def written_files(self) -> tuple[WrittenFile, ...]:
         """Return the file."""
         created = not self.file_existed
         return (WrittenFile(path=self.path, added=self.change.added, removed=self.change.removed, created=created),)
@@ -59,7 +62,7 @@ class WriteFile(EditTool[WriteFileArgs, WriteFileResult, WriteFileConfig]):
     path_argument: ClassVar[str] = "path"
 
     async def run(self, args: WriteFileArgs, ctx: InvokeContext) -> WriteFileResult:
-        """Write it in one go: a reader sees the old content or the new."""
+        """Write the file in one step: a reader sees either the old content or the new."""
         return await to_thread.run_sync(_write, args, ctx, self.config)
 
     def summarize(self, args: WriteFileArgs) -> str:
@@ -71,10 +74,10 @@ class WriteFile(EditTool[WriteFileArgs, WriteFileResult, WriteFileConfig]):
     def format_result(self, result: WriteFileResult) -> str:
         """Return one line, and a line for each warning. The model knows the content."""
         if result.appended:
-            return result.told(f"added {result.bytes_written} bytes to {result.path}")
+            return result.report(f"added {result.bytes_written} bytes to {result.path}")
         kept = f"; kept as it was: {result.kept}" if result.kept else ""
         done = "replaced" if result.file_existed else "created"
-        return result.told(f"{done} {result.path} ({result.bytes_written} bytes{kept})")
+        return result.report(f"{done} {result.path} ({result.bytes_written} bytes{kept})")
 
     def planned(self, args: WriteFileArgs, workspace: Workspace) -> FileEdit:
         """Return the edit that gives the file its new text."""
@@ -91,7 +94,7 @@ def _opened(args: WriteFileArgs, workspace: Workspace) -> tuple[Path, str, bytes
 def _edit(path: Path, name: str, old: bytes | None, args: WriteFileArgs) -> FileEdit:
     """Return the edit of a file in its own encoding and with its own line ends."""
     decoded = _NEW if old is None else decode(old, name)
-    content = decoded.fitted(args.content)
+    content = decoded.with_line_ends(args.content)
     text = decoded.text + content if args.append else content
     return FileEdit(path=path, name=name, old=old, decoded=decoded, text=text)
 
@@ -111,7 +114,7 @@ def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> 
     if old is None:
         ctx.workspace.files.create(path, name, data)
         ctx.reads.note(path, data)
-        diff = FileDiff() if ctx.workspace.is_secret(path) else edit.compared()
+        diff = FileDiff() if ctx.workspace.is_secret(path) else edit.as_diff()
         warnings = list[str]()
     else:
         diff, warnings = edit.replace(ctx, data)
@@ -121,7 +124,7 @@ def _write(args: WriteFileArgs, ctx: InvokeContext, config: WriteFileConfig) -> 
         file_existed=old is not None,
         content=args.content,
         appended=args.append and old is not None,
-        kept=edit.decoded.kept(),
+        kept=edit.decoded.peculiarities(),
         warnings=warnings,
         change=diff,
     )

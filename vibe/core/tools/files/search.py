@@ -44,7 +44,7 @@ RECORD = re.compile(
 )
 """One line of ripgrep's output: path, number, column, byte offset and text, or the path of a binary file."""
 LONG_LINE_NOTE = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
-PLAIN = re.compile(r"(?:[\w\s/:;,<>=@#%&~'\"`!|*+{}()$^-]|\[[\w-]+\]|\\[^\w\s])*", re.ASCII)
+ASCII_PATTERN = re.compile(r"(?:[\w\s/:;,<>=@#%&~'\"`!|*+{}()$^-]|\[[\w-]+\]|\\[^\w\s])*", re.ASCII)
 """Patterns that match nothing but ASCII, for which the encoding of the text makes no difference."""
 NOT_UTF8 = (
     r"(?-u:[\xC0-\xFF](?:[\x00-\x7F]|$)|(?:^|[\x00-\x7F])[\x80-\xBF]|[\xE0-\xF7][\x80-\xBF](?:[\x00-\x7F]|$)"
@@ -56,8 +56,8 @@ UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 GLOB_SIGN = re.compile(r"[*?\[\]{}\\!]")
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
-PATIENCE_SECONDS = 2.0
-"""Seconds to wait before checking whether ripgrep hangs on a named pipe."""
+PIPE_CHECK_SECONDS = 2.0
+"""Seconds between two checks for named pipes on which ripgrep may hang."""
 
 FLAGS = (
     "--no-config",
@@ -163,7 +163,7 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
     own = (place.relative_to(query.root).as_posix() for place in query.own if place.is_relative_to(query.root))
     ignoring += ["--glob=!/" + GLOB_SIGN.sub(r"\\\g<0>", name) for name in own]
     where = query.start.relative_to(query.root) if query.start.is_relative_to(query.root) else query.start
-    patterns = [query.pattern] if PLAIN.fullmatch(query.pattern) else [query.pattern, NOT_UTF8]
+    patterns = [query.pattern] if ASCII_PATTERN.fullmatch(query.pattern) else [query.pattern, NOT_UTF8]
     argv = [*ignoring, *(f"--regexp={pattern}" for pattern in patterns), "--", str(where)]
     try:
         found = await _run([ripgrep, *FLAGS, *argv], query)
@@ -171,7 +171,7 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
             return await _run([ripgrep, *FLAGS, IN_ORDER, *argv], query)
     except BadPatternError:  # Python supports syntax that ripgrep does not.
         return await search_in_python(query)
-    return Found(matches=tuple(sorted(found.matches, key=_place)), more=False)
+    return Found(matches=tuple(sorted(found.matches, key=_sort_key)), more=False)
 
 
 def _is_binary(path: Path) -> bool:
@@ -184,7 +184,7 @@ def _is_binary(path: Path) -> bool:
     return False
 
 
-def _place(match: Match) -> tuple[list[str], int]:
+def _sort_key(match: Match) -> tuple[list[str], int]:
     """Return the sort key of a match in ripgrep's own order: by the names in its path, then by line."""
     return match.path.split("/"), match.number
 
@@ -216,7 +216,7 @@ async def _run(argv: list[str], query: Query) -> Found:
 async def _release_pipes(query: Query) -> None:
     """Release ``rg`` if it waits for a writer because an ignore file turns out to be a named pipe."""
     while query.use_ignores:
-        await sleep(PATIENCE_SECONDS)
+        await sleep(PIPE_CHECK_SECONDS)
         await to_thread.run_sync(_open_pipes, query, abandon_on_cancel=True)
 
 
@@ -267,21 +267,21 @@ async def _read_matches(process: Process, query: Query) -> Found:
                 continue
             size += len(record[0])
             lines.append(_Line(path, int(record[2]), int(record[3]) - 1, int(record[4]), record[5].removesuffix(b"\r")))
-        matches += await _matches(lines, query)
+        matches += await _matches_of(lines, query)
         buffer = buffer[end:]
     return Found(matches=tuple(match for match in matches if match.path not in binary), more=True)
 
 
-async def _matches(lines: Sequence[_Line], query: Query) -> list[Match]:
+async def _matches_of(lines: Sequence[_Line], query: Query) -> list[Match]:
     """Return the matches among the lines ripgrep reported, without lines reported only for their encoding."""
     if any(LONG_LINE_NOTE.search(line.data) for line in lines):
-        lines = await to_thread.run_sync(_completed, lines, query.root)
+        lines = await to_thread.run_sync(_with_whole_lines, lines, query.root)
     shown = [text_of(line.data) for line in lines]
     starts: list[int | None] = [len(line.data[: line.at].decode(errors="ignore")) for line in lines]
     odd = [at for at, line in enumerate(lines) if shown[at].encode() != line.data.removesuffix(b"\r")]
     if odd:
         _expression(query.pattern)  # Fails here, because an error in the other process would not reach us.
-        found = await to_process.run_sync(_starts, query.pattern, [shown[at] for at in odd], cancellable=True)
+        found = await to_process.run_sync(_match_starts, query.pattern, [shown[at] for at in odd], cancellable=True)
         for at, start in zip(odd, found, strict=True):
             starts[at] = start
     return [
@@ -291,13 +291,13 @@ async def _matches(lines: Sequence[_Line], query: Query) -> list[Match]:
     ]
 
 
-def _starts(pattern: str, lines: list[str]) -> list[int | None]:
+def _match_starts(pattern: str, lines: list[str]) -> list[int | None]:
     """Return where the pattern first matches in each line."""
     found = (_expression(pattern).search(line) for line in lines)
     return [match.start() if match else None for match in found]
 
 
-def _completed(lines: Sequence[_Line], root: Path) -> list[_Line]:
+def _with_whole_lines(lines: Sequence[_Line], root: Path) -> list[_Line]:
     """Return the lines with long ones whole; ripgrep only reports their beginning. Blocks."""
     return [
         line._replace(data=_whole_line(root / line.path, line)) if LONG_LINE_NOTE.search(line.data) else line
@@ -406,13 +406,13 @@ def _lines(file: Path) -> Iterator[str]:
         encoding = next((name for mark, name in UTF_16 if head.startswith(mark)), None)
         if encoding is None:
             opened.seek(3 if head == UTF_8_MARK else 0)
-            yield from (text_of(line.removesuffix(b"\n")) for line in _up_to_the_longest(opened))
+            yield from (text_of(line.removesuffix(b"\n")) for line in _bounded_lines(opened))
             return
         text = (head + opened.read(LONGEST_LINE)).decode(encoding, errors="replace").removeprefix("\ufeff")
         yield from (line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
 
 
-def _up_to_the_longest(file: BinaryIO) -> Iterator[bytes]:
+def _bounded_lines(file: BinaryIO) -> Iterator[bytes]:
     while line := file.readline(LONGEST_LINE):
         yield line
         if len(line) == LONGEST_LINE:

@@ -22,7 +22,7 @@ from vibe.system.files import NAME_CHARACTERS, drafted, overwrite
 
 SNIFF_BYTES = 8_192
 """The number of bytes at the start of a file that decide if it is text."""
-LONGEST_LOOK_SECONDS = 2.0
+LINK_SEARCH_SECONDS = 2.0
 """The most seconds spent looking for a file's other names."""
 LARGEST_WHOLE_BYTES = 10 * 1024 * 1024
 """The most bytes of a file that can be edited. A larger one is never read whole, so an agent can't have seen it all."""
@@ -99,11 +99,11 @@ class DecodedText(Struct, frozen=True, kw_only=True):
         """True if most lines end with CRLF."""
         return 2 * self.text.count("\r\n") > self.text.count("\n")
 
-    def fitted(self, content: str) -> str:
+    def with_line_ends(self, content: str) -> str:
         """Return ``content``, whose lines end with LF as the model sees them, with the line ends of this text."""
         return content.replace("\r\n", "\n").replace("\n", "\r\n") if self.is_crlf else content
 
-    def kept(self) -> str:
+    def peculiarities(self) -> str:
         """Return the encoding and line ends, as far as they are unusual, since edits preserve them."""
         marks = ("CRLF",) if self.is_crlf else ()
         return ", ".join((*(() if self.encoding == "utf-8" else (self.encoding,)), *marks))
@@ -220,22 +220,22 @@ class SharedFile(Struct, frozen=True, kw_only=True):
     others: tuple[Path, ...]
 
     @property
-    def are_all(self) -> bool:
+    def is_complete(self) -> bool:
         """True if these are all the names it has."""
         return len(self.others) + 1 == self.file.st_nlink
 
 
-def names_of(path: Path, root: Path) -> SharedFile | None:
+def find_hard_links(path: Path, root: Path) -> SharedFile | None:
     """Return the names below ``root`` of a file with several names, or None if it has only one.
 
-    The search stops after LONGEST_LOOK_SECONDS. Blocks.
+    The search stops after LINK_SEARCH_SECONDS. Blocks.
     """
     file = path.lstat() if path.exists() else None
     if file is None or file.st_nlink < 2:
         return None
     found: set[Path] = set()
     folders = [root]
-    deadline = time.monotonic() + LONGEST_LOOK_SECONDS
+    deadline = time.monotonic() + LINK_SEARCH_SECONDS
     while folders and len(found) < file.st_nlink and time.monotonic() < deadline:
         with suppress(OSError), os.scandir(folders.pop()) as entries:
             inside = list(entries)
@@ -245,7 +245,7 @@ def names_of(path: Path, root: Path) -> SharedFile | None:
     return SharedFile(file=file, others=tuple(found - {path}))
 
 
-def link_again(path: Path, other: Path, old: os.stat_result) -> bool:
+def relink(path: Path, other: Path, old: os.stat_result) -> bool:
     """Make ``other``, a name of the file that was at ``path``, a name of the file there now. Return whether it is.
 
     Blocks.

@@ -96,7 +96,7 @@ _STATUS = {
     405: "does not speak streamable HTTP at {where} (HTTP 405): check url",
 }
 """Descriptions of HTTP statuses, each with advice."""
-LONGEST = 300
+MESSAGE_LENGTH = 300
 """The most characters of an error's message."""
 
 logger = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ class ServerConnection:
         self._allows = allowed_by(config)
         self._client: Client | None = None
         self._ready = Event()
-        self._news = Event()
+        self._wake_up = Event()
         self._closing = False
         self._lost = False
         self._stale = False
@@ -187,11 +187,9 @@ class ServerConnection:
         self._refused: list[str] = []
         self._exchange = Exchange()
         self._wants_sign_in = False
-        self._patience = CancelScope()
+        self._start_scope = CancelScope()
         self._calls: list[CallUnderWay] = []
         self._process: ServerProcess | None = None
-
-    # --- the session's life ---
 
     async def run(self) -> None:
         """Maintain the session until ``close``.
@@ -227,7 +225,7 @@ class ServerConnection:
                     mode = "auto"
                     continue
                 logger.debug("MCP server %s", self.name, exc_info=error)
-                problem = self._why(cause)
+                problem = self._describe(cause)
             self._client = None
             if self._closing:
                 return
@@ -236,19 +234,19 @@ class ServerConnection:
                 failed_restarts += 1
             elif not was_ready or self._unanswered_losses >= RESTARTS:
                 logged = f"; its output is in {self.log.path}" if self.log.last_line else ""
-                self._settle(ServerStatus.FAILED, f"{problem}{logged}")
+                self._set_status(ServerStatus.FAILED, f"{problem}{logged}")
                 return
             else:
                 self._unanswered_losses, failed_restarts = self._unanswered_losses + 1, 0
-            self._begin_again()
+            self._set_starting()
             await sleep(BACKOFF_SECONDS)
 
     def close(self) -> None:
         """Let ``run`` end the session in an orderly way. A session that is still starting is aborted."""
         self._closing = True
         if self._client is None:
-            self._patience.cancel()
-        self._news.set()
+            self._start_scope.cancel()
+        self._wake_up.set()
 
     async def wait_ready(self) -> None:
         """Wait until it is ready or has failed."""
@@ -262,30 +260,30 @@ class ServerConnection:
         Raises:
             TimeoutError: it took longer than the configuration allows.
         """
-        self._news, self._lost, self._stale, self._relisted = Event(), False, False, None
+        self._wake_up, self._lost, self._stale, self._relisted = Event(), False, False, None
         started = False
-        with CancelScope() as patience:
-            self._patience = patience
+        with CancelScope() as start_scope:
+            self._start_scope = start_scope
             async with self._transport() as transport:
                 from mcp import Client
                 from mcp.types import Implementation
 
-                patience.deadline = current_time() + self.config.startup_timeout_sec
+                start_scope.deadline = current_time() + self.config.startup_timeout_sec
                 info = Implementation(name="vibe", version=self._place.version)
                 # The library sets no limit on requests before the first call, since the start as a whole has one.
                 usable = sieved(transport, self._refused.append)
-                hears: Any = {"message_handler": self._hear, "list_roots_callback": self._roots}
+                handlers: Any = {"message_handler": self._on_message, "list_roots_callback": self._list_roots}
                 if self._place.is_attended:
-                    hears["elicitation_callback"] = self._elicit
-                async with Client(usable, mode=mode, client_info=info, **hears) as client:
-                    self.tools, self.state.resources = await self._offers(client)
+                    handlers["elicitation_callback"] = self._elicit
+                async with Client(usable, mode=mode, client_info=info, **handlers) as client:
+                    self.tools, self.state.resources = await self._list_offers(client)
                     self.instructions = client.instructions or ""
-                    self.prompts = await self._listed("prompts", list_prompts, client, ())
-                    patience.deadline, started = math.inf, True
+                    self.prompts = await self._list_extra("prompts", list_prompts, client, ())
+                    start_scope.deadline, started = math.inf, True
                     self._client = client
-                    self._settle(ServerStatus.READY)
+                    self._set_status(ServerStatus.READY)
                     yield
-        if patience.cancelled_caught and not started:
+        if start_scope.cancelled_caught and not started:
             raise TimeoutError
 
     @asynccontextmanager
@@ -305,7 +303,7 @@ class ServerConnection:
         launch = await to_thread.run_sync(launch_of, config, place.environ, place.cwd)
         async with server_process(launch, self.log) as (process, transport):
             self._process = process
-            process.on_end = lambda: self._lose(self._client)
+            process.on_end = lambda: self._restore(self._client)
             await to_thread.run_sync(load_library)
             yield transport
 
@@ -315,36 +313,36 @@ class ServerConnection:
         A session that was restarted has the same tools, so only a new one announces them.
         """
         if is_new:
-            await self._tell_change()
+            await self._notify_change()
         while not self._closing and not self._lost:
-            await self._news.wait()
-            self._news = Event()
+            await self._wake_up.wait()
+            self._wake_up = Event()
             while self._stale and self._client is not None and not self._closing:
                 self._stale = False
                 with fail_after(self.config.startup_timeout_sec):
-                    tools, resources = await self._offers(self._client)
+                    tools, resources = await self._list_offers(self._client)
                 if (tools, resources) == (self.tools, self.state.resources):
                     continue
                 self.tools, self.state.resources = tools, resources
-                await self._tell_change()
+                await self._notify_change()
             if self._relisted is not None:
                 self._relisted.set()
                 self._relisted = None
 
-    async def _tell_change(self) -> None:
+    async def _notify_change(self) -> None:
         if self.on_change is not None:
             await self.on_change()
 
-    async def _offers(self, client: Client) -> tuple[tuple[RemoteTool, ...], int]:
+    async def _list_offers(self, client: Client) -> tuple[tuple[RemoteTool, ...], int]:
         """Return the tools to offer, and the number of resources, which one more tool reads."""
         self._refused.clear()
         tools = await list_tools(client, self._allows, self.config.max_tools, self._refused)
         self.state.unusable = tuple(self._refused)
-        resources = len(await self._listed("resources", list_resources, client, ()))
+        resources = len(await self._list_extra("resources", list_resources, client, ()))
         reads = resources and self._allows(READ_RESOURCE) and READ_RESOURCE not in {tool.name for tool in tools}
         return (*tools, *([resource_tool(self.name)] if reads else [])), resources
 
-    async def _listed(self, what: str, ask: Send[T], client: Client, none: T) -> T:
+    async def _list_extra(self, what: str, ask: Send[T], client: Client, none: T) -> T:
         try:
             with move_on_after(EXTRAS_SECONDS):
                 return await ask(client)
@@ -352,11 +350,11 @@ class ServerConnection:
             logger.debug("MCP server %s lists no %s", self.name, what, exc_info=error)
         return none  # The server's tools can be used all the same.
 
-    async def _hear(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         if getattr(message, "method", "") in CHANGED:
             self._stale = True
             self._relisted = self._relisted or Event()
-            self._news.set()
+            self._wake_up.set()
 
     async def _elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:  # noqa: ARG002  the library's interface
         """Answer a server's question.
@@ -366,13 +364,11 @@ class ServerConnection:
         asking = next((call for call in reversed(self._calls) if call.ask is not None), CallUnderWay(0.0))
         return await asking.elicit(self.name, params)
 
-    async def _roots(self, context: ClientRequestContext) -> Any:  # noqa: ARG002  as above
+    async def _list_roots(self, context: ClientRequestContext) -> Any:  # noqa: ARG002  as above
         from mcp.types import ListRootsResult
 
         cwd = self._place.cwd
         return ListRootsResult.model_validate({"roots": [{"uri": cwd.as_uri(), "name": cwd.name}]})
-
-    # --- calls ---
 
     async def call(
         self, tool: RemoteTool, arguments: dict[str, Any], on_progress: ProgressFnT | None, ask: UserInput | None = None
@@ -413,12 +409,13 @@ class ServerConnection:
         return await self._request(uri, lambda client: client.read_resource(uri), ask)
 
     async def _request(self, what: str, send: Send[T], ask: UserInput | None = None, *, again: bool = True) -> T:
-        """Return the answer to a request; the server's questions meanwhile go to ``ask``.
+        """Return the answer to a request. Meanwhile ``ask`` puts the server's questions to the user.
 
-        It is sent again, once, if the session is lost, and that does no harm: ``again``, or it was not taken.
+        If the session is lost, the request is sent once more if that is harmless: ``again`` is set, or it was never
+        accepted.
 
         Raises:
-            ServerCallError: there is no session, or no answer; names the server.
+            ServerCallError: there is no session, or no answer; the message names the server.
         """
         try:
             return await self._sent(what, send, ask)
@@ -441,7 +438,7 @@ class ServerConnection:
         except (ClosedResourceError, BrokenResourceError) as error:
             raise self._lost_call(client, what) from error
         except (ValueError, RuntimeError, OSError) as error:
-            raise ServerCallError(self.name, self._why(error)) from error
+            raise ServerCallError(self.name, self._describe(error)) from error
         except protocol_error() as error:
             raise self._refused_call(client, what, error) from error
         finally:
@@ -454,44 +451,42 @@ class ServerConnection:
         unknown = str(error) == SESSION_GONE
         if unknown or str(error) == CLOSED or self._exchange.refused == NOT_FOUND:
             return self._lost_call(client, tool, taken=not unknown)
-        return ServerCallError(self.name, self._why(error))
+        return ServerCallError(self.name, self._describe(error))
 
     def _lost_call(self, client: Client, tool: str, *, taken: bool = True) -> ServerCallError:
-        why = f"{self._gone()} while {tool} ran: whether the call took effect is not known"
-        self._lose(client)
+        why = f"{self._end_reason()} while {tool} ran: whether the call took effect is not known"
+        self._restore(client)
         problem = why if taken else f"does not know our session any more: {tool} was not called"
         return ServerCallError(self.name, problem, lost=True, taken=taken)
 
-    def _lose(self, client: Client | None) -> None:
+    def _restore(self, client: Client | None) -> None:
         """Start to restore the session, unless that has begun already."""
         if client is not None and self._client is client and not self._closing:
             self._client = None
-            self._begin_again()
+            self._set_starting()
             self._lost = True
-            self._news.set()
+            self._wake_up.set()
 
-    # --- how it stands ---
-
-    def _begin_again(self) -> None:
+    def _set_starting(self) -> None:
         if self.state.status is not ServerStatus.STARTING:
             self.state.status, self._ready = ServerStatus.STARTING, Event()
 
-    def _settle(self, status: ServerStatus, problem: str = "") -> None:
+    def _set_status(self, status: ServerStatus, problem: str = "") -> None:
         self.state.status, self.state.problem = status, problem
         self._ready.set()
 
-    def _gone(self) -> str:
+    def _end_reason(self) -> str:
         code = self._process.exit_code if self._process else None
         if code is None:
             return "closed the connection"
         last_words = f": {self.log.last_line}" if self.log.last_line else ""
         return f"died ({f'exit code {code}' if code >= 0 else f'signal {-code}'}){last_words}"
 
-    def _why(self, error: BaseException) -> str:
+    def _describe(self, error: BaseException) -> str:
         if self._process is not None and self._process.flaw:
             return f"is broken: {self._process.flaw}"
         if str(error) == CLOSED and self._process is not None:
-            return self._gone()
+            return self._end_reason()
         status = self._exchange.refused if str(error) in STATUS_MESSAGES else None
         if status == UNAUTHORIZED and self._wants_sign_in:
             return f"asks you to sign in: run `vibe mcp login {self.name}`"
@@ -541,4 +536,4 @@ def phrase(error: BaseException, where: str, status: int | None = None) -> str:
 
 
 def _text(error: BaseException) -> str:
-    return shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST)
+    return shortened(" ".join(str(error).split()) or type(error).__name__, MESSAGE_LENGTH)

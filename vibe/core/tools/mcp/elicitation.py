@@ -34,7 +34,6 @@ MESSAGE_LENGTH = 2_000
 """The most characters of a server's message that are shown."""
 LABEL_LENGTH = 100
 """The most characters of a label."""
-NAME_LENGTH = 64
 
 YES, NO = "Yes", "No"
 BLANK, DECLINE, NOT_NOW = "Leave it blank", "Decline to answer", "Not now"
@@ -80,7 +79,7 @@ class FormField(Struct, frozen=True, kw_only=True):
             ]
             options += [] if self.is_required else [Choice(label=BLANK)]
         else:
-            options = [Choice(label=label) for label in self._ways_out()]
+            options = [Choice(label=label) for label in self._other_options()]
         return Question(
             question=text,
             header=shortened(header, HEADER_LENGTH),
@@ -96,34 +95,34 @@ class FormField(Struct, frozen=True, kw_only=True):
             ValueError: the form does not accept the answer; the text says why.
             DeclinedError: the person declines to give one.
         """
-        said = answer.answer.strip()
-        if said == BLANK and not self.is_required:
+        answer_text = answer.answer.strip()
+        if answer_text == BLANK and not self.is_required:
             return None
-        if said in {DECLINE, NOT_NOW} and not self.has_options:
-            raise DeclinedError(later=said == NOT_NOW)
+        if answer_text in {DECLINE, NOT_NOW} and not self.has_options:
+            raise DeclinedError(later=answer_text == NOT_NOW)
         if self.kind == "array":
-            return self._checked([self._named(part.strip()) for part in said.split(",") if part.strip()])
+            return self._checked([self._value_named(part.strip()) for part in answer_text.split(",") if part.strip()])
         if self.kind == "boolean":
-            return self._named(said) == "true"
-        return self._checked(self._named(said) if self.values else said)
+            return self._value_named(answer_text) == "true"
+        return self._checked(self._value_named(answer_text) if self.values else answer_text)
 
-    def _named(self, said: str) -> str:
+    def _value_named(self, text: str) -> str:
         """Return the value that is named by its label or by itself."""
         for value, label in self.values.items():
-            if said.casefold() in {label.casefold(), value.casefold()}:
+            if text.casefold() in {label.casefold(), value.casefold()}:
                 return value
-        raise ValueError(f"{shortened(said, LABEL_LENGTH)!r} is none of: {', '.join(self.values.values())}")
+        raise ValueError(f"{shortened(text, LABEL_LENGTH)!r} is none of: {', '.join(self.values.values())}")
 
-    def _checked(self, said: str | list[str]) -> Value:
-        value: Value = said
+    def _checked(self, given: str | list[str]) -> Value:
+        value: Value = given
         try:
-            if isinstance(said, str) and self.kind in NUMBERS:
-                value = _number(said, self.kind)
-            if isinstance(said, str) and (check := FORMATS.get(str(self.schema.get("format")))):
-                check(said)
+            if isinstance(given, str) and self.kind in NUMBERS:
+                value = _number(given, self.kind)
+            if isinstance(given, str) and (check := FORMATS.get(str(self.schema.get("format")))):
+                check(given)
         except ValueError as error:
             kind = NUMBERS.get(self.kind) or f"a valid {self.schema.get('format')}"
-            raise ValueError(f"{_line(said)!r} is not {kind}") from error
+            raise ValueError(f"{_line(given)!r} is not {kind}") from error
         if problems := value_problems(self.schema, value):
             raise ValueError(problems[0].removeprefix("value: "))
         return value
@@ -139,7 +138,7 @@ class FormField(Struct, frozen=True, kw_only=True):
         text = f"{title}: {about}" if about else title
         return f"{text} ({'; '.join(hints)})" if hints else text
 
-    def _ways_out(self) -> list[str]:
+    def _other_options(self) -> list[str]:
         default = self._default()
         given = [] if default is None else [", ".join(self.values.get(value, value) for value in default)]
         ways = [one for one in given if one.strip() and one == _line(one)]
@@ -216,20 +215,20 @@ def _values(schema: Mapping[str, Any], titled: str) -> Mapping[str, str]:
     return dict(zip(values, shown, strict=True))
 
 
-def _number(said: str, kind: str) -> int | float:
-    number = float(said)
+def _number(text: str, kind: str) -> int | float:
+    number = float(text)
     if not math.isfinite(number):
         raise ValueError
-    return int(said) if kind == "integer" else number
+    return int(text) if kind == "integer" else number
 
 
-def _address(said: str) -> None:
-    if not urlsplit(said).scheme or " " in said:
+def _address(text: str) -> None:
+    if not urlsplit(text).scheme or " " in text:
         raise ValueError
 
 
-def _email(said: str) -> None:
-    if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s.]+", said):
+def _email(text: str) -> None:
+    if not re.fullmatch(r"[^@\s]+@[^@\s]+\.[^@\s.]+", text):
         raise ValueError
 
 
@@ -263,7 +262,7 @@ def _line(text: object) -> str:
     return shortened(plain_line(str(text)), LABEL_LENGTH)
 
 
-ROUNDS = 3
+MOST_ROUNDS = 3
 """The most times a form is put to a person whose answers do not fit it."""
 ACCEPT, OPENED, REFUSE = "Accept", "I have opened it", "Decline"
 INVALID_PARAMS = -32602
@@ -301,7 +300,7 @@ class CallUnderWay:
                 self._seconds_left, self.patience.deadline = self.patience.deadline - current_time(), math.inf
             self._questions.add(scope)
             try:
-                return ElicitResult(action="accept", content=await _answered(server, params, self.ask))
+                return ElicitResult(action="accept", content=await _ask_question(server, params, self.ask))
             except DeclinedError as declined:
                 return ElicitResult(action="cancel" if declined.later else "decline")
             except UnansweredError:
@@ -315,7 +314,7 @@ class CallUnderWay:
         return ElicitResult(action="cancel")
 
 
-async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) -> Values | None:
+async def _ask_question(server: str, params: ElicitRequestParams, ask: UserInput) -> Values | None:
     """Put a server's question to the person. Return None if they accept and it asks for no values.
 
     Raises:
@@ -324,7 +323,7 @@ async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) ->
     """
     heading = f"MCP server {plain_line(server)!r} asks: {plain(shortened(params.message, MESSAGE_LENGTH))}"
     if params.mode != "url":
-        return await _filled_in(server, heading, params, ask)
+        return await _ask_form(server, heading, params, ask)
     if urlsplit(params.url).scheme not in SCHEMES:
         raise DeclinedError
     text = f"{heading}\nIt wants you to open this address yourself: {plain_line(params.url)}"
@@ -332,7 +331,7 @@ async def _answered(server: str, params: ElicitRequestParams, ask: UserInput) ->
     return None
 
 
-async def _filled_in(server: str, heading: str, params: ElicitRequestFormParams, ask: UserInput) -> Values:
+async def _ask_form(server: str, heading: str, params: ElicitRequestFormParams, ask: UserInput) -> Values:
     """Put the fields of a form to the person, and those with unfit answers again, after what is wrong with them.
 
     Raises:
@@ -344,7 +343,7 @@ async def _filled_in(server: str, heading: str, params: ElicitRequestFormParams,
         await _agree(server, heading, ACCEPT, ask)
     given: Values = {}
     wrong = {field.name: "" for field in fields}
-    for _ in range(ROUNDS if fields else 0):
+    for _ in range(MOST_ROUNDS if fields else 0):
         asked = [field for field in fields if field.name in wrong]
         before = {asked[0].name: heading}
         texts = ("\n".join(filter(None, (before.get(field.name), wrong[field.name]))) for field in asked)

@@ -50,7 +50,7 @@ PATIENCE_SECONDS = 300.0
 """Seconds to wait for the user to sign in."""
 REQUEST_SECONDS = 30.0
 """The timeout of requests to the server, in seconds."""
-LONGEST = 300
+MESSAGE_LENGTH = 300
 """The most characters of an error's message."""
 REVISION = "2025-06-18"
 """The revision of the protocol that requests name."""
@@ -103,7 +103,7 @@ async def signed_in(server: str, endpoint: Endpoint, way: SignInWay) -> SignIn:
             with fail_after(way.patience_seconds):
                 return await _through_the_flow(_Flow(endpoint, way, loopback))
     except Exception as error:
-        raise EnvironmentFailure(f"{failed}: {_why(innermost(error), endpoint.url, way)}") from error
+        raise EnvironmentFailure(f"{failed}: {_describe(innermost(error), endpoint.url, way)}") from error
 
 
 class _Flow(Struct, frozen=True):
@@ -154,7 +154,7 @@ class _Flow(Struct, frozen=True):
 
         fields = await self.loopback.answer()
         if "error" in fields:
-            why = shortened(f"{fields['error']}: {fields.get('error_description', '')}".strip(": "), LONGEST)
+            why = shortened(f"{fields['error']}: {fields.get('error_description', '')}".strip(": "), MESSAGE_LENGTH)
             raise SignInError(f"it was refused ({why})")
         return AuthorizationCodeResult(code=fields["code"], state=fields.get("state"), iss=fields.get("iss"))
 
@@ -174,11 +174,11 @@ async def _through_the_flow(flow: _Flow) -> SignIn:
         if status in REFUSALS:
             raise SignInError(f"it gave a token, and refuses it (HTTP {status}): see what your account may do")
         if session:
-            await _leave(client, endpoint.url, {**headers, "Mcp-Session-Id": session})
+            await _end_session(client, endpoint.url, {**headers, "Mcp-Session-Id": session})
     return sign_in
 
 
-async def _leave(client: httpx2.AsyncClient, url: str, headers: dict[str, str]) -> None:
+async def _end_session(client: httpx2.AsyncClient, url: str, headers: dict[str, str]) -> None:
     """End the session that the first request began. If that fails, the user is signed in all the same."""
     import httpx2
 
@@ -208,7 +208,7 @@ def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:
     )
 
 
-def _why(error: BaseException, url: str, way: SignInWay) -> str:
+def _describe(error: BaseException, url: str, way: SignInWay) -> str:
     """Return why a flow failed."""
     if isinstance(error, SignInError):
         return str(error)
@@ -216,7 +216,7 @@ def _why(error: BaseException, url: str, way: SignInWay) -> str:
         return f"no answer came within {way.patience_seconds:g} s: try again"
     from mcp.client.auth import OAuthRegistrationError, OAuthTokenError
 
-    text = shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST)
+    text = shortened(" ".join(str(error).split()) or type(error).__name__, MESSAGE_LENGTH)
     if isinstance(error, OAuthRegistrationError):
         return f"it registers no new clients ({text}): give the id of one with --client-id, or a key with `api_key_env`"
     if isinstance(error, OAuthTokenError):
@@ -272,7 +272,7 @@ class Loopback:
 
     async def _exchange(self, stream: SocketStream) -> None:
         parts = urlsplit(await _target_of(stream))
-        status, text = self._met(parts.path, dict(parse_qsl(parts.query)))
+        status, text = self._respond(parts.path, dict(parse_qsl(parts.query)))
         lines = (
             f"HTTP/1.1 {status}",
             "Content-Type: text/plain; charset=utf-8",
@@ -282,7 +282,7 @@ class Loopback:
         )
         await stream.send("\r\n".join((*lines, "", f"{text}\n")).encode())
 
-    def _met(self, path: str, fields: Mapping[str, str]) -> tuple[str, str]:
+    def _respond(self, path: str, fields: Mapping[str, str]) -> tuple[str, str]:
         """Return the status and the text for a request. The first answer that fits is kept."""
         if path != PATH or not ({"code", "error"} & fields.keys()):
             return "404 Not Found", NOTHING

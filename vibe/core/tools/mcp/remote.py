@@ -62,7 +62,7 @@ def remote_tool(name: str, description: str | None, schema: Mapping[str, Any], h
     return RemoteTool(
         name=name,
         description=shortened(text, DESCRIPTION_LENGTH),
-        schema=_bounded(name, schema),
+        schema=_schema_text(name, schema),
         read_only=hints.get("readOnlyHint") is True,
         repeatable=hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True,
     )
@@ -77,18 +77,18 @@ def proxy_names(tools: Iterable[tuple[str, str]], taken: Iterable[str] = ()) -> 
     names: dict[tuple[str, str], str] = {}
     for server, tool in tools:
         plain = re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{tool}")
-        name = plain if len(plain) <= NAME_LENGTH and plain not in used else _told_apart(plain, server, tool)
+        name = plain if len(plain) <= NAME_LENGTH and plain not in used else _distinct_name(plain, server, tool)
         used.add(name)
         names[server, tool] = name
     return names
 
 
-def _told_apart(plain: str, server: str, tool: str) -> str:
+def _distinct_name(plain: str, server: str, tool: str) -> str:
     digest = hashlib.blake2b(f"{server}\0{tool}".encode(), digest_size=4).hexdigest()
     return f"{plain[: NAME_LENGTH - len(digest) - 1]}_{digest}"
 
 
-def _bounded(name: str, schema: Mapping[str, Any]) -> str:
+def _schema_text(name: str, schema: Mapping[str, Any]) -> str:
     whole: dict[str, Any] = {
         "type": "object",
         "properties": {},

@@ -45,7 +45,7 @@ class MCPToolResult(BaseModel):
     """The media type and base64 data of each image for a model that accepts images."""
 
 
-MOST_PICTURES = 10
+MOST_IMAGES = 10
 """The most images of one answer that are shown."""
 
 
@@ -58,14 +58,14 @@ class ResultReader:
     def __init__(self, call_id: str, folder: Path | None, *, sees_images: bool = False) -> None:
         self._call_id = call_id
         self._folder = folder
-        self._room = MOST_PICTURES if sees_images else 0
+        self._room = MOST_IMAGES if sees_images else 0
         self._pictures: list[tuple[str, str]] = []
 
     async def read(self, answer: CallToolResult) -> MCPToolResult:
         """Return the whole answer, in the order the server gave it."""
         parts = [await self._part(block) for block in answer.content]
         structured = answer.structured_content
-        if structured is not None and not _is_told(structured, parts):
+        if structured is not None and not _is_in_texts(structured, parts):
             parts.append(json.dumps(structured, ensure_ascii=False, default=str))
         return self._result(parts, ok=not answer.is_error)
 
@@ -117,15 +117,15 @@ class ResultReader:
         return f"saved as {path}"
 
 
-def _is_told(structured: Any, texts: list[str]) -> bool:
+def _is_in_texts(structured: Any, texts: list[str]) -> bool:
     """Return whether the texts contain the structured answer: all of it, its only value, or each entry of that."""
     values = list(table_of(structured).values())
     only: Any = values[0] if len(values) == 1 else structured
     entries = _entries(only)
     return (
         only is None
-        or any(_says(text, value) for text in texts for value in (structured, only))
-        or (0 < len(texts) == len(entries) and all(map(_says, texts, entries)))
+        or any(_means(text, value) for text in texts for value in (structured, only))
+        or (0 < len(texts) == len(entries) and all(map(_means, texts, entries)))
     )
 
 
@@ -136,7 +136,7 @@ def _entries(value: Any) -> list[Any]:
     return [inner for entry in cast("list[Any]", value) for inner in _entries(entry)]
 
 
-def _says(text: str, value: Any) -> bool:
+def _means(text: str, value: Any) -> bool:
     try:
         return text == value or json.loads(text) == value
     except (ValueError, RecursionError):
@@ -147,7 +147,7 @@ MOST_PROGRESS = 1_000
 """The most progress notes of one call that are shown."""
 PROGRESS_LENGTH = 200
 """The most characters of a progress note."""
-BETWEEN_SECONDS = 0.25
+PROGRESS_INTERVAL_SECONDS = 0.25
 """Seconds between two progress notes. Those that come sooner are dropped, except for the last one of all."""
 
 
@@ -162,7 +162,7 @@ def progress_to(show: Callable[[str], None]) -> ProgressFnT:
     async def tell(progress: float, total: float | None, message: str | None) -> None:
         nonlocal shown, shown_at
         now, is_last = current_time(), total is not None and progress >= total
-        if shown < MOST_PROGRESS and (is_last or now >= shown_at + BETWEEN_SECONDS):
+        if shown < MOST_PROGRESS and (is_last or now >= shown_at + PROGRESS_INTERVAL_SECONDS):
             shown, shown_at = shown + 1, now
             share = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
             show(shortened(f"{share} {plain_line(message or '')}".rstrip(), PROGRESS_LENGTH))
@@ -213,8 +213,6 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
         """Return the images of the answer."""
         return tuple(Image(*picture) for picture in result.pictures)
 
-    # --- what it is ---
-
     @classmethod
     def get_name(cls) -> str:
         """Return ``server_tool``."""
@@ -234,8 +232,6 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
     def get_tool_prompt(cls) -> str | None:
         """Return the usage hint that the configuration has for the server."""
         return cls.server.config.prompt or None
-
-    # --- what a call of it means ---
 
     def assess(self, args: McpArguments, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Compare the text arguments with the lists, as for any tool."""
@@ -330,9 +326,9 @@ class McpServers:
     def notes(self) -> tuple[str, ...]:
         """Return the usage instructions of the servers that are ready, for a system prompt."""
         return tuple(
-            f"# The MCP server {connection.name}\n\nIt says of itself:\n{shortened(plain(said), NOTE_LENGTH)}"
+            f"# The MCP server {connection.name}\n\nIt says of itself:\n{shortened(plain(instructions), NOTE_LENGTH)}"
             for connection in self._connections
-            if connection.state.status is ServerStatus.READY and (said := connection.instructions.strip())
+            if connection.state.status is ServerStatus.READY and (instructions := connection.instructions.strip())
         )
 
     async def prompt_text(self, server: str, prompt: str, arguments: Mapping[str, str]) -> str:

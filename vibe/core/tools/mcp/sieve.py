@@ -33,7 +33,7 @@ async def sieved(transport: Any, refuse: Callable[[str], None]) -> AsyncGenerato
         message: Any = getattr(item, "message", None)
         method = "" if hasattr(message, "method") else asked.pop(str(getattr(message, "id", "")), "")
         if method in PARTS and hasattr(message, "result"):
-            _mend(method, message.result, refuse)
+            _repair_result(method, message.result, refuse)
         return item
 
     async with transport as (inbox, outbox):
@@ -43,21 +43,21 @@ async def sieved(transport: Any, refuse: Callable[[str], None]) -> AsyncGenerato
 class _SievedStream:
     """One of a client's two streams, with each item passed through a function."""
 
-    def __init__(self, inner: Any, passed: Callable[[Any], Any]) -> None:
+    def __init__(self, inner: Any, change: Callable[[Any], Any]) -> None:
         self._inner = inner
-        self._passed = passed
+        self._change = change
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     async def send(self, item: Any) -> None:
-        await self._inner.send(self._passed(item))
+        await self._inner.send(self._change(item))
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Any:
-        return self._passed(await self._inner.__anext__())
+        return self._change(await self._inner.__anext__())
 
     async def __aenter__(self) -> Self:
         await self._inner.__aenter__()
@@ -73,7 +73,7 @@ PARTS = {
     "tools/call": "content", "resources/read": "contents", "prompts/get": "messages",
 }  # fmt: skip
 """The name of the list in the result of each request that is repaired. Empty if it has none."""
-BESIDE = frozenset({"_meta", "isError", "structuredContent", "content"})
+OTHER_KEYS = frozenset({"_meta", "isError", "structuredContent", "content"})
 """Other keys in the result of a tool call."""
 VERSION = "2025-11-25"
 """The protocol revision whose shapes are required. Earlier revisions require no less."""
@@ -91,23 +91,23 @@ SHOWN = 2_000
 """The most characters shown of a part that can't be read, or of an error."""
 INTERNAL_ERROR = -32603
 """The JSON-RPC code for an error without a code of its own."""
-MOST_ODD = 100
+MOST_REPAIRS = 100
 """The most repairs to one entry."""
 
 
-def _mend(method: str, result: dict[str, Any], refuse: Callable[[str], None]) -> None:
+def _repair_result(method: str, result: dict[str, Any], refuse: Callable[[str], None]) -> None:
     """Repair a result in place, as far as possible, so that the library accepts it."""
     if result.get("resultType", "complete") != "complete":
         return  # It is a question in place of an answer.
     if not isinstance(data := result.get("structuredContent"), dict | None):
         result["structuredContent"] = {"result": data}
     if not (key := PARTS[method]):
-        _problem(method, "", result)
+        _repair(method, "", result)
         return
     if not isinstance(result.get("nextCursor"), str | None):
         refuse("what follows on its next page: nextCursor is no text")
     entries, result[key] = _entries(key, result), []
-    _problem(method, "", result)
+    _repair(method, "", result)
     if key == "messages":
         result[key] = list(_messages(entries))
     elif not method.endswith("/list"):
@@ -118,10 +118,10 @@ def _mend(method: str, result: dict[str, Any], refuse: Callable[[str], None]) ->
 
 def _entries(key: str, result: dict[str, Any]) -> list[Any]:
     """Return the list that a result is about, wherever it is. A value that is not a list becomes its only entry."""
-    said = result.get(key, result.get("result"))
-    if said is None and key == "content":
-        said = {name: value for name, value in result.items() if name not in BESIDE} or None
-    return cast("list[Any]", said if isinstance(said, list) else [] if said is None else [said])
+    listed = result.get(key, result.get("result"))
+    if listed is None and key == "content":
+        listed = {name: value for name, value in result.items() if name not in OTHER_KEYS} or None
+    return cast("list[Any]", listed if isinstance(listed, list) else [] if listed is None else [listed])
 
 
 def _usable(method: str, key: str, entry: Any, refuse: Callable[[str], None]) -> Any:
@@ -133,12 +133,12 @@ def _usable(method: str, key: str, entry: Any, refuse: Callable[[str], None]) ->
         if not isinstance(whole.get("type"), str):
             whole["type"] = "object"
         entry = {word: value for word, value in table.items() if word != "outputSchema"} | {"inputSchema": whole}
-    if problem := _problem(method, key, entry):
+    if problem := _repair(method, key, entry):
         refuse(f"{name}: {problem}")
     return None if problem else entry
 
 
-def _problem(method: str, key: str, part: Any) -> str:
+def _repair(method: str, key: str, part: Any) -> str:
     """Repair or remove in place whatever the library rejects in ``part``.
 
     Return why it can't be used, or an empty string.
@@ -146,18 +146,18 @@ def _problem(method: str, key: str, part: Any) -> str:
     ``key`` names the list that the part is in. It is empty for a whole result.
     """
     first = ""
-    for _ in range(MOST_ODD):
+    for _ in range(MOST_REPAIRS):
         errors = _errors(method, {key: [part]} if key else part)
         if not errors:
             return ""
         way = errors[0]["loc"][2 if key else 0 :]
         first = first or ": ".join(filter(None, (".".join(map(str, way)), errors[0]["msg"])))
-        if not _mended(part, way, errors[0]["type"], key):
+        if not _repair_at(part, way, errors[0]["type"], key):
             break
     return first
 
 
-def _mended(part: Any, way: tuple[int | str, ...], kind: str, key: str) -> bool:
+def _repair_at(part: Any, way: tuple[int | str, ...], kind: str, key: str) -> bool:
     """Repair or remove what ``way`` leads to in a part. Return False if that is the part itself."""
     if not way:
         return False
@@ -167,9 +167,9 @@ def _mended(part: Any, way: tuple[int | str, ...], kind: str, key: str) -> bool:
         holder: Any = reduce(getitem, holders, part)
         value = None if kind == "missing" else holder[last]
     except (LookupError, TypeError):
-        return _mended(part, way[:-1], kind, key)  # The last step only names one of several types.
+        return _repair_at(part, way[:-1], kind, key)  # The last step only names one of several types.
     if kind == "missing" and name not in DEFAULTS:
-        return _mended(part, way[:-1], "", key)
+        return _repair_at(part, way[:-1], "", key)
     if kind == "missing":
         holder[last] = deepcopy(DEFAULTS[name])
     elif kind in {"dict_type", "model_type"} and value in ([], True):
@@ -216,10 +216,10 @@ def answer_to(line: bytes) -> JSONRPCError | JSONRPCResponse | None:
     from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
 
     try:
-        said = json.loads(line)
+        parsed = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    answer = table_of(said)
+    answer = table_of(parsed)
     if not isinstance(identity := answer.get("id"), int | str) or not {"error", "result"} & answer.keys():
         return None
     if not (error := answer.get("error")):

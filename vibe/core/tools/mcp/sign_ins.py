@@ -66,7 +66,7 @@ class SignInStore:
             KeyringError: the tokens are in the keyring, which can't be used.
         """
         entry = self._read().get(url)
-        return None if entry is None else self._whole(url, entry)
+        return None if entry is None else self._complete(url, entry)
 
     def put(self, url: str, sign_in: SignIn, *, in_keyring: bool = False) -> None:
         """Store a sign-in, replacing an earlier one.
@@ -74,7 +74,7 @@ class SignInStore:
         Raises:
             EnvironmentFailure: as for ``find``, or the file can't be written; nothing is changed then.
         """
-        with self._held() as entries:
+        with self._locked() as entries:
             before = entries.get(url)
             self._write({**entries, url: _entry(url, sign_in, in_keyring=in_keyring)})
             if before is not None and _is_in_keyring(before) and not in_keyring:
@@ -87,11 +87,11 @@ class SignInStore:
         Raises:
             EnvironmentFailure: as for ``put``.
         """
-        with self._held() as entries:
+        with self._locked() as entries:
             entry = entries.pop(url, None)
             if entry is None:
                 return None
-            dropped = self._whole(url, entry)
+            dropped = self._complete(url, entry)
             if _is_in_keyring(entry):
                 delete_secret(SERVICE, url)
             self._write(entries)
@@ -105,9 +105,9 @@ class SignInStore:
         Raises:
             EnvironmentFailure: as for ``put``.
         """
-        with self._held() as entries:
+        with self._locked() as entries:
             entry = entries.get(url)
-            found = None if entry is None else self._whole(url, entry)
+            found = None if entry is None else self._complete(url, entry)
             if entry is None or found is None or found.access_token != used:
                 return found
             renewed = ask(found)
@@ -115,7 +115,7 @@ class SignInStore:
                 self._write({**entries, url: _entry(url, renewed, in_keyring=_is_in_keyring(entry))})
             return renewed
 
-    def _whole(self, url: str, entry: Entry) -> SignIn | None:
+    def _complete(self, url: str, entry: Entry) -> SignIn | None:
         """Return the sign-in of an entry, or None if the keyring no longer has its tokens."""
         if not _is_in_keyring(entry):
             return SignIn.model_validate(entry)
@@ -133,7 +133,7 @@ class SignInStore:
         return sign_in
 
     @contextmanager
-    def _held(self) -> Generator[dict[str, Entry]]:
+    def _locked(self) -> Generator[dict[str, Entry]]:
         """Hold the file's lock, and yield its entries."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

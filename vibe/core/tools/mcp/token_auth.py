@@ -41,7 +41,7 @@ class TokenAuth(httpx2.Auth):
         if not self._is_ours(request.url):
             yield request
             return
-        sign_in = await to_thread.run_sync(_obtained, self._store.find, self._key)
+        sign_in = await to_thread.run_sync(_sign_in_or_warning, self._store.find, self._key)
         if sign_in is not None and _ends_soon(sign_in):
             sign_in = await self._renewed(sign_in.access_token) or sign_in
         if sign_in is None:
@@ -63,10 +63,10 @@ class TokenAuth(httpx2.Auth):
         """Return a sign-in whose token differs from ``used``, or None if there is none."""
         # On cancellation the thread goes on, so that the new tokens are stored: the old ones no longer work.
         renewal = (self._store.renewed, self._key, used, renewed_tokens)
-        return await to_thread.run_sync(_obtained, *renewal, abandon_on_cancel=True)
+        return await to_thread.run_sync(_sign_in_or_warning, *renewal, abandon_on_cancel=True)
 
 
-def _obtained(ask: Callable[..., SignIn | None], *given: object) -> SignIn | None:
+def _sign_in_or_warning(ask: Callable[..., SignIn | None], *given: object) -> SignIn | None:
     """Return the sign-in from the store. If it can't be used, log a warning and return None."""
     try:
         return ask(*given)
@@ -102,7 +102,7 @@ def renewed_tokens(sign_in: SignIn) -> SignIn | None:
         **({"resource": sign_in.resource} if sign_in.resource else {}),
     }
     try:
-        answer = _posted(sign_in.token_endpoint, sign_in, form)
+        answer = _post(sign_in.token_endpoint, sign_in, form)
         if answer.is_error:
             logger.warning("%s renews no token: HTTP %s", sign_in.token_endpoint, answer.status_code)
             return None
@@ -140,10 +140,10 @@ def revocation_problem(sign_in: SignIn) -> str | None:
             if token is None:
                 continue
             form = {"token": token, "token_type_hint": kind}
-            answer = _posted(endpoint, sign_in, form)
+            answer = _post(endpoint, sign_in, form)
             if answer.status_code == BAD_REQUEST and not sign_in.client_secret:
                 # Some servers require a secret even of a client that has none. RFC 6749 allows it to be empty.
-                answer = _posted(endpoint, sign_in, {**form, "client_secret": ""})
+                answer = _post(endpoint, sign_in, {**form, "client_secret": ""})
             if answer.is_error:
                 return f"its server answered HTTP {answer.status_code}"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -152,13 +152,13 @@ def revocation_problem(sign_in: SignIn) -> str | None:
     return ""
 
 
-def _posted(endpoint: str, sign_in: SignIn, form: Mapping[str, str]) -> httpx2.Response:
+def _post(endpoint: str, sign_in: SignIn, form: Mapping[str, str]) -> httpx2.Response:
     """Post a form that identifies the client, and return the answer."""
     auth: httpx2.Auth = httpx2.Auth()
-    said = {**form, "client_id": sign_in.client_id}
+    fields = {**form, "client_id": sign_in.client_id}
     if sign_in.client_secret and sign_in.client_auth == "client_secret_basic":
         auth = httpx2.BasicAuth(quote(sign_in.client_id, safe=""), quote(sign_in.client_secret, safe=""))
     elif sign_in.client_secret:
-        said["client_secret"] = sign_in.client_secret
+        fields["client_secret"] = sign_in.client_secret
     with httpx2.Client(timeout=REQUEST_SECONDS, **client_options(httpx2, is_async=False)) as client:
-        return client.post(endpoint, data=said, auth=auth)
+        return client.post(endpoint, data=fields, auth=auth)

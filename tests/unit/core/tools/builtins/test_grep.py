@@ -208,7 +208,7 @@ async def test_ripgrep_is_killed_when_the_call_is_cancelled(
 async def test_a_named_pipe_where_patterns_should_be_keeps_nobody(
     tmp_path: Path, name: str, use_ripgrep: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(search, "PIPE_CHECK_SECONDS", 0.2)
     root = tmp_path / "w"
     (root / "sub").mkdir(parents=True)
     os.mkfifo(root / name)

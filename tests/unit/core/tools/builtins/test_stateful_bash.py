@@ -191,7 +191,7 @@ async def test_the_repository_is_looked_for_from_the_kept_folder(root: Path) -> 
 async def test_what_read_file_may_not_read_is_closed_from_the_kept_folder(root: Path) -> None:
     (root / "src" / "plan.txt").write_text("x")
     tool, caller = stateful_bash(), Caller(root=root)
-    workspace = Workspace(root=root).not_reading(["src/plan.txt"])
+    workspace = Workspace(root=root).without_reading(["src/plan.txt"])
     await caller.call(tool, command="cd src")
     found = await to_thread.run_sync(tool.assess, tool.parse({"command": "cat plan.txt"}), workspace)
     assert found.listed is ToolPermission.NEVER
