@@ -25,7 +25,7 @@ MODEL_ORIGIN = "model"
 
 MAX_ID = 64
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_NO_ID = re.compile(r"[^a-z0-9_-]+")
+_NOT_IN_ID = re.compile(r"[^a-z0-9_-]+")
 
 Raw = dict[str, Any]
 
@@ -49,24 +49,23 @@ def repaired_plan(value: Mapping[str, Any], *, goal: str, metadata: Mapping[str,
     document = cast("Raw", json.loads(json.dumps(value)))
     repair = _Repair(document)
     repair.run()
-    origin = {ORIGIN: MODEL_ORIGIN, **metadata, **({"repairs": repair.told} if repair.told else {})}
-    document = {**document, "version": FORMAT_VERSION, "goal": goal, "metadata": origin}
-    first = {name: document[name] for name in ("version", "goal")}
-    text = json.dumps({**first, **document}, indent=2, ensure_ascii=False) + "\n"
-    return Repaired(loaded=load_plan(text, where=where), repairs=tuple(repair.told))
+    origin = {ORIGIN: MODEL_ORIGIN, **metadata, **({"repairs": repair.repairs} if repair.repairs else {})}
+    head = {"version": FORMAT_VERSION, "goal": goal}
+    text = json.dumps({**head, **document, **head, "metadata": origin}, indent=2, ensure_ascii=False) + "\n"
+    return Repaired(loaded=load_plan(text, where=where), repairs=tuple(repair.repairs))
 
 
 def slug(text: str) -> str:
     """Return the valid id closest to ``text``, or empty if nothing of the text can be kept."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    return _NO_ID.sub("-", plain).strip("-_")[:MAX_ID].rstrip("-_")
+    return _NOT_IN_ID.sub("-", plain).strip("-_")[:MAX_ID].rstrip("-_")
 
 
 class _Repair(Struct):
     """Repairs a raw document in place. It skips values of the wrong type, which the loader reports."""
 
     document: Raw
-    told: list[str] = field(default_factory=list[str])
+    repairs: list[str] = field(default_factory=list[str])
 
     def run(self) -> None:
         steps, decisions = _objects(self.document.get("steps")), _objects(self.document.get("decisions"))
@@ -82,7 +81,7 @@ class _Repair(Struct):
             _follow(step, "decision", chosen)
             _follow_when(step, chosen, options)
             self._mend_edges(step, names)
-        self._break_circles(steps)
+        self._break_cycles(steps)
 
     def _rename(self, entries: list[Raw], kind: str, fallback: Callable[[Raw], object]) -> dict[str, str]:
         """Give every entry a valid, unique id, keeping good ones, and return the ids by the names the model used."""
@@ -100,12 +99,12 @@ class _Repair(Struct):
                 continue  # not a name at all, which the loader reports
             text = "" if name is None else str(name)
             base = slug(text) or slug(str(fallback(entry) or "")) or f"{kind}-{number}"
-            new = _free(base, taken)
+            new = _unused(base, taken)
             taken.add(new)
             entry["id"] = new
             names.setdefault(text, new) if text else None
             was = f"the id {quoted(text)} of {_article(kind)}" if text else f"{_article(kind)} without an id"
-            self.told.append(f"{was} became {new!r}")
+            self.repairs.append(f"{was} became {new!r}")
         for name, new in list(names.items()):
             names.setdefault(slug(name), new)
         return names
@@ -127,20 +126,20 @@ class _Repair(Struct):
                 kept.append(entry)  # not an edge at all, which the loader reports
                 continue
             target = names.get(name) or names.get(slug(name))
-            if self._is_no_edge(step, name, target, seen):
+            if self._is_dropped(step, name, target, seen):
                 continue
             seen.add(cast("str", target))
             kept.append({**entry, "step": target} if isinstance(entry, dict) else target)
         step["depends_on"] = kept
 
-    def _is_no_edge(self, step: Raw, name: str, target: str | None, seen: set[str]) -> bool:
+    def _is_dropped(self, step: Raw, name: str, target: str | None, seen: set[str]) -> bool:
         if target is None:
-            self.told.append(f"step {step.get('id')!r} depended on {quoted(name)}, which is not a step: dropped")
+            self.repairs.append(f"step {step.get('id')!r} depended on {quoted(name)}, which is not a step: dropped")
         elif target == step.get("id"):
-            self.told.append(f"step {target!r} depended on itself: dropped")
+            self.repairs.append(f"step {target!r} depended on itself: dropped")
         return target is None or target == step.get("id") or target in seen
 
-    def _break_circles(self, steps: list[Raw]) -> None:
+    def _break_cycles(self, steps: list[Raw]) -> None:
         """Drop from each cycle the edge that goes furthest against the order in which the steps are written."""
         by_id: dict[str, Raw] = {step["id"]: step for step in steps if isinstance(step.get("id"), str)}
         position = {step_id: number for number, step_id in enumerate(by_id)}
@@ -150,17 +149,17 @@ class _Repair(Struct):
             ]
             for step_id, step in by_id.items()
         }
-        while circles := find_cycles(needs):
-            for circle in circles:
-                edges = zip(circle, (*circle[1:], circle[0]), strict=True)
+        while cycles := find_cycles(needs):
+            for cycle in cycles:
+                edges = zip(cycle, (*cycle[1:], cycle[0]), strict=True)
                 dependant, needed = max(edges, key=lambda edge: position[edge[1]] - position[edge[0]])
                 needs[dependant].remove(needed)
                 entries = list_in(by_id[dependant]["depends_on"])
                 by_id[dependant]["depends_on"] = [entry for entry in entries if _edge_name(entry) != needed]
-                self.told.append(f"step {dependant!r} depended on {needed!r}, a cycle: dropped")
+                self.repairs.append(f"step {dependant!r} depended on {needed!r}, a cycle: dropped")
 
 
-def _free(base: str, taken: set[str]) -> str:
+def _unused(base: str, taken: set[str]) -> str:
     """Return ``base`` if it is free, else ``base`` with the first free number."""
     number = 2
     name = base

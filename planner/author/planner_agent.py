@@ -277,7 +277,7 @@ class PlannerAgent:
         """
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
         offer = PlanOffer(goal, {"model": reader.model.key}, schema=_schema_for(reader))
-        return await self._drafted(reader, goal_prompt(goal + piped, attended=self._is_attended), offer)
+        return await self._draft(reader, goal_prompt(goal + piped, attended=self._is_attended), offer)
 
     async def redraft(self, proposal: Plan, sentence: str) -> Draft:
         """Write the next version of a proposed plan, changed as the user says. The draft holds any failure of the work.
@@ -285,7 +285,7 @@ class PlannerAgent:
         Raises:
             UsageError: no change is named, the plan is too long for a prompt, or the model is not available.
         """
-        sentence = _stated(sentence)
+        sentence = _checked_sentence(sentence)
         document = proposal.escaped().model_dump(mode="json", exclude_unset=True)
         text = json.dumps(document, indent=1, ensure_ascii=False)
         if len(text) > MAX_PLAN:
@@ -294,8 +294,8 @@ class PlannerAgent:
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
         metadata = {**proposal.metadata, "model": reader.model.key}
         offer = PlanOffer(proposal.goal, metadata, document, _schema_for(reader))
-        told = redraft_prompt(proposal, text, sentence, attended=self._is_attended)
-        return await self._drafted(reader, told, offer)
+        prompt = redraft_prompt(proposal, text, sentence, attended=self._is_attended)
+        return await self._draft(reader, prompt, offer)
 
     def steer(self, text: str) -> bool:
         """Send the model a message while it writes a plan; return False if it can't receive one now."""
@@ -305,7 +305,7 @@ class PlannerAgent:
     def _is_attended(self) -> bool:
         return self._context.user_input is not None
 
-    async def _drafted(self, reader: ReadOnlyAgent, prompt: str, offer: PlanOffer) -> Draft:
+    async def _draft(self, reader: ReadOnlyAgent, prompt: str, offer: PlanOffer) -> Draft:
         context, prompt_id = self._context, uuid4().hex
         sink, clock = context.sink, context.run.clock
         sink.publish(PromptStartedEvent(prompt_id=prompt_id))
@@ -337,7 +337,7 @@ class PlannerAgent:
         Raises:
             UsageError: no change is named, or the model is not available.
         """
-        sentence, fixed = _stated(sentence), fixed_steps(state)
+        sentence, fixed = _checked_sentence(sentence), fixed_steps(state)
         statuses = {step_id: step.status.value for step_id, step in state.steps.items()}
         revised: list[LoadedPlan] = []
 
@@ -348,8 +348,8 @@ class PlannerAgent:
 
         offer = RevisionOffer(check)
         reader = ReadOnlyAgent(CALLER, self._context, self._limits)
-        told = change_prompt(plan, statuses, [step.id for step in plan.steps if step.id not in fixed], sentence)
-        acted = await planned(reader, "change", told, offer)
+        prompt = change_prompt(plan, statuses, [step.id for step in plan.steps if step.id not in fixed], sentence)
+        acted = await planned(reader, "change", prompt, offer)
         if not offer.accepted or not offer.operations:
             return FoundChange(acted=acted, reason=offer.reason)
         return FoundChange(acted=acted, operations=offer.operations, reason=offer.reason, revised=revised[0])
@@ -416,8 +416,8 @@ class PlannerAgent:
         if self._folder is not None:
             await to_thread.run_sync(reader.keep, self._folder, f"{failed.id}.{agent_id}.jsonl")
         reader.begin(f"Revise the plan after {failed.title}", offer.name)
-        told = revision_prompt(request, in_place=in_place, new_commands=self._new_commands)
-        acted = await planned(reader, "revise", told, offer)
+        prompt = revision_prompt(request, in_place=in_place, new_commands=self._new_commands)
+        acted = await planned(reader, "revise", prompt, offer)
         reader.finish(acted)
         if acted.error is not None and acted.error.halts:
             raise ProviderRefused(acted.detail, acted.outcome)
@@ -452,7 +452,7 @@ def _schema_for(reader: ReadOnlyAgent) -> dict[str, Any] | None:
     return small_plan_schema() if reader.model.plans_at_once else None
 
 
-def _stated(sentence: str) -> str:
+def _checked_sentence(sentence: str) -> str:
     """Return the sentence without blanks around it.
 
     Raises:

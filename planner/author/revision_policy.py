@@ -19,18 +19,18 @@ INHERITED = (
 
 def with_inheritance(operations: Sequence[Operation], failed: Step) -> tuple[Operation, ...]:
     """Return the operations, with the limits of the failed step on the steps they add."""
-    given: dict[str, Any] = {name: getattr(failed, name) for name in INHERITED if name in failed.model_fields_set}
+    inherited: dict[str, Any] = {name: getattr(failed, name) for name in INHERITED if name in failed.model_fields_set}
     if failed.writes is not None:
-        given["writes"] = failed.writes
+        inherited["writes"] = failed.writes
     return tuple(
-        AddStep(step=_inheriting(operation.step, given)) if isinstance(operation, AddStep) else operation
+        AddStep(step=_inheriting(operation.step, inherited)) if isinstance(operation, AddStep) else operation
         for operation in operations
     )
 
 
-def _inheriting(step: Step, given: dict[str, Any]) -> Step:
+def _inheriting(step: Step, inherited: dict[str, Any]) -> Step:
     own = ("writes",) if step.writes is not None else ()
-    return step.model_copy(update={name: value for name, value in given.items() if name not in own})
+    return step.model_copy(update={name: value for name, value in inherited.items() if name not in own})
 
 
 def policy_problems(
@@ -43,14 +43,14 @@ def policy_problems(
     """
     failed = next(step for step in plan.steps if step.id == failed_id)
     return (
-        *(_out_of_place(operations, plan, failed_id) if in_place else ()),
-        *_authority(operations, failed),
-        *_lines(plan, revised, new_commands=new_commands),
-        *_work(operations, failed_id),
+        *(_place_problems(operations, plan, failed_id) if in_place else ()),
+        *_authority_problems(operations, failed),
+        *_command_problems(plan, revised, new_commands=new_commands),
+        *_work_problems(operations, failed_id),
     )
 
 
-def _out_of_place(operations: Sequence[Operation], plan: Plan, failed_id: str) -> Iterator[Problem]:
+def _place_problems(operations: Sequence[Operation], plan: Plan, failed_id: str) -> Iterator[Problem]:
     known = {step.id for step in plan.steps}
     added = {operation.step.id for operation in operations if isinstance(operation, AddStep)}
     near = {failed_id, *added}
@@ -65,7 +65,7 @@ def _out_of_place(operations: Sequence[Operation], plan: Plan, failed_id: str) -
             case RemoveEdge(step=step_id, depends_on=needed):
                 touched = {step_id, needed}
             case SetBudget():
-                continue  # ``_authority`` refuses it
+                continue  # ``_authority_problems`` refuses it
         if touched.isdisjoint(near) and touched & known:
             yield Problem(
                 f"operations[{index}]",
@@ -74,7 +74,7 @@ def _out_of_place(operations: Sequence[Operation], plan: Plan, failed_id: str) -
             )
 
 
-def _authority(operations: Sequence[Operation], failed: Step) -> Iterator[Problem]:
+def _authority_problems(operations: Sequence[Operation], failed: Step) -> Iterator[Problem]:
     for index, operation in enumerate(operations):
         match operation:
             case UpdateStep(changes=changes):
@@ -118,7 +118,7 @@ def _covers(bound: str, glob: str) -> bool:
     return inner[: len(outer)] == outer
 
 
-def _lines(plan: Plan, revised: Plan, *, new_commands: bool) -> Iterator[Problem]:
+def _command_problems(plan: Plan, revised: Plan, *, new_commands: bool) -> Iterator[Problem]:
     """Refuse operations that drop a command or a check, or add one that the user has not read."""
     before, after = _command_lines(plan), _command_lines(revised)
     for line in before:
@@ -135,7 +135,7 @@ def _command_lines(plan: Plan) -> dict[str, None]:
     return dict.fromkeys(line for step in plan.steps for line in (step.command, *step.verify) if line)
 
 
-def _work(operations: Sequence[Operation], failed_id: str) -> Iterator[Problem]:
+def _work_problems(operations: Sequence[Operation], failed_id: str) -> Iterator[Problem]:
     removed = any(isinstance(operation, RemoveStep) and operation.id == failed_id for operation in operations)
     if removed and not any(isinstance(operation, AddStep) for operation in operations):
         fix = "add the steps that do its work instead, or hand in no operations and say why"

@@ -110,7 +110,7 @@ class PlanOffer(Offer):
 
     def _take(self, value: Any) -> str | None:
         try:
-            value = _with_the_rest(value, self._before)
+            value = _with_unwritten_parts(value, self._before)
             self.plan = repaired_plan(
                 value, goal=value.get("goal", self._goal), metadata=self._metadata, where="the plan"
             )
@@ -145,17 +145,17 @@ def _decoded(value: Any) -> Any:
         return value
 
 
-def _with_the_rest(value: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def _with_unwritten_parts(value: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Return a plan with the parts that planners do not write added from the document before it."""
     known = {step["id"]: step for step in cast("Sequence[Mapping[str, Any]]", before.get("steps", ()))}
     steps = [
-        {**_besides(known.get(str(step.get("id")), {}), _STEP_FIELDS), **step}
+        {**_without(known.get(str(step.get("id")), {}), _STEP_FIELDS), **step}
         for step in cast("Sequence[Mapping[str, Any]]", value["steps"])
     ]
-    return {**_besides(before, (*_PLAN_FIELDS, "version", "goal", "metadata")), **value, "steps": steps}
+    return {**_without(before, (*_PLAN_FIELDS, "version", "goal", "metadata")), **value, "steps": steps}
 
 
-def _besides(document: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+def _without(document: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name not in fields}
 
 

@@ -85,10 +85,10 @@ def estimate(
     overlaps, overlaps_cut = _overlaps(plan, dag)
     tokens = {step.id: limits[step.id].max_tokens * _attempts(step) for step in models}
     turns = {step.id: limits[step.id].max_turns * _attempts(step) for step in models}
-    most = plan.budget or PlanBudget()
+    budget = plan.budget or PlanBudget()
     max_tokens = sum(tokens.values())
-    if most.max_tokens is not None:
-        max_tokens = min(max_tokens, most.max_tokens)
+    if budget.max_tokens is not None:
+        max_tokens = min(max_tokens, budget.max_tokens)
     return Estimate(
         steps=total,
         model_steps=sum(map(_items, models)),
@@ -99,8 +99,8 @@ def estimate(
         max_turns=sum(turns.values()),
         critical_turns=_longest(dag, turns),
         max_tokens=max_tokens,
-        max_price=_least(_of_all([_max_price(step) for step in models], sum), most.max_price),
-        worst_price=_worst_price(most, models, tokens, rate_of),
+        max_price=_least(_if_all_known([_max_price(step) for step in models], sum), budget.max_price),
+        worst_price=_worst_price(budget, models, tokens, rate_of),
         writes_unknown=tuple(step.id for step in plan.steps if step.writes is None and claim_of(step) == ANYTHING),
         overlaps=overlaps,
         overlaps_cut=overlaps_cut,
@@ -111,25 +111,25 @@ def notes(found: Estimate, *, bounds: bool = True) -> tuple[str, ...]:
     """Return what a person should know before the plan runs, as sentences; ``bounds=False`` omits the limits."""
     path, total = len(found.critical_path), found.steps
     levels = f"{total} step{'s'[: total > 1]} in {path} level{'s'[: path > 1]} of at most {found.width}"
-    said = [f"{levels}: {_speed_up(found)}"]
+    sentences = [f"{levels}: {_speed_up(found)}"]
     if found.model_steps and bounds:
         price = "no price limit" if found.worst_price is None else f"${found.worst_price:,.2f}"
-        said.append(
+        sentences.append(
             f"at most {found.max_tokens:,} tokens and {found.max_turns:,} model calls in "
             f"{'up to ' if found.model_steps > total else ''}{found.model_steps} model-driven steps "
             f"({found.critical_turns:,} calls in the longest chain); {price}"
         )
     if found.is_chain and found.model_steps:
-        said.append(f"the plan is a chain: {path} of {total} steps run one after another; {SEQUENTIAL_FIGURES}")
+        sentences.append(f"the plan is a chain: {path} of {total} steps run one after another; {SEQUENTIAL_FIGURES}")
     if len(found.writes_unknown) > 1:
-        said.append(
+        sentences.append(
             f"{len(found.writes_unknown)} steps do not declare what they write ({listed(found.writes_unknown, 6)}), so "
             "no other writing step runs beside them: list their files in `writes`"
         )
-    said += [_overlap_note(overlap) for overlap in found.overlaps]
+    sentences += [_overlap_note(overlap) for overlap in found.overlaps]
     if found.overlaps_cut:
-        said.append("more steps may write the same files")
-    return tuple(said)
+        sentences.append("more steps may write the same files")
+    return tuple(sentences)
 
 
 def _speed_up(found: Estimate) -> str:
@@ -199,7 +199,7 @@ def _least(*bounds: float | None) -> float | None:
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _of_all(numbers: Sequence[float | None], what: Callable[[list[float]], float]) -> float | None:
+def _if_all_known(numbers: Sequence[float | None], what: Callable[[list[float]], float]) -> float | None:
     """Return ``what``, such as the sum, of the numbers if all are known, else None."""
     known = [number for number in numbers if number is not None]
     return what(known) if len(known) == len(numbers) else None
@@ -220,13 +220,13 @@ def _items(step: Step) -> int:
     return 1 if each is None else each.at_most if each.items is None else len(each.items)
 
 
-def _worst_price(most: PlanBudget, models: Sequence[Step], tokens: Mapping[str, int], rate_of: RateOf) -> float | None:
-    rates = [_of_all([*map(rate_of, step.rungs)], max) for step in models]
+def _worst_price(limit: PlanBudget, models: Sequence[Step], tokens: Mapping[str, int], rate_of: RateOf) -> float | None:
+    rates = [_if_all_known([*map(rate_of, step.rungs)], max) for step in models]
     spent = [
         _least(_max_price(step), None if rate is None else tokens[step.id] * rate)
         for step, rate in zip(models, rates, strict=True)
     ]
-    dearest = None
-    if most.max_tokens is not None and None not in rates:
-        dearest = most.max_tokens * max(filter(None, rates), default=0.0)
-    return _least(_of_all(spent, sum), dearest, most.max_price)
+    by_tokens = None
+    if limit.max_tokens is not None and None not in rates:
+        by_tokens = limit.max_tokens * max(filter(None, rates), default=0.0)
+    return _least(_if_all_known(spent, sum), by_tokens, limit.max_price)

@@ -19,7 +19,7 @@ COMMAND: Final = "$"
 """The mode of a command in its ``kind``."""
 READING: Final = frozenset({"research", "design"})
 """Modes whose steps change no files unless they name some."""
-LOOKED_AT: Final = 32
+EXTRA_CANDIDATES: Final = 32
 """The steps, beyond those that can run at once, that are searched for ones whose files are free."""
 _PLAIN: Final = WorkOrder()
 
@@ -47,11 +47,11 @@ def expect(
     """
     known: dict[tuple[bool, tuple[str, str]], list[Measured]] = {}
     for step in past:
-        for place in {(here, kind) for here in (step.here, False) for kind in (step.kind, _wider(step.kind))}:
+        for place in {(here, kind) for here in (step.here, False) for kind in (step.kind, _wider_kind(step.kind))}:
             known.setdefault(place, []).append(step)
     found: dict[tuple[str, str], Expectation] = {}
     for kind in {kinds[step.id] for step in steps}:
-        places = ((here, each) for each in (kind, _wider(kind)) for here in (True, False))
+        places = ((here, each) for each in (kind, _wider_kind(kind)) for here in (True, False))
         like = next((known[place] for place in places if place in known), None)
         if like is None:
             return None
@@ -62,8 +62,8 @@ def expect(
         )
     expected = {step.id: found[kinds[step.id]] for step in steps}
     plan = PlanExpectation(seconds=0.0, tokens=0, cost_usd=0.0, at_once=at_once, steps=expected)
-    whole = to_go(steps, plan)
-    return whole and replace(plan, seconds=whole.seconds, tokens=whole.tokens, cost_usd=whole.cost_usd)
+    total = to_go(steps, plan)
+    return total and replace(plan, seconds=total.seconds, tokens=total.tokens, cost_usd=total.cost_usd)
 
 
 def to_go(steps: Sequence[StepOutline], plan: PlanExpectation) -> Expectation | None:
@@ -80,7 +80,7 @@ def to_go(steps: Sequence[StepOutline], plan: PlanExpectation) -> Expectation | 
     )
 
 
-def _wider(kind: tuple[str, str]) -> tuple[str, str]:
+def _wider_kind(kind: tuple[str, str]) -> tuple[str, str]:
     """Return the wider kind: all commands, or all steps of a model."""
     return (COMMAND, "") if kind[0] == COMMAND else ("", kind[1])
 
@@ -100,21 +100,21 @@ def times_to_come(
 
     ``ends`` holds the expected ends of the running steps. Dependencies that are not among ``steps`` count as done.
     """
-    found = {step.id: step for step in steps}
-    left = {step.id: sum(one in found for one in step.depends_on) for step in found.values() if step.id not in ends}
-    below: dict[str, list[str]] = {}
-    for step_id in left:
-        for one in found[step_id].depends_on:
-            below.setdefault(one, []).append(step_id)
-    lanes = {step_id: _lane(step) for step_id, step in found.items()}
+    by_id = {step.id: step for step in steps}
+    missing = {step.id: sum(one in by_id for one in step.depends_on) for step in by_id.values() if step.id not in ends}
+    dependants: dict[str, list[str]] = {}
+    for step_id in missing:
+        for one in by_id[step_id].depends_on:
+            dependants.setdefault(one, []).append(step_id)
+    lanes = {step_id: _lane(step) for step_id, step in by_id.items()}
     running = [(end, step_id) for step_id, end in ends.items()]
     heapify(running)
     busy = {lanes[step_id] for step_id in ends}
-    ready = [step_id for step_id, count in left.items() if not count]
+    ready = [step_id for step_id, count in missing.items() if not count]
     times = {step_id: (now, end) for step_id, end in ends.items()}
     at = now
     while ready or running:
-        for step_id in ready[: LOOKED_AT + plan.at_once]:
+        for step_id in ready[: EXTRA_CANDIDATES + plan.at_once]:
             if len(running) < plan.at_once and not (lanes[step_id] and lanes[step_id] in busy):
                 ready.remove(step_id)
                 end = at + plan.steps[step_id].seconds
@@ -123,8 +123,8 @@ def times_to_come(
                 busy.add(lanes[step_id])
         at, ended = heappop(running)
         busy.discard(lanes[ended])
-        for step_id in below.get(ended, ()):
-            left[step_id] -= 1
-            if not left[step_id]:
+        for step_id in dependants.get(ended, ()):
+            missing[step_id] -= 1
+            if not missing[step_id]:
                 ready.append(step_id)
     return times

@@ -38,7 +38,7 @@ LARGEST_ENVIRONMENT = 100_000
 """The most bytes of an item for a command: the system takes little more in one environment variable."""
 _DIGITS = 8
 _CHILD_ID = re.compile(rf"(.+)-[0-9a-f]{{{_DIGITS}}}")
-_NO_PATH = re.compile(r"[\x00-\x1f\\*?\[\]{}]|^[-/~!#]|^[A-Za-z]:|(^|/)\.\.(/|$)|^$")
+_NOT_A_PATH = re.compile(r"[\x00-\x1f\\*?\[\]{}]|^[-/~!#]|^[A-Za-z]:|(^|/)\.\.(/|$)|^$")
 
 
 class ItemsInvalidError(UsageError):
@@ -48,8 +48,8 @@ class ItemsInvalidError(UsageError):
 def variables_of(item: object) -> dict[str, str]:
     """Return the environment variables of an item: the whole of it, and each plain value at its top level."""
     plain = {name: value for name, value in object_in(item).items() if not isinstance(value, dict | list)}
-    said = {variable_of(ITEM_VARIABLE, name): as_text(value) for name, value in reversed(plain.items())}
-    return {**said, ITEM_VARIABLE: as_text(item)}
+    variables = {variable_of(ITEM_VARIABLE, name): as_text(value) for name, value in reversed(plain.items())}
+    return {**variables, ITEM_VARIABLE: as_text(item)}
 
 
 def pattern_named(step_id: str) -> str | None:
@@ -149,8 +149,8 @@ def children_of(
 
 def _made_of(step: Step, **changes: Any) -> Child:
     """Return a child with the fields of a step, except for these changes."""
-    said = {name: getattr(step, name) for name in Step.model_fields}
-    return Child.model_construct(_fields_set={*step.model_fields_set, *changes}, **{**said, **changes})
+    fields = {name: getattr(step, name) for name in Step.model_fields}
+    return Child.model_construct(_fields_set={*step.model_fields_set, *changes}, **{**fields, **changes})
 
 
 def remade(child: Child, step: Step) -> Child:
@@ -185,18 +185,18 @@ def _filled(pattern: Step, values: Mapping[str, object]) -> dict[str, Any]:
         UnfilledError: a text names something that the item lacks, or the item doesn't suit ``writes`` or a command.
     """
     title = " ".join(fill(pattern.title, values, longest=LONGEST_IN_TITLE).split())
-    said: dict[str, Any] = {"title": title or pattern.id}
+    filled: dict[str, Any] = {"title": title or pattern.id}
     if pattern.command is None:
-        said["prompt"] = fill(pattern.instructions, values, longest=LONGEST_IN_PROMPT)
+        filled["prompt"] = fill(pattern.instructions, values, longest=LONGEST_IN_PROMPT)
     if pattern.writes is not None:
-        said["writes"] = [_path(glob, values) for glob in pattern.writes]
+        filled["writes"] = [_path(glob, values) for glob in pattern.writes]
     if pattern.command is not None or pattern.verify:
         texts = variables_of(values[ITEM]).values()
         if sum(len(text.encode("utf-8", "replace")) for text in texts) > LARGEST_ENVIRONMENT:
             raise UnfilledError(f"is more than a command can be given, {LARGEST_ENVIRONMENT:,} bytes")
         if any("\0" in text for text in texts):
             raise UnfilledError("has a NUL character, which no command can be given")
-    return said
+    return filled
 
 
 def _path(glob: str, values: Mapping[str, object]) -> str:
@@ -206,7 +206,7 @@ def _path(glob: str, values: Mapping[str, object]) -> str:
         UnfilledError: the item would lead elsewhere, stand for more than one name, or name files barred to items.
     """
     for placeholder in dict.fromkeys(find(glob)):
-        if _NO_PATH.search(text := fill(placeholder.text, values)):
+        if _NOT_A_PATH.search(text := fill(placeholder.text, values)):
             problem = "is no relative path without `..`, wildcards and a leading `-`"
             raise UnfilledError(f"`writes` names {quoted(text)}, which {problem}")
     filled = fill(glob, values)
@@ -238,14 +238,14 @@ def own_edges(step: Step) -> Iterable[Dependency]:
 def folded(plan: Plan, statuses: Mapping[str, str]) -> Plan:
     """Return the plan for drawings: the steps for items are left out, and their lists' titles count them."""
     bare, children = without_children(plan)
-    stand: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
     for child in children.values():
-        stand.setdefault(child.pattern, []).append(statuses.get(child.id, StepStatus.PENDING))
+        found.setdefault(child.pattern, []).append(statuses.get(child.id, StepStatus.PENDING))
     steps = [
-        step.model_copy(update={"title": f"{step.title}  {items_text(stand[step.id])}"}) if step.id in stand else step
+        step.model_copy(update={"title": f"{step.title}  {items_text(found[step.id])}"}) if step.id in found else step
         for step in bare.steps
     ]
-    return bare.model_copy(update={"steps": steps}) if stand else plan
+    return bare.model_copy(update={"steps": steps}) if found else plan
 
 
 def without_children(plan: Plan) -> tuple[Plan, dict[str, Child]]:

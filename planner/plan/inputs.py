@@ -86,10 +86,10 @@ def read_value(declared: Input, given: object) -> tuple[object, str]:
 
 def _value_problem(kind: str, choices: Sequence[Any] | None, value: object) -> str:
     """Return why a value does not suit its kind or its choices, or blank if it does."""
-    types, called, fix = _TYPES[kind]
-    is_odd = isinstance(value, float) and not math.isfinite(value)
-    if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean") or is_odd:
-        return f"{quoted(value)} is not {called}{fix and f'; {fix.format(_as_list(value))}'}"
+    types, description, fix = _TYPES[kind]
+    is_infinite = isinstance(value, float) and not math.isfinite(value)
+    if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean") or is_infinite:
+        return f"{quoted(value)} is not {description}{fix and f'; {fix.format(_as_list(value))}'}"
     try:
         json.dumps(value, allow_nan=False)
         text = as_text(value)

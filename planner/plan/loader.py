@@ -125,10 +125,10 @@ def load_plan(source: bytes | str, *, where: str, form: Form | None = None) -> L
         as_json = form.as_json(text) if form else text
         document = _object(parse(as_json))
     except JsonRefused as error:
-        raise PlanInvalidError(where, _placed(error.problems, text, form)) from None
+        raise PlanInvalidError(where, _with_positions(error.problems, text, form)) from None
     plan, problems = checked(as_json, document)
     if problems or plan is None:
-        raise PlanInvalidError(where, _placed(problems, text, form))
+        raise PlanInvalidError(where, _with_positions(problems, text, form))
     source_bytes = source if isinstance(source, bytes) and as_json is text else as_json.encode()
     return LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=source_bytes, where=where)
 
@@ -174,7 +174,7 @@ def read_plan_file(path: Path) -> LoadedPlan:
     return load_plan(_read(path), where=in_utf8(path), form=form)
 
 
-def _placed(problems: Sequence[Problem], text: str, form: Form | None) -> list[Problem]:
+def _with_positions(problems: Sequence[Problem], text: str, form: Form | None) -> list[Problem]:
     """Return the problems with their places in the text, where these can be found, in the order of the text."""
     if form is None:
         return list(problems)

@@ -154,5 +154,5 @@ def operation_text(operation: Operation) -> str:
             return "no limits for the whole plan"
         case SetBudget(budget=budget):
             limits = budget.model_dump(exclude_none=True) if budget else {}
-            said = ", ".join(f"{name} = {value}" for name, value in limits.items())
-            return f"limits for the whole plan: {said or 'none'}"
+            text = ", ".join(f"{name} = {value}" for name, value in limits.items())
+            return f"limits for the whole plan: {text or 'none'}"

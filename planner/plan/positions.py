@@ -60,7 +60,7 @@ def positions_in(tokens: Iterable[Token], paths: Iterable[str]) -> dict[str, Pos
     """
     wanted = {path: _parts_of(path) for path in paths}
     prefixes = {parts[:end] for parts in wanted.values() for end in range(len(parts) + 1)}
-    found = _found(tokens, prefixes)
+    found = _positions_of(tokens, prefixes)
     places: dict[str, Position] = {}
     for path, parts in wanted.items():
         nearest = next((parts[:end] for end in range(len(parts), -1, -1) if parts[:end] in found), None)
@@ -69,7 +69,7 @@ def positions_in(tokens: Iterable[Token], paths: Iterable[str]) -> dict[str, Pos
     return places
 
 
-def _found(tokens: Iterable[Token], prefixes: set[_Parts]) -> dict[_Parts, Position]:
+def _positions_of(tokens: Iterable[Token], prefixes: set[_Parts]) -> dict[_Parts, Position]:
     """Return the positions of those prefixes that are in the text."""
     found: dict[_Parts, Position] = {}
     stack: list[_Open] = []
@@ -77,31 +77,31 @@ def _found(tokens: Iterable[Token], prefixes: set[_Parts]) -> dict[_Parts, Posit
         if kind is Kind.END:
             stack.pop()
             continue
-        around = stack[-1] if stack else None
-        if around is not None and not around.is_list and around.key is None:
-            around.key = (word, begins)
+        parent = stack[-1] if stack else None
+        if parent is not None and not parent.is_list and parent.key is None:
+            parent.key = (word, begins)
             continue
-        here, place = _here(around, begins)
-        here = here if here in prefixes else None
-        if here is not None:
-            found[here] = place
+        path, position = _path_and_place(parent, begins)
+        path = path if path in prefixes else None
+        if path is not None:
+            found[path] = position
         if kind is not Kind.VALUE:
-            stack.append(_Open(here, is_list=kind is Kind.LIST))
+            stack.append(_Open(path, is_list=kind is Kind.LIST))
     return found
 
 
-def _here(around: _Open | None, begins: Position) -> tuple[_Parts | None, Position]:
+def _path_and_place(parent: _Open | None, begins: Position) -> tuple[_Parts | None, Position]:
     """Return the path of what begins now, or None if it is not wanted, and the position to report for it."""
-    if around is None:
+    if parent is None:
         return (), begins
-    part = f"[{around.entries}]"
-    around.entries += 1
-    key, around.key = around.key, None
-    if around.path is None:
+    part = f"[{parent.entries}]"
+    parent.entries += 1
+    key, parent.key = parent.key, None
+    if parent.path is None:
         return None, begins
     if key is None:
-        return (*around.path, part), begins
-    return (*around.path, shown_part(_unquoted(key[0]))), key[1]
+        return (*parent.path, part), begins
+    return (*parent.path, shown_part(_unquoted(key[0]))), key[1]
 
 
 def _unquoted(word: str) -> str:

@@ -36,7 +36,7 @@ _NOT_UPDATED = {
     "id": ("a step keeps its id", "remove the step and add another"),
     "depends_on": ("edges are not changed here", "use add_edge and remove_edge"),
 }
-_TURN = {
+_ORDER = {
     op: turn
     for turn, op in enumerate(("add_step", "update_step", "remove_edge", "add_edge", "remove_step", "set_budget"))
 }
@@ -100,8 +100,8 @@ def revise(
     Raises:
         RevisionInvalidError: an operation is impossible, or the result is not a valid plan.
     """
-    whole, children = without_children(plan.resolved())
-    bare = whole.escaped()
+    plain, children = without_children(plan.resolved())
+    bare = plain.escaped()
     named = {operation.id for operation in operations if isinstance(operation, UpdateStep | RemoveStep)}
     touched = {step_id: child for step_id, child in children.items() if step_id in named}
     texts = [with_texts(child, None) for child in touched.values()]
@@ -114,7 +114,7 @@ def revise(
     problems = [*draft.problems, *map(draft.located, found)]
     if problems or revised is None:
         raise RevisionInvalidError(problems)
-    made = {step.id: with_texts(step, {}) if bare is whole and step.id in touched else step for step in revised.steps}
+    made = {step.id: with_texts(step, {}) if bare is plain and step.id in touched else step for step in revised.steps}
     left = [
         remade(child, made[step_id]) if step_id in touched else child
         for step_id, child in children.items()
@@ -144,12 +144,12 @@ class _Draft(Struct):
         self.budget = self.plan.budget
         for step in self.plan.steps:
             self._put(step)
-        for index, operation in sorted(enumerate(operations), key=lambda entry: _TURN[entry[1].op]):
+        for index, operation in sorted(enumerate(operations), key=lambda entry: _ORDER[entry[1].op]):
             try:
                 self._apply(f"operations[{index}]", operation)
             except JsonRefused as error:
                 self.problems += error.problems
-        self._leave_no_loose_edge()
+        self._drop_loose_edges()
 
     def _apply(self, path: str, operation: Operation) -> None:
         match operation:
@@ -242,7 +242,7 @@ class _Draft(Struct):
         del self.steps[operation.id]
         self.removed.add(operation.id)
 
-    def _leave_no_loose_edge(self) -> None:
+    def _drop_loose_edges(self) -> None:
         for step_id, step in self.steps.items():
             for edge in step["depends_on"]:
                 if edge["step"] in self.removed:
@@ -269,13 +269,13 @@ def already_tried(
     fix = "hand in another, or no operations and why"
     if revised == plan:
         return [Problem("operations", "change nothing in the plan", fix)]
-    plain = _in_order(plain_operations(operations))
-    if any(_in_order(each) == plain for each in earlier):
+    plain = _normalized(plain_operations(operations))
+    if any(_normalized(each) == plain for each in earlier):
         return [Problem("operations", "repeat an earlier revision, after which the step failed again", fix)]
     return []
 
 
-def _in_order(operations: Sequence[Mapping[str, Any]]) -> list[str]:
+def _normalized(operations: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(json.dumps(operation, sort_keys=True) for operation in operations)
 
 

@@ -82,8 +82,8 @@ def items_text(statuses: Iterable[str]) -> str:
     """Return the progress of a list's items in words: ``34/120  2 failed  8 running``."""
     counts = Counter(statuses)
     failed, running = counts[StepStatus.FAILED], counts[StepStatus.IN_PROGRESS]
-    said = f"{counts[StepStatus.COMPLETED]}/{counts.total()}"
-    return said + f"  {failed} failed" * bool(failed) + f"  {running} running" * bool(running)
+    text = f"{counts[StepStatus.COMPLETED]}/{counts.total()}"
+    return text + f"  {failed} failed" * bool(failed) + f"  {running} running" * bool(running)
 
 
 def paused_text(reason: str | None) -> str:

@@ -80,7 +80,7 @@ def parse(text: str) -> object:
         raise JsonRefused(_too_deep(())) from None
     except ValueError:
         raise JsonRefused(Problem("", "has a number with thousands of digits")) from None
-    problems = list(reader.problems(document, look_at_values=reader.odd_numbers or "\\u" in text))
+    problems = list(reader.problems(document, look_at_values=reader.has_infinite or "\\u" in text))
     if problems:
         raise JsonRefused(*problems)
     return document
@@ -109,19 +109,19 @@ class _Reader:
     """Notes problems while ``json.loads`` runs; their places are found afterwards, and only if there are any."""
 
     def __init__(self) -> None:
-        self.odd_numbers = False
-        self._twice: dict[int, tuple[dict[str, Any], list[str]]] = {}  # by id(), which keeping the dict keeps unique
+        self.has_infinite = False
+        self._repeated_keys: dict[int, tuple[dict[str, Any], list[str]]] = {}  # by id(); the dict keeps that unique
 
     def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
             times = Counter(key for key, _ in pairs)
-            self._twice[id(found)] = (found, [key for key in found if times[key] > 1])
+            self._repeated_keys[id(found)] = (found, [key for key in found if times[key] > 1])
         return found
 
     def number(self, text: str) -> float:
         value = float(text)
-        self.odd_numbers = self.odd_numbers or not math.isfinite(value)
+        self.has_infinite = self.has_infinite or not math.isfinite(value)
         return value
 
     def problems(self, document: object, *, look_at_values: bool) -> Iterator[Problem]:
@@ -132,18 +132,18 @@ class _Reader:
                 yield _too_deep(path)
                 return
             if look_at_values:
-                yield from _odd_value(path, value)
-            yield from self._given_twice(path, value)
-            below: list[tuple[JsonPath, object]] = [
+                yield from _value_problems(path, value)
+            yield from self._repeated_key_problems(path, value)
+            children: list[tuple[JsonPath, object]] = [
                 ((*path, key), child)
                 for key, child in _children(value)
                 if look_at_values or isinstance(child, (dict, list))
             ]
-            stack.extend(reversed(below))
+            stack.extend(reversed(children))
 
-    def _given_twice(self, path: JsonPath, value: object) -> Iterator[Problem]:
-        if id(value) in self._twice:
-            for key in self._twice[id(value)][1]:
+    def _repeated_key_problems(self, path: JsonPath, value: object) -> Iterator[Problem]:
+        if id(value) in self._repeated_keys:
+            for key in self._repeated_keys[id(value)][1]:
                 yield Problem(shown_path((*path, key)), "is given twice", "keep one of them")
 
 
@@ -155,7 +155,7 @@ def _children(value: object) -> Iterable[tuple[str | int, object]]:
     return ()
 
 
-def _odd_value(path: JsonPath, value: object) -> Iterator[Problem]:
+def _value_problems(path: JsonPath, value: object) -> Iterator[Problem]:
     if isinstance(value, float) and not math.isfinite(value):
         yield Problem(shown_path(path), "is not a finite number")
     texts: tuple[str, ...] = ()

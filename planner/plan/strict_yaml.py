@@ -101,15 +101,15 @@ class _Builder(Struct):
         self._end(_Node(value=value, anchor=event.anchor, path=self._path(), weight=weight))
 
     def _key(self, event: yaml.ScalarEvent, text: str) -> None:
-        around = self._open[-1]
+        parent = self._open[-1]
         if text == "<<" and not event.style:
             fix = "put what steps have in common into the plan's `defaults`"
             raise self._refused(event, "has a merge key (<<), which is not read", fix)
-        if text in around.value:
-            path = (*around.path, text)
+        if text in parent.value:
+            path = (*parent.path, text)
             self.problems.append(Problem(shown_path(path), "is given twice", "keep one of them", at=_at(event)))
-        around.key = text
-        around.weight += _VALUE_WEIGHT + len(text)
+        parent.key = text
+        parent.weight += _VALUE_WEIGHT + len(text)
 
     def _plain(self, event: yaml.ScalarEvent, text: str) -> Any:
         if text in _WORDS:
@@ -149,13 +149,13 @@ class _Builder(Struct):
         if not self._open:
             self.document = node.value
             return
-        around = self._open[-1]
-        around.weight += node.weight
-        around.height = max(around.height, node.height + 1)
-        if around.is_list:
-            around.value.append(node.value)
+        parent = self._open[-1]
+        parent.weight += node.weight
+        parent.height = max(parent.height, node.height + 1)
+        if parent.is_list:
+            parent.value.append(node.value)
         else:
-            around.value[around.key], around.key = node.value, None
+            parent.value[parent.key], parent.key = node.value, None
 
     def _expects_key(self) -> bool:
         return bool(self._open) and not self._open[-1].is_list and self._open[-1].key is None
@@ -164,10 +164,10 @@ class _Builder(Struct):
         """Return the path of the next value."""
         if not self._open:
             return ()
-        around = self._open[-1]
-        if around.is_list:
-            return (*around.path, len(around.value))
-        return around.path if around.key is None else (*around.path, around.key)
+        parent = self._open[-1]
+        if parent.is_list:
+            return (*parent.path, len(parent.value))
+        return parent.path if parent.key is None else (*parent.path, parent.key)
 
     def _tagged(self, event: yaml.Event, tag: object) -> JsonRefused:
         shown = quoted(str(tag).replace("tag:yaml.org,2002:", "!!"))

@@ -209,7 +209,7 @@ class ReportSources:
         for decision_id in order:
             decision = own.get(decision_id) or taken.get(decision_id) or opened[decision_id]
             labels = dict(zip(decision.options, decision.labels, strict=True))
-            answer, put = taken.get(decision_id), opened.get(decision_id)
+            answer, opening = taken.get(decision_id), opened.get(decision_id)
             yield model.DecisionReport(
                 id=decision_id,
                 question=decision.question,
@@ -217,7 +217,7 @@ class ReportSources:
                 selections=tuple(labels.get(each, each) for each in answer.selections) if answer else (),
                 by=answer.by if answer else "",
                 at=answer.ts if answer else None,
-                opened_at=put.ts if put else None,
+                opened_at=opening.ts if opening else None,
             )
 
     def _revisions(self) -> Iterator[model.RevisionReport]:

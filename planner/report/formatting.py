@@ -77,9 +77,9 @@ def ending(report: PlanReport) -> str:
 def counted(report: PlanReport) -> str:
     """Return the number of steps of each status, in words."""
     reused = sum(step.reused_from is not None for step in report.steps)
-    taken = {"completed": f" ({reused} reused)"} if reused else {}
-    said = (f"{count} {status.replace('_', ' ')}{taken.get(status, '')}" for status, count in report.counts.items())
-    return ", ".join(said)
+    notes = {"completed": f" ({reused} reused)"} if reused else {}
+    parts = (f"{count} {status.replace('_', ' ')}{notes.get(status, '')}" for status, count in report.counts.items())
+    return ", ".join(parts)
 
 
 def facts(report: PlanReport) -> Iterator[tuple[str, str]]:
@@ -132,7 +132,7 @@ def removed_steps(report: PlanReport) -> Iterator[tuple[str, str]]:
 
 def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
     """Return the names and values in a step's own section; none is blank."""
-    again = len(step.attempts)
+    attempts = len(step.attempts)
     budget = ""
     if step.budget_tokens is not None and step.budget_used is not None:
         budget = f"{step.budget_used:,} of {step.budget_tokens:,} tokens in its last attempt"
@@ -147,7 +147,7 @@ def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
         ("Why", ": ".join(filter(None, (step.reason, step.detail)))),
         ("Reused from", f"plan {step.reused_from}" if step.reused_from else ""),
         ("Ran for", took(step.duration_s)),
-        ("Attempts", str(again) if again > 1 else ""),
+        ("Attempts", str(attempts) if attempts > 1 else ""),
         ("Spent", spending(step.spent)),
         ("Budget", budget),
     ]

@@ -163,12 +163,12 @@ def _crossings(graph: _Graph, rows: Sequence[Sequence[Node]], place: Mapping[Nod
 def _middles(graph: _Graph, rows: Sequence[Sequence[Node]]) -> dict[Node, float]:
     """Return the horizontal position of the middle of each node."""
     middles = {node: 0.0 for row in rows for node in row}
-    around = {node: [*graph.above[node], *graph.below[node]] for node in middles}
+    linked = {node: [*graph.above[node], *graph.below[node]] for node in middles}
     for row in rows:
         _settle(row, [0.0] * len(row), middles)
     for sweep in range(SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            _settle(row, [mean([middles[each] for each in around[node]], middles[node]) for node in row], middles)
+            _settle(row, [mean([middles[each] for each in linked[node]], middles[node]) for node in row], middles)
     return middles
 
 
@@ -279,11 +279,11 @@ class _Drawing:
         if self._shown is None:
             return ""
         counts = Counter(self._status(step).value for step in self._plan.steps)
-        said = [
+        entries = [
             f"{MARKS[status.value]} {counts[status.value]} {_words(status)}" for status in StepStatus if counts[status]
         ]
         reused = len(self._shown.reused)
-        return "   ".join([*said, *([f"{REUSED_MARK} {reused} of them reused"] if reused else [])])
+        return "   ".join([*entries, *([f"{REUSED_MARK} {reused} of them reused"] if reused else [])])
 
     def _status(self, step: Step) -> StepStatus:
         return StepStatus.PENDING if self._shown is None else self._shown.statuses.get(step.id, StepStatus.PENDING)

@@ -126,8 +126,8 @@ def _timeline(report: PlanReport) -> Iterator[str]:
         bars = "".join(_span(step, span, report.active_seconds) for span in step.spans)
         breaks = "".join(f'<b style="left:{at / report.active_seconds * 100:.2f}%"></b>' for at in report.breaks)
         name = escaped_line(step.id)
-        said = f'<a href="#step-{name}">{name}</a><em>{escaped(took(step.duration_s))}</em>'
-        yield f'<div class="row" role="listitem"><span class="name">{said}</span>'
+        label = f'<a href="#step-{name}">{name}</a><em>{escaped(took(step.duration_s))}</em>'
+        yield f'<div class="row" role="listitem"><span class="name">{label}</span>'
         yield f'<span class="track">{breaks}{bars}</span></div>'
     yield "</div>"
     if len(ran) > MAX_ROWS:
@@ -145,11 +145,11 @@ def _scale(report: PlanReport) -> str:
     )
 
 
-def _span(step: StepReportLine, span: Span, whole: float) -> str:
-    left = min(span.start / whole * 100, 100 - NARROWEST)
-    width = min(max((span.end - span.start) / whole * 100, NARROWEST), 100 - left)
-    again = f", attempt {span.attempt}" if span.attempt > 1 else ""
-    words = f"{step.id}: {span.ended} after {took(span.end - span.start)}{again}"
+def _span(step: StepReportLine, span: Span, total: float) -> str:
+    left = min(span.start / total * 100, 100 - NARROWEST)
+    width = min(max((span.end - span.start) / total * 100, NARROWEST), 100 - left)
+    attempt = f", attempt {span.attempt}" if span.attempt > 1 else ""
+    words = f"{step.id}: {span.ended} after {took(span.end - span.start)}{attempt}"
     style = f"left:{left:.2f}%;width:{width:.2f}%"
     return f'<i class="is-{escaped(span.ended)}" style="{style}" title="{escaped_line(words)}"></i>'
 
@@ -249,9 +249,9 @@ def _attempts(step: StepReportLine) -> Iterator[str]:
     yield "<h3>Attempts</h3><ol>"
     for each in step.attempts:
         why = each.detail or each.reason or ""
-        said = f"{each.outcome or 'cut off'}{_dot(took(each.duration_s))}"
+        outcome = f"{each.outcome or 'cut off'}{_dot(took(each.duration_s))}"
         tokens = f" · {each.spent.total_tokens:,} tokens" if each.spent.calls else ""
-        yield f"<li>{escaped(said + tokens)}{f': {escaped(why)}' if why else ''}</li>"
+        yield f"<li>{escaped(outcome + tokens)}{f': {escaped(why)}' if why else ''}</li>"
     yield "</ol>"
 
 

@@ -51,17 +51,17 @@ class KeyedPlan:
         return {step.id: step for step in self.plan.steps}
 
     @cached_property
-    def works(self) -> Mapping[str, str]:
+    def digests(self) -> Mapping[str, str]:
         """Digests of everything in the keys except the commit, by step id."""
-        works: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for step_id in self.dag.order:
             step = self.steps[step_id]
-            works[step_id] = _digest({
+            digests[step_id] = _digest({
                 "definition": self.definition(step_id),
-                "dependencies": {edge.step: works[edge.step] for edge in self.edges(step)},
-                "decisions": self.reached(step_id),
+                "dependencies": {edge.step: digests[edge.step] for edge in self.edges(step)},
+                "decisions": self.answers(step_id),
             })
-        return works
+        return digests
 
     def definition(self, step_id: str) -> dict[str, Any]:
         """Return the step as JSON: its fields without LIMITS, and the plan's goal and context if an agent does it."""
@@ -86,7 +86,7 @@ class KeyedPlan:
         """Return the step's fields that its key leaves out."""
         return self.steps[step_id].model_dump(mode="json", include={*LIMITS})
 
-    def reached(self, step_id: str) -> dict[str, list[str] | None]:
+    def answers(self, step_id: str) -> dict[str, list[str] | None]:
         """Return the answers to the decisions that the step names, or None where none was taken."""
         step = self.steps[step_id]
         named = {*(step.when or ()), *([step.decision] if step.decision else [])}
@@ -115,15 +115,15 @@ class StepChange(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The reasons in one line."""
-        said: list[str] = []
+        reasons: list[str] = []
         if self.fields:
-            said.append(f"{', '.join(self.fields)} {'differ' if len(self.fields) > 1 else 'differs'}")
+            reasons.append(f"{', '.join(self.fields)} {'differ' if len(self.fields) > 1 else 'differs'}")
         if self.dependencies:
-            said.append(f"depends on {', '.join(self.dependencies)}, changed")
-        said += [f"different choice for decision {name}" for name in self.decisions]
+            reasons.append(f"depends on {', '.join(self.dependencies)}, changed")
+        reasons += [f"different choice for decision {name}" for name in self.decisions]
         if self.base_commit:
-            said.append("different base commit")
-        return "; ".join(said)
+            reasons.append("different base commit")
+        return "; ".join(reasons)
 
 
 class PlanDiff(Struct, frozen=True, kw_only=True):
@@ -164,13 +164,13 @@ def diff(old: KeyedPlan, new: KeyedPlan) -> PlanDiff:
 def change_of(step_id: str, old: KeyedPlan, new: KeyedPlan) -> StepChange:
     """Return why a step of both plans has another key in the new one; false if the keys are equal."""
     base = old.base_commit != new.base_commit
-    if old.works[step_id] == new.works[step_id]:
+    if old.digests[step_id] == new.digests[step_id]:
         return StepChange(base_commit=base)
     kept = [edge.step for edge in new.edges(new.steps[step_id]) if edge.step in old.steps]
     return StepChange(
         fields=_differing(old.definition(step_id), new.definition(step_id)),
-        dependencies=tuple(each for each in dict.fromkeys(kept) if old.works[each] != new.works[each]),
-        decisions=_differing(old.reached(step_id), new.reached(step_id)),
+        dependencies=tuple(each for each in dict.fromkeys(kept) if old.digests[each] != new.digests[each]),
+        decisions=_differing(old.answers(step_id), new.answers(step_id)),
         base_commit=base,
     )
 
@@ -240,7 +240,7 @@ def select(plan: Plan, dag: Dag, only: Collection[str]) -> Selection:
     for step_id in only:
         if step_id not in known:
             raise UnknownStepError(step_id, dag.dependencies)
-    wanted = _reached(only, dag.dependencies) if only else known
+    wanted = _reachable(only, dag.dependencies) if only else known
     return Selection(
         runs={step.id: "" for step in plan.steps if step.id in wanted},
         left_out=tuple(step.id for step in plan.steps if step.id not in wanted),
@@ -264,19 +264,19 @@ def reuse(earlier: Earlier, new: KeyedPlan, selection: Selection, only: Collecti
 
     Steps that are asked for by name run in any case, and so do all steps that depend on them.
     """
-    again = _reached(only, new.dag.dependants)
+    rerun = _reachable(only, new.dag.dependants)
     taken: dict[str, StepResult] = {}
     settled: set[str] = set()
     why: dict[str, str] = {}
     for step_id in new.dag.order:
         why[step_id] = _why_not(step_id, earlier, new, settled)
-        if step_id in again:
+        if step_id in rerun:
             why[step_id] = "" if step_id in only else "depends on a step you asked for"
         elif not why[step_id]:
             settled.add(step_id)
-            was = earlier.state.steps[step_id]
-            if was.status is StepStatus.COMPLETED and was.result is not None:
-                taken[step_id] = replace(was.result, output=output_of(earlier.state, earlier.keyed.steps, step_id))
+            old_step = earlier.state.steps[step_id]
+            if old_step.status is StepStatus.COMPLETED and old_step.result is not None:
+                taken[step_id] = replace(old_step.result, output=output_of(earlier.state, earlier.keyed.steps, step_id))
     return Selection(
         taken={step_id: _bare(taken[step_id]) for step_id in new.steps if step_id in taken},
         runs={step_id: why[step_id] for step_id in selection.runs if step_id not in taken},
@@ -289,12 +289,12 @@ def items_taken(earlier: Earlier, new: KeyedPlan, pattern_id: str, reused: Conta
     taken: dict[str, StepResult] = {}
     made = (step for step in new.steps.values() if isinstance(step, Child) and step.pattern == pattern_id)
     for step in made:
-        was = earlier.state.steps.get(step.id)
-        if was is None or step.id not in earlier.keyed.steps:
+        old_step = earlier.state.steps.get(step.id)
+        if old_step is None or step.id not in earlier.keyed.steps:
             continue
-        stands = was.status is StepStatus.COMPLETED and all(edge.step in reused for edge in new.edges(step))
-        if stands and was.result is not None and not change_of(step.id, earlier.keyed, new):
-            taken[step.key] = _bare(was.result)
+        reusable = old_step.status is StepStatus.COMPLETED and all(edge.step in reused for edge in new.edges(step))
+        if reusable and old_step.result is not None and not change_of(step.id, earlier.keyed, new):
+            taken[step.key] = _bare(old_step.result)
     return taken
 
 
@@ -306,19 +306,19 @@ def same_base(earlier: Earlier, head: str | None) -> bool:
 def note_of(selection: Selection, earlier: Earlier | None, *, head: str | None) -> str:
     """Return which steps run and which don't, in sentences for a person; blank if all do, as usual."""
     total = len(selection.runs) + len(selection.taken) + len(selection.left_out)
-    said: list[str] = []
+    sentences: list[str] = []
     if earlier is not None and not selection.taken:
-        said.append(_nothing_taken(selection, earlier, head))
+        sentences.append(_nothing_taken(selection, earlier, head))
     elif earlier is not None:
-        said.append(f"{len(selection.taken)} of {total} steps reused from plan {earlier.plan_id}")
+        sentences.append(f"{len(selection.taken)} of {total} steps reused from plan {earlier.plan_id}")
         if not selection.runs:
-            said.append("nothing left to run")
+            sentences.append("nothing left to run")
     if selection.runs and (selection.taken or selection.left_out):
         named = [f"{step_id} ({why})" if why else step_id for step_id, why in selection.runs.items()]
-        said.append(f"to run: {some_of(named, SHOWN)}")
+        sentences.append(f"to run: {some_of(named, SHOWN)}")
     if selection.left_out:
-        said.append(f"left out: {some_of(selection.left_out, SHOWN)}")
-    return "; ".join(said)
+        sentences.append(f"left out: {some_of(selection.left_out, SHOWN)}")
+    return "; ".join(sentences)
 
 
 def _nothing_taken(selection: Selection, earlier: Earlier, head: str | None) -> str:
@@ -341,18 +341,18 @@ def _why_not(step_id: str, earlier: Earlier, new: KeyedPlan, settled: Collection
     change = change_of(step_id, earlier.keyed, new)
     if change:
         return change.text
-    was = earlier.state.steps.get(step_id)
-    if was is None or not was.status.is_final:
+    old_step = earlier.state.steps.get(step_id)
+    if old_step is None or not old_step.status.is_final:
         return "not done there"
-    if was.status is StepStatus.SKIPPED and was.reason in (ONLY_REASON, WAIVED_REASON):
+    if old_step.status is StepStatus.SKIPPED and old_step.reason in (ONLY_REASON, WAIVED_REASON):
         return "skipped there"
-    if was.status in (StepStatus.FAILED, StepStatus.CANCELLED):
-        return f"{was.status.value} there"
-    if was.status is StepStatus.COMPLETED and was.result is None:
+    if old_step.status in (StepStatus.FAILED, StepStatus.CANCELLED):
+        return f"{old_step.status.value} there"
+    if old_step.status is StepStatus.COMPLETED and old_step.result is None:
         return "its result is lost"
-    again = [above for above in new.dag.dependencies[step_id] if above not in settled]
-    if again and not (was.status is StepStatus.SKIPPED and _is_ruled_out(step_id, new)):
-        return f"depends on {some_of(again, SHOWN)}, which {'run' if len(again) > 1 else 'runs'}"
+    rerun = [above for above in new.dag.dependencies[step_id] if above not in settled]
+    if rerun and not (old_step.status is StepStatus.SKIPPED and _is_ruled_out(step_id, new)):
+        return f"depends on {some_of(rerun, SHOWN)}, which {'run' if len(rerun) > 1 else 'runs'}"
     return ""
 
 
@@ -373,7 +373,7 @@ def _bare(result: StepResult) -> StepResult:
     )
 
 
-def _reached(start: Iterable[str], edges: Mapping[str, tuple[str, ...]]) -> set[str]:
+def _reachable(start: Iterable[str], edges: Mapping[str, tuple[str, ...]]) -> set[str]:
     """Return all steps that edges lead to from these, themselves included."""
     reached = set(start)
     open_steps = list(reached)

@@ -119,10 +119,10 @@ class Dispatcher:
         self._timers = Timers(self._clock, self._options.sleep)
         self._revisions = RevisionRunner(self._state, self._take, self._options.replanning)
         self._running: dict[str, StepRun] = {}
-        self._is_sorting = False
+        self._is_marking_blocked = False
         self._snapshot_due = -math.inf
-        self._end: e.Fact | None = None
-        self._lists = set[str]()
+        self._end_fact: e.Fact | None = None
+        self._busy_lists = set[str]()
         """Steps whose list is being read, or whose items' results are being kept."""
         self._held: dict[str, tuple[str, ...]] = {}
         """Steps that were announced as waiting for others' files, with the steps they wait for."""
@@ -151,8 +151,8 @@ class Dispatcher:
     # --- beginning and end ------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        for message in self._store.dropped:
-            self._warn("journal.torn", message)
+        for warning in self._store.dropped:
+            self._warn("journal.torn", warning)
         settings, budget = self._store.settings, self._loaded.plan.budget
         if budget is not None and budget.max_seconds is not None:
             left = budget.max_seconds - self._state.active_seconds
@@ -169,8 +169,8 @@ class Dispatcher:
             )
         )
         steps = self._state.steps.values()
-        for told in (told for step in steps for told in step.told):  # sent while no process had the plan
-            self._sink.publish(told)
+        for message in (message for step in steps for message in step.told):  # sent while no process had the plan
+            self._sink.publish(message)
 
     async def _finish(self, started: float) -> RunResult:
         state = self._state
@@ -178,8 +178,8 @@ class Dispatcher:
             raise RuntimeError("the plan is stuck: this is a bug in vibe, please report it")
         await self._store.sync()
         await to_thread.run_sync(self._store.write_snapshot, state)
-        if self._end is not None:
-            self._sink.publish(self._end)
+        if self._end_fact is not None:
+            self._sink.publish(self._end_fact)
         schedule = schedule_of(state)
         steps = tuple(with_list(state, schedule.steps, step.id) for step in schedule.plan.steps)
         spending = total_of(state.spent().values())
@@ -210,9 +210,9 @@ class Dispatcher:
         if self._state.status is not ACTIVE:
             self._timers.stop()
             self._revisions.stop()
-        elif not self._is_sorting and schedule_of(self._state).to_mark_blocked:
-            self._is_sorting = True
-            self._tasks.start_soon(self._sort)
+        elif not self._is_marking_blocked and schedule_of(self._state).to_mark_blocked:
+            self._is_marking_blocked = True
+            self._tasks.start_soon(self._mark_blocked)
         if self._clock() >= self._snapshot_due:
             self._snapshot_due = math.inf  # no other until this one is written
             self._tasks.start_soon(self._write_snapshot)
@@ -220,13 +220,13 @@ class Dispatcher:
     def _later(self, seconds: float, command: c.Command) -> None:
         self._timers.after(seconds, lambda: self._take(command))
 
-    async def _sort(self) -> None:
+    async def _mark_blocked(self) -> None:
         """Mark waiting steps as blocked, in portions, so that starting and running steps get their turn in between."""
         await anyio.lowlevel.checkpoint()
         while self._state.status is ACTIVE and schedule_of(self._state).to_mark_blocked:
             self._take(c.MarkBlocked())
             await anyio.lowlevel.checkpoint()
-        self._is_sorting = False
+        self._is_marking_blocked = False
 
     async def _write_snapshot(self) -> None:
         await to_thread.run_sync(self._store.write_snapshot, self._state)
@@ -247,7 +247,7 @@ class Dispatcher:
                 case c.WaitForAnswer(decision_id, seconds):
                     self._later(seconds, c.DecisionTimedOut(decision_id))
                 case c.ReadItems() | c.KeepItems() | c.AskReviser():
-                    self._see_to(effect)
+                    self._begin_work(effect)
                 case c.StopReviser(step_id):
                     self._revisions.stop(step_id)
                 case _:
@@ -256,11 +256,11 @@ class Dispatcher:
     def _start(self, step_id: str, attempt: int) -> None:
         step = schedule_of(self._state).steps[step_id]
         run = self._running[step_id] = StepRun(step=step, attempt=attempt)
-        tells = step.command is None and not self._options.by_program(step)
-        if self._options.watchdog is not None and tells:
+        reports_progress = step.command is None and not self._options.by_program(step)
+        if self._options.watchdog is not None and reports_progress:
             self._options.watchdog.begin(step_id)
             self._watch(run, self._options.watchdog, step.idle_seconds)
-        self._tasks.start_soon(self._do, run, self._stop)
+        self._tasks.start_soon(self._run_attempt, run, self._stop)
 
     def _interrupt_all(self, reason: str, seconds: float) -> None:
         if seconds > 0:
@@ -269,14 +269,14 @@ class Dispatcher:
         for run in self._running.values():
             run.interrupt(reason)
 
-    def _see_to(self, effect: c.ReadItems | c.KeepItems | c.AskReviser) -> None:
+    def _begin_work(self, effect: c.ReadItems | c.KeepItems | c.AskReviser) -> None:
         """Begin an effect that takes a while in a task of its own, unless it is under way for that step already."""
         step_id = effect.step_id
         if isinstance(effect, c.AskReviser):
             self._announce_wait(step_id, "revision")
             self._tasks.start_soon(self._ask_reviser, step_id)
-        elif step_id not in self._lists:
-            self._lists.add(step_id)
+        elif step_id not in self._busy_lists:
+            self._busy_lists.add(step_id)
             work = self._unfold if isinstance(effect, c.ReadItems) else self._end_list
             self._tasks.start_soon(work, step_id)
 
@@ -290,9 +290,9 @@ class Dispatcher:
         """
         kind = type(fact)
         if kind in _ENDS:
-            self._end = fact
+            self._end_fact = fact
         elif kind is not e.PlanAttemptEvent:
-            self._sink.publish(_with_work(fact, self._state))
+            self._sink.publish(_with_work_done(fact, self._state))
 
     def _announce_held(self) -> None:
         """Announce which steps wait only for files that running steps hold, or by now only for a free slot."""
@@ -306,8 +306,8 @@ class Dispatcher:
                 self._held[step_id] = holders
                 self._announce_wait(step_id, "files" if holders else "slot", step_ids=holders)
 
-    def _announce_wait(self, step_id: str, waits_for: str, **told: Any) -> None:
-        waits = e.PlanWaitingEvent(plan_id=self._state.plan_id, step_id=step_id, waits_for=waits_for, **told)
+    def _announce_wait(self, step_id: str, waits_for: str, **details: Any) -> None:
+        waits = e.PlanWaitingEvent(plan_id=self._state.plan_id, step_id=step_id, waits_for=waits_for, **details)
         self._sink.publish(waits)
 
     def _warn(self, code: str, message: str) -> None:
@@ -315,7 +315,7 @@ class Dispatcher:
 
     # --- one step ---------------------------------------------------------------------------------------------
 
-    async def _do(self, run: StepRun, stop: StopSignal) -> None:
+    async def _run_attempt(self, run: StepRun, stop: StopSignal) -> None:
         attempt = await self._runner.execute(run, stop)
         if run.idle_timer is not None:
             run.idle_timer.cancel()
@@ -354,50 +354,50 @@ class Dispatcher:
         items = self._runner.items(step_id)
         await to_thread.run_sync(self._store.write_items, step_id, items)
         taken, reused_from = await to_thread.run_sync(self._options.earlier, step_id, items)
-        self._lists.discard(step_id)
+        self._busy_lists.discard(step_id)
         if step_id in schedule_of(self._state).lists_due and self._runner.items(step_id) != items:  # revised meanwhile
-            self._see_to(c.ReadItems(step_id))
+            self._begin_work(c.ReadItems(step_id))
         else:
             self._take(c.Unfold(step_id=step_id, items=items, taken=taken, reused_from=reused_from))
 
     async def _end_list(self, step_id: str) -> None:
         """Put the results of a list's items on disk, then end the step with the list."""
-        self._store.keep_result(step_id, self._runner.came_of(step_id))
+        self._store.keep_result(step_id, self._runner.list_result(step_id))
         await self._store.sync()
-        self._lists.discard(step_id)
+        self._busy_lists.discard(step_id)
         self._take(c.AttemptSaved(step_id))
 
     # --- commands from outside --------------------------------------------------------------------------------
 
     def _serve(self, request: Request) -> None:
         command = request.command
-        take_a_while: dict[type, Callable[[Any, Request], Coroutine[Any, Any, None]]]
-        take_a_while = {Revise: self._revise, Act: self._act, Steer: self._steer}
-        if (serve := take_a_while.get(type(command))) is not None:
-            self._tasks.start_soon(serve, command, request)
+        slow: dict[type, Callable[[Any, Request], Coroutine[Any, Any, None]]]
+        slow = {Revise: self._revise, Act: self._act, Steer: self._steer}
+        if (serve_slowly := slow.get(type(command))) is not None:
+            self._tasks.start_soon(serve_slowly, command, request)
             return
         if isinstance(command, Cancel):
             self._revisions.stop()
-        self._answer("decision.ignored", request, self._tried(command))
+        self._answer("decision.ignored", request, self._try_command(command))
 
     async def _act(self, command: Act, request: Request) -> None:
-        with suppress(UsageError):  # ``_tried`` reports it below
+        with suppress(UsageError):  # ``_try_command`` reports it below
             for fact in decide(self._state, command, self._options.now()).facts:
                 if isinstance(fact, e.PlanResetEvent):  # before the next attempt reads them
                     await to_thread.run_sync(self._store.forget_checks, fact.step_ids)
-        self._answer("step.refused", request, self._tried(command))
+        self._answer("step.refused", request, self._try_command(command))
 
     async def _steer(self, command: Steer, request: Request) -> None:
         by = "" if command.by in e.OWN_ANSWERS else command.by
         heard = await self._steering.tell(command.step_id, command.text, by)
         run = self._running.get(command.step_id)
         if heard or run is None or not run.has_task or run.step.command is not None:
-            problem = self._tried(c.Tell(command, heard))
+            problem = self._try_command(c.Tell(command, heard))
         else:
             problem = (NO_AGENT if self._options.by_program(run.step) else NOT_HEARD).format(command.step_id)
         self._answer("step.refused", request, problem)
 
-    def _tried(self, command: c.Command) -> str | None:
+    def _try_command(self, command: c.Command) -> str | None:
         """Carry out a command from outside, and return why that was impossible, or None."""
         try:
             self._take(command)
@@ -422,7 +422,7 @@ class Dispatcher:
             self._take(c.ReviserRefused(error.outcome))
 
 
-def _with_work(fact: e.Fact, state: State) -> e.Fact:
+def _with_work_done(fact: e.Fact, state: State) -> e.Fact:
     """Return a fact; if it ends an attempt, with the attempt's work added, which the journal has already."""
     if not isinstance(fact, e.PlanStepUpdateEvent) or fact.previous != IN_PROGRESS:
         return fact

@@ -42,7 +42,7 @@ DEFAULT_MAX_REPLANS = 3
 BUDGET_STANDS = Problem(
     "set_budget", "the budget can't be changed while the plan runs", "pause it with `vibe plan pause`, edit, resume"
 )
-_CHANCES = 2
+_MOST_ANSWERS = 2
 """The most answers of a reviser to one failure; the problems of the first go back to it."""
 
 
@@ -123,7 +123,7 @@ class RevisionRunner:
             times = "time" if most == 1 else "times"
             return f"replanned {most} {times}, the limit (planner.max_replans)"
         result, problems = step.result, tuple[str, ...]()
-        for _ in range(_CHANCES):
+        for _ in range(_MOST_ANSWERS):
             plan, fixed = schedule_of(self._state).plan, fixed_steps(self._state)
             request = RevisionRequest(
                 plan=plan,
@@ -131,9 +131,9 @@ class RevisionRunner:
                 result=result,
                 statuses={name: each.status.value for name, each in self._state.steps.items()},
                 problems=problems,
-                check=partial(self._revised, plan, fixed, step_id),
+                check=partial(self._checked_revision, plan, fixed, step_id),
             )
-            proposal = await _asked(reviser, request)
+            proposal = await _proposal_of(reviser, request)
             if proposal is None or not proposal.operations:
                 return "no better plan found"
             why = proposal.reason or _reason(result)
@@ -152,7 +152,7 @@ class RevisionRunner:
     async def _carry_out(self, operations: Sequence[Operation], asked: Revise, step_id: str | None = None) -> None:
         while True:
             before = schedule_of(self._state)
-            revised = partial(self._revised, before.plan, fixed_steps(self._state), step_id, operations)
+            revised = partial(self._checked_revision, before.plan, fixed_steps(self._state), step_id, operations)
             loaded = await to_thread.run_sync(revised)
             await anyio.lowlevel.checkpoint()  # the run may be over
             if schedule_of(self._state).loaded is not before.loaded:
@@ -161,7 +161,7 @@ class RevisionRunner:
                 self._take(Revised(asked=asked, loaded=loaded, step_id=step_id))
                 return
 
-    def _revised(
+    def _checked_revision(
         self, plan: Plan, fixed: Collection[str], step_id: str | None, operations: Sequence[Operation]
     ) -> LoadedPlan:
         """Return the plan after a revision; ``step_id`` is the step whose failure led to it, or None if the user asked.
@@ -184,7 +184,7 @@ class RevisionRunner:
             raise RevisionInvalidError([Problem("", str(error))]) from error
 
 
-async def _asked(reviser: Reviser, request: RevisionRequest) -> Proposal | None:
+async def _proposal_of(reviser: Reviser, request: RevisionRequest) -> Proposal | None:
     try:
         return await reviser.revise(request)
     except ProviderRefused:

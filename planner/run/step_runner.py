@@ -81,9 +81,9 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
 
 logger = logging.getLogger(__name__)
 
-MOST_BEFORE = 2_000
+MOST_PREVIOUS = 2_000
 """The most characters about the previous model's attempt that the next model is given."""
-OF_A_CUT = 60
+CUT_NOTE = 60
 """The characters of MOST_BEFORE that are kept for the note on how much was left out."""
 
 
@@ -151,13 +151,13 @@ class StepRunner:
     def _input(self, step_id: str) -> StepInput:
         """Return a dependency's result as input for a step; the summary of a failed one says why."""
         state, step = self._state, self._state.steps[step_id]
-        result, told = step.last_result, step.status is not StepStatus.COMPLETED
+        result = step.last_result
         has_file = self._options.write_results and step.result is not None
         return StepInput(
             step_id=step_id,
             title=step.outline.title,
             status=WORDS[step.status],
-            summary=result.summary or (result.detail if told else ""),
+            summary=result.summary or ("" if step.status is StepStatus.COMPLETED else result.detail),
             output=output_of(state, schedule_of(state).steps, step_id),
             files_changed=result.files_changed,
             result_file=str(self._store.folder.result_file(step_id)) if has_file else None,
@@ -171,7 +171,7 @@ class StepRunner:
         output = None if source is None else output_of(self._state, schedule.steps, source)
         return items_of(pattern, output, schedule.plan.values())
 
-    def came_of(self, step_id: str) -> StepResult:
+    def list_result(self, step_id: str) -> StepResult:
         """Return the result of a step with a list whose items have ended, with the items' results as its output."""
         steps = schedule_of(self._state).steps
         result = result_of_list(self._state, steps, step_id)
@@ -192,7 +192,7 @@ class StepRunner:
             limits = step_limits(run.step, self._options.step_limits, exhausted=step.exhausted)
             task = StepTask(
                 step=run.step.rung(run.attempt),
-                before=_before(run, step),
+                before=_previous_attempt(run, step),
                 goal=plan.goal,
                 context=plan.context,
                 max_tokens=limits.max_tokens,
@@ -204,8 +204,8 @@ class StepRunner:
                 told=tuple(told_message(fact) for fact in step.told),
             )
             run.has_task = True
-            hears = task.has_agent and not self._options.by_program(run.step)
-            with self._steering.attempt(run.step.id) if hears else nullcontext():
+            is_steerable = task.has_agent and not self._options.by_program(run.step)
+            with self._steering.attempt(run.step.id) if is_steerable else nullcontext():
                 return await self._executor.run(task, stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
@@ -216,16 +216,18 @@ class StepRunner:
             return unserved(error) or internal_failure(described(cause))
 
 
-def _before(run: StepRun, step: StepState) -> str:
+def _previous_attempt(run: StepRun, step: StepState) -> str:
     """Return words about the previous model's attempt for the next model, or blank if there was none."""
-    last = step.attempts[-1] if step.attempts else None
-    if last is None or last.number != run.attempt - 1 or len(run.step.models) < 2:
+    previous = step.attempts[-1] if step.attempts else None
+    if previous is None or previous.number != run.attempt - 1 or len(run.step.models) < 2:
         return ""
-    came = last.result
-    said = [f"It ended {came.outcome.value}, reason {came.reason or 'unknown'}. {came.detail}".rstrip()]
-    said += [f"Its work is kept on the branch {came.branch}; your folder is as it was before it."] * bool(came.branch)
-    said += [f"The last it printed:\n{came.printed}"] * bool(came.printed)
-    return both_ends("\n\n".join(said), MOST_BEFORE - OF_A_CUT)
+    result = previous.result
+    lines = [f"It ended {result.outcome.value}, reason {result.reason or 'unknown'}. {result.detail}".rstrip()]
+    if result.branch:
+        lines.append(f"Its work is kept on the branch {result.branch}; your folder is as it was before it.")
+    if result.printed:
+        lines.append(f"The last it printed:\n{result.printed}")
+    return both_ends("\n\n".join(lines), MOST_PREVIOUS - CUT_NOTE)
 
 
 def _ended(run: StepRun, result: StepResult, left: tuple[float, float]) -> AttemptEnded:

@@ -55,7 +55,7 @@ class _Edge(Enum):
 
 
 RUN: Final = StepReadiness.RUN
-_HOLDS, _SKIPPED, _STRANDS, _NEVER = _Edge  # an enum's member takes ten times as long to find in Python 3.11
+_HOLDS, _SKIPPED, _STRANDS, _NEVER = _Edge  # looking up an enum's member takes ten times as long in Python 3.11
 
 
 class _Gate(Struct):
@@ -307,6 +307,7 @@ class Schedule:
             self.judge(state, (step_id,))
 
     def _settle_lists(self, state: State, step: StepState) -> None:
+        """Count a final step that has a list or does an item of one."""
         self.lists_due.pop(step.id, None)
         self.to_drop.pop(step.id, None)
         child = self.steps[step.id]
@@ -340,6 +341,7 @@ class Schedule:
                 self.to_ask[step_id] = None
 
     def _is_settled(self, state: State, step_id: str) -> bool:
+        """Return whether a step needs no verdict: it is final, queued, running or held."""
         step = state.steps[step_id]
         return (
             step.status in FINAL
@@ -350,10 +352,12 @@ class Schedule:
         )
 
     def _is_asked(self, state: State, step_id: str) -> bool:
+        """Return whether a step is marked as waiting for decisions, and all of these are open."""
         is_marked = state.steps[step_id].status is StepStatus.NEEDS_DECISION
         return is_marked and all(name in state.open for name in self.readiness.undecided(step_id))
 
     def _enqueue(self, state: State, step_id: str) -> None:
+        """Queue a step that can run: for its start, or for its list to be read or ended."""
         if self.steps[step_id].for_each is None:
             self.ready.add(step_id)
             self.queue.push(step_id)

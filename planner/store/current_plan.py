@@ -52,10 +52,11 @@ def effective_plan(folder: PlanFolder, state: State | None = None, *, where: str
 
 def _unfolded(folder: PlanFolder, state: State, loaded: LoadedPlan, revisions: int) -> LoadedPlan:
     """Return the plan with steps for the items of those lists that were read after this many revisions."""
-    for step_id, made in state.unfolded.items():
+    for step_id, unfolding in state.unfolded.items():
         pattern = next((step for step in loaded.plan.steps if step.id == step_id), None)
-        if made.revisions == revisions and pattern is not None:
-            loaded = loaded.unfolded(children_of(pattern, folder.items(step_id, made.fact.items), loaded.plan.values()))
+        if unfolding.revisions == revisions and pattern is not None:
+            items = folder.items(step_id, unfolding.fact.items)
+            loaded = loaded.unfolded(children_of(pattern, items, loaded.plan.values()))
     return loaded
 
 
@@ -82,7 +83,7 @@ def open_decisions(plan: Plan, state: State) -> tuple[Decision, ...]:
 def _as_decision(event: PlanDecisionEvent) -> Decision:
     """Return the decision that an event opens."""
     texts = zip(event.options, event.labels, event.descriptions, strict=True)
-    options = [Option.model_construct(id=name, label=label, description=told) for name, label, told in texts]
+    options = [Option.model_construct(id=name, label=label, description=about) for name, label, about in texts]
     return Decision.model_construct(
         id=event.decision_id,
         question=event.question,

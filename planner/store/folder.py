@@ -286,7 +286,7 @@ class PlanFolder(Struct, frozen=True):
 
     def ended_at(self) -> float:
         """Return the time when the journal was last written, in unix seconds; now if that is unknown."""
-        return _written(self.path / JOURNAL_FILE) or time.time()
+        return _modified_at(self.path / JOURNAL_FILE) or time.time()
 
     def journal(self) -> JournalContent:
         """Read the plan's journal, leaving the file unchanged.
@@ -355,9 +355,9 @@ class PlanFolder(Struct, frozen=True):
                 snapshot = snapshot_of(state, state.updated or settings.created)
         except BrokenPlanError as error:
             return PlanSummary(plan_id=self.plan_id, counts={}, holder=holder, problem=str(error))
-        told = structs.asdict(structs.replace(snapshot, plan_id=self.plan_id))
+        fields = structs.asdict(structs.replace(snapshot, plan_id=self.plan_id))
         return PlanSummary(
-            goal=settings.goal, workspace=settings.workspace, created=settings.created, holder=holder, **told
+            goal=settings.goal, workspace=settings.workspace, created=settings.created, holder=holder, **fields
         )
 
 
@@ -377,7 +377,7 @@ def find_plan(home: Path, reference: str) -> PlanFolder:
     root = plans_folder(home)
     names = _plan_names(root)
     if reference == LATEST and names:
-        return max((PlanFolder(root / name) for name in names), key=_begun)
+        return max((PlanFolder(root / name) for name in names), key=_creation)
     beginnings = [name for name in names if reference and name.startswith(reference)]
     matches = [reference] if reference in names else beginnings
     if not matches:
@@ -417,7 +417,7 @@ def plans_in(home: Path, workspace: str | None, most: int | None = None) -> Iter
     It skips broken plans, reads only settings, and looks at no more than the ``most`` newest plans of the home.
     """
     root = plans_folder(home)
-    names = sorted(_plan_names(root), key=lambda name: _written(root / name / SETTINGS_FILE), reverse=True)
+    names = sorted(_plan_names(root), key=lambda name: _modified_at(root / name / SETTINGS_FILE), reverse=True)
     for name in names[:most]:
         folder = PlanFolder(root / name)
         with suppress(BrokenPlanError):
@@ -425,7 +425,7 @@ def plans_in(home: Path, workspace: str | None, most: int | None = None) -> Iter
                 yield folder
 
 
-def _written(path: Path) -> float:
+def _modified_at(path: Path) -> float:
     """Return when a file was last written, in unix seconds, or 0 if it can't be read."""
     try:
         return path.stat().st_mtime
@@ -433,7 +433,7 @@ def _written(path: Path) -> float:
         return 0.0
 
 
-def _begun(folder: PlanFolder) -> tuple[float, str]:
+def _creation(folder: PlanFolder) -> tuple[float, str]:
     """Return when a plan was created, in unix seconds (0 if its settings can't be read), and its id."""
     try:
         return folder.settings().created, folder.plan_id

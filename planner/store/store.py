@@ -83,7 +83,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder with a journal, res
         created = settings.created or now()
         with writing(root):
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _sweep(root, now())
+            _remove_abandoned(root, now())
             draft = Path(tempfile.mkdtemp(prefix=_NEW_PREFIX, dir=root))
         with writing(root), ExitStack() as held:
             held.callback(shutil.rmtree, draft, ignore_errors=True)  # finds nothing if the draft was renamed
@@ -92,7 +92,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder with a journal, res
             replace_file(draft / files.SOURCE_FILE, source, sync=True)
             (draft / files.STEPS_FOLDER).mkdir()
             (draft / files.JOURNAL_FILE).touch(mode=0o600)
-            path = _settle(draft, settings.model_copy(update={"created": created}))
+            path = _give_id(draft, settings.model_copy(update={"created": created}))
             sync_folder(root)
             store = cls(files.PlanFolder(path), lock, now=now)
             held.pop_all()
@@ -268,8 +268,8 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder with a journal, res
             if lost:
                 self._refuse_side_effects(lost)
                 journal = self.folder.path / files.JOURNAL_FILE
-                said = f"{journal} was truncated: no record of {listed(lost)}, which ran"
-                self.dropped = (*self.dropped, f"{said}; the steps still in the plan run again")
+                problem = f"{journal} was truncated: no record of {listed(lost)}, which ran"
+                self.dropped = (*self.dropped, f"{problem}; the steps still in the plan run again")
 
     def _refuse_side_effects(self, lost: Sequence[str]) -> None:
         acting = [step.id for step in self.effective().plan.steps if step.id in lost and step.side_effects]
@@ -330,7 +330,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder with a journal, res
             replace_file(path, msgspec.json.encode(files.snapshot_of(state, self._now())), sync=False)
 
 
-def _settle(draft: Path, settings: files.RunSettings) -> Path:
+def _give_id(draft: Path, settings: files.RunSettings) -> Path:
     """Write the settings and rename the draft to the plan's id; an id of our own that is taken is chosen again.
 
     Raises:
@@ -358,7 +358,7 @@ def _write_settings(folder: Path, settings: files.RunSettings) -> None:
     replace_file(folder / files.SETTINGS_FILE, settings.model_dump_json(indent=2).encode() + b"\n", sync=True)
 
 
-def _sweep(root: Path, now: float) -> None:
+def _remove_abandoned(root: Path, now: float) -> None:
     """Remove drafts whose process died; a draft normally exists for milliseconds."""
     for draft in root.glob(f"{_NEW_PREFIX}*"):
         with suppress(FileNotFoundError):  # it was renamed just now

@@ -40,7 +40,7 @@ STEPS = (step("a"), step("b", "a"), step("c", "b"), step("d"))
 
 def key(plan: KeyedPlan, step_id: str) -> tuple[str, str | None]:
     """The content key of a step."""
-    return plan.works[step_id], plan.base_commit
+    return plan.digests[step_id], plan.base_commit
 
 
 def keyed(plan: Plan, decisions: Answers | None = None, base: str | None = "base") -> KeyedPlan:
@@ -80,7 +80,7 @@ def test_the_same_plan_has_the_same_keys_whatever_the_order_of_its_steps() -> No
     one, other = keyed(make_plan(STEPS)), keyed(make_plan(STEPS[::-1]))
 
     assert {each: key(one, each) for each in one.steps} == {each: key(other, each) for each in other.steps}
-    assert len(set(one.works.values())) == len(STEPS)
+    assert len(set(one.digests.values())) == len(STEPS)
 
 
 @pytest.mark.parametrize(
