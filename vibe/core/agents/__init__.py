@@ -1,3 +1,3 @@
-"""Agent profiles: who an agent is and what it may do without asking."""
+"""Agent profiles: named agents with their model, prompt, tools and rights."""
 
 from __future__ import annotations

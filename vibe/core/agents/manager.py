@@ -1,10 +1,10 @@
-"""AgentManager: the profiles there are, built-in and from TOML files, and who may be asked for where.
+"""AgentManager: loads the built-in profiles and those in TOML files, and says which may be used where.
 
-A file is taken whole or not at all, and every problem of it is told with its line.
+A file is used as a whole or not at all, and every problem in it is reported with its line.
 
 UsageError
 └── AgentError                 the agent can't be used, or not here
-    ├── UnknownAgentError      no profile of that name
+    ├── UnknownAgentError      there is no profile with that name
     └── BrokenAgentError       its file is wrong; every problem names file, line and key
 """
 
@@ -39,7 +39,7 @@ class AgentError(UsageError):
 
 
 class UnknownAgentError(AgentError):
-    """No such profile."""
+    """There is no profile with this name."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -48,7 +48,7 @@ class UnknownAgentError(AgentError):
 
 
 class BrokenAgentError(AgentError):
-    """A profile whose file is wrong; it is not used in part, for what was meant to restrain it may be what is wrong."""
+    """The file of a profile is wrong. No part of it is used, since the wrong part may be what should restrict it."""
 
     def __init__(self, name: str, problems: Sequence[ConfigError]) -> None:
         super().__init__(name, f"can't be used: {'; '.join(map(str, problems))}")
@@ -56,14 +56,14 @@ class BrokenAgentError(AgentError):
 
 
 FIRST = ("default", "plan", "accept-edits", "auto-approve")
-"""The agents that are listed before the others, the most careful first."""
+"""The agents that are listed before the others, ordered from ``default`` to the least careful."""
 
 
 class AgentSources(Struct, frozen=True, kw_only=True):
-    """Folders that profiles come from besides the built-in ones.
+    """The folders that profiles are loaded from, and the patterns that select them.
 
-    ``folders`` in order: the configured ones, the trusted project's, the user's. ``enabled`` and ``disabled`` are
-    patterns over names; ``disabled`` counts only while ``enabled`` is empty. ``places`` says where those are set.
+    ``folders`` are, in order, the configured ones, the trusted project's and the user's. ``enabled`` and ``disabled``
+    are patterns of names; ``disabled`` counts only if ``enabled`` is empty. ``places`` says where those are set.
     """
 
     user_home: Path
@@ -76,37 +76,38 @@ class AgentSources(Struct, frozen=True, kw_only=True):
 class AgentManager:
     """The profiles of one configuration.
 
-    A file replaces the built-in profile of its name; among files the first found stays; both are warned about. A file
-    that is wrong makes its name unusable, whatever else is called so: using it is an error, never a looser agent.
+    A file replaces the built-in profile with its name, and among several files the first one counts; both cause
+    warnings. A wrong file makes its name unusable, even if another profile has it: using it is an error, so that
+    nobody gets a less restricted agent by mistake.
 
-    Construction reads files: do it before the event loop or in a thread.
+    Construction reads files: do it before the event loop starts or in a thread.
     """
 
     def __init__(self, sources: AgentSources) -> None:
         self._sources = sources
         self._profiles: dict[str, AgentProfile] = dict(BUILTIN_AGENTS)
         self.broken: dict[str, BrokenAgentError] = {}
-        """The names that can't be used because of a file, and why."""
+        """The errors of wrong files, by the agent's name."""
         self._warnings: list[str] = []
         for path in _files(sources.folders, self._warnings):
             self._load(path)
         known = (*self._profiles, *self.broken)
         self._left_out = left_out("agent", known, sources.enabled, sources.disabled, self._warnings, sources.places)
         self.warnings = tuple(self._warnings)
-        """Sentences about files and patterns."""
+        """Warnings about files and patterns."""
 
     @property
     def profiles(self) -> Mapping[str, AgentProfile]:
-        """The profiles that can be used, by name."""
+        """The usable profiles by name, those in ``FIRST`` before the others."""
         names = sorted(self._profiles, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
         usable = (name for name in names if name not in self.broken and name not in self._left_out)
         return MappingProxyType({name: self._profiles[name] for name in usable})
 
     def get(self, name: str) -> AgentProfile:
-        """The profile of that name.
+        """Return the profile with this name.
 
         Raises:
-            AgentError: there is none that can be used.
+            AgentError: there is none, or it can't be used.
         """
         if name in self.broken:
             raise BrokenAgentError(name, self.broken[name].problems)
@@ -119,10 +120,10 @@ class AgentManager:
         return self._profiles[name]
 
     get_agent = get
-    """The same as Mistral Vibe calls it."""
+    """The name of ``get`` in Mistral Vibe."""
 
     def main(self, name: str) -> AgentProfile:
-        """The profile of an agent a person talks to.
+        """Return the profile of an agent that a person talks to.
 
         Raises:
             AgentError: as ``get``, or it is a subagent.
@@ -130,10 +131,10 @@ class AgentManager:
         return self._of_type(name, AgentType.AGENT)
 
     def delegated(self, name: str) -> AgentProfile:
-        """The profile of an agent that a plan's step names.
+        """Return the profile of an agent that a plan's step names.
 
         Raises:
-            AgentError: as ``get``, or it sets what only a person may.
+            AgentError: as ``get``, or it has settings that only an agent chosen by a person may have.
         """
         profile = self.get(name)
         for key in profile.personal:
@@ -142,15 +143,15 @@ class AgentManager:
         return profile
 
     def subagent(self, name: str) -> AgentProfile:
-        """The profile of an agent that another one starts.
+        """Return the profile of an agent that another agent starts.
 
         Raises:
-            AgentError: as ``get``, or it is no subagent.
+            AgentError: as ``get``, or it is not a subagent.
         """
         return self._of_type(name, AgentType.SUBAGENT)
 
     def subagents(self) -> tuple[AgentProfile, ...]:
-        """The profiles ``subagent`` would return, by name."""
+        """Return all profiles that other agents can start, by name."""
         return tuple(profile for profile in self.profiles.values() if profile.agent_type is AgentType.SUBAGENT)
 
     def _of_type(self, name: str, kind: AgentType) -> AgentProfile:
@@ -185,7 +186,7 @@ class AgentManager:
 
 
 def _files(folders: Sequence[Path], warnings: list[str]) -> Iterator[Path]:
-    """Every agent file, a folder after the other; one that is reached twice comes once."""
+    """Yield every agent file, folder after folder; a file that is reached twice is yielded once."""
     seen: set[Path] = set()
     for folder in folders:
         if folder.is_file() and folder.suffix == ".toml":
@@ -206,14 +207,15 @@ def _files(folders: Sequence[Path], warnings: list[str]) -> Iterator[Path]:
 
 
 OWN_KEYS = frozenset(AgentFile.model_fields)
+"""The keys of an agent file that are not settings of the configuration."""
 
 
 def read_agent_file(path: Path, label: str) -> AgentProfile:
-    """The profile in a file.
+    """Read the profile in a file.
 
     Raises:
-        ConfigError: it can't be read or is not TOML.
-        InvalidConfigError: keys or values are wrong; all of them are told.
+        ConfigError: the file can't be read or is not TOML.
+        InvalidConfigError: keys or values are wrong; the error lists all of them.
     """
     source = read_toml(path, label)
     if source is None:
@@ -245,19 +247,19 @@ def read_agent_file(path: Path, label: str) -> AgentProfile:
 
 
 def _parse(source: TomlSource) -> AgentFile:
-    # As JSON, since only there strictness takes a list for a tuple and a string for an enum, and nothing else.
+    # Validate JSON: only there does strict mode accept a list for a tuple and a string for an enum.
     settings = _settings(source)
     own = {key: value for key, value in source.data.items() if key not in settings and not is_foreign("", key)}
     return AgentFile.model_validate_json(json.dumps(own, default=str), strict=True)
 
 
 def _settings(source: TomlSource) -> dict[str, Any]:
-    """Return what the file sets of the configuration besides what every profile has."""
+    """Return the settings of the configuration in the file, without the keys that every profile has."""
     return {key: source.data[key] for key in source.data if key in VibeConfig.model_fields and key not in OWN_KEYS}
 
 
 def _setting_problems(source: TomlSource) -> list[ConfigError]:
-    """Return what is wrong with its settings, each by itself; what only warns in a settings file is wrong here."""
+    """Return the problems of the file's settings, each checked by itself; warnings count as problems here."""
     layer = read_layer(_settings(source), source.where, base=source.folder, user_home=source.folder)
     warned = [warning.partition(": ") for warning in layer.warnings]
     unknown = [ConfigError(where, "", what) for where, _, what in warned]
@@ -311,7 +313,7 @@ def _bad_patterns(parsed: AgentFile, source: TomlSource) -> Iterator[ConfigError
 
 
 def _misspelled(parsed: AgentFile, source: TomlSource) -> Iterator[ConfigError]:
-    """Keys of tool tables that look like the ones every tool has; the rest is the tool's own business."""
+    """Yield keys of tool tables that look like misspelled common keys; all other keys are left to the tool."""
     for name, table in parsed.tools.items():
         for key in table.model_extra or {}:
             near = closest(key, ToolTable.model_fields, cutoff=0.8)

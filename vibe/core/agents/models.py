@@ -1,4 +1,4 @@
-"""AgentProfile: who an agent is and what it may do; the built-in ones."""
+"""AgentProfile: a named agent with its model, prompt, tools and rights; and the built-in profiles."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from vibe.core.config.toml_source import TomlSource
 
 BUILTIN_SOURCE = "built-in"
 DELEGATED_SETTINGS = frozenset({"auto_compact_threshold", "context_warnings", "memory_soft_limit_ratio"})
-"""Settings that any profile may have for itself."""
+"""Settings that every profile may have, also that of a subagent or a plan's step."""
 
 
 class AgentSafety(StrEnum):
-    """Damage an agent could do unasked; a ``safe`` one has no tool that writes or reaches the network."""
+    """The damage an agent can do without asking; a ``safe`` one has no tool that writes or reaches the network."""
 
     SAFE = "safe"
     NEUTRAL = "neutral"
@@ -28,7 +28,7 @@ class AgentSafety(StrEnum):
 
 
 class AgentType(StrEnum):
-    """Kind of agent: a person talks to it, or another agent delegates to it."""
+    """The kind of an agent: a person talks to it, or other agents delegate to it."""
 
     AGENT = "agent"
     SUBAGENT = "subagent"
@@ -50,7 +50,7 @@ Models = Annotated[str | tuple[str, ...], PlainValidator(_models)]
 
 
 class AgentFile(BaseModel):
-    """Content of an agent file; its keys stand at the top level."""
+    """The content of an agent file, with its keys at the top level."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,19 +72,19 @@ class AgentFile(BaseModel):
     enabled_tools: tuple[str, ...] = ("*",)
     """Patterns of the only tools it has; not set: all."""
     disabled_tools: tuple[str, ...] = ()
-    """Patterns of tools it has not."""
+    """Patterns of tools it does not have."""
     auto_approve: bool = False
     """Run its calls without asking; needs `safety = "yolo"`."""
     tools: dict[str, ToolTable] = {}
-    """A table a tool, such as `[tools.bash]`, over the one of the configuration."""
+    """One table per tool, such as `[tools.bash]`, which overrides that of the configuration."""
 
 
 class AgentProfile(AgentFile):
-    """A named set of rights, laid over the configuration.
+    """A named agent, whose values override the configuration.
 
-    ``enabled_tools`` and ``disabled_tools`` are patterns of what exists for it; ``tool_tables`` are laid over the
-    user's ``[tools.*]`` tables. ``settings`` is what else of the configuration it sets, as its file has it. ``file`` is
-    where it was read from.
+    ``enabled_tools`` and ``disabled_tools`` are patterns of the tools it has. ``tool_tables`` override the user's
+    ``[tools.*]`` tables. ``settings`` are the other settings in its file, unchanged. ``file`` is where it was read
+    from, None for a built-in profile.
     """
 
     name: str = ""
@@ -94,26 +94,26 @@ class AgentProfile(AgentFile):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Its models, first to last; empty: the configured one."""
+        """The agent's models in order; empty if it uses the configured one."""
         return (self.active_model,) if isinstance(self.active_model, str) else self.active_model or ()
 
     @property
     def model(self) -> str | None:
-        """The first of its models; None: the configured one."""
+        """The first of the agent's models; None if it uses the configured one."""
         return next(iter(self.models), None)
 
     @property
     def source(self) -> str:
-        """Origin of the profile, for people."""
+        """The origin of the profile, for display."""
         return self.file.label if self.file else BUILTIN_SOURCE
 
     @property
     def personal(self) -> tuple[str, ...]:
-        """Settings that count only where a person chose the profile: they could widen its rights."""
+        """Settings that count only if a person chose the profile, since they could extend its rights."""
         return tuple(key for key in self.settings if key not in DELEGATED_SETTINGS)
 
     def where(self, *key: str | int) -> str:
-        """``file:line`` of one of its keys."""
+        """Return ``file:line`` of one of its keys."""
         return self.file.where(key) if self.file else f"agent {self.name!r}"
 
 

@@ -1,3 +1,3 @@
-"""Hooks: commands of the user's and of trusted projects that see, stop and comment on what an agent does."""
+"""Hooks: commands of the user and of trusted projects that observe, deny and comment on an agent's tool calls."""
 
 from __future__ import annotations

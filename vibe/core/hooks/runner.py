@@ -1,7 +1,7 @@
-"""Hooks: an event, the tools it is about, and a command, as ``hooks.toml`` has them; and the runner of an agent's.
+"""HookRunner: runs an agent's hooks. Also reads them from ``hooks.toml``: an event, a matcher of tools, a command.
 
-A file that is wrong is an error, for a guard that silently is not there guards nothing. The verdict of a hook that has
-run is read from its exit code and output.
+A wrong file is an error, since a guard that is silently missing guards nothing. The verdict of a hook is read from its
+exit code and its output.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from vibe.system.plain_text import beginning
 DEFAULT_TIMEOUT_SECONDS = 30.0
 MAX_TIMEOUT_SECONDS = 600.0
 DEFAULT_RETRIES = 3
-"""The number of times a hook is tried again that could not be started or ran out of time."""
+"""The number of retries of a hook that could not be started or ran out of time."""
 
 
 class HookEvent(StrEnum):
-    """Moment at which a hook runs."""
+    """The moment at which a hook runs."""
 
     BEFORE_TOOL = "before_tool"
     AFTER_TOOL = "after_tool"
@@ -46,20 +46,22 @@ _SPELLINGS = MappingProxyType({
     HookEvent.AFTER_TOOL: re.compile("aftertool(call)?|posttool(use)?"),
     HookEvent.POST_AGENT_TURN: re.compile("afteragent(turn)?|postagentturn|(subagent)?stop"),
 })
-"""Names of events in tools of this kind, without case, hyphens and underscores."""
+"""The events' names in coding agents, in lower case without hyphens and underscores."""
 
 
 def event_named(word: str) -> HookEvent | None:
-    """The event a word means, in the spelling of any tool of this kind."""
+    """Return the event that a word means in the spelling of any coding agent, or None."""
     name = re.sub(r"[-_ ]", "", word).casefold()
     return next((event for event, spelling in _SPELLINGS.items() if spelling.fullmatch(name)), None)
 
 
 class Hook(Struct, frozen=True, kw_only=True):
-    """One entry of a ``hooks.toml``. ``project_dir`` is the folder its ``.vibe`` lies in, None for the user's own.
+    """One entry of a ``hooks.toml``.
 
-    ``strict``: a call is denied where the hook that should check it fails; else that is a warning. ``call`` stands for
-    the command of a hook that a program brings: it gets the payload, and returns the document that a command prints.
+    ``project_dir`` is the folder that contains its ``.vibe``, None for a hook of the user's own. If a hook fails that
+    is ``strict``, the call it should check is denied; otherwise the failure is a warning. A hook of a program that
+    uses the SDK has a ``call`` in place of a command, which gets the payload and returns the document that a command
+    would print.
     """
 
     name: str
@@ -73,12 +75,14 @@ class Hook(Struct, frozen=True, kw_only=True):
     call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
 
     def is_about(self, tool: str) -> bool:
-        """Return whether it wants to know about calls of a tool."""
+        """Return whether the hook runs for calls of a tool."""
         return self.matcher is None or self.matcher.matches(tool)
 
 
 def tool_matcher(text: str, *, where: str) -> NamePatterns | None:
-    """``Edit|Write``, ``bash``, ``mcp_*`` or ``re:...`` in either vocabulary; None: every tool.
+    """Parse a matcher such as ``Edit|Write``, ``bash``, ``mcp_*`` or ``re:...``; None stands for every tool.
+
+    Tools may have our names or those of other agents.
 
     Raises:
         ConfigError: a regular expression is not valid.
@@ -91,7 +95,7 @@ def tool_matcher(text: str, *, where: str) -> NamePatterns | None:
 
 
 class HookCall(Struct, frozen=True, kw_only=True):
-    """A tool call as hooks are told of it."""
+    """A tool call as hooks see it."""
 
     tool_call_id: str
     tool: str
@@ -99,9 +103,9 @@ class HookCall(Struct, frozen=True, kw_only=True):
 
 
 class HookAnswer(Struct, frozen=True, kw_only=True):
-    """Outcome of the hooks before a call: ``objection`` says why it may not run, else the ``call``.
+    """The outcome of the hooks before a call: an ``objection`` if it must not run, and the ``call`` to make.
 
-    ``changed`` are the names of those hooks, as a phrase; empty: it is as it was.
+    ``changed`` names the hooks that changed the call, as a phrase; it is empty if none did.
     """
 
     call: HookCall
@@ -117,7 +121,7 @@ MAX_RETRIES = 3
 
 
 class HookFile(Struct, frozen=True, kw_only=True):
-    """A file that may hold hooks, how it is shown, and the project it belongs to (None: the user)."""
+    """A file that may contain hooks, its displayed name, and the project it belongs to (None for the user)."""
 
     path: Path
     label: str
@@ -125,12 +129,12 @@ class HookFile(Struct, frozen=True, kw_only=True):
 
 
 def load_hooks(files: Iterable[HookFile]) -> tuple[Hook, ...]:
-    """The hooks of all files, in order.
+    """Load the hooks of all files, in order.
 
     A file lists hooks as ``[[hooks]]`` tables with an ``event``, or as ``[[hooks.before_tool]]`` tables.
 
     Raises:
-        ConfigError: a file is not valid; file, line and key are named.
+        ConfigError: a file is not valid; the error names file, line and key.
     """
     hooks: list[Hook] = []
     for file in files:
@@ -164,7 +168,7 @@ def _entries(source: TomlSource, file: HookFile, tables: Any, path: RawPath, eve
 
 
 class _Table:
-    """One table of a file, whose values are wanted by type."""
+    """One table of a file, with access to its values by type."""
 
     def __init__(self, source: TomlSource, path: RawPath, data: dict[str, Any]) -> None:
         self.source = source
@@ -175,25 +179,25 @@ class _Table:
                 raise self.wrong(key, f"is unknown, a hook has: {', '.join(sorted(KEYS))}")
 
     def wrong(self, key: str, problem: str) -> ConfigError:
-        """The error about one key."""
+        """Return the error about one key."""
         return ConfigError(self.source.where((*self.path, key)), f"hooks.{key}", problem)
 
     def text(self, key: str, default: str = "") -> str:
-        """A string."""
+        """Return a string."""
         value = self.data.get(key, default)
         if not isinstance(value, str) or "\0" in value:
             raise self.wrong(key, f"must be a string, not {value!r}")
         return value
 
     def truth(self, key: str, *, default: bool) -> bool:
-        """True or false."""
+        """Return a boolean."""
         value = self.data.get(key, default)
         if not isinstance(value, bool):
             raise self.wrong(key, f"must be true or false, not {value!r}")
         return value
 
     def number(self, key: str, default: float, most: float) -> float:
-        """A number above or at 0."""
+        """Return a number from 0 to ``most``."""
         value = self.data.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
             raise self.wrong(key, f"must be a number from 0 to {most:g}, not {value!r}")
@@ -239,17 +243,18 @@ def _event(source: TomlSource, path: RawPath, word: str) -> HookEvent:
 
 
 BLOCKING_EXIT = 2
+"""The exit code by which a hook blocks a call."""
 MAX_TEXT = 4_000
-"""Characters of a hook's words that reach the model."""
+"""The most characters of a hook's text that are passed to the model."""
 
 _BLOCKING = frozenset({"block", "deny", "denied", "reject"})
 _PASSING = frozenset({"", "allow", "approve", "continue", "ask"})
 
 
 class HookVerdict(Struct, frozen=True, kw_only=True):
-    """``blocked`` with a reason, and what it wants the model to know; either text may be empty.
+    """The verdict of a hook: ``blocked`` with a ``reason``, and a ``message`` to the model; both texts may be empty.
 
-    ``arguments`` are those the call is to be made with instead; None: its own.
+    ``arguments`` replace those of the call; None leaves them unchanged.
     """
 
     blocked: bool = False
@@ -259,16 +264,16 @@ class HookVerdict(Struct, frozen=True, kw_only=True):
 
 
 class HookBrokenError(Exception):
-    """A hook did not say anything that can be understood; the text is a phrase."""
+    """A hook failed, or its answer can't be understood; the text is a phrase."""
 
 
 def read_verdict(run: CommandResult) -> HookVerdict:
-    """The verdict: exit 2 or ``{"decision": "deny"|"block", "reason": ...}`` blocks, exit 0 passes.
+    """Read a hook's verdict: exit code 2 or ``{"decision": "deny"|"block", "reason": ...}`` blocks, exit code 0 passes.
 
-    Output that is not a JSON object is a hook's own business. Nothing a hook says allows what is not allowed.
+    Output that is not a JSON object is ignored. No answer of a hook allows a call that is not allowed otherwise.
 
     Raises:
-        HookBrokenError: another exit code, or JSON that is torn or unknown.
+        HookBrokenError: another exit code, or JSON that is invalid or unknown.
     """
     if run.exit_code == BLOCKING_EXIT:
         said = _document(run.stdout) if run.stdout.lstrip().startswith("{") else {}
@@ -281,7 +286,11 @@ def read_verdict(run: CommandResult) -> HookVerdict:
 
 
 def _answered(said: dict[str, Any]) -> HookVerdict:
-    """Return the verdict of a hook's document."""
+    """Return the verdict in a hook's JSON document.
+
+    Raises:
+        HookBrokenError: the document can't be understood.
+    """
     specific = _specific(said)
     given = (specific.get("permissionDecision"), said.get("decision"))
     decision = _first_word(*given).casefold()
@@ -299,7 +308,7 @@ def _answered(said: dict[str, Any]) -> HookVerdict:
 
 
 def _specific(said: dict[str, Any]) -> dict[str, Any]:
-    """Return what is about the one event, in the spelling of either tool."""
+    """Return the event-specific part of a document, in the spelling of either agent."""
     return table_of(said.get("hookSpecificOutput")) | table_of(said.get("hook_specific_output"))
 
 
@@ -326,7 +335,7 @@ def _reason(said: dict[str, Any]) -> str:
 
 
 def _first_word(*values: Any) -> str:
-    """The first that is a text with something in it, as it can be passed on."""
+    """Return the first value that is a non-empty text, as valid UTF-8."""
     words = (value.encode("utf-8", "replace").decode().strip() for value in values if isinstance(value, str))
     return next(filter(None, words), "")
 
@@ -337,32 +346,32 @@ def _because(run: CommandResult) -> str:
 
 
 MAX_RESULT = 64_000
-"""Characters of a tool's result that a hook is handed."""
+"""The most characters of a tool's result or an answer that are passed to a hook."""
 
 FOREIGN_EVENTS = {
     HookEvent.BEFORE_TOOL: "PreToolUse",
     HookEvent.AFTER_TOOL: "PostToolUse",
     HookEvent.POST_AGENT_TURN: "Stop",
 }
-"""Names in ``hook_event_name`` for scripts that were written for other tools."""
+"""The values of ``hook_event_name`` for scripts written for other agents."""
 
 
 class HookCommands(Protocol):
     """Runs shell commands with text on their standard input."""
 
     async def run(self, hook: Hook, payload: str) -> CommandResult:
-        """Run to the end or the hook's timeout, then see that nothing it started is left.
+        """Run the hook to its end or its timeout, then end all processes it started.
 
         Raises:
-            CommandStartError: the system refuses it.
+            CommandStartError: the command could not be started.
         """
         ...
 
 
 class HookRunner:
-    """The hooks of one agent. ``about`` is what every hook is told besides its event: session, cwd, subagent.
+    """Runs the hooks of one agent. ``about`` is added to every payload: the session, the folder and the subagent.
 
-    A ``before_tool`` hook that fails denies the call unless it is not ``strict``; failures of the others are warnings.
+    A ``strict`` hook before a tool call that fails denies the call; all other failures are warnings.
     """
 
     def __init__(
@@ -374,7 +383,7 @@ class HookRunner:
         self._about = dict(about)
 
     async def before_tool(self, call: HookCall) -> HookAnswer:
-        """Return the outcome of the hooks before a call; the first that refuses ends it, each sees earlier changes."""
+        """Run the hooks before a call until one objects; each sees the changes of those before it."""
         changed: list[str] = []
         for hook in self._of(HookEvent.BEFORE_TOOL, call.tool):
             try:
@@ -394,7 +403,7 @@ class HookRunner:
         return HookAnswer(call=call, changed=" and ".join(changed))
 
     async def after_tool(self, call: HookCall, *, status: str, result: str) -> tuple[str, ...]:
-        """Return what hooks want the model to know of a call that was run."""
+        """Run the hooks after a call, and return what they tell the model about it."""
         extra = {"status": status, "result": result[:MAX_RESULT], "tool_response": result[:MAX_RESULT]}
         notices: list[str] = []
         for hook in self._of(HookEvent.AFTER_TOOL, call.tool):
@@ -405,7 +414,10 @@ class HookRunner:
         return tuple(notices)
 
     async def post_agent_turn(self, answer: str, *, again: int) -> str | None:
-        """Return what hooks tell an agent that believes it is done; ``again`` counts how often they did before."""
+        """Run the hooks before an agent ends; return their notices if it must go on, else None.
+
+        ``again`` counts how often in a row they have sent it back before.
+        """
         extra = {"result": answer[:MAX_RESULT], "stop_hook_active": again > 0, "again": again}
         notices: list[str] = []
         for hook in self._of(HookEvent.POST_AGENT_TURN):
@@ -438,10 +450,10 @@ class HookRunner:
             return HookVerdict()
 
     async def _verdict(self, hook: Hook, payload: Mapping[str, Any]) -> HookVerdict:
-        """Run a hook, again where it could not be started or ran out of time.
+        """Run a hook, and retry it if it could not be started or ran out of time.
 
         Raises:
-            HookBrokenError: it did not work.
+            HookBrokenError: the hook failed.
         """
         text = json.dumps(payload, ensure_ascii=False, default=str)
         if hook.call is not None:

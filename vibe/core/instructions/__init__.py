@@ -1,3 +1,3 @@
-"""Instructions an agent gets about its user, project and workspace."""
+"""Instructions for agents: system prompts, project instructions, memory, and the state of the workspace."""
 
 from __future__ import annotations

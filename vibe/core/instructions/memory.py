@@ -1,7 +1,7 @@
-"""Memory: what an agent or the user keeps for later conversations, about one project or about everything.
+"""MemoryStore: entries that an agent or the user keeps for later conversations, for one project or for all.
 
 VibeError
-├── UsageError                 an entry that can't be kept, or no entry of that id
+├── UsageError                 an entry can't be kept, or there is no entry with that id
 └── EnvironmentFailure
     └── MemoryFileError        a file of entries can't be read or written
 """
@@ -28,24 +28,24 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import FileLock, replace_file
 
 MAX_ENTRIES = 100
-"""Entries of one scope."""
+"""The most entries of one scope."""
 MAX_TEXT = 1_000
-"""Characters of one entry."""
+"""The most characters of one entry."""
 LOCK_SECONDS = 10.0
-"""The time to wait for another process that changes a file of entries."""
+"""Seconds to wait for another process that is changing a file of entries."""
 MAX_SECTION = 6_000
-"""Characters of all entries in a system prompt; the newest are kept."""
+"""The most characters of all entries in a system prompt; the oldest are left out."""
 
 
 class MemoryScope(StrEnum):
-    """Subject of an entry."""
+    """The scope of an entry: one project, or all of them."""
 
     PROJECT = "project"
     GLOBAL = "global"
 
 
 class MemoryEntry(Struct, frozen=True, kw_only=True):
-    """One thing to remember. ``by`` is ``user`` or ``agent``, ``created`` unix seconds."""
+    """One thing to remember. ``by`` is ``user`` or ``agent``; ``created`` is in unix seconds."""
 
     id: str
     text: str
@@ -67,9 +67,10 @@ class MemoryFileError(EnvironmentFailure):
 
 
 class MemoryStore(Struct, frozen=True, kw_only=True):
-    """The entries of one project and the global ones, below ``folder``; every call reads the disk, so not on a loop.
+    """The entries of one project and the global ones, stored in ``folder``.
 
-    Several agents and processes may use the same files at once.
+    Every method reads the disk, so don't call it on an event loop. Several agents and processes may use the same files
+    at once.
     """
 
     folder: Path
@@ -77,7 +78,7 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
     clock: Callable[[], float] = time.time
 
     def entries(self, scope: MemoryScope) -> tuple[MemoryEntry, ...]:
-        """The entries of a scope, oldest first.
+        """Return the entries of a scope, oldest first.
 
         Raises:
             MemoryFileError: the file can't be read.
@@ -85,10 +86,10 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
         return self._read(scope).entries
 
     def add(self, text: str, scope: MemoryScope, *, by: str) -> MemoryEntry:
-        """Keep an entry.
+        """Add an entry.
 
         Raises:
-            UsageError: it is empty or too long, or there are too many.
+            UsageError: the text is empty or too long, or there are too many entries.
             MemoryFileError: the file can't be used.
         """
         kept = " ".join(text.split())
@@ -104,10 +105,10 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
         return entry
 
     def remove(self, entry_id: str) -> tuple[MemoryScope, MemoryEntry]:
-        """Forget an entry of either scope, and return it.
+        """Remove an entry of either scope, and return it.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is no entry with this id.
             MemoryFileError: a file can't be used.
         """
         for scope in MemoryScope:
@@ -119,7 +120,7 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
         raise UsageError(f"no memory entry {entry_id!r}: see `vibe memory list`")
 
     def prompt_section(self) -> str:
-        """Return what a system prompt tells of them, bounded; empty without entries.
+        """Return the section of a system prompt with the entries, up to ``MAX_SECTION`` characters; empty without any.
 
         Raises:
             MemoryFileError: a file can't be read.
@@ -168,7 +169,7 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
 
     @contextmanager
     def _locked(self, scope: MemoryScope) -> Generator[_File]:
-        """The file, locked against changes by others."""
+        """Yield the file's content while it is locked against changes by others."""
         path = self._path(scope)
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -182,24 +183,24 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
 
 
 class AgentMemory:
-    """One agent's use of a store: every change is announced."""
+    """One agent's access to a store, which announces every change."""
 
     def __init__(self, store: MemoryStore, sink: EventSink) -> None:
         self._store = store
         self._sink = sink
 
     async def add(self, text: str, scope: MemoryScope) -> MemoryEntry:
-        """Keep an entry for the agent; see ``MemoryStore.add``."""
+        """Add an entry by the agent; see ``MemoryStore.add``."""
         entry = await to_thread.run_sync(partial(self._store.add, text, scope, by="agent"))
         self._sink.publish(MemoryEntryEvent(entry_id=entry.id, action="added", text=entry.text))
         return entry
 
     async def remove(self, entry_id: str) -> MemoryEntry:
-        """Forget an entry; see ``MemoryStore.remove``."""
+        """Remove an entry; see ``MemoryStore.remove``."""
         _, entry = await to_thread.run_sync(self._store.remove, entry_id)
         self._sink.publish(MemoryEntryEvent(entry_id=entry.id, action="removed", text=entry.text))
         return entry
 
     async def entries(self, scope: MemoryScope) -> tuple[MemoryEntry, ...]:
-        """The entries of a scope; see ``MemoryStore.entries``."""
+        """Return the entries of a scope; see ``MemoryStore.entries``."""
         return await to_thread.run_sync(self._store.entries, scope)

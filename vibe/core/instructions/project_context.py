@@ -1,4 +1,4 @@
-"""Project context: a workspace, and a bounded snapshot of it for the system prompt: folders, git, README."""
+"""Project context: a short description of the workspace for the system prompt: its files, git state and README."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ UNTRUSTED = (
 )
 LARGE = " It is large, so only part of it is shown."
 GIT_DIRECTORY = "git"
-"""Of the home: the settings that git goes by in other people's repositories."""
+"""The folder in the vibe home with the settings that git uses in other people's repositories."""
 PERSONAL_FOLDERS = frozenset({"Desktop", "Documents", "Downloads", "Library", "Movies", "Music", "Pictures", "Videos"})
 
 
 class ProjectContext(Struct, frozen=True, kw_only=True):
-    """``section`` is that of a system prompt; ``git`` the answer it is made of, None: there is none."""
+    """The ``section`` of a system prompt, and the view of ``git`` it was made from, if any."""
 
     section: str = ""
     git: GitView | None = None
 
 
 def project_context(loaded: LoadedConfig, library: PromptLibrary) -> ProjectContext:
-    """Look at the workspace; blocks for at most about twice ``timeout_seconds``.
+    """Describe the workspace; blocks for at most about twice ``timeout_seconds``.
 
     Raises:
         UsageError: a user's template can't be read.
@@ -71,7 +71,7 @@ def project_context(loaded: LoadedConfig, library: PromptLibrary) -> ProjectCont
 
 
 def _dangerous(workdir: Path, user_home: Path) -> str:
-    """Return why a folder is not one project's, as a phrase."""
+    """Return why a folder can't be a single project's, as a phrase; empty if it can."""
     if workdir == user_home:
         return "it is the home directory"
     if workdir == Path(workdir.anchor):
@@ -82,7 +82,7 @@ def _dangerous(workdir: Path, user_home: Path) -> str:
 
 
 def _readme(loaded: LoadedConfig) -> str:
-    """The beginning of the project's own description."""
+    """Return the beginning of the project's README, with a warning if the folder is not trusted."""
     room = loaded.config.project_context.max_doc_bytes
     for name in README_NAMES if room else ():
         path = loaded.workdir / name
@@ -104,7 +104,9 @@ def _readme(loaded: LoadedConfig) -> str:
 
 
 LINE_LENGTH = 120
+"""The most characters of a line from git."""
 DETACHED = "HEAD (no branch)"
+"""Git's word for the branch if none is checked out."""
 _STATUS = (
     "status",
     "--porcelain=v1",
@@ -120,11 +122,12 @@ _LIST = ("ls-files", "-z", "--cached", "--deduplicate")
 
 
 class GitView(Struct, frozen=True, kw_only=True):
-    """Git's view of a folder. ``facts``: branch, main branch, state and recent commits, as lines.
+    """Git's view of a folder.
 
-    ``paths`` are relative to the folder: what git keeps and has not seen deleted, and what is new and not ignored;
-    new folders end with a slash. None: it did not say in time. ``branch`` is blank where none is checked out, and
-    ``changes`` counts the files that are changed or new; both None: it did not say in time.
+    ``facts`` are lines about branch, main branch, state and recent commits. ``branch`` is empty if none is checked
+    out. ``changes`` counts the changed and new files. ``paths`` are relative to the folder: the tracked files that are
+    not deleted, and the new ones that are not ignored, of which folders end with a slash. ``branch``, ``changes`` and
+    ``paths`` are None if git did not answer in time.
     """
 
     facts: str
@@ -134,7 +137,7 @@ class GitView(Struct, frozen=True, kw_only=True):
 
 
 def git_view(loaded: LoadedConfig) -> GitView | None:
-    """Ask; None where there is no repository, none that git would have made, or no git. Blocks."""
+    """Ask git about the workspace; blocks. Return None without git or without a valid repository."""
     limits = loaded.config.project_context
     deadline = time.monotonic() + limits.timeout_seconds
     try:
@@ -176,7 +179,7 @@ def _status(entries: Sequence[str]) -> list[str]:
 
 
 def _head(entries: Sequence[str]) -> str:
-    """The branch as git calls it, or its words for none."""
+    """Return the branch as git names it, or its words for none."""
     return entries[0].removeprefix("## ").removeprefix("No commits yet on ").partition("...")[0]
 
 
@@ -203,7 +206,7 @@ def _paths(listed: str, entries: Sequence[str], prefix: str) -> tuple[str, ...]:
 
 
 def _git(folder: Path, shelter: Shelter, deadline: float, words: Sequence[str]) -> str | None:
-    """Return what a git command printed; None where it failed or took too long."""
+    """Return the output of a git command, or None if it failed or took too long."""
     if not words:
         return ""
     seconds = max(deadline - time.monotonic(), 0.01)
@@ -216,20 +219,24 @@ def _git(folder: Path, shelter: Shelter, deadline: float, words: Sequence[str]) 
 
 
 def _plain(text: str) -> str:
-    """A line without control characters, bounded."""
+    """Return a line without control characters, cut to ``LINE_LENGTH``."""
     return "".join(char for char in text if char.isprintable())[:LINE_LENGTH]
 
 
 MAX_ENTRIES_READ = 10_000
-"""Of one folder."""
+"""The most entries of one folder that are read."""
 CUT = "[... more is left out ...]"
 MORE = "... {} more"
 LEAST_ROOM = 200
-"""Characters of one folder's share, if there are as many left."""
+"""The fewest characters that a folder gets, if that many are left."""
 
 
 class _Folder(Struct):
-    """``inside``: what is known to be in it, files as None. ``on_disk``: it is in no list, so the disk is read."""
+    """A folder of the tree: ``inside`` are its known entries, with None for a file.
+
+    Its content is read from disk if it is ``on_disk``, that is, not in git's list. ``drawn`` are the entries that are
+    shown, and ``more`` is the number of the others.
+    """
 
     inside: dict[str, _Folder | None] = field(default_factory=dict[str, "_Folder | None"])
     on_disk: bool = False
@@ -240,10 +247,11 @@ class _Folder(Struct):
 def draw_tree(
     root: Path, listed: Iterable[str] | None, limits: ProjectContextConfig, own: Collection[Path] = ()
 ) -> tuple[str, bool]:
-    """A line an entry, two spaces a level; folders end with a slash; and whether something was left out. Blocks.
+    """Draw the tree of files, and return it with whether something was left out; blocks.
 
-    ``listed`` are the project's files if they are known, relative to ``root``; a folder among them ends with a
-    slash and is read from disk. What is in ``own`` places is not drawn.
+    The tree has one line per entry and two spaces per level, and folders end with a slash. ``listed`` are the
+    project's files relative to ``root``, if they are known; a folder among them ends with a slash and is read from
+    disk. The ``own`` places of vibe are left out.
     """
     real = Path(os.path.realpath(root))
     top = _Folder(on_disk=True) if listed is None else _of_paths(listed, real, look_at_listed(real, own), limits)
@@ -286,7 +294,7 @@ class _Drawing:
         self._cut = False
 
     def draw(self, top: _Folder) -> tuple[str, bool]:
-        """Choose level by level what fits, then write it down."""
+        """Choose level by level what fits, then draw it."""
         waiting: deque[tuple[_Folder, Path, int, Look | None]] = deque([(top, self._root, 0, None)])
         while waiting:
             folder, path, depth, above = waiting.popleft()
@@ -299,7 +307,7 @@ class _Drawing:
         return "\n".join([*lines, *([CUT] if self._cut else [])]) or "(no files)", self._cut
 
     def _choose(self, folder: _Folder, depth: int, room: int) -> None:
-        """The part of a folder that is drawn: its folders first, since they tell more."""
+        """Choose the entries of a folder that are drawn, subfolders first, since they are more informative."""
         names = sorted(folder.inside, key=lambda name: (folder.inside[name] is None, name))
         chosen: list[str] = []
         folders = 0
@@ -321,7 +329,7 @@ class _Drawing:
         self._cut = self._cut or folder.more > 0
 
     def _read(self, folder: _Folder, path: Path, above: Look | None) -> Look | None:
-        """Fill in what is on disk; links are never folders."""
+        """Read a folder's entries from disk; a link never counts as a folder."""
         if time.monotonic() > self._deadline:
             self._cut = True
             return above

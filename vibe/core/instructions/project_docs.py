@@ -1,4 +1,4 @@
-"""Project instructions: the AGENTS.md files (else CLAUDE.md) of the user, the project, and folders agents get into."""
+"""Project instructions: the AGENTS.md (else CLAUDE.md) files of the user, the project, and folders agents work in."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from vibe.core.config.paths import FOREIGN_FOLDERS
 from vibe.core.config.trust import DOCS
 
 MAX_BYTES = 32 * 1024
-"""Of all files in a prompt, and again of all that an agent is told of later."""
+"""The most bytes of all files in a system prompt, and again of all files an agent is shown later."""
 
 Trusts: TypeAlias = Callable[[Path], bool]
-"""Check that a resolved folder is trusted."""
+"""Returns whether a resolved folder is trusted."""
 
 _HEAD = (
     "# Project instructions\n\n"
@@ -27,21 +27,21 @@ _HEAD = (
 
 
 class ProjectDoc(Struct, frozen=True, kw_only=True):
-    """One file; ``dropped`` bytes of it did not fit."""
+    """One file of instructions; ``dropped`` bytes of it did not fit."""
 
     path: Path
     text: str
     dropped: int = 0
 
     def framed(self) -> str:
-        """The text between marks that name the file."""
+        """Return the text inside tags that name the file."""
         cut = f"\n[... {self.dropped} bytes left out; read the file for the rest ...]" if self.dropped else ""
         body = self.text.replace("</project-instructions", "&lt;/project-instructions")
         return f'<project-instructions path="{html.escape(str(self.path))}">\n{body}{cut}\n</project-instructions>'
 
 
 class ProjectDocs(Struct, frozen=True, kw_only=True):
-    """The files that hold for a whole workspace. ``lineage`` are its folders and those above, nearest first."""
+    """The instructions for a whole workspace. ``lineage`` is the workspace and the folders above it, nearest first."""
 
     docs: tuple[ProjectDoc, ...] = ()
     lineage: tuple[Path, ...] = ()
@@ -49,10 +49,10 @@ class ProjectDocs(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def load(cls, home: Path, lineage: Sequence[Path], trusts: Trusts) -> ProjectDocs:
-        """Read the user's own file and those of the trusted folders of ``lineage``; blocks.
+        """Read the user's own file and those of the trusted folders in ``lineage``; blocks.
 
-        Each file has an equal share of the room, and what some leave of theirs goes to the others. The nearest come
-        last, where they weigh most.
+        Each file gets an equal share of ``MAX_BYTES``, and the unused part of a share goes to the others. The nearest
+        files come last, where they have the most weight.
         """
         warnings: list[str] = []
         files = [_file_in(folder, trusts, warnings) for folder in lineage if trusts(folder)]
@@ -61,14 +61,15 @@ class ProjectDocs(Struct, frozen=True, kw_only=True):
         return cls(docs=tuple(reversed(docs)), lineage=tuple(lineage), warnings=tuple(warnings))
 
     def prompt_section(self) -> str:
-        """Return what a system prompt tells of them; empty without any."""
+        """Return the section of a system prompt with the instructions; empty without any."""
         return "\n\n".join([_HEAD, *(doc.framed() for doc in self.docs)]) if self.docs else ""
 
 
 class NestedDocs(Struct, kw_only=True):
-    """Instructions of folders below a workspace, told to one agent when it first touches a file there.
+    """The instructions of folders below a workspace, shown to one agent when it first touches a file there.
 
-    ``root`` is where the agent works; ``origin`` the trusted folder it stands for, the same but in a copy of it.
+    ``root`` is the folder the agent works in. ``origin`` is the folder whose trust counts: the same, unless ``root``
+    is a copy of it.
     """
 
     root: Path
@@ -78,7 +79,7 @@ class NestedDocs(Struct, kw_only=True):
     _room: int = MAX_BYTES
 
     def notices(self, paths: Iterable[Path]) -> tuple[str, ...]:
-        """Return instructions for ``paths`` (resolved) the agent has touched; each file is told once. Blocks."""
+        """Return the instructions for resolved ``paths`` the agent has touched; each file is shown once. Blocks."""
         told: list[str] = []
         for path in paths:
             for folder in self._new_folders(path):
@@ -91,12 +92,12 @@ class NestedDocs(Struct, kw_only=True):
         return tuple(told)
 
     def forget(self) -> None:
-        """Tell everything again when it is next needed: what was told is no longer in the conversation."""
+        """Forget which files were shown, since they are no longer in the conversation, so that they come again."""
         self._told.clear()
         self._room = MAX_BYTES
 
     def _new_folders(self, path: Path) -> list[Path]:
-        """The folders between the root and ``path`` that were not looked at yet, outermost first."""
+        """Return the trusted folders between the root and ``path`` that were not searched yet, outermost first."""
         if not path.is_relative_to(self.root):
             return []
         inner = path.relative_to(self.root).parts
@@ -120,7 +121,7 @@ def _notice(doc: ProjectDoc, folder: Path) -> str:
 
 
 def _file_in(folder: Path, trusts: Trusts, warnings: list[str]) -> Path | None:
-    """The folder's file, unless it is a link to an untrusted place."""
+    """Return the folder's file of instructions, unless it is a link to an untrusted folder."""
     for name in DOCS:
         path = folder / name
         try:
@@ -137,7 +138,7 @@ def _file_in(folder: Path, trusts: Trusts, warnings: list[str]) -> Path | None:
 
 
 def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> list[ProjectDoc]:
-    """The files that are not empty, each with its share of ``room`` bytes; what is cut is said."""
+    """Read the files that are not empty, cut each to its share of ``room`` bytes, and warn about what was cut."""
     texts: dict[Path, bytes] = {}
     for path in files:
         try:
@@ -161,7 +162,7 @@ def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> list[Pro
 
 
 def _shares(sizes: Mapping[Path, int], room: int) -> dict[Path, int]:
-    """Return how much of ``room`` each gets: what the small leave goes to the large."""
+    """Return each file's share of ``room``: what small files don't need goes to the larger ones."""
     shares: dict[Path, int] = {}
     for path in sorted(sizes, key=sizes.__getitem__):
         shares[path] = min(sizes[path], room // (len(sizes) - len(shares)))

@@ -1,4 +1,4 @@
-"""Parts of the system prompt: the files that prompts are kept in, and what is put into them."""
+"""PromptLibrary: loads system prompts from files, and fills in their placeholders and sections."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from msgspec import Struct
 from vibe.system.errors import UsageError
 
 MAX_PROMPT_BYTES = 128 * 1024
+"""The most bytes of a prompt's file."""
 MAX_DESCRIPTION = 300
-"""Characters of a subagent's description in the list of them."""
+"""The most characters of a subagent's description in a prompt."""
 
 COMMIT_SIGNATURE = (
     "When you make a git commit, end its message with these two lines:\n\n"
@@ -26,15 +27,15 @@ _PLACEHOLDER = re.compile(r"\{([a-z_.]+)\}")
 
 
 class PromptLibrary(Struct, frozen=True, kw_only=True):
-    """Prompts by id: of some folders, the first that has one, then the built-in ones. Reads disk."""
+    """Prompts by id, from the first of some folders that has one, else a built-in one. Reads the disk."""
 
     folders: Sequence[Path] = ()
 
     def load(self, prompt_id: str) -> str:
-        """The text of ``<id>.md``.
+        """Return the text of ``<id>.md``.
 
         Raises:
-            UsageError: there is none, it is no UTF-8, or too long.
+            UsageError: there is no such file, it is not UTF-8, or it is too long.
         """
         places = [folder / f"{prompt_id}.md" for folder in self.folders]
         if _PROMPT_ID.fullmatch(prompt_id):
@@ -49,18 +50,18 @@ class PromptLibrary(Struct, frozen=True, kw_only=True):
 
 
 def builtin_prompts() -> tuple[str, ...]:
-    """The ids of the prompts that come with the program."""
+    """Return the ids of the built-in prompts."""
     names = (entry.name for entry in resources.files("vibe.core.prompts").iterdir())
     return tuple(sorted(name.removesuffix(".md") for name in names if name.endswith(".md")))
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
-    """``template`` with ``{name}`` replaced for the names in ``values``, once; other braces stay as they are."""
+    """Return ``template`` with ``{name}`` replaced once for each name in ``values``; other braces stay unchanged."""
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def subagents_section(descriptions: Mapping[str, str]) -> str:
-    """Return what a system prompt tells of the subagents, name to description; empty without any."""
+    """Return the section of a system prompt on subagents, given descriptions by name; empty without any."""
     if not descriptions:
         return ""
     lines = [

@@ -1,12 +1,13 @@
 """Errors of saved conversations.
 
 EnvironmentFailure
-├── TranscriptError          a conversation can't be read or written (transcript.py)
+├── TranscriptError          a conversation can't be read or written (folder.py)
 ├── SessionFolderError       a session's folder can't be written
-├── WorkspaceLockedError     others write in the workspace
+├── WorkspaceLockedError     other runs write in the workspace
 └── SnapshotError            the files of a workspace can't be recorded or restored
 UsageError
 └── BrokenSessionError       a session's folder can't be understood
+    └── DamagedMetaError     its meta.json is missing or damaged
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 
 
 class SessionFolderError(EnvironmentFailure):
-    """The disk refuses a session's folder."""
+    """A session's folder can't be written."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         problem = f"the session folder {path} can't be written ({error.strerror})"
@@ -25,7 +26,7 @@ class SessionFolderError(EnvironmentFailure):
 
 
 class WorkspaceLockedError(EnvironmentFailure):
-    """Others write in the workspace, and did all the time that was waited for them."""
+    """Other runs wrote in the workspace for longer than this one was willing to wait."""
 
 
 class SnapshotError(EnvironmentFailure):
@@ -41,7 +42,7 @@ class BrokenSessionError(UsageError):
 
 
 class DamagedMetaError(BrokenSessionError):
-    """The meta data of a session are gone or no longer readable; its messages may be whole."""
+    """A session's ``meta.json`` is missing or damaged; its messages may be intact."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(path, f"{problem}; restore it from a backup, or remove the folder")

@@ -1,12 +1,13 @@
-"""Kept conversations: SessionFolder, the place of one; SessionLoader, which finds it; Transcript, what was said in it.
+"""Saved conversations: Transcript, the messages; SessionFolder, the place of one; SessionLoader, which finds them.
 
-In the folder are ``meta.json``, ``messages.jsonl``, whole outputs, and a lock.
-``meta.json`` says what a session is about; older files are brought up to date as they are read. Sessions of Mistral
-Vibe 2.x have other names in it, and the wire's form of tool calls.
-``messages.jsonl`` is a transcript: one write a message, so that a process killed at any instant loses at most the
-message it was writing. The system prompt is not part of it: it is built again, and goes first, in every request. A
-conversation that was shortened, or forked from another, has a checkpoint line: the messages that stand in for
-everything before it.
+A session's folder has ``meta.json``, ``messages.jsonl``, long tool outputs and a lock.
+
+``meta.json`` describes the session. Older versions of it are converted when they are read; sessions of Mistral Vibe 2.x
+have other names in it, and tool calls in the wire format.
+
+``messages.jsonl`` is the transcript. Each message is one write, so that a process that is killed loses at most the
+message it was writing. The system prompt is not part of it, since it is built anew for every request. A conversation
+that was shortened, or forked from another, has a checkpoint line with the messages that replace everything before it.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ CANCELLED_RESULT = "The call was cancelled before it started."
 
 
 class Checkpoint(Struct, frozen=True, tag="checkpoint", tag_field="role"):
-    """A line that stands in for all before it; ``usage``, ``cost_usd`` and ``turns`` are what it took to get there.
+    """A line that replaces all lines before it. ``usage``, ``cost_usd`` and ``turns`` are the totals up to there.
 
-    ``remembered`` is what tools knew then, as JSON values by tool: the calls that told are gone.
+    ``remembered`` is the state of tools at that time, as JSON values by tool, since the calls that set it are gone.
     """
 
     messages: tuple[Message, ...]
@@ -58,20 +59,20 @@ _encoder = msgspec.json.Encoder()
 
 
 class TranscriptError(EnvironmentFailure):
-    """A transcript cannot be read or written."""
+    """A transcript can't be read or written."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
 
 
 class Transcript:
-    """The messages so far, and what the answers among them took: ``usage``, ``cost_usd`` (None: unknown), ``turns``.
+    """The messages of a conversation, with the totals of its model calls: ``usage``, ``cost_usd`` and ``turns``.
 
-    ``messages`` is another list once the conversation was restarted. ``path`` None keeps them in memory only.
-    ``inherited`` is what the conversation that it was forked from had taken by then.
-    ``dropped_bytes`` is the length of a torn tail cut at opening; ``prompts`` are what was ever said to the
-    agent, whatever was shortened since. ``remembered`` is what tools knew when that was last done, ``memories`` what
-    they know now (None: unknown).
+    ``cost_usd`` is None if unknown. ``messages`` becomes another list when the conversation is restarted. Without a
+    ``path`` the messages are kept in memory only. ``inherited`` is what the conversation had spent before it was
+    forked. ``dropped_bytes`` is the length of an incomplete last line that was cut off on opening. ``prompts`` are all
+    messages ever sent to the agent, including those that were summarised since. ``remembered`` is the state of tools
+    when the conversation was last shortened; ``memories`` returns their state now, if it is known.
     """
 
     def __init__(self, records: Sequence[Record] = (), *, path: Path | None = None, dropped_bytes: int = 0) -> None:
@@ -85,45 +86,45 @@ class Transcript:
         self.remembered: Mapping[str, Any] = {}
         self.memories: Callable[[], Mapping[str, Any]] | None = None
         self.path = path
-        """The file of the conversation as it is now; None: it is kept in memory only."""
+        """The file the conversation is written to; None if it is kept in memory only."""
         for record in records:
             self._remember(record)
 
     @classmethod
     def open(cls, path: Path) -> Transcript:
-        """The transcript at ``path``, empty if there is none; a torn last line is cut on disk.
+        """Open the transcript at ``path``, empty if there is none, and cut off an incomplete last line on disk.
 
         Raises:
-            TranscriptError: a line before the last is no message, or the file cannot be read.
+            TranscriptError: a line before the last is not a message, or the file can't be read.
         """
         records, dropped = _read(path, mend=True)
         return cls(records, path=path, dropped_bytes=dropped)
 
     @classmethod
     def peek(cls, path: Path) -> Transcript:
-        """The transcript at ``path`` as far as it is whole, to look at: nothing on disk changes, now or later.
+        """Read the complete lines of the transcript at ``path`` without ever changing the file.
 
         Raises:
-            TranscriptError: a line before the last is no message, or the file cannot be read.
+            TranscriptError: a line before the last is not a message, or the file can't be read.
         """
         records, dropped = _read(path, mend=False)
         return cls(records, dropped_bytes=dropped)
 
     def append(self, message: Message) -> None:
-        """Write one message, then remember it.
+        """Write one message to disk, then add it to ``messages``.
 
         Raises:
-            TranscriptError: the disk refuses.
+            TranscriptError: writing failed.
         """
         if self.path is not None:
             _add_line(self.path, _encoder.encode(message))
         self._remember(message)
 
     def restart(self, messages: Sequence[Message], path: Path | None = None) -> None:
-        """Let ``messages`` stand in for the whole conversation, in ``path`` if one is given, else where it is.
+        """Replace the whole conversation by ``messages``, and continue in ``path`` if one is given.
 
         Raises:
-            TranscriptError: the disk refuses; nothing has changed.
+            TranscriptError: writing failed; nothing has changed.
         """
         known = self.remembered if self.memories is None else self.memories()
         checkpoint = Checkpoint(
@@ -136,13 +137,13 @@ class Transcript:
         self._remember(checkpoint)
 
     def spend(self, usage: Usage, cost_usd: float | None) -> None:
-        """Count a call that left no message here; on disk it is with the next checkpoint."""
+        """Add the usage of a model call that left no message here; the next checkpoint stores it on disk."""
         self.usage += usage
         known = self.cost_usd is not None and cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (cost_usd or 0.0) if known else None
 
     def close_dangling_calls(self, content: str = INTERRUPTED_RESULT, status: str = "interrupted") -> int:
-        """Answer every call that has no result, as interrupted unless something else is given; returns how many."""
+        """Add a result to every call that has none, by default "interrupted"; return their number."""
         dangling = [ToolMessage(content, call.id, call.name, status=status) for call in self._open_calls()]
         for message in dangling:
             self.append(message)
@@ -164,7 +165,7 @@ class Transcript:
             self.spend(record.usage or Usage(), record.cost_usd)
 
     def _open_calls(self) -> list[ToolCall]:
-        """The calls of the last answer that have no result; earlier ones always have."""
+        """Return the calls of the last answer that have no result; those of earlier answers always have one."""
         answered: set[str] = set()
         for message in reversed(self.messages):
             if isinstance(message, ToolMessage):
@@ -177,7 +178,7 @@ class Transcript:
 
 
 def _read(path: Path, *, mend: bool) -> tuple[list[Record], int]:
-    """Every whole record of a file, and how many bytes come behind them; to ``mend`` it these are cut off."""
+    """Return all complete records of a file and the number of bytes after them, which ``mend`` cuts off."""
     try:
         data = path.read_bytes() if path.exists() else b""
         records, kept = _decode_lines(path, data)
@@ -189,7 +190,7 @@ def _read(path: Path, *, mend: bool) -> tuple[list[Record], int]:
 
 
 def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
-    """Every whole record, and how many bytes of ``data`` they take."""
+    """Return all complete records, and the number of bytes of ``data`` they take."""
     records: list[Record] = []
     kept = 0
     lines = data.splitlines(keepends=True)
@@ -200,7 +201,7 @@ def _decode_lines(path: Path, data: bytes) -> tuple[list[Record], int]:
             records.append(_record(line))
         except INVALID_JSON as error:
             if number == len(lines) and not _is_json(line):
-                break  # torn; what is whole but unknown, a later version wrote
+                break  # incomplete; a complete but unknown line was written by a later version
             fix = "use the version of vibe that wrote it, or repair or delete it"
             raise TranscriptError(path, f"line {number} is not a message ({error}); {fix}") from error
         kept += len(line)
@@ -216,10 +217,10 @@ def _is_json(line: bytes) -> bool:
 
 
 def _record(line: bytes) -> Record:
-    """The record in a line of ours, or of a session of Mistral Vibe.
+    """Return the record in a line of our own format or of Mistral Vibe's.
 
     Raises:
-        msgspec.DecodeError: it is neither.
+        msgspec.DecodeError: the line is neither.
     """
     try:
         return _decoder.decode(line)
@@ -231,7 +232,7 @@ def _record(line: bytes) -> Record:
 
 
 def our_message(line: bytes) -> Message | None:
-    """The message in a line of its ``messages.jsonl``; None: it is another program's, or a later version's of ours."""
+    """Return the message in a line of Mistral Vibe's ``messages.jsonl``, or None if the line is not one."""
     try:
         document = msgspec.json.decode(line, type=dict[str, Any])
     except INVALID_JSON:
@@ -267,13 +268,13 @@ def _add_line(path: Path, line: bytes) -> None:
 
 
 class SessionFolder(Struct, frozen=True):
-    """One session's folder; other users can't read it."""
+    """The folder of one session, which other users can't read."""
 
     path: Path
 
     @classmethod
     def begin(cls, sessions: Path, meta: SessionMeta) -> SessionFolder:
-        """Make the folder of a new session and write what it is about.
+        """Create the folder of a new session with its ``meta.json``.
 
         Raises:
             SessionFolderError: it can't be written.
@@ -288,7 +289,7 @@ class SessionFolder(Struct, frozen=True):
 
     @property
     def transcript(self) -> Path:
-        """The conversation, one message a line."""
+        """The conversation, one message per line."""
         return self.path / "messages.jsonl"
 
     @property
@@ -298,16 +299,16 @@ class SessionFolder(Struct, frozen=True):
 
     @property
     def lock(self) -> Path:
-        """Held by the process that goes on with the session."""
+        """The lock held by the process that works in the session."""
         return self.path / "lock"
 
 
 def lock_session(folder: SessionFolder) -> FileLock:
-    """Be the only process that goes on with a session.
+    """Take the lock of a session, so that only this process works in it.
 
     Raises:
-        EnvironmentFailure: another does.
-        SessionFolderError: the lock can't be made.
+        EnvironmentFailure: another process holds the lock.
+        SessionFolderError: the lock can't be created.
     """
     try:
         held = FileLock.acquire(folder.lock)
@@ -319,7 +320,7 @@ def lock_session(folder: SessionFolder) -> FileLock:
 
 
 def in_use(folder: SessionFolder) -> str:
-    """Return by whom a session is in use."""
+    """Return a phrase that names the process using a session."""
     pid = holder_of(folder.lock)
     return f"is in use by {f'process {pid}' if pid else 'another process'}"
 
@@ -330,10 +331,11 @@ _TEXT = re.compile(r'"(workspace|model|agent|title|parent_id)": ?("(?:[^"\\\\]|\
 
 
 class SessionMeta(Struct, frozen=True, kw_only=True):
-    """A session. Times in unix seconds; ``ended`` and ``outcome`` are None while it runs or if it was killed.
+    """The meta data of a session. Times are in unix seconds.
 
-    ``parent_id`` is the session this one was forked from. ``cost_usd`` None: unknown. ``usage`` counts the parents'
-    too. ``origin`` is the program that wrote it, if that was not this one.
+    ``ended`` and ``outcome`` are None while it runs, or if it was killed. ``parent_id`` is the session this one was
+    forked from. ``cost_usd`` is None if unknown. ``usage`` includes that of the parents. ``origin`` is the program
+    that wrote the session, if that was not this one.
     """
 
     version: int
@@ -354,18 +356,18 @@ class SessionMeta(Struct, frozen=True, kw_only=True):
 
 
 def _from_v0(document: dict[str, Any]) -> dict[str, Any]:
-    """Files without a version: ``id`` and ``cwd`` were called so, times had other names."""
+    """Convert a file without a version, in which the id, the workspace and the times had other names."""
     names = {"id": "session_id", "cwd": "workspace", "start_time": "started", "end_time": "ended"}
     renamed = {names.get(name, name): value for name, value in document.items()}
     return {**renamed, "version": 1}
 
 
 def read_meta(folder: Path) -> SessionMeta:
-    """The meta data of the session in ``folder``; nothing is rewritten.
+    """Read the meta data of the session in ``folder``, without rewriting an older version.
 
     Raises:
-        DamagedMetaError: there is none, or it can't be understood.
-        BrokenSessionError: it can't be read, or is of a newer vibe.
+        DamagedMetaError: the file is missing or damaged.
+        BrokenSessionError: the file can't be read, or was written by a newer vibe.
     """
     path = folder / META_FILE
     try:
@@ -379,7 +381,7 @@ def read_meta(folder: Path) -> SessionMeta:
 
 
 def salvaged(folder: Path) -> dict[str, str]:
-    """Return the texts in a torn ``meta.json`` that are whole, by their names."""
+    """Return the fields of a damaged ``meta.json`` whose text is complete, by name."""
     found: dict[str, str] = {}
     for name, text in _TEXT.findall(text_of(folder / META_FILE)):
         with suppress(*INVALID_JSON):
@@ -391,7 +393,7 @@ def write_meta(folder: Path, meta: SessionMeta) -> None:
     """Replace ``meta.json`` as a whole.
 
     Raises:
-        OSError: the disk refuses; the old one is whole.
+        OSError: writing failed; the old file is intact.
     """
     replace_file(folder / META_FILE, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n", sync=False)
 
@@ -406,16 +408,16 @@ def _migrated(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
 
 
 ORIGIN = "mistral-vibe"
-"""The ``origin`` of such a session; it is never written to."""
+"""The ``origin`` of sessions of Mistral Vibe, which are never written to."""
 
 
 def is_foreign_meta(document: dict[str, Any]) -> bool:
-    """Return whether Mistral Vibe wrote it: it gives no version and says where it ran in ``environment``."""
+    """Return whether Mistral Vibe wrote a ``meta.json``: it has no version, and an ``environment`` with the folder."""
     return "version" not in document and isinstance(document.get("environment"), dict)
 
 
 def our_meta(document: dict[str, Any]) -> dict[str, Any]:
-    """The same in our words; what is not known is left out."""
+    """Convert the ``meta.json`` of Mistral Vibe to our names, leaving out unknown fields."""
     stats, config = table_of(document.get("stats")), table_of(document.get("config"))
     return {
         "version": 1,
@@ -447,16 +449,18 @@ def _seconds(value: Any) -> float | None:
 
 
 FILES = ("messages.jsonl", META_FILE)
-"""A folder without either holds no session; one without the first is that of a window in which nothing was said."""
+"""The files of a session. A folder with only the second belongs to a window in which nothing was said yet."""
 TITLE_LENGTH = 80
+"""The most characters of a title that is made from a prompt."""
 LAST_RESORT = 200
-"""Of the newest folders so many are looked at for the last session of a workspace."""
+"""The number of newest folders that are searched for the last session of a workspace."""
 
 
 class SavedSession(Struct, frozen=True, kw_only=True):
-    """A session on disk. ``updated`` is when something was last said in it, in unix seconds.
+    """A session on disk. ``updated`` is the time of its last message, in unix seconds.
 
-    ``lost`` is what became of its meta data, if they had to be made again of its messages; the workspace may be blank.
+    ``lost`` says what is wrong with its meta data if they were reconstructed from its messages; then the workspace may
+    be empty.
     """
 
     folder: SessionFolder
@@ -466,28 +470,28 @@ class SavedSession(Struct, frozen=True, kw_only=True):
 
 
 class SessionListing(Struct, frozen=True, kw_only=True):
-    """The sessions there are, the newest first, and a sentence for each folder that can't be understood."""
+    """All sessions, newest first, and a sentence about each folder that can't be understood."""
 
     sessions: tuple[SavedSession, ...]
     problems: tuple[str, ...]
 
 
 class SessionLoader:
-    """Looks into the folder ``sessions``, which need not exist. Reads files; changes none."""
+    """Finds sessions in the folder ``sessions``, which need not exist. It never changes a file."""
 
     def __init__(self, sessions: Path) -> None:
         self._sessions = sessions
 
     def all(self) -> SessionListing:
-        """Every session."""
+        """Return every session."""
         return self._read(self._names())
 
     def find(self, wanted: str) -> SavedSession:
-        """The session whose id is ``wanted``, or the only one whose id begins so.
+        """Return the session with the id ``wanted``, or the only one whose id begins with it.
 
         Raises:
-            UsageError: none or several do.
-            BrokenSessionError: it can't be understood.
+            UsageError: there is none, or there are several.
+            BrokenSessionError: the session can't be understood.
         """
         names = self._names()
         found = [wanted] if wanted in names else [name for name in names if wanted and name.startswith(wanted)]
@@ -501,10 +505,10 @@ class SessionLoader:
         return self._load(found[0])
 
     def last_of(self, workspace: Path) -> SavedSession:
-        """The session in ``workspace`` in which something was said last.
+        """Return the session of ``workspace`` with the latest message.
 
         Raises:
-            UsageError: it has none.
+            UsageError: the workspace has no session.
         """
         here = str(workspace.resolve())
         for saved in self._read(self._names()[:LAST_RESORT]).sessions:
@@ -513,7 +517,7 @@ class SessionLoader:
         raise UsageError(f"no session to continue in {workspace}: start one with `vibe -p PROMPT`")
 
     def _names(self) -> list[str]:
-        """The folders that hold something, the newest first."""
+        """Return the names of the folders that hold sessions, newest first."""
         if not self._sessions.is_dir():
             return []
         folders = [Path(entry.path) for entry in os.scandir(self._sessions) if entry.is_dir(follow_symlinks=False)]
@@ -521,7 +525,7 @@ class SessionLoader:
         return [path.name for path in sorted(sessions, key=_updated, reverse=True)]
 
     def _id_of(self, name: str) -> str:
-        """The id of the session in a folder that may be called otherwise; blank if it can't be understood."""
+        """Return the id of the session in a folder, whose name may differ; empty if it can't be understood."""
         try:
             return self._load(name).meta.session_id
         except BrokenSessionError:
@@ -555,7 +559,7 @@ class SessionLoader:
 
 
 def _of_messages(folder: SessionFolder, error: DamagedMetaError) -> SessionMeta:
-    """Return what the messages of a session, and what is left of its meta data, say about it.
+    """Reconstruct the meta data of a session from its messages and the rest of its ``meta.json``.
 
     Raises:
         DamagedMetaError: there are no messages.
@@ -574,7 +578,7 @@ def _of_messages(folder: SessionFolder, error: DamagedMetaError) -> SessionMeta:
 
 
 def _updated(folder: Path) -> float:
-    """Return when something was last said, else when the session began."""
+    """Return the time of the last message, else that of the session's start, in unix seconds."""
     for name in FILES:
         try:
             return (folder / name).stat().st_mtime

@@ -1,4 +1,4 @@
-"""Saved sessions kept in order: those that are old are deleted, and what was said is found again."""
+"""Manages saved sessions: deletes, prunes, renames and searches them."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ from vibe.system.files import is_locked
 from vibe.system.plain_text import plain_line
 
 LONGEST_TITLE = 200
+"""The most characters of a title."""
 MOST_FOUND = 200
+"""The search ends after this many places."""
 MOST_OF_SESSION = 5
-"""So many messages of one session are told."""
+"""The most messages of one session that a search returns."""
 MOST_BYTES = 1_000_000_000
-"""Of all that is searched, the newest first."""
+"""The most bytes of transcripts that a search reads, newest sessions first."""
 LINE_LENGTH = 160
+"""The most characters of a line that was found."""
 
 
 class FoundPlace(Struct, frozen=True, kw_only=True):
-    """A place where all the words are: a message by its number (None: the title), and the line with the first word."""
+    """A place that contains all words: a message by its index (None for the title), and a line with the first word."""
 
     session: SavedSession
     message: int | None
@@ -43,18 +46,18 @@ class FoundPlace(Struct, frozen=True, kw_only=True):
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
-    """The sessions that were deleted, or would be, and those that are old and stay, each with the reason."""
+    """The sessions that were deleted, or would be, and the old ones that stay, each with the reason."""
 
     deleted: tuple[SavedSession, ...]
     kept: tuple[tuple[SavedSession, str], ...]
 
 
 def delete_sessions(chosen: Sequence[SavedSession], listing: SessionListing) -> None:
-    """Delete sessions, all or none of them; ``listing`` is of all there are.
+    """Delete sessions, all or none of them; ``listing`` is that of all existing sessions.
 
     Raises:
-        EnvironmentFailure: one is in use, or a session in use goes on from it.
-        SessionFolderError: the disk refuses.
+        EnvironmentFailure: one is in use, or a session in use continues it.
+        SessionFolderError: deleting failed.
     """
     needed = needed_sessions(listing.sessions)
     with ExitStack() as held:
@@ -67,12 +70,12 @@ def delete_sessions(chosen: Sequence[SavedSession], listing: SessionListing) -> 
 
 
 def prune_sessions(listing: SessionListing, before: float, *, dry_run: bool) -> Pruned:
-    """Delete the sessions in which nothing was said since ``before`` (unix seconds); ``dry_run``: only name them.
+    """Delete the sessions in which nothing was said since ``before`` (unix seconds).
 
-    Those in use and the ones they go on from stay, and so do those of another program.
+    With ``dry_run`` they are only listed. Sessions in use, those they continue, and those of another program stay.
 
     Raises:
-        EnvironmentFailure: one was taken up just now, or the disk refuses.
+        EnvironmentFailure: one was resumed just now, or deleting failed.
     """
     old = [saved for saved in listing.sessions if saved.updated < before and not saved.meta.origin]
     needed = needed_sessions(listing.sessions)
@@ -85,7 +88,7 @@ def prune_sessions(listing: SessionListing, before: float, *, dry_run: bool) -> 
 
 
 def needed_sessions(sessions: Sequence[SavedSession]) -> dict[str, str]:
-    """Return the sessions in use, and all that those go on from, each with a sentence that says so."""
+    """Return the ids of the sessions in use and of those they continue, each with a sentence that says why."""
     parents = {saved.meta.session_id: saved.meta.parent_id for saved in sessions}
     needed: dict[str, str] = {}
     for saved in sessions:
@@ -102,7 +105,7 @@ def needed_sessions(sessions: Sequence[SavedSession]) -> dict[str, str]:
 
 def _delete(folder: SessionFolder) -> None:
     try:
-        for name in FILES:  # without them it is no session any more, wherever this ends
+        for name in FILES:  # first: without them the folder no longer counts as a session, even if the rest fails
             (folder.path / name).unlink(missing_ok=True)
         shutil.rmtree(folder.path)
     except OSError as error:
@@ -110,11 +113,11 @@ def _delete(folder: SessionFolder) -> None:
 
 
 def rename_session(saved: SavedSession, title: str) -> str:
-    """Give a session another title; return it as it is kept.
+    """Give a session another title, and return the title as it is stored.
 
     Raises:
-        UsageError: the title is blank or too long, or the session is another program's.
-        EnvironmentFailure: the session is in use, or the disk refuses.
+        UsageError: the title is empty or too long, the session is another program's, or its meta data are damaged.
+        EnvironmentFailure: the session is in use, or writing failed.
     """
     title = plain_line(title)
     if not 0 < len(title) <= LONGEST_TITLE:
@@ -133,12 +136,12 @@ def rename_session(saved: SavedSession, title: str) -> str:
 def search_sessions(
     sessions: Sequence[SavedSession], words: Sequence[str], masked: Callable[[str], str]
 ) -> Iterator[FoundPlace]:
-    """Yield where all the words are, in capitals or not: in titles and messages of these sessions; reads files.
+    """Yield the places in titles and messages that contain all words, ignoring case; reads files.
 
-    ``masked`` takes the secrets out of a line that is found.
+    ``masked`` removes the secrets from a line that was found.
 
     Raises:
-        UsageError: there is no word.
+        UsageError: no word was given.
     """
     wanted = [word.casefold() for word in words if word]
     if not wanted:
@@ -170,7 +173,7 @@ def _holds(text: str, wanted: Sequence[str]) -> bool:
 
 
 def _line_with(text: str, word: str, masked: Callable[[str], str]) -> str:
-    """Return the line that a word is in, or as much of it as is around the word."""
+    """Return the line that contains a word, shortened to the part around the word."""
     line = masked(next((line for line in text.splitlines() if word in line.casefold()), text))
     start = max(0, line.casefold().find(word) - LINE_LENGTH // 2)
     return plain_line(f"{'…' if start else ''}{line[start : start + LINE_LENGTH]}")

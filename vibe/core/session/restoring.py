@@ -1,4 +1,4 @@
-"""Restoration: puts the files of a workspace back to one of its points, but only what was changed by whom it undoes."""
+"""Restoration: restores the files of a workspace to an earlier point, but only those changed by whom it undoes."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ SET_ASIDE = "set-aside"
 NOT_KEPT = "it could not be read, or was over 10 MB, when the files were recorded"
 NOT_THERE = "its copy is gone"
 OPEN = stat.S_IRWXU
-"""The rights a folder has to give while files in it are put back."""
+"""The permissions a folder needs while files in it are restored."""
 
 
 class FileConflict(Struct, frozen=True, kw_only=True):
-    """A file that others changed since, too; ``saved_as`` is a copy of what it held."""
+    """A restored file that others had changed, too; ``saved_as`` is a copy of its content before."""
 
     path: str
     saved_as: Path
 
 
 class Blame(Struct, frozen=True, kw_only=True):
-    """Changes since the point: ``mine`` go back, kept aside first where they are of ``others``, too."""
+    """The paths changed since a point: ``mine`` are restored, after a copy is set aside if ``others`` changed them."""
 
     mine: AbstractSet[str]
     others: AbstractSet[str]
 
 
 class FileBack(Struct, frozen=True, kw_only=True):
-    """A file that goes back, with its text then and now; None: there is no such file. What is no text is blank.
+    """A file that would be restored, with its text then and now.
 
-    ``by_others``: they changed it since, too.
+    A text is None if there is no such file, and empty if the content is not text. ``by_others`` is true if others
+    changed the file, too.
     """
 
     path: str
@@ -56,9 +57,9 @@ class FileBack(Struct, frozen=True, kw_only=True):
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """Changes made to the files; paths are relative to the workspace, and can be printed.
+    """The changes made to files; paths are printable and relative to the workspace.
 
-    ``skipped`` could not be put back, each with the reason.
+    ``skipped`` are the files that could not be restored, each with the reason.
     """
 
     restored: tuple[str, ...] = ()
@@ -68,13 +69,13 @@ class Restored(Struct, frozen=True, kw_only=True):
 
 
 class Restoration:
-    """The way from the last of ``points``, which shows the files as they are, to the one at ``start``.
+    """Restores the files from the last of ``points``, which shows them as they are, to the point at ``start``.
 
-    It is worked out before anything is touched. ``blame`` is told all points from there on; what is set aside goes into
-    the folder ``aside``. Everything here blocks: call it in a thread.
+    Everything is planned before any file is touched. ``blame`` gets all points from ``start`` on and says whose
+    changes they are. Copies are set aside in the folder ``aside``. All methods block: call them in a thread.
 
     Raises:
-        SnapshotError: there is something to put back, and nothing of it can be.
+        SnapshotError: there are files to restore, but none of them can be.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class Restoration:
         self._before, now, whose = files_after(points[: start + 1]), files_after(points), blame(points[start:])
         self._changed_by_others = whose.others
         self._wanted: dict[str, PathState | None] = {}
-        """Paths, and what they become; None: nothing."""
+        """The state each path should get; None if it should be gone."""
         for path in sorted(whose.mine):
             kept, found = self._before.get(path), now.get(path)
             if not (kept is found if kept is None else kept.is_like(found)):
@@ -100,12 +101,12 @@ class Restoration:
         self._skipped = {path: NOT_KEPT for path, kept in self._wanted.items() if kept and not kept.is_whole}
         self._conflicts: list[FileConflict] = []
         self._stay: set[str] = set()
-        """Folders that were to go, with unrecorded files in them."""
+        """Folders that should be gone but stay, since they contain unrecorded files."""
         self._modes: dict[str, int] = {}
-        """Rights of folders, once all is done."""
+        """The permissions that folders get at the end."""
 
     def carry_out(self) -> Restored:
-        """Go it. What can't be put back is left as it is, and named."""
+        """Restore the files. Those that can't be restored are left as they are and listed in the result."""
         wanted = self._wanted
         self._each(wanted, self._set_aside)
         self._each(sorted(wanted, reverse=True), self._make_room)
@@ -125,7 +126,7 @@ class Restoration:
         )
 
     def outlook(self) -> list[FileBack]:
-        """Return what it would do to files; touches nothing.
+        """Return the files that would be restored, without touching any.
 
         Raises:
             SnapshotError: git can't be run.
@@ -145,14 +146,14 @@ class Restoration:
         return [file for file in files if file.before is not None or file.now is not None]
 
     def _text(self, path: str) -> str | None:
-        """The text of a file; None: there is none."""
+        """Return the text of a file, or None if there is no such file."""
         found = self._found(path)
         if found is None or not stat.S_ISREG(found.st_mode):
             return None
         return _as_text((self._top / path).read_bytes()) if found.st_size <= MOST_BYTES else ""
 
     def _each(self, paths: Iterable[str], act: Callable[[str], None]) -> None:
-        """Do something about paths; one where that can't be done is left alone from then on."""
+        """Call ``act`` for each path; a path for which that fails is skipped from then on."""
         for path in paths:
             if path in self._skipped:
                 continue
@@ -162,7 +163,7 @@ class Restoration:
                 self._skipped[path] = error.strerror or str(error)
 
     def _set_aside(self, path: str) -> None:
-        """Keep a copy of what others wrote."""
+        """Copy a file that others changed."""
         file, copy = self._top / path, self._aside / path
         found = self._found(path) if path in self._changed_by_others else None
         if found is None or stat.S_ISDIR(found.st_mode):
@@ -174,7 +175,7 @@ class Restoration:
         self._conflicts.append(FileConflict(path=in_utf8(path), saved_as=copy))
 
     def _make_room(self, path: str) -> None:
-        """Remove what goes, and what is of another kind than what comes; folders with other files in them stay."""
+        """Remove a path that should be gone or become another kind of file; folders with other files in them stay."""
         kept, found = self._wanted[path], self._found(path)
         if found is None or (kept and stat.S_IFMT(kept.mode) == stat.S_IFMT(found.st_mode)):
             return
@@ -215,7 +216,7 @@ class Restoration:
             draft.replace(file)
             return
         found = self._found(path)
-        if found is None or found.st_nlink > 1:  # whose other names may be of files that stay as they are
+        if found is None or found.st_nlink > 1:  # writing in place would also change the file's other names
             replace_file(file, data, sync=False)
         else:
             with suppress(OSError):
@@ -224,10 +225,10 @@ class Restoration:
         file.chmod(stat.S_IMODE(mode))
 
     def _open_folders(self, path: str) -> None:
-        """Make the folders on the way exist and accessible, until all is done.
+        """Create the folders above a path, and make them accessible until the restoration is done.
 
         Raises:
-            OSError: something else is in their place, or they are others'.
+            OSError: something else is in their place, or they belong to another user.
         """
         for folder in reversed(list(parents(path))):
             place = self._top / folder
@@ -245,7 +246,7 @@ class Restoration:
                 place.chmod(stat.S_IMODE(mode) | OPEN)
 
     def _found(self, path: str) -> os.stat_result | None:
-        """Return what is at a path; None: nothing, or the way leads over a link."""
+        """Return the status of a path, or None if nothing is there or the path leads through a link."""
         try:
             if all(stat.S_ISDIR((self._top / folder).lstat().st_mode) for folder in reversed(list(parents(path)))):
                 return (self._top / path).lstat()
@@ -259,5 +260,5 @@ def _as_text(data: bytes) -> str:
 
 
 def aside_folder(folder: Path, now: float) -> Path:
-    """Return where what others wrote is kept by a way back that is gone now (unix seconds)."""
+    """Return the folder in which a restoration at the time ``now`` (unix seconds) sets files aside."""
     return folder / SET_ASIDE / time.strftime("%Y%m%d-%H%M%S", time.localtime(now))

@@ -1,4 +1,4 @@
-"""RewindManager: takes a conversation back to one of its messages, and the files with it."""
+"""RewindManager: takes a conversation back to an earlier message, and the files with it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces
 
 
 class RewindReport(Struct, frozen=True, kw_only=True):
-    """Result of a rewind. ``session_id`` continues from the message; the session it was forked from is untouched."""
+    """The result of a rewind. ``session_id`` is a fork that ends before the message; the old session is untouched."""
 
     session_id: str
     messages: int
@@ -30,9 +30,9 @@ class RewindReport(Struct, frozen=True, kw_only=True):
 
 
 class RewindManager(Struct, frozen=True):
-    """Everything here blocks: call it in a thread. For ``environ`` and ``own`` see ``Snapshots``.
+    """Rewinds saved sessions. All methods block: call them in a thread.
 
-    ``outcome`` is that of the session that is made, until somebody goes on with it.
+    For ``environ`` and ``own`` see ``Snapshots``. ``outcome`` is recorded for the new session until it is resumed.
     """
 
     sessions: Path
@@ -49,18 +49,19 @@ class RewindManager(Struct, frozen=True):
         only: Collection[str] = (),
         fork: Callable[[Transcript], str] | None = None,
     ) -> RewindReport:
-        """Fork the session before the message at ``message_index``; with ``files``, put the files back too.
+        """Fork the session before the message at ``message_index``, and with ``files`` restore the files, too.
 
-        ``only``: of the files these, by the paths that ``outlook`` tells (none: all).
-        ``fork`` makes the new session of the whole conversation and returns its id; None: one nobody goes on with yet.
+        ``only`` limits that to files with these paths, as ``outlook`` returns them; empty means all. ``fork`` makes
+        the new session from the whole conversation and returns its id; by default the new session is left for later
+        use.
 
-        Only files that the agent changed since are touched. Where others changed one of them as well, theirs is kept
+        Only files that the agent changed since are touched. If others changed one of them, too, their version is set
         aside first.
 
         Raises:
             UsageError: no turn begins there.
-            SnapshotError: the files of that time are not known, or git refuses; nothing was changed before that.
-            TranscriptError, SessionFolderError: the disk refuses.
+            SnapshotError: the files of that time are not known, or git failed; nothing was changed before that.
+            TranscriptError, SessionFolderError: writing failed.
         """
         conversation = Transcript.peek(session.folder.transcript)
         allowed = turn_starts(conversation.messages)
@@ -73,7 +74,7 @@ class RewindManager(Struct, frozen=True):
         return RewindReport(session_id=session_id, messages=message_index, files=done)
 
     def outlook(self, session: SavedSession, message_index: int) -> list[FileBack]:
-        """Return the files that would go back; changes none.
+        """Return the files that a rewind would restore, without changing any.
 
         Raises:
             SnapshotError: as ``rewind``.
@@ -82,7 +83,11 @@ class RewindManager(Struct, frozen=True):
         return [] if restoring is None else restoring.outlook()
 
     def _restoring(self, session: SavedSession, message_index: int, only: Collection[str] = ()) -> Restoration | None:
-        """Return what has to be done to the files; None: nothing, since no call changed any after that."""
+        """Return the restoration of the files, or None if no call changed any after that message.
+
+        Raises:
+            SnapshotError: the files of that time are not known.
+        """
         if not session.meta.workspace:
             problem = f"{session.lost}, so the workspace is not known"
             raise SnapshotError(f"the files can't be rewound: {problem}; continue with `vibe --resume` there first")
@@ -116,22 +121,25 @@ class RewindManager(Struct, frozen=True):
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:
-    """Return where a conversation can be cut: before a prompt or an answer, and at its end."""
+    """Return the indexes at which a conversation can be cut: before a prompt or an answer, and at its end."""
     return [index for index, message in enumerate(messages) if not isinstance(message, ToolMessage)] + [len(messages)]
 
 
 def _point_at(points: Sequence[Point], message_index: int) -> int | None:
-    """The files when there were ``message_index`` messages, as a place in ``points``.
+    """Return the index of the point with the files as they were after ``message_index`` messages.
 
-    They are only recorded around changing calls: the first point at or after the message shows what it found. None:
-    nothing was changed after it.
+    Files are only recorded around calls that change them, so the last point that is not later than that message shows
+    them, or else the first point. Return None if nothing was ever recorded.
     """
     before = sum(point.messages <= message_index for point in points)
     return max(before - 1, 0) if points else None
 
 
 def _who_changed_what(since: Sequence[Point], only: Collection[str] = ()) -> Blame:
-    """Changes of the agent and of others; after a turn that was cut off that is unknown: both. See ``rewind``."""
+    """Attribute the changes since a point to the agent and to others; after an interrupted turn, to both.
+
+    ``only`` limits the agent's changes, see ``RewindManager.rewind``.
+    """
     by_agent, by_others = set[str](), set[str]()
     for before, after in pairwise(since):
         if before.found or not after.found:

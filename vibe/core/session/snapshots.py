@@ -1,7 +1,7 @@
 """Snapshots of a workspace's files, for conversations and for the steps of plans: exact bytes, modes, links, folders.
 
-A log says, point by point, which paths changed and what they became; the contents are blobs. Git lists the files and
-does nothing else, so none of its conversions ever runs on them. Ignored files, files over 10 MB, repositories inside
+A log records, point by point, which paths changed and their new state; the contents are stored as blobs. Git only lists
+the files, so that none of its conversions is ever applied to them. Ignored files, files over 10 MB, repositories inside
 the workspace and vibe's own files are left out.
 """
 
@@ -36,24 +36,27 @@ from vibe.system.plain_text import some_of
 from vibe.system.programs import find_program, shunned
 
 MOST_BYTES = 10_000_000
-"""The largest file that is recorded."""
+"""The most bytes of a file that is recorded."""
 MOST_FILES = 10_000
-"""New files in one snapshot; more are no work of an agent."""
+"""The most new files in one snapshot; more can't be the work of an agent."""
 SETTLED_NS = 100_000_000
-"""Nanoseconds after which a change gives a file another date than the one before it."""
+"""Nanoseconds after which another change certainly gives a file another date."""
 READ_TRIES = 3
+"""Tries to read a file that changes while it is read."""
 NAMES_SHOWN = 5
+"""The most file names in a message."""
 
 LOG = "history.jsonl"
 EARLIER_LOGS = ("snapshots.jsonl", "points.jsonl")
-"""Of versions that recorded files as git stores them."""
+"""The logs of earlier versions, which recorded files as git stores them."""
 KNOWN = "git/files"
-"""Below the home: what files of workspaces hold, by their dates, where the user's repository holds the same."""
+"""The folder below the vibe home with the known states of files whose exact content is in the user's repository."""
 KNOWN_SECONDS = 30 * 86_400.0
+"""Seconds after which an unused file of known states is deleted."""
 
 
 class PathState(Struct, frozen=True, array_like=True):
-    """A path as it was: ``mode`` with the kind of file, the blob of what it held, and the dates that tell a change.
+    """The state of a path: ``mode`` with the kind of file, the blob of its content, and what reveals a change.
 
     Without a blob it is a folder, or something whose content could not be recorded.
     """
@@ -72,25 +75,27 @@ class PathState(Struct, frozen=True, array_like=True):
 
     @property
     def is_whole(self) -> bool:
-        """True if it can be made again."""
+        """True if the path can be restored from this."""
         return bool(self.blob) or self.is_folder
 
     def is_like(self, other: PathState | None) -> bool:
-        """Return whether the two are known to be the same but for their dates."""
+        """Return whether the two are known to be the same except for their dates."""
         if other is None or (self.mode, self.blob) != (other.mode, other.blob):
             return False
         return self.is_whole or self == other
 
 
 class Point(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of the log: the files at the moment ``at`` (unix seconds), by what changed since the point before.
+    """A line of the log: the files at the time ``at`` (unix seconds), as changes since the previous point.
 
-    Of a conversation: it had so many ``messages``; ``found``: what changed is not its agent's work. Of a plan: steps
-    that had ``begun`` and ``ended``; ``busy`` are those that may have changed files since the point before, ``cut``:
-    the process had ended meanwhile, so others may have, too, as with ``others``: they wrote in the folder; ``rewound``:
-    the files had been put back to before these.
-    ``lost`` is why the files could not be recorded. ``there`` had been there at all points before, but was ignored, or
-    of a repository within.
+    In a conversation, ``messages`` is its length then, and ``found`` says that the changes are not its agent's work.
+
+    In a plan, ``begun`` and ``ended`` are steps. ``busy`` are the steps that may have changed files since the previous
+    point. Others may have done so, too, if the process had ended meanwhile (``cut``) or other runs wrote in the folder
+    (``others``). ``rewound`` are the steps before which the files were restored.
+
+    ``lost`` says why the files could not be recorded. ``there`` are files that existed at all previous points, but were
+    ignored or in a repository inside the workspace.
     """
 
     at: float = 0.0
@@ -112,10 +117,10 @@ _decode_known = msgspec.msgpack.Decoder(dict[str, PathState]).decode
 
 
 class Snapshots:
-    """The points of one session or plan, in its folder. Everything here blocks: call it in a thread, one at a time.
+    """The points of one session or plan, in its folder. All methods block: call them in a thread, one at a time.
 
-    ``environ`` is where git is looked for, and whose settings count; ``own`` places are left out. Paths are relative to
-    the workspace.
+    ``environ`` determines which git is found, and its settings. The ``own`` places of vibe are left out. Paths are
+    relative to the workspace.
     """
 
     def __init__(
@@ -128,19 +133,19 @@ class Snapshots:
         self._ready = False
         self._last: Point | None = None
         self._files: dict[str, PathState] = {}
-        """As the log has them, with the latest dates."""
+        """The files at the last point, with their latest dates."""
         self._known: dict[str, PathState] = {}
         self._learnt = False
         self._unread: dict[str, bool] = {}
-        """Paths that can't be read, and whether that was said."""
+        """The paths that can't be read, each with whether that was reported."""
 
     def take(self, messages: int, *, found: bool = False) -> None:
-        """Record the files of a conversation; where nothing changed, only that a turn came to its end.
+        """Record the files of a conversation; if nothing changed, at most that a turn has ended.
 
-        ``found`` says that the agent has not yet done anything about ``messages``.
+        ``found`` says that the agent has not acted on ``messages`` yet.
 
         Raises:
-            SnapshotError: git is missing or refuses, the disk does, or there are far too many new files.
+            SnapshotError: git is missing or failed, writing failed, or there are far too many new files.
         """
         changed = self.changes()
         last = self._last
@@ -148,7 +153,7 @@ class Snapshots:
             self._write(Point(at=time.time(), changed=changed, messages=messages, found=found))
 
     def record(self, point: Point) -> Point:
-        """Record the files with all else that ``point`` says.
+        """Record the files together with the other fields of ``point``.
 
         Raises:
             SnapshotError: as ``take``.
@@ -158,12 +163,12 @@ class Snapshots:
         return point
 
     def lose(self, messages: int, problem: str) -> None:
-        """Note that from now on the files of a conversation are not recorded; that this can't be noted is no matter."""
+        """Note that the files of a conversation are not recorded from now on; a failure to note it is ignored."""
         with suppress(SnapshotError):
             self._write(Point(at=time.time(), messages=messages, found=True, lost=problem))
 
     def points(self) -> list[Point]:
-        """All points, the oldest first; a torn line is left out. What had been there all the time is with the first."""
+        """Return all points, oldest first, skipping torn lines. Files in ``there`` are added to the first point."""
         try:
             lines = (self._folder / LOG).read_bytes().splitlines()
         except OSError:
@@ -191,14 +196,14 @@ class Snapshots:
             )
 
     def unread(self) -> str:
-        """Say which files can't be recorded since they can't be read; each is named once, nothing: no more of them."""
+        """Return a sentence on files that can't be read, naming each file once; empty if there are no further ones."""
         names = [name for name, is_said in self._unread.items() if not is_said]
         self._unread.update(dict.fromkeys(names, True))
         shown = some_of(map(repr, names), NAMES_SHOWN)
         return f"not recorded for rewind, since it can't be read: {shown}" if names else ""
 
     def changes(self) -> dict[str, PathState | None]:
-        """Return what the files are now that differ from the last point; None: gone. Their contents are kept.
+        """Return the new state of each path that differs from the last point, None if it is gone; store contents.
 
         Raises:
             SnapshotError: as ``take``.
@@ -215,7 +220,7 @@ class Snapshots:
         return dict(self._compared(listing, {path.relative_to(self.workspace).as_posix() for path in own}))
 
     def _compared(self, listing: Listing, own: AbstractSet[str]) -> Iterator[tuple[str, PathState | None]]:
-        """Differences from the last point; what is in a folder that can't be entered counts as unchanged."""
+        """Yield the differences from the last point; a folder that can't be entered counts as unchanged."""
         inside = _by_folder(listing.paths, self._files)
         there = set[str]()
         closed = set[str]()
@@ -269,7 +274,7 @@ class Snapshots:
                 if old is not None and _is_unchanged(old, found):
                     continue
                 if stat.S_ISDIR(found.st_mode) and path in folders:
-                    continue  # which says it for itself
+                    continue  # it is compared as a folder
                 is_ours = is_placeholder(found, path.rpartition("/")[2])
                 kept = None if is_ours else self._looked_at(path, found, tracked.get(path, ""), old)
             except (FileNotFoundError, NotADirectoryError):
@@ -283,11 +288,11 @@ class Snapshots:
                 yield path, kept
 
     def _looked_at(self, path: str, found: os.stat_result, tracked: str, old: PathState | None) -> PathState | None:
-        """Return what is at a path, with its content kept.
+        """Return the state of a path, and store its content.
 
         Raises:
-            FileNotFoundError: it has just gone.
-            SnapshotError: the disk refuses to keep it.
+            FileNotFoundError: it has just been removed.
+            SnapshotError: its content can't be stored.
         """
         if stat.S_ISDIR(found.st_mode):
             return _kept(found, "")
@@ -313,7 +318,7 @@ class Snapshots:
         return kept
 
     def _hollow(self, folder: str, listed: AbstractSet[str]) -> Iterator[tuple[str, os.stat_result]]:
-        """The unlisted folders below a folder that hold nothing but folders, without those that go meanwhile."""
+        """Yield the unlisted folders below a folder that hold nothing but folders, skipping any that disappear."""
         try:
             with os.scandir(f"{self.workspace}/{folder}") as entries:
                 folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -327,10 +332,10 @@ class Snapshots:
                 yield from self._hollow_at(path, name)
 
     def _hollow_at(self, path: str, name: str) -> list[tuple[str, os.stat_result]]:
-        """Return a folder and those below it, if they hold nothing else.
+        """Return a folder and all folders below it if they hold no files, else nothing.
 
         Raises:
-            FileNotFoundError: one has just gone.
+            FileNotFoundError: one of them has just been removed.
         """
         place = f"{self.workspace}/{path}"
         if is_placeholder(os.lstat(place), name):
@@ -360,7 +365,7 @@ class Snapshots:
         try:
             with path.open("ab+") as log:
                 if log.tell() and not _ends_a_line(log):
-                    line = b"\n" + line  # what a killed process began
+                    line = b"\n" + line  # a killed process left an incomplete line
                 log.write(line)
         except OSError as error:
             raise SnapshotError(f"{path} can't be written ({error.strerror}): {remedy(error)}") from error
@@ -370,9 +375,9 @@ class Snapshots:
         self._last = point
 
     def _came_to_light(self, changed: Mapping[str, PathState | None]) -> dict[str, PathState]:
-        """Return the files that are new to us and older than the last point, so that nobody has made them since.
+        """Return the files that are new in the listing but older than the last point, so nobody created them since.
 
-        Who renames a folder leaves the dates of what is in it as they are, but that is known by its inodes.
+        Files in a renamed folder keep their dates, too; they are recognised by their inodes and not returned.
         """
         if self._last is None:
             return {}
@@ -387,7 +392,7 @@ class Snapshots:
         return None if self._own.home is None else self._own.home / KNOWN / name
 
     def _read_known(self) -> dict[str, PathState]:
-        """States that an earlier session or plan found of files of which the user's repository has exact copies."""
+        """Read the states, found by earlier sessions or plans, of files with exact copies in the user's repository."""
         file = self._known_file
         with suppress(OSError, *INVALID_JSON):
             known = {} if file is None else _decode_known(file.read_bytes())
@@ -395,7 +400,7 @@ class Snapshots:
         return {}
 
     def _write_known(self) -> None:
-        """Save it for later ones, without entries unused for long. Errors of the disk are ignored."""
+        """Save the known states for later sessions, and delete files unused for long. Disk errors are ignored."""
         file = self._known_file
         if file is None or not self._learnt:
             return
@@ -409,7 +414,7 @@ class Snapshots:
 
 
 def files_after(points: Iterable[Point], files: Mapping[str, PathState] | None = None) -> dict[str, PathState]:
-    """Return what there was after some points, of which ``files`` were there before them."""
+    """Return the files after some points, starting from ``files`` before them."""
     found = dict(files or {})
     for point in points:
         for path, kept in point.changed.items():
@@ -421,13 +426,13 @@ def files_after(points: Iterable[Point], files: Mapping[str, PathState] | None =
 
 
 def parents(path: str) -> Iterator[str]:
-    """Return the folders that a path leads through, the innermost first."""
+    """Yield the folders above a path, innermost first."""
     while path := path.rpartition("/")[0]:
         yield path
 
 
 def _by_folder(paths: Iterable[str], files: Mapping[str, PathState]) -> dict[str, list[str]]:
-    """Return all folders there are or were, each with the files that are or were in it."""
+    """Return all present and former folders, each with its present and former files."""
     inside: dict[str, list[str]] = {"": []}
     for path in {*paths, *files}:
         kept = files.get(path)
@@ -443,7 +448,7 @@ def _by_folder(paths: Iterable[str], files: Mapping[str, PathState]) -> dict[str
 
 
 def _kept(found: os.stat_result, blob: str) -> PathState:
-    """Return what was found; without the date of a change that another one could still have."""
+    """Return the state that was found, without a change time so recent that another change could have the same."""
     ctime_ns = found.st_ctime_ns if found.st_ctime_ns < time.time_ns() - SETTLED_NS else 0
     return PathState(found.st_mode, blob, found.st_size, found.st_mtime_ns, ctime_ns, found.st_ino)
 
@@ -459,10 +464,10 @@ def _is_unchanged(old: PathState, found: os.stat_result) -> bool:
 
 
 def _content(path: str, found: os.stat_result) -> tuple[bytes | None, os.stat_result]:
-    """Return what a file or link holds, and its state then; None: too much.
+    """Return the content of a file or link, None if it is too large, and its status when it was read.
 
     Raises:
-        OSError: it can't be read, or is neither.
+        OSError: it can't be read, or is neither a file nor a link.
     """
     if stat.S_ISLNK(found.st_mode):
         return os.fsencode(Path(path).readlink()), found
@@ -478,7 +483,7 @@ def _content(path: str, found: os.stat_result) -> tuple[bytes | None, os.stat_re
             data = file.read(MOST_BYTES + 1)
             after = os.fstat(descriptor)
         if len(data) == after.st_size and after.st_mtime_ns == found.st_mtime_ns:
-            break  # unchanged meanwhile
+            break  # it did not change while it was read
     return data, found
 
 
@@ -488,7 +493,7 @@ def _ends_a_line(log: BinaryIO) -> bool:
 
 
 def _name_of(path: str) -> str:
-    """Return a path as text that any format can hold: names of files need not be UTF-8."""
+    """Encode a path as text that any format can hold, since file names need not be UTF-8."""
     return path if path.isascii() else os.fsencode(path).decode("latin-1")
 
 
@@ -497,14 +502,15 @@ def _path_of(name: str) -> str:
 
 
 GIT_SECONDS = 30.0
+"""Seconds that one git call may take."""
 MOST_AT_ONCE = 64_000_000
-"""Bytes of contents that are read back at a time."""
+"""The most bytes of contents that are read back at a time."""
 
 DEFAULT_EXCLUDES = (
     ".git/", ".venv/", "venv/", "node_modules/", "__pycache__/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/",
     ".cache/", "target/",
 )  # fmt: skip
-"""Paths left out where there is no repository to say so."""
+"""The ignored paths of a workspace without a repository."""
 
 _CONFIG = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[gc]\n\tauto = 0\n[extensions]\n\tobjectFormat = {}\n"
 _LIST = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -513,7 +519,7 @@ _CLOSED_FOLDER = re.compile(r"could not open directory '(.+?)/?': ")
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """``paths`` of a workspace that are not ignored; ``tracked`` are the blobs that git has of some of them.
+    """The ``paths`` of a workspace that are not ignored, and the blobs git has for the ``tracked`` ones.
 
     ``closed`` are folders that can't be read.
     """
@@ -524,7 +530,10 @@ class Listing(Struct, frozen=True, kw_only=True):
 
 
 class BlobStore:
-    """Everything here blocks: call it in a thread. ``environ`` is where git is looked for, and whose settings count."""
+    """A private git repository with the contents of files. All methods block: call them in a thread.
+
+    ``environ`` determines which git is found, and its settings.
+    """
 
     def __init__(self, workspace: Path, git_dir: Path, environ: Mapping[str, str]) -> None:
         self.git_dir = git_dir
@@ -535,15 +544,15 @@ class BlobStore:
         self._hash_name = "sha1"
 
     def prepare(self) -> None:
-        """Make the private repository, or take it up again.
+        """Create the private repository unless it exists.
 
         Raises:
-            SnapshotError: git is missing, or the disk refuses.
+            SnapshotError: git is missing, or writing failed.
         """
         if find_program("git", self._environ) is None:
             why = shunned("git", self._user_environ)
             raise SnapshotError(f"files are not recorded for rewind: git is not installed{why}")
-        with suppress(OSError, ValueError):  # one that is laid out oddly is none
+        with suppress(OSError, ValueError):  # a repository with an unknown layout counts as none
             self._user = locate(self._workspace)
         if not (self.git_dir / "HEAD").is_file():
             try:
@@ -553,13 +562,13 @@ class BlobStore:
         self._hash_name = _object_format(self.git_dir)
 
     def listed(self, outside: Iterable[Path], *, with_blobs: bool) -> Listing:
-        """The files of the workspace, but for what is ignored, in repositories within, or below ``outside``.
+        """List the files of the workspace, except ignored ones, those in inner repositories, and those in ``outside``.
 
         Raises:
-            SnapshotError: git refuses.
+            SnapshotError: git failed.
         """
         names = (path.relative_to(self._workspace).as_posix() for path in outside)
-        # A name that differs in case alone is another file.
+        # Names that differ only in case are different files.
         words = ("-c", "core.ignoreCase=false", *_LIST, *(("-t", "--stage") if with_blobs else ()))
         answer = self._git(*words, "--", ".", *(f":(exclude,literal){name}" for name in names), by_user=True)
         if answer.code != 0:
@@ -576,16 +585,16 @@ class BlobStore:
         )
 
     def name_of(self, data: bytes) -> str:
-        """Return the name of the blob of ``data``."""
+        """Return the name of the blob with this content."""
         digest = hashlib.new(self._hash_name, b"blob %d\0" % len(data), usedforsecurity=False)
         digest.update(data)
         return digest.hexdigest()
 
     def put(self, name: str, data: bytes) -> None:
-        """Keep a blob.
+        """Store a blob.
 
         Raises:
-            SnapshotError: the disk refuses.
+            SnapshotError: writing failed.
         """
         file = self.git_dir / "objects" / name[:2] / name[2:]
         if file.exists():
@@ -597,7 +606,7 @@ class BlobStore:
             raise SnapshotError(f"{self.git_dir} can't be written ({error.strerror}): {remedy(error)}") from error
 
     def get(self, sizes: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
-        """Yield blobs, of which the sizes are known, with their names; those that are gone are left out.
+        """Yield the names and contents of blobs, given their sizes by name; missing ones are left out.
 
         Raises:
             SnapshotError: git can't be run.
@@ -619,7 +628,7 @@ class BlobStore:
             end = out.index(b"\n", start)
             name, *rest = out[start:end].decode().split(" ")
             start = end + 1
-            if len(rest) == 2:  # its kind and its size
+            if len(rest) == 2:  # the blob's type and size; one field means that it is missing
                 yield name, out[start : start + int(rest[1])]
                 start += int(rest[1]) + 1
 
@@ -636,7 +645,7 @@ class BlobStore:
         (self.git_dir / "HEAD").write_text("ref: refs/heads/none\n")
 
     def _git(self, *words: str, stdin: bytes = b"", by_user: bool = False) -> GitOutput:
-        """Run git in the private repository or, ``by_user``, by the rules of the user's."""
+        """Run git in the private repository, or with ``by_user`` in the user's, if there is one."""
         if by_user and self._user is not None:
             environ = self._user.surroundings(self._environ)
         else:
@@ -651,7 +660,7 @@ class BlobStore:
 
 
 def _object_format(git_dir: Path) -> str:
-    """Return how a repository names its objects."""
+    """Return the hash algorithm of a repository's object names."""
     try:
         settings = list(read_settings(text_of(git_dir / "config")))
     except GitConfigError:

@@ -1,4 +1,4 @@
-"""WriteTurn: the turn of one run to write in its folders, held while something of it writes."""
+"""WriteTurn: a run's exclusive turn to write in its folders, held while any of its calls writes (ADR 27)."""
 
 from __future__ import annotations
 
@@ -20,35 +20,40 @@ from vibe.system.files import FileLock, FolderLocks, holder_of, is_locked, text_
 from vibe.system.git.discovery import locate
 
 WRITERS_VARIABLE = "VIBE_WRITERS"
-"""The notes of the runs above a process and, last, of its own: what a call starts may write while the call does."""
+"""The variable with the note files of all runs above a process and, last, of its own run.
+
+What a call starts may write while that call holds the turn."""
 PATIENCE_SECONDS = 30.0
-"""The time that is waited for others, where nothing else was asked for."""
+"""Seconds to wait for other runs by default."""
 TOLD_SECONDS = 1.0
-"""After this time it is said who is waited for."""
+"""Seconds of waiting after which a message says for whom."""
 BESIDE_SECONDS = 2.0
-"""So long a run waits for another of its process; then it writes beside it, as who started both has it."""
+"""Seconds a run waits for another run of the same process; after that both write side by side."""
 POLL_SECONDS = 0.02
+"""Seconds between two attempts to get the turn."""
 NOTE_SECONDS = 1.0
+"""Seconds to wait for the lock of the run's own note."""
 LAST = "last"
-"""The file that says who wrote last, in whatever folder."""
+"""The file that names the run that wrote last, in any folder."""
 WAITS = "write.wait"
-"""Code of the warning that an agent waits for its turn to write."""
+"""The code of the warning that an agent waits for its turn to write."""
 
 T = TypeVar("T")
 Tell = Callable[[str], object]
 
 
 Turns: TypeAlias = Callable[[Tell], AbstractAsyncContextManager[object]]
-"""Gives a turn to write, in whatever process the run is; see ``WriteTurn.held``."""
+"""Gives a turn to write, also to agents in other processes; see ``WriteTurn.held``."""
 
 
 class WriteTurn:
-    """The turn of one run, which all its calls share: parallel steps of a plan do not wait for each other.
+    """The turn of one run, shared by all its calls, so that parallel steps of a plan don't wait for each other.
 
-    The folders are locked in the kernel, by the top of the repository that they are in, so that neither spelling nor
-    VIBE_HOME matters; those above them are shared, since who writes there may change what is below. Who waits holds a
-    ticket, and no more calls begin before its turn. Beside the locks a note says who writes. What was started by a call
-    that has the turn writes in that turn, one run at a time.
+    The kernel locks the top folder of the repository that contains the run's folders, so that the spelling of a path
+    and VIBE_HOME don't matter. Folders above it are locked shared, since a run that writes there may change what is
+    below. A waiting run holds a ticket, and no further calls of other runs begin before its turn. A note beside the
+    locks says who writes. A run that was started by a call with the turn writes within that turn, one such run at a
+    time.
     """
 
     def __init__(
@@ -61,9 +66,9 @@ class WriteTurn:
     ) -> None:
         notes = [Path(note) for note in environ[WRITERS_VARIABLE].split(os.pathsep)]
         self.found: Callable[[bool], Awaitable[None]] | None = None
-        """Is awaited before the run writes; True: others may have written since it last did."""
+        """Awaited before the run writes, with True if others may have written since it last did."""
         self.left: Callable[[Callable[[], Awaitable[None]]], None] | None = None
-        """Is called, with what gives up the turn, once nothing of the run writes any more."""
+        """Called once no call of the run writes any more, with the function that gives up the turn."""
         self._own, self._above = notes[-1], notes[-2::-1]
         self._notes = self._own.parent
         self._folders = folders
@@ -73,17 +78,17 @@ class WriteTurn:
         self._users = 0
         self._places: list[tuple[Path, bool]] = []
         self._held: list[Callable[[], None]] = []
-        """Each releases a lock."""
+        """Functions that each release a lock."""
         self._others_wrote = self._met_others = False
         self._last: str | None = None
         self._alone, self._finding = anyio.Lock(), anyio.Lock()
 
     @asynccontextmanager
     async def held(self, tell: Tell) -> AsyncGenerator[None]:
-        """Have the turn while the block runs; ``tell`` gets a sentence if others have to be waited for.
+        """Hold the turn while the block runs; ``tell`` gets a sentence if the run has to wait for others.
 
         Raises:
-            WorkspaceLockedError: they write for too long.
+            WorkspaceLockedError: the others write for too long.
             SessionFolderError: the folder can't be locked.
         """
         await self._enter(tell)
@@ -101,18 +106,18 @@ class WriteTurn:
                     await self._leave()
 
     async def act(self, tell: Tell, do: Callable[[], T]) -> T:
-        """Do something in a thread while having the turn; see ``held``."""
+        """Call ``do`` in a thread while holding the turn; see ``held``."""
         async with self.held(tell):
             return await to_thread.run_sync(do)
 
     def met_others(self) -> bool:
-        """Return whether others may have written since this was last asked. Blocks."""
+        """Return whether others may have written since the last call of this; blocks."""
         met, self._met_others = self._met_others or self._is_by_others(), False
         self._last = text_of(self._own.with_name(LAST))
         return met
 
     def _is_by_others(self) -> bool:
-        """Return whether what was written last was by others, and later than what was known."""
+        """Return whether another run wrote last, and has done so since this run last looked."""
         return text_of(self._own.with_name(LAST)) not in {self._own.stem, self._last}
 
     async def _enter(self, tell: Tell) -> None:
@@ -125,7 +130,11 @@ class WriteTurn:
                     await to_thread.run_sync(ticket.release)
 
     async def _wait(self, tell: Tell, tickets: list[FileLock]) -> None:
-        """Wait for the turn, and count who has it."""
+        """Wait for the turn, and count this call among its users.
+
+        Raises:
+            WorkspaceLockedError: others write for too long.
+        """
         began, told = time.monotonic(), False
         waited = 0.0
         while (obstacle := await self._tried(has_ticket=bool(tickets), beside=waited >= BESIDE_SECONDS)) is not None:
@@ -144,7 +153,7 @@ class WriteTurn:
     async def _tried(self, *, has_ticket: bool, beside: bool) -> Path | None:
         async with self._alone:
             obstacle = await to_thread.run_sync(partial(self._obstacle, has_ticket=has_ticket, beside=beside))
-            self._users += obstacle is None  # with no checkpoint before
+            self._users += obstacle is None  # no checkpoint may come before this: a cancellation would lose the count
             return obstacle
 
     async def _leave(self) -> None:
@@ -154,7 +163,7 @@ class WriteTurn:
                 await to_thread.run_sync(self._unlock)
 
     def _obstacle(self, *, has_ticket: bool, beside: bool) -> Path | None:
-        """Lock the folders, unless that is done; the one that others have, or wait for, if it can't be."""
+        """Lock the folders unless they are locked; return the one that others hold or wait for if that fails."""
         places = self._claimed()
         above = next((note for note in self._above if self._covers(note)), None)
         if above is None and not has_ticket:
@@ -163,7 +172,7 @@ class WriteTurn:
                 return place
         if self._held:
             return None
-        obstacle: Path | None = self._folders[0]  # unless it can be locked, whatever comes between
+        obstacle: Path | None = self._folders[0]  # so that the locks are released if an exception comes
         try:
             obstacle = self._lock_below(above) if above is not None else self._lock(places, beside=beside)
         finally:
@@ -171,14 +180,14 @@ class WriteTurn:
                 self._release()
         if obstacle is not None:
             return obstacle
-        with suppress(OSError):  # it is held all the same
+        with suppress(OSError):  # without a note the turn still holds
             self._held.append(self._named().release)
         self._others_wrote = self._is_by_others()
         self._met_others |= self._others_wrote
         return None
 
     def _claimed(self) -> Sequence[tuple[Path, bool]]:
-        """Return the folders to lock, and whether they are shared: each once, whatever it is called."""
+        """Return the folders to lock, each once whatever its spelling, with whether the lock is shared."""
         if not self._places:
             tops = tuple(dict.fromkeys(map(_top_of, self._folders)))
             above = (folder for top in tops for folder in top.parents)
@@ -188,13 +197,14 @@ class WriteTurn:
         return self._places
 
     def _lock(self, places: Sequence[tuple[Path, bool]], *, beside: bool) -> Path | None:
+        """Lock the folders; return the first one that others hold, if any."""
         for place, shared in places:
             try:
                 if not shared and self._process.take(place, beside=beside):
                     self._held.append(partial(self._process.release, place))
                     continue
                 lock = FileLock.on_folder(place, shared=True) if shared else None
-            except OSError as error:  # such as a network's that locks no folders
+            except OSError as error:  # for example on a network file system that can't lock folders
                 if shared or isinstance(error, FileNotFoundError):
                     continue
                 lock = self._lock_file(place)
@@ -204,6 +214,7 @@ class WriteTurn:
         return None
 
     def _lock_file(self, place: Path) -> FileLock | None:
+        """Lock a file in place of a folder that can't be locked itself."""
         try:
             self._notes.mkdir(parents=True, exist_ok=True, mode=0o700)
             return FileLock.acquire(self._own.with_name(f"{_key(place)}.lock"))
@@ -211,7 +222,7 @@ class WriteTurn:
             raise SessionFolderError(self._notes, error) from error
 
     def _lock_below(self, above: Path) -> Path | None:
-        """Lock a file for all that a call of the run above has started: the folders are that run's."""
+        """Lock the file that lets only one run at a time write within the turn of the run above."""
         lock = FileLock.acquire(above.with_suffix(".below"), brief=True)
         if lock is None:
             return self._folders[0]
@@ -219,7 +230,7 @@ class WriteTurn:
         return None
 
     def _covers(self, note: Path) -> bool:
-        """Return whether the run of a note above this one writes now, in all folders of this one."""
+        """Return whether a run above this one holds the turn in all folders of this one."""
         if not is_locked(note):
             return False
         folders = _said(note).get("folders", ())
@@ -228,7 +239,7 @@ class WriteTurn:
         )
 
     def _named(self) -> FileLock:
-        """Say who writes from now on."""
+        """Write the note that this run writes from now on, and keep it locked."""
         self._notes.mkdir(parents=True, exist_ok=True, mode=0o700)
         note = FileLock.acquire(self._own, NOTE_SECONDS, brief=True)
         if note is None:
@@ -239,12 +250,12 @@ class WriteTurn:
         return note
 
     def _writer_at(self, place: Path) -> str:
-        """Return who writes in a folder, above it or below it, for people."""
+        """Return words for the run that writes in a folder, or above or below it."""
         for note in self._notes.glob("*.writer"):
             if note == self._own or note in self._above:
                 continue
             if not is_locked(note):
-                note.unlink(missing_ok=True)  # of a process that was killed
+                note.unlink(missing_ok=True)  # its process was killed
                 continue
             said = _said(note)
             if any(place.is_relative_to(one) or Path(one).is_relative_to(place) for one in said.get("folders", ())):
@@ -260,7 +271,7 @@ class WriteTurn:
         try:
             self._notes.mkdir(parents=True, exist_ok=True, mode=0o700)
             ticket = FileLock.acquire(self._ticket_of(place), brief=True)
-        except OSError:  # who waits without one may wait longer
+        except OSError:  # without a ticket the wait may only be longer
             ticket = None
         return [] if ticket is None else [ticket]
 
@@ -276,7 +287,7 @@ class WriteTurn:
 
 
 def _top_of(folder: Path) -> Path:
-    """Return the top of the repository of a folder, or the folder itself."""
+    """Return the top folder of the repository around a folder, else the folder itself."""
     try:
         located = locate(folder)
     except (OSError, ValueError):
@@ -285,7 +296,7 @@ def _top_of(folder: Path) -> Path:
 
 
 def _identity(place: Path, *, own: bool = False) -> tuple[int, int] | None:
-    """Return which folder it is, whatever it is called; None: it is gone or hidden, or was to be the user's own."""
+    """Return the device and inode of a folder; None if it can't be seen, or is not the user's although it must be."""
     try:
         found = place.stat()
     except OSError:
@@ -300,5 +311,5 @@ def _key(place: Path) -> str:
 def _said(note: Path) -> dict[str, Any]:
     try:
         return json.loads(text_of(note))
-    except ValueError:  # it is being written, or the disk is full
+    except ValueError:  # it is just being written, or the disk is full
         return {}

@@ -1,3 +1,3 @@
-"""Skills: instructions in a folder of their own that an agent loads when a task calls for them."""
+"""Skills: folders with instructions that an agent loads when a task needs them; and slash commands."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Slash commands of the user and the project: prompts kept in files, ``commands/<name>.md``, started by their names."""
+"""CommandFiles: slash commands of the user and the project, which are prompts in files named ``commands/<name>.md``."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from vibe.core.skills.front_matter import (
 from vibe.system.errors import UsageError, closest, did_you_mean
 
 MAX_BYTES = 200_000
+"""The most bytes of a command's file."""
 MOST_FILES = 1_000
-"""Of one folder."""
+"""The most command files of one folder."""
 _NAME = re.compile(r"[A-Za-z0-9][\w:.-]*")
 _CALL = re.compile(rf"/(?P<name>{_NAME.pattern})(?:\s+(?P<rest>.*))?", re.DOTALL)
 _HEADER = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)
@@ -33,13 +34,13 @@ ELSEWHERE = MappingProxyType({
     "loop": "put the prompt into a file and have cron run `vibe -p`",
     "thinking": "/model ALIAS low|medium|high sets the thinking",
 })
-"""Commands of Mistral Vibe, and the way here."""
+"""Commands of Mistral Vibe, and how to do the same here."""
 _OUTPUT = re.compile(r"!`([^`\n]+)`")
 _UNUSED = ("model", "agent", "allowed-tools", "allowed_tools")
 
 
 class NoSuchCommandError(UsageError):
-    """A prompt begins like a slash command, and there is none of that name."""
+    """A prompt begins with a slash command that does not exist."""
 
     def __init__(self, name: str, known: Sequence[str], otherwise: str = "") -> None:
         if not otherwise:
@@ -53,7 +54,7 @@ class NoSuchCommandError(UsageError):
         self.name = name
 
     def among(self, known: Iterable[str]) -> NoSuchCommandError:
-        """The same for a person who has all these commands, and help on them."""
+        """Return the same error for a front end that has all these commands and a ``/help``."""
         return NoSuchCommandError(self.name, list(known), "/help lists them")
 
 
@@ -65,7 +66,7 @@ class CommandFileError(UsageError):
 
 
 class CommandFile(Struct, frozen=True, kw_only=True):
-    """A command as its file describes it; ``hint`` are the arguments it takes."""
+    """A command as described by its file; ``hint`` names the arguments it takes."""
 
     name: str
     path: Path
@@ -74,16 +75,18 @@ class CommandFile(Struct, frozen=True, kw_only=True):
 
 
 class CommandFiles:
-    """The commands in some folders; of one name the first found is meant. Files are read when they are called."""
+    """The commands in some folders. Among commands with the same name the first counts. Files are read when needed."""
 
     def __init__(self, folders: Iterable[Path] = ()) -> None:
         self._folders = tuple(folders)
 
     def expanded(self, prompt: str, besides: Iterable[str] = ()) -> str:
-        """The prompt a command stands for; as it is if it calls none, or one that is known ``besides``. Blocks.
+        """Return the prompt a command expands to; blocks.
+
+        A prompt that calls no command, or one of those in ``besides``, is returned unchanged.
 
         Raises:
-            NoSuchCommandError, CommandFileError: it calls one that is not there, or can't be used.
+            NoSuchCommandError, CommandFileError: the command does not exist, or can't be used.
         """
         call = _CALL.fullmatch(prompt)
         if call is None:
@@ -94,12 +97,12 @@ class CommandFiles:
             return _filled(_template(path), (call["rest"] or "").strip())
         if name.casefold() in set(besides):
             return prompt
-        if Path(f"/{name}").exists():  # a folder of the system
+        if Path(f"/{name}").exists():  # the prompt begins with a path, such as /tmp
             return prompt
         raise NoSuchCommandError(name, [*(known for known, _ in self._files()), *besides])
 
     def listed(self, warnings: list[str]) -> list[CommandFile]:
-        """Return the commands by name, and add to ``warnings`` a sentence for each that is broken or hidden. Blocks."""
+        """Return all commands, and add a sentence to ``warnings`` for each that is broken or hidden; blocks."""
         found: dict[str, CommandFile] = {}
         for name, path in self._files():
             if not _NAME.fullmatch(name):
@@ -114,7 +117,7 @@ class CommandFiles:
         return list(found.values())
 
     def _files(self) -> Iterator[tuple[str, Path]]:
-        """Yield all files, each with its name: ``git/commit.md`` is ``git:commit``."""
+        """Yield all files, each with its command's name: ``git/commit.md`` is ``git:commit``."""
         for folder in self._folders:
             files = sorted(islice(folder.rglob("*.md"), MOST_FILES)) if folder.is_dir() else []
             for path in files:
@@ -122,7 +125,7 @@ class CommandFiles:
 
 
 def _described(name: str, path: Path, warnings: list[str]) -> CommandFile:
-    """Return a command with what its front matter says; a broken one says nothing."""
+    """Return a command with the fields of its front matter, which are empty if that is broken."""
     _template(path)
     text = _text(path)
     odd: list[str] = []
@@ -139,7 +142,7 @@ def _described(name: str, path: Path, warnings: list[str]) -> CommandFile:
             f"{path}: {', '.join(unused)} in its header has no effect: /model, /agents and /permissions set it"
         )
     hint = fields.get("argument-hint", fields.get("argument_hint"))
-    if isinstance(hint, list):  # [file] is a list to YAML
+    if isinstance(hint, list):  # YAML reads [file] as a list
         hint = " ".join(f"[{text_of_field(word)}]" for word in cast("list[Any]", hint))
     return CommandFile(
         name=name, path=path, description=text_of_field(fields.get("description")), hint=text_of_field(hint)
@@ -147,6 +150,7 @@ def _described(name: str, path: Path, warnings: list[str]) -> CommandFile:
 
 
 def _template(path: Path) -> str:
+    """Return a command's prompt, without its front matter, and with embedded shell commands as requests to run them."""
     text = _OUTPUT.sub(r"(run `\1` first: its output belongs here)", _HEADER.sub("", _text(path)).strip())
     if not text:
         raise CommandFileError(path, "it has no prompt, write one")
@@ -165,7 +169,7 @@ def _text(path: Path) -> str:
 
 
 def _filled(template: str, given: str) -> str:
-    """The template with the words that were given: in its places, else at its end."""
+    """Return the template with the given arguments in its placeholders, or at its end if it has none."""
     words = given.split()
 
     def word(place: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The front matter of Markdown files: YAML between two lines of ``---``, read strictly."""
+"""Reads the front matter of Markdown files: YAML between two lines of ``---``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _PLAIN_LINE = re.compile(r"(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'\[{|>
 
 
 class FrontMatterError(ValueError):
-    """A front matter that can't be understood; the text says why, and the remedy."""
+    """The front matter can't be understood; the text says why and how to fix it."""
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
-    """Return the front matter and the text below it.
+    """Split a file into its front matter and the text below.
 
     Raises:
-        FrontMatterError: there is none, or it has no end.
+        FrontMatterError: there is no front matter, or it is not closed.
     """
     lines = text.splitlines()
     if not lines or not FENCE.fullmatch(lines[0]):
@@ -31,7 +31,10 @@ def split_front_matter(text: str) -> tuple[str, str]:
 
 
 def front_matter_fields(header: str, warnings: list[str]) -> Mapping[str, Any]:
-    """Return the front matter as a mapping; a second try takes values with unquoted colons as text.
+    """Return the fields of a front matter, adding problems that could be worked around to ``warnings``.
+
+    If it is not valid YAML, plain values are quoted and it is tried again, since unquoted colons are a common mistake.
+    After that each key is read by itself.
 
     Raises:
         FrontMatterError: it is not valid.
@@ -54,7 +57,7 @@ def front_matter_fields(header: str, warnings: list[str]) -> Mapping[str, Any]:
 
 
 def _by_key(header: str, warnings: list[str]) -> Mapping[str, Any]:
-    """Read each key alone, so that an odd value costs itself: it is taken as the text that it is."""
+    """Read each key by itself, so that an invalid value affects no other: it is taken as plain text."""
     import yaml
 
     parts: dict[str, list[str]] = {}
@@ -75,10 +78,10 @@ def _by_key(header: str, warnings: list[str]) -> Mapping[str, Any]:
 
 
 def _load(text: str, warnings: list[str]) -> Mapping[str, Any]:
-    """A mapping whose first entry of a repeated key counts.
+    """Parse a YAML mapping, in which the first of repeated keys counts.
 
     Raises:
-        yaml.YAMLError, ValueError: it is none.
+        yaml.YAMLError, ValueError: the text is not a mapping.
     """
     import yaml
 
@@ -104,7 +107,7 @@ def _load(text: str, warnings: list[str]) -> Mapping[str, Any]:
 
 
 def _quoted(header: str) -> str:
-    """Every plain one-line value in quotes."""
+    """Return the text with every plain one-line value in quotes."""
     lines = header.splitlines()
     for index, line in enumerate(lines):
         found = _PLAIN_LINE.fullmatch(line)
@@ -116,7 +119,7 @@ def _quoted(header: str) -> str:
 
 
 def text_of_field(value: Any) -> str:
-    """Return a scalar on one line; nothing else is text."""
+    """Return a scalar as text on one line; empty for anything else."""
     if value is None or isinstance(value, dict | list):
         return ""
     return " ".join(str(value).split())

@@ -1,12 +1,12 @@
-"""SkillManager: the skills of one workspace: found, chosen by patterns, listed for a prompt, loaded on demand.
+"""SkillManager: finds the skills of one workspace, selects them by patterns, and lists and loads them.
 
-A ``SKILL.md`` is read as the Agent Skills specification has it, and forgiven what other clients forgive: a missing
-description and YAML that can't be read make a skill unusable; everything else is a warning. What one agent has loaded,
-and what that leaves it of its tools, is with its ``AgentSkills``.
+A ``SKILL.md`` is read by the Agent Skills specification, with the tolerance of other clients: a missing description or
+unreadable YAML makes a skill unusable, and everything else is a warning. ``AgentSkills`` knows the skills that one
+agent has loaded, and how they restrict its tools.
 
 VibeError
 └── UsageError
-    ├── NoSuchSkillError       no skill of that name is offered
+    ├── NoSuchSkillError       no skill with that name is offered
     └── SkillFileError         a SKILL.md that can't be used
 """
 
@@ -36,7 +36,7 @@ SKILL_FILE = "SKILL.md"
 
 
 class SkillInfo(Struct, frozen=True, kw_only=True):
-    """The frontmatter of one skill. ``path`` is its ``SKILL.md``; ``allowed_tools`` None: it restricts nothing."""
+    """The front matter of a skill. ``path`` is its ``SKILL.md``; ``allowed_tools`` is None if it restricts nothing."""
 
     name: str
     description: str
@@ -47,16 +47,16 @@ class SkillInfo(Struct, frozen=True, kw_only=True):
     allowed_tools: tuple[str, ...] | None = None
     user_invocable: bool = True
     model_invocable: bool = True
-    """False: only a person starts it."""
+    """False if only a person may start it."""
 
     @property
     def command(self) -> str:
-        """The name as a slash command: lower case, hyphens for spaces."""
+        """The name as a slash command: in lower case, with hyphens for spaces."""
         return "-".join(self.name.casefold().split())
 
 
 class ParsedSkill(Struct, frozen=True, kw_only=True):
-    """A skill's file: its frontmatter, the text below it, and what is odd about it."""
+    """The content of a skill's file: its front matter, the text below, and warnings."""
 
     info: SkillInfo
     body: str
@@ -64,7 +64,7 @@ class ParsedSkill(Struct, frozen=True, kw_only=True):
 
 
 class NoSuchSkillError(UsageError):
-    """No skill of that name."""
+    """There is no skill with this name."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         hint = did_you_mean(closest(name, known, most=2), f"available: {', '.join(known) or 'none'}")
@@ -79,11 +79,11 @@ class SkillFileError(UsageError):
 
 
 MAX_FOLDERS = 500
-"""The most entries of one search path that are looked at."""
+"""The most entries of a folder that are searched."""
 DEEPEST = 2
-"""Folders between a search path and the folder of a skill."""
+"""The most folders between a search path and the folder of a skill."""
 MAX_LIST = 8_000
-"""Characters of the list in a prompt; further skills are named without their descriptions."""
+"""The most characters of the list in a prompt; further skills are named without descriptions."""
 
 _INTRODUCTION = (
     "# Available Skills\n\n"
@@ -93,9 +93,10 @@ _INTRODUCTION = (
 
 
 class SkillSources(Struct, frozen=True, kw_only=True):
-    """Folders of skills; among skills of one name the first found stays: ``configured``, ``project``, ``user``.
+    """The folders to search for skills, and the patterns that select them.
 
-    ``enabled`` and ``disabled`` are exact names, globs or ``re:``; the latter count only while the former are empty.
+    Among skills with the same name the first counts, in the order ``configured``, ``project``, ``user``. ``enabled``
+    and ``disabled`` are exact names, globs or ``re:`` patterns; ``disabled`` counts only if ``enabled`` is empty.
     """
 
     configured: tuple[Path, ...] = ()
@@ -106,7 +107,7 @@ class SkillSources(Struct, frozen=True, kw_only=True):
 
 
 class SkillManager:
-    """The skills there are. Construction reads files: do it before the event loop or in a thread.
+    """The skills of one workspace. Construction reads files: do it before the event loop starts or in a thread.
 
     Raises:
         ConfigError: a pattern is not valid.
@@ -118,7 +119,7 @@ class SkillManager:
         found = _discover(sources, warnings)
         dropped = left_out("skill", found, sources.enabled, sources.disabled, warnings)
         self.available = MappingProxyType({name: found[name] for name in sorted(found) if name not in dropped})
-        """The skills by name, in the order of names."""
+        """The skills by name, sorted by name."""
         self.warnings = tuple(warnings)
 
     @property
@@ -127,7 +128,7 @@ class SkillManager:
         return {info.command: info for info in self.available.values() if info.user_invocable}
 
     def get(self, name: str) -> SkillInfo:
-        """The skill of that name, or whose slash command it is.
+        """Return the skill with this name or slash command.
 
         Raises:
             NoSuchSkillError: there is none.
@@ -140,16 +141,16 @@ class SkillManager:
         return info
 
     def load(self, name: str) -> ParsedSkill:
-        """The skill with its instructions, as they are on disk now; blocks.
+        """Read the skill with its instructions from disk; blocks.
 
         Raises:
             NoSuchSkillError: there is none.
-            SkillFileError: its file can't be used any more.
+            SkillFileError: its file can no longer be used.
         """
         return parse_skill(self.get(name).path)
 
     def prompt_section(self) -> str:
-        """The list for a system prompt, nothing in it able to end its element; empty without skills."""
+        """Return the list of skills for a system prompt, with all texts escaped; empty without skills."""
         told = [info for info in self.available.values() if info.model_invocable]
         if not told:
             return ""
@@ -195,7 +196,7 @@ def _discover(sources: SkillSources, warnings: list[str]) -> dict[str, SkillInfo
 
 
 def _files(folders: Iterable[Path]) -> Iterator[Path]:
-    """The skill files below search paths, each once, whatever links lead to it."""
+    """Yield the skill files below search paths, each once even if several links lead to it."""
     seen: set[str] = set()
     for folder in folders:
         for path in _skill_files(folder, DEEPEST):
@@ -206,7 +207,7 @@ def _files(folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def _skill_files(folder: Path, deep: int) -> Iterator[Path]:
-    """Yield the skill files of a folder's folders, and of theirs where one has none itself."""
+    """Yield the skill files of a folder's subfolders, and search a subfolder without one up to ``deep`` levels down."""
     for entry in _entries(folder):
         if (path := entry / SKILL_FILE).is_file():
             yield path
@@ -229,10 +230,10 @@ _FALSE = frozenset({"false", "no", "off", "0"})
 
 
 def parse_skill(path: Path) -> ParsedSkill:
-    """Read one file; blocks.
+    """Read one ``SKILL.md``; blocks.
 
     Raises:
-        SkillFileError: it can't be read, has no usable frontmatter, or no description.
+        SkillFileError: it can't be read, has no usable front matter, or no description.
     """
     warnings: list[str] = []
     try:
@@ -259,7 +260,7 @@ def parse_skill(path: Path) -> ParsedSkill:
 
 
 def split_tools(text: str) -> tuple[str, ...]:
-    """The entries of an ``allowed-tools`` line: ``Read Bash(git add:*)`` has two."""
+    """Split an ``allowed-tools`` line into its entries: ``Read Bash(git add:*)`` has two."""
     return tuple(_TOOL.findall(text))
 
 
@@ -315,7 +316,7 @@ def _metadata(value: Any, warnings: list[str]) -> dict[str, str]:
 
 
 def _tools(value: Any, warnings: list[str]) -> tuple[str, ...] | None:
-    """None where nothing is said; what can't be understood allows nothing, for a restriction must not vanish."""
+    """Return the allowed tools, or None without a restriction; a value that can't be understood allows nothing."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -334,18 +335,19 @@ def _flag(fields: Mapping[str, Any], name: str, *, default: bool) -> bool:
 INVOKED = "The user started the skill {name}."
 LOADED = "Skills loaded in this conversation: "
 MAX_COMPANIONS = 50
-"""The most files beside a ``SKILL.md`` that are named."""
+"""The most files beside a ``SKILL.md`` that are listed."""
 ALWAYS_ALLOWED = frozenset({"skill", "todo"})
-"""They reach nothing: the one can only restrict further, the other is the agent's own notebook."""
+"""Tools that no skill restricts, since they are harmless: a skill can only restrict more, ``todo`` is a notebook."""
 
 _ENTRY = re.compile(r"(?P<name>[^()]+)(?:\((?P<inner>.*)\))?")
 _SHELL_SYNTAX = frozenset(";&|<>()$`\n\\{}")
 
 
 class AgentSkills:
-    """Loads skills for one agent. Restrictions add up: a call must be covered by every loaded skill that has any.
+    """Loads skills for one agent, and applies their restrictions of its tools.
 
-    ``parent`` are the skills of the agent that started this one: what restricts that restricts this one too.
+    Restrictions add up: every loaded skill that has some must allow a call. ``parent`` are the skills of the agent
+    that started this one; their restrictions apply here, too.
     """
 
     def __init__(self, manager: SkillManager, parent: AgentSkills | None = None) -> None:
@@ -354,7 +356,7 @@ class AgentSkills:
         self._loaded: dict[str, tuple[str, ...] | None] = {}
 
     def load(self, name: str) -> str:
-        """The instructions of a skill as the model reads them; its restriction holds from now on. Blocks.
+        """Return a skill's instructions for the model, and apply its restriction from now on; blocks.
 
         Raises:
             NoSuchSkillError, SkillFileError: it can't be loaded, or only a person may start it.
@@ -370,7 +372,9 @@ class AgentSkills:
         return _told(parsed)
 
     def invoked(self, prompt: str) -> str | None:
-        """The prompt a slash command stands for, with the skill loaded; None if ``prompt`` is none. Blocks.
+        """Load the skill that a slash command starts, and return the prompt for it; blocks.
+
+        Return None if ``prompt`` does not start a skill.
 
         Raises:
             SkillFileError: the skill can't be loaded.
@@ -386,21 +390,21 @@ class AgentSkills:
         return f"{begun}\n\n{self._load(info.name)}\n\n{request}"
 
     def refusal(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
-        """Return why the loaded skills don't allow a call; None if they do."""
+        """Return why the loaded skills don't allow a call, or None if they do."""
         for name, allowed in self._loaded.items():
             if allowed is not None and not permits(allowed, tool, arguments):
                 return f"the skill {name!r} restricts this agent to {', '.join(allowed) or 'no tools'}"
         return self._parent.refusal(tool, arguments) if self._parent is not None else None
 
     def restore(self, names: Iterable[str]) -> None:
-        """Hold the restrictions of skills a resumed conversation had loaded; those that are gone can't be."""
+        """Apply the restrictions of the skills a resumed conversation had loaded, as far as they still exist."""
         for name in names:
             info = self.manager.available.get(name)
             if info is not None:
                 self._restrict(info)
 
     def reminder(self) -> str:
-        """Return what an agent must still know of its loaded skills when its conversation is shortened."""
+        """Return the reminder of the loaded skills for a conversation that is shortened; empty without any."""
         if not self._loaded:
             return ""
         return f"{LOADED}{json.dumps(list(self._loaded))}\nCall `skill` again where you need their instructions."
@@ -423,13 +427,13 @@ def _told(parsed: ParsedSkill) -> str:
 
 
 def _companions(path: Path) -> list[str]:
-    """Names of what lies beside a skill's file, folders with a slash."""
+    """Return the names of the files beside a skill's file; those of folders end with a slash."""
     beside = sorted((entry for entry in entries_of(path.parent) if entry.name != path.name), key=attrgetter("name"))
     return [f"{entry.name}/" if entry.is_dir() else entry.name for entry in beside[:MAX_COMPANIONS]]
 
 
 def permits(allowed: tuple[str, ...], tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Return whether an entry covers the call; names and globs of either vocabulary, ``Bash(git:*)`` included."""
+    """Return whether an entry allows the call; entries are our or other agents' names or globs, or ``Bash(git:*)``."""
     return tool in ALWAYS_ALLOWED or any(_covers(entry, tool, arguments) for entry in allowed)
 
 
@@ -448,7 +452,7 @@ def _covers(entry: str, tool: str, arguments: Mapping[str, Any]) -> bool:
 
 
 def _covers_command(pattern: str, command: str) -> bool:
-    """Return whether a single command begins with the words of ``git add:*``; anything compound is not covered."""
+    """Return whether a pattern such as ``git add:*`` covers a command; it never covers a compound command."""
     if _SHELL_SYNTAX.intersection(command):
         return False
     open_ended = pattern.endswith((":*", " *"))
