@@ -226,7 +226,7 @@ def read_agent_file(path: Path, label: str) -> AgentProfile:
         parsed = _parse(source)
     except ValidationError as error:
         raise InvalidConfigError(
-            tuple(_told(details, source) for details in error.errors(include_url=False))
+            tuple(_error_of(details, source) for details in error.errors(include_url=False))
         ) from error
     problems = (
         *_contradictions(parsed, source),
@@ -270,7 +270,7 @@ def _problem(source: TomlSource, path: RawPath, problem: str) -> ConfigError:
     return ConfigError(source.where(path), dotted(path), problem)
 
 
-def _told(details: ErrorDetails, source: TomlSource) -> ConfigError:
+def _error_of(details: ErrorDetails, source: TomlSource) -> ConfigError:
     path: RawPath = details["loc"]
     problem = wording(details)
     if details["type"] == "extra_forbidden":

@@ -276,40 +276,40 @@ def read_verdict(run: CommandResult) -> HookVerdict:
         HookBrokenError: another exit code, or JSON that is invalid or unknown.
     """
     if run.exit_code == BLOCKING_EXIT:
-        said = _document(run.stdout) if run.stdout.lstrip().startswith("{") else {}
+        document = _document(run.stdout) if run.stdout.lstrip().startswith("{") else {}
         return HookVerdict(
-            blocked=True, reason=beginning(_reason(said) or run.stderr.strip() or run.stdout.strip(), MAX_TEXT)
+            blocked=True, reason=beginning(_reason(document) or run.stderr.strip() or run.stdout.strip(), MAX_TEXT)
         )
     if run.exit_code != 0:
-        raise HookBrokenError(f"exited with {run.exit_code}{_because(run)}")
-    return _answered(_document(run.stdout)) if run.stdout.lstrip().startswith("{") else HookVerdict()
+        raise HookBrokenError(f"exited with {run.exit_code}{_last_error_line(run)}")
+    return _verdict_in(_document(run.stdout)) if run.stdout.lstrip().startswith("{") else HookVerdict()
 
 
-def _answered(said: dict[str, Any]) -> HookVerdict:
+def _verdict_in(document: dict[str, Any]) -> HookVerdict:
     """Return the verdict in a hook's JSON document.
 
     Raises:
         HookBrokenError: the document can't be understood.
     """
-    specific = _specific(said)
-    given = (specific.get("permissionDecision"), said.get("decision"))
+    specific = _event_part(document)
+    given = (specific.get("permissionDecision"), document.get("decision"))
     decision = _first_word(*given).casefold()
     if decision not in _BLOCKING | _PASSING or not all(isinstance(one, str | None) for one in given):
         raise HookBrokenError(f"answered with the unknown decision {decision or given!r}")
     context = (specific.get("additionalContext"), specific.get("additional_context"))
-    message = _first_word(said.get("message"), *context)
-    stopped = said.get("continue") is False
+    message = _first_word(document.get("message"), *context)
+    stopped = document.get("continue") is False
     return HookVerdict(
         blocked=decision in _BLOCKING or stopped,
-        reason=beginning(_reason(said), MAX_TEXT),
+        reason=beginning(_reason(document), MAX_TEXT),
         message=beginning(message, MAX_TEXT),
         arguments=_arguments(specific),
     )
 
 
-def _specific(said: dict[str, Any]) -> dict[str, Any]:
+def _event_part(document: dict[str, Any]) -> dict[str, Any]:
     """Return the event-specific part of a document, in the spelling of either agent."""
-    return table_of(said.get("hookSpecificOutput")) | table_of(said.get("hook_specific_output"))
+    return table_of(document.get("hookSpecificOutput")) | table_of(document.get("hook_specific_output"))
 
 
 def _arguments(specific: dict[str, Any]) -> dict[str, Any] | None:
@@ -329,9 +329,9 @@ def _document(text: str) -> dict[str, Any]:
     return table_of(value)
 
 
-def _reason(said: dict[str, Any]) -> str:
-    specific = _specific(said)
-    return _first_word(said.get("reason"), specific.get("permissionDecisionReason"), said.get("stopReason"))
+def _reason(document: dict[str, Any]) -> str:
+    specific = _event_part(document)
+    return _first_word(document.get("reason"), specific.get("permissionDecisionReason"), document.get("stopReason"))
 
 
 def _first_word(*values: Any) -> str:
@@ -340,7 +340,7 @@ def _first_word(*values: Any) -> str:
     return next(filter(None, words), "")
 
 
-def _because(run: CommandResult) -> str:
+def _last_error_line(run: CommandResult) -> str:
     line = next(iter(reversed(run.stderr.strip().splitlines())), "")
     return f" ({line[:200]})" if line else ""
 
@@ -385,7 +385,7 @@ class HookRunner:
     async def before_tool(self, call: HookCall) -> HookAnswer:
         """Run the hooks before a call until one objects; each sees the changes of those before it."""
         changed: list[str] = []
-        for hook in self._of(HookEvent.BEFORE_TOOL, call.tool):
+        for hook in self._hooks_for(HookEvent.BEFORE_TOOL, call.tool):
             try:
                 verdict = await self._verdict(hook, self._payload(hook, call))
             except HookBrokenError as error:
@@ -406,8 +406,8 @@ class HookRunner:
         """Run the hooks after a call, and return what they tell the model about it."""
         extra = {"status": status, "result": result[:MAX_RESULT], "tool_response": result[:MAX_RESULT]}
         notices: list[str] = []
-        for hook in self._of(HookEvent.AFTER_TOOL, call.tool):
-            verdict = await self._unless_broken(hook, self._payload(hook, call) | extra)
+        for hook in self._hooks_for(HookEvent.AFTER_TOOL, call.tool):
+            verdict = await self._verdict_or_warn(hook, self._payload(hook, call) | extra)
             text = "\n".join(filter(None, (verdict.reason, verdict.message)))
             if text:
                 notices.append(f"the hook {hook.name!r} says about {call.tool}: {text}")
@@ -420,14 +420,14 @@ class HookRunner:
         """
         extra = {"result": answer[:MAX_RESULT], "stop_hook_active": again > 0, "again": again}
         notices: list[str] = []
-        for hook in self._of(HookEvent.POST_AGENT_TURN):
-            verdict = await self._unless_broken(hook, self._payload(hook) | extra)
+        for hook in self._hooks_for(HookEvent.POST_AGENT_TURN):
+            verdict = await self._verdict_or_warn(hook, self._payload(hook) | extra)
             text = (verdict.reason or "it is not done") if verdict.blocked else verdict.message
             if text:
                 notices.append(f"the hook {hook.name!r} says: {text}")
         return "\n\n".join(notices) or None
 
-    def _of(self, event: HookEvent, tool: str | None = None) -> list[Hook]:
+    def _hooks_for(self, event: HookEvent, tool: str | None = None) -> list[Hook]:
         return [hook for hook in self._hooks if hook.event is event and (tool is None or hook.is_about(tool))]
 
     def _payload(self, hook: Hook, call: HookCall | None = None) -> dict[str, Any]:
@@ -442,7 +442,7 @@ class HookRunner:
             }
         return payload
 
-    async def _unless_broken(self, hook: Hook, payload: Mapping[str, Any]) -> HookVerdict:
+    async def _verdict_or_warn(self, hook: Hook, payload: Mapping[str, Any]) -> HookVerdict:
         try:
             return await self._verdict(hook, payload)
         except HookBrokenError as error:
@@ -457,7 +457,7 @@ class HookRunner:
         """
         text = json.dumps(payload, ensure_ascii=False, default=str)
         if hook.call is not None:
-            return _answered(await hook.call(json.loads(text)))
+            return _verdict_in(await hook.call(json.loads(text)))
         problem = ""
         for _ in range(hook.retries + 1):
             try:

@@ -254,11 +254,11 @@ def draw_tree(
     disk. The ``own`` places of vibe are left out.
     """
     real = Path(os.path.realpath(root))
-    top = _Folder(on_disk=True) if listed is None else _of_paths(listed, real, look_at_listed(real, own), limits)
+    top = _Folder(on_disk=True) if listed is None else _folder_of(listed, real, look_at_listed(real, own), limits)
     return _Drawing(real, limits, own).draw(top)
 
 
-def _of_paths(listed: Iterable[str], root: Path, look: Look, limits: ProjectContextConfig) -> _Folder:
+def _folder_of(listed: Iterable[str], root: Path, look: Look, limits: ProjectContextConfig) -> _Folder:
     top, depth = _Folder(), limits.max_depth
 
     @cache
@@ -299,14 +299,14 @@ class _Drawing:
         while waiting:
             folder, path, depth, above = waiting.popleft()
             look = self._read(folder, path, above) if folder.on_disk else above
-            self._choose(folder, depth, max(self._room // (len(waiting) + 1), min(self._room, LEAST_ROOM)))
+            self._choose_entries(folder, depth, max(self._room // (len(waiting) + 1), min(self._room, LEAST_ROOM)))
             if depth + 1 < self._limits.max_depth:
                 inner = ((folder.inside[name], path / name) for name in folder.drawn)
                 waiting += [(one, place, depth + 1, look) for one, place in inner if one is not None]
         lines = list(_lines(top, 0))
         return "\n".join([*lines, *([CUT] if self._cut else [])]) or "(no files)", self._cut
 
-    def _choose(self, folder: _Folder, depth: int, room: int) -> None:
+    def _choose_entries(self, folder: _Folder, depth: int, room: int) -> None:
         """Choose the entries of a folder that are drawn, subfolders first, since they are more informative."""
         names = sorted(folder.inside, key=lambda name: (folder.inside[name] is None, name))
         chosen: list[str] = []

@@ -75,26 +75,26 @@ class NestedDocs(Struct, kw_only=True):
     root: Path
     origin: Path
     trusts: Trusts
-    _told: set[Path] = field(default_factory=set[Path])
-    _room: int = MAX_BYTES
+    _searched: set[Path] = field(default_factory=set[Path])
+    _room_left: int = MAX_BYTES
 
     def notices(self, paths: Iterable[Path]) -> tuple[str, ...]:
         """Return the instructions for resolved ``paths`` the agent has touched; each file is shown once. Blocks."""
-        told: list[str] = []
+        texts: list[str] = []
         for path in paths:
             for folder in self._new_folders(path):
-                self._told.add(folder)
+                self._searched.add(folder)
                 file = _file_in(folder, self._trusts, [])
-                docs = _read_all([file], self._room, []) if file is not None else []
+                docs = _read_all([file], self._room_left, []) if file is not None else []
                 for doc in docs:
-                    self._room -= len(doc.text.encode())
-                    told.append(_notice(doc, folder))
-        return tuple(told)
+                    self._room_left -= len(doc.text.encode())
+                    texts.append(_notice(doc, folder))
+        return tuple(texts)
 
     def forget(self) -> None:
         """Forget which files were shown, since they are no longer in the conversation, so that they come again."""
-        self._told.clear()
-        self._room = MAX_BYTES
+        self._searched.clear()
+        self._room_left = MAX_BYTES
 
     def _new_folders(self, path: Path) -> list[Path]:
         """Return the trusted folders between the root and ``path`` that were not searched yet, outermost first."""
@@ -105,7 +105,7 @@ class NestedDocs(Struct, kw_only=True):
             return []
         depth = len(inner) if path.is_dir() else len(inner) - 1
         folders = [self.root.joinpath(*inner[:length]) for length in range(1, depth + 1)]
-        return [folder for folder in folders if folder not in self._told and self._trusts(folder)]
+        return [folder for folder in folders if folder not in self._searched and self._trusts(folder)]
 
     def _trusts(self, folder: Path) -> bool:
         if not folder.is_relative_to(self.root):

@@ -88,7 +88,7 @@ class Transcript:
         self.path = path
         """The file the conversation is written to; None if it is kept in memory only."""
         for record in records:
-            self._remember(record)
+            self._apply(record)
 
     @classmethod
     def open(cls, path: Path) -> Transcript:
@@ -118,7 +118,7 @@ class Transcript:
         """
         if self.path is not None:
             _add_line(self.path, _encoder.encode(message))
-        self._remember(message)
+        self._apply(message)
 
     def restart(self, messages: Sequence[Message], path: Path | None = None) -> None:
         """Replace the whole conversation by ``messages``, and continue in ``path`` if one is given.
@@ -134,7 +134,7 @@ class Transcript:
         if target is not None:
             _add_line(target, _encoder.encode(checkpoint))
         self.path = target
-        self._remember(checkpoint)
+        self._apply(checkpoint)
 
     def spend(self, usage: Usage, cost_usd: float | None) -> None:
         """Add the usage of a model call that left no message here; the next checkpoint stores it on disk."""
@@ -149,7 +149,7 @@ class Transcript:
             self.append(message)
         return len(dangling)
 
-    def _remember(self, record: Record) -> None:
+    def _apply(self, record: Record) -> None:
         if isinstance(record, Checkpoint):
             if not self.messages:
                 self.inherited = Spending(record.usage, record.cost_usd)
@@ -552,13 +552,13 @@ class SessionLoader:
         try:
             meta = read_meta(folder.path)
         except DamagedMetaError as error:
-            meta, lost = _of_messages(folder, error), error.problem
+            meta, lost = _reconstructed(folder, error), error.problem
         if "\0" in meta.workspace:
             meta, lost = structs.replace(meta, workspace=""), "its workspace is no path"
         return SavedSession(folder=folder, meta=meta, updated=_updated(folder.path), lost=lost)
 
 
-def _of_messages(folder: SessionFolder, error: DamagedMetaError) -> SessionMeta:
+def _reconstructed(folder: SessionFolder, error: DamagedMetaError) -> SessionMeta:
     """Reconstruct the meta data of a session from its messages and the rest of its ``meta.json``.
 
     Raises:

@@ -146,28 +146,28 @@ def search_sessions(
     wanted = [word.casefold() for word in words if word]
     if not wanted:
         raise UsageError("there is no word to search for: give one")
-    left, told = MOST_BYTES, 0
+    left, count = MOST_BYTES, 0
     for saved in sessions:
         with suppress(OSError, TranscriptError):
             left -= saved.folder.transcript.stat().st_size
-            if left < 0 or told >= MOST_FOUND:
+            if left < 0 or count >= MOST_FOUND:
                 return
-            for found in _found_in(saved, wanted, masked):
-                told += 1
+            for found in _search_session(saved, wanted, masked):
+                count += 1
                 yield found
 
 
-def _found_in(saved: SavedSession, wanted: Sequence[str], masked: Callable[[str], str]) -> Iterator[FoundPlace]:
-    if _holds(saved.meta.title, wanted):
+def _search_session(saved: SavedSession, wanted: Sequence[str], masked: Callable[[str], str]) -> Iterator[FoundPlace]:
+    if _contains(saved.meta.title, wanted):
         yield FoundPlace(session=saved, message=None, line=masked(saved.meta.title))
-    told = 0
+    count = 0
     for index, message in enumerate(Transcript.peek(saved.folder.transcript).messages):
-        if told < MOST_OF_SESSION and _holds(message.content, wanted):
-            told += 1
+        if count < MOST_OF_SESSION and _contains(message.content, wanted):
+            count += 1
             yield FoundPlace(session=saved, message=index, line=_line_with(message.content, wanted[0], masked))
 
 
-def _holds(text: str, wanted: Sequence[str]) -> bool:
+def _contains(text: str, wanted: Sequence[str]) -> bool:
     folded = text.casefold()
     return all(word in folded for word in wanted)
 

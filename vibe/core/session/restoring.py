@@ -25,7 +25,7 @@ from vibe.system.plain_text import some_of
 SET_ASIDE = "set-aside"
 NOT_KEPT = "it could not be read, or was over 10 MB, when the files were recorded"
 NOT_THERE = "its copy is gone"
-OPEN = stat.S_IRWXU
+ACCESSIBLE = stat.S_IRWXU
 """The permissions a folder needs while files in it are restored."""
 
 
@@ -87,11 +87,11 @@ class Restoration:
         aside: Path,
     ) -> None:
         self._top, self._store, self._aside = snapshots.workspace, snapshots.store, aside
-        self._before, now, whose = files_after(points[: start + 1]), files_after(points), blame(points[start:])
-        self._changed_by_others = whose.others
+        self._before, now, blamed = files_after(points[: start + 1]), files_after(points), blame(points[start:])
+        self._changed_by_others = blamed.others
         self._wanted: dict[str, PathState | None] = {}
         """The state each path should get; None if it should be gone."""
-        for path in sorted(whose.mine):
+        for path in sorted(blamed.mine):
             kept, found = self._before.get(path), now.get(path)
             if not (kept is found if kept is None else kept.is_like(found)):
                 self._wanted[path] = kept
@@ -100,7 +100,7 @@ class Restoration:
             raise SnapshotError(f"nothing was put back: {names}: {NOT_KEPT}")
         self._skipped = {path: NOT_KEPT for path, kept in self._wanted.items() if kept and not kept.is_whole}
         self._conflicts: list[FileConflict] = []
-        self._stay: set[str] = set()
+        self._kept_folders: set[str] = set()
         """Folders that should be gone but stay, since they contain unrecorded files."""
         self._modes: dict[str, int] = {}
         """The permissions that folders get at the end."""
@@ -115,7 +115,7 @@ class Restoration:
         for folder in sorted(self._modes, reverse=True):
             with suppress(OSError):
                 (self._top / folder).chmod(self._modes[folder])
-        done = [path for path in wanted if path not in self._skipped and path not in self._stay]
+        done = [path for path in wanted if path not in self._skipped and path not in self._kept_folders]
         folders = {parent for path in done for parent in parents(path)}
         shown = [(path, wanted[path]) for path in done if path not in folders]
         return Restored(
@@ -147,7 +147,7 @@ class Restoration:
 
     def _text(self, path: str) -> str | None:
         """Return the text of a file, or None if there is no such file."""
-        found = self._found(path)
+        found = self._status(path)
         if found is None or not stat.S_ISREG(found.st_mode):
             return None
         return _as_text((self._top / path).read_bytes()) if found.st_size <= MOST_BYTES else ""
@@ -165,7 +165,7 @@ class Restoration:
     def _set_aside(self, path: str) -> None:
         """Copy a file that others changed."""
         file, copy = self._top / path, self._aside / path
-        found = self._found(path) if path in self._changed_by_others else None
+        found = self._status(path) if path in self._changed_by_others else None
         if found is None or stat.S_ISDIR(found.st_mode):
             return
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
@@ -176,10 +176,10 @@ class Restoration:
 
     def _make_room(self, path: str) -> None:
         """Remove a path that should be gone or become another kind of file; folders with other files in them stay."""
-        kept, found = self._wanted[path], self._found(path)
+        kept, found = self._wanted[path], self._status(path)
         if found is None or (kept and stat.S_IFMT(kept.mode) == stat.S_IFMT(found.st_mode)):
             return
-        self._open_folders(path)
+        self._make_accessible(path)
         if not stat.S_ISDIR(found.st_mode):
             (self._top / path).unlink()
             return
@@ -188,12 +188,12 @@ class Restoration:
         except OSError as error:
             if kept is not None or error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
                 raise
-            self._stay.add(path)
+            self._kept_folders.add(path)
         else:
             self._modes.pop(path, None)
 
     def _make_folder(self, path: str) -> None:
-        self._open_folders(path)
+        self._make_accessible(path)
         with suppress(FileExistsError):
             (self._top / path).mkdir()
         self._modes[path] = stat.S_IMODE(self._before[path].mode)
@@ -208,14 +208,14 @@ class Restoration:
         self._skipped.update({path: NOT_THERE for left in paths.values() for path in left if path not in self._skipped})
 
     def _write(self, path: str, data: bytes) -> None:
-        self._open_folders(path)
+        self._make_accessible(path)
         file, mode = self._top / path, self._before[path].mode
         if stat.S_ISLNK(mode):
             draft = file.with_name(f".{secrets.token_hex(6)}.tmp")
             draft.symlink_to(os.fsdecode(data))
             draft.replace(file)
             return
-        found = self._found(path)
+        found = self._status(path)
         if found is None or found.st_nlink > 1:  # writing in place would also change the file's other names
             replace_file(file, data, sync=False)
         else:
@@ -224,7 +224,7 @@ class Restoration:
             put_file(file, data)
         file.chmod(stat.S_IMODE(mode))
 
-    def _open_folders(self, path: str) -> None:
+    def _make_accessible(self, path: str) -> None:
         """Create the folders above a path, and make them accessible until the restoration is done.
 
         Raises:
@@ -241,11 +241,11 @@ class Restoration:
                     self._modes[folder] = stat.S_IMODE(self._before[folder].mode)
             if not stat.S_ISDIR(mode):
                 raise NotADirectoryError(errno.ENOTDIR, f"{folder!r} is no folder any more")
-            if mode & OPEN != OPEN:
+            if mode & ACCESSIBLE != ACCESSIBLE:
                 self._modes.setdefault(folder, stat.S_IMODE(mode))
-                place.chmod(stat.S_IMODE(mode) | OPEN)
+                place.chmod(stat.S_IMODE(mode) | ACCESSIBLE)
 
-    def _found(self, path: str) -> os.stat_result | None:
+    def _status(self, path: str) -> os.stat_result | None:
         """Return the status of a path, or None if nothing is there or the path leads through a link."""
         try:
             if all(stat.S_ISDIR((self._top / folder).lstat().st_mode) for folder in reversed(list(parents(path)))):

@@ -135,7 +135,7 @@ class Snapshots:
         self._files: dict[str, PathState] = {}
         """The files at the last point, with their latest dates."""
         self._known: dict[str, PathState] = {}
-        self._learnt = False
+        self._known_changed = False
         self._unread: dict[str, bool] = {}
         """The paths that can't be read, each with whether that was reported."""
 
@@ -177,10 +177,10 @@ class Snapshots:
         for line in lines:
             with suppress(*INVALID_JSON):
                 point = _decode(line)
-                changed = {_path_of(name): kept for name, kept in point.changed.items()}
+                changed = {_path_of(name): state for name, state in point.changed.items()}
                 found.append(structs.replace(point, changed=changed))
-                for name, kept in point.there.items():
-                    found[0].changed.setdefault(_path_of(name), kept)
+                for name, state in point.there.items():
+                    found[0].changed.setdefault(_path_of(name), state)
         return found
 
     def check_readable(self) -> None:
@@ -255,13 +255,13 @@ class Snapshots:
         old = self._files.get(folder)
         if old is not None and _is_unchanged(old, found):
             return
-        for hollow, is_there in self._hollow(folder, passed):
-            yield hollow, _kept(is_there, "")
-        kept = _kept(found, "")
-        if kept.is_like(old):
-            self._files[folder] = kept
+        for empty, is_there in self._empty_folders(folder, passed):
+            yield empty, _state_from(is_there, "")
+        state = _state_from(found, "")
+        if state.is_like(old):
+            self._files[folder] = state
         else:
-            yield folder, kept
+            yield folder, state
 
     def _files_compared(
         self, paths: Iterable[str], tracked: Mapping[str, str], folders: Container[str]
@@ -276,18 +276,18 @@ class Snapshots:
                 if stat.S_ISDIR(found.st_mode) and path in folders:
                     continue  # it is compared as a folder
                 is_ours = is_placeholder(found, path.rpartition("/")[2])
-                kept = None if is_ours else self._looked_at(path, found, tracked.get(path, ""), old)
+                state = None if is_ours else self._read_state(path, found, tracked.get(path, ""), old)
             except (FileNotFoundError, NotADirectoryError):
-                kept = None
+                state = None
             except OSError:
                 self._unread.setdefault(path, False)
                 continue
-            if kept is not None and kept.is_like(old):
-                files[path] = kept
-            elif kept is not old:
-                yield path, kept
+            if state is not None and state.is_like(old):
+                files[path] = state
+            elif state is not old:
+                yield path, state
 
-    def _looked_at(self, path: str, found: os.stat_result, tracked: str, old: PathState | None) -> PathState | None:
+    def _read_state(self, path: str, found: os.stat_result, tracked: str, old: PathState | None) -> PathState | None:
         """Return the state of a path, and store its content.
 
         Raises:
@@ -295,7 +295,7 @@ class Snapshots:
             SnapshotError: its content can't be stored.
         """
         if stat.S_ISDIR(found.st_mode):
-            return _kept(found, "")
+            return _state_from(found, "")
         known = self._known.get(path)
         if known is not None and known.blob == tracked and _is_unchanged(known, found):
             return known
@@ -309,15 +309,15 @@ class Snapshots:
         if data is None:
             return PathState(found.st_mode, "", found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
         blob = self.store.name_of(data)
-        kept = _kept(found, blob)
+        state = _state_from(found, blob)
         if blob == tracked:
-            self._known[path] = kept
-            self._learnt = True
+            self._known[path] = state
+            self._known_changed = True
         elif old is None or blob != old.blob:
             self.store.put(blob, data)
-        return kept
+        return state
 
-    def _hollow(self, folder: str, listed: AbstractSet[str]) -> Iterator[tuple[str, os.stat_result]]:
+    def _empty_folders(self, folder: str, listed: AbstractSet[str]) -> Iterator[tuple[str, os.stat_result]]:
         """Yield the unlisted folders below a folder that hold nothing but folders, skipping any that disappear."""
         try:
             with os.scandir(f"{self.workspace}/{folder}") as entries:
@@ -329,9 +329,9 @@ class Snapshots:
             if name == ".git" or path in listed:
                 continue
             with suppress(FileNotFoundError, NotADirectoryError):
-                yield from self._hollow_at(path, name)
+                yield from self._empty_tree(path, name)
 
-    def _hollow_at(self, path: str, name: str) -> list[tuple[str, os.stat_result]]:
+    def _empty_tree(self, path: str, name: str) -> list[tuple[str, os.stat_result]]:
         """Return a folder and all folders below it if they hold no files, else nothing.
 
         Raises:
@@ -357,9 +357,9 @@ class Snapshots:
         self._ready = True
 
     def _write(self, point: Point) -> None:
-        came_to_light = self._came_to_light(point.changed)
-        changed = {_name_of(path): kept for path, kept in point.changed.items() if path not in came_to_light}
-        there = {_name_of(path): kept for path, kept in came_to_light.items()}
+        newly_listed = self._newly_listed(point.changed)
+        changed = {_name_of(path): state for path, state in point.changed.items() if path not in newly_listed}
+        there = {_name_of(path): state for path, state in newly_listed.items()}
         line = msgspec.json.encode(structs.replace(point, changed=changed, there=there)) + b"\n"
         path = self._folder / LOG
         try:
@@ -374,7 +374,7 @@ class Snapshots:
         self._files = files_after([point], self._files)
         self._last = point
 
-    def _came_to_light(self, changed: Mapping[str, PathState | None]) -> dict[str, PathState]:
+    def _newly_listed(self, changed: Mapping[str, PathState | None]) -> dict[str, PathState]:
         """Return the files that are new in the listing but older than the last point, so nobody created them since.
 
         Files in a renamed folder keep their dates, too; they are recognised by their inodes and not returned.
@@ -382,9 +382,9 @@ class Snapshots:
         if self._last is None:
             return {}
         last_ns = int(self._last.at * 1e9) - SETTLED_NS
-        new = {path: kept for path, kept in changed.items() if kept is not None and path not in self._files}
-        known = {kept.inode for kept in self._files.values()} if new else set[int]()
-        return {path: kept for path, kept in new.items() if 0 < kept.ctime_ns < last_ns and kept.inode not in known}
+        new = {path: state for path, state in changed.items() if state is not None and path not in self._files}
+        known = {state.inode for state in self._files.values()} if new else set[int]()
+        return {path: state for path, state in new.items() if 0 < state.ctime_ns < last_ns and state.inode not in known}
 
     @property
     def _known_file(self) -> Path | None:
@@ -396,20 +396,20 @@ class Snapshots:
         file = self._known_file
         with suppress(OSError, *INVALID_JSON):
             known = {} if file is None else _decode_known(file.read_bytes())
-            return {_path_of(name): kept for name, kept in known.items()}
+            return {_path_of(name): state for name, state in known.items()}
         return {}
 
     def _write_known(self) -> None:
         """Save the known states for later sessions, and delete files unused for long. Disk errors are ignored."""
         file = self._known_file
-        if file is None or not self._learnt:
+        if file is None or not self._known_changed:
             return
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             for other in file.parent.iterdir():
                 if other.stat().st_mtime < time.time() - KNOWN_SECONDS:
                     other.unlink(missing_ok=True)
-            known = {_name_of(path): kept for path, kept in self._known.items()}
+            known = {_name_of(path): state for path, state in self._known.items()}
             replace_file(file, msgspec.msgpack.encode(known), sync=False)
 
 
@@ -417,11 +417,11 @@ def files_after(points: Iterable[Point], files: Mapping[str, PathState] | None =
     """Return the files after some points, starting from ``files`` before them."""
     found = dict(files or {})
     for point in points:
-        for path, kept in point.changed.items():
-            if kept is None:
+        for path, state in point.changed.items():
+            if state is None:
                 found.pop(path, None)
             else:
-                found[path] = kept
+                found[path] = state
     return found
 
 
@@ -435,8 +435,8 @@ def _by_folder(paths: Iterable[str], files: Mapping[str, PathState]) -> dict[str
     """Return all present and former folders, each with its present and former files."""
     inside: dict[str, list[str]] = {"": []}
     for path in {*paths, *files}:
-        kept = files.get(path)
-        if kept is not None and kept.is_folder:
+        state = files.get(path)
+        if state is not None and state.is_folder:
             inside.setdefault(path, [])
             if path not in paths:
                 continue
@@ -447,7 +447,7 @@ def _by_folder(paths: Iterable[str], files: Mapping[str, PathState]) -> dict[str
     return inside
 
 
-def _kept(found: os.stat_result, blob: str) -> PathState:
+def _state_from(found: os.stat_result, blob: str) -> PathState:
     """Return the state that was found, without a change time so recent that another change could have the same."""
     ctime_ns = found.st_ctime_ns if found.st_ctime_ns < time.time_ns() - SETTLED_NS else 0
     return PathState(found.st_mode, blob, found.st_size, found.st_mtime_ns, ctime_ns, found.st_ino)

@@ -25,7 +25,7 @@ WRITERS_VARIABLE = "VIBE_WRITERS"
 What a call starts may write while that call holds the turn."""
 PATIENCE_SECONDS = 30.0
 """Seconds to wait for other runs by default."""
-TOLD_SECONDS = 1.0
+TELL_SECONDS = 1.0
 """Seconds of waiting after which a message says for whom."""
 BESIDE_SECONDS = 2.0
 """Seconds a run waits for another run of the same process; after that both write side by side."""
@@ -69,19 +69,19 @@ class WriteTurn:
         """Awaited before the run writes, with True if others may have written since it last did."""
         self.left: Callable[[Callable[[], Awaitable[None]]], None] | None = None
         """Called once no call of the run writes any more, with the function that gives up the turn."""
-        self._own, self._above = notes[-1], notes[-2::-1]
-        self._notes = self._own.parent
+        self._own_note, self._notes_above = notes[-1], notes[-2::-1]
+        self._notes_folder = self._own_note.parent
         self._folders = folders
         self._name = name
         self._patience = PATIENCE_SECONDS if patience is None else patience
         self._process = process or FolderLocks()
         self._users = 0
-        self._places: list[tuple[Path, bool]] = []
-        self._held: list[Callable[[], None]] = []
+        self._lock_places: list[tuple[Path, bool]] = []
+        self._releases: list[Callable[[], None]] = []
         """Functions that each release a lock."""
         self._others_wrote = self._met_others = False
         self._last: str | None = None
-        self._alone, self._finding = anyio.Lock(), anyio.Lock()
+        self._state_lock, self._found_lock = anyio.Lock(), anyio.Lock()
 
     @asynccontextmanager
     async def held(self, tell: Tell) -> AsyncGenerator[None]:
@@ -93,7 +93,7 @@ class WriteTurn:
         """
         await self._enter(tell)
         try:
-            async with self._finding:
+            async with self._found_lock:
                 others_wrote, self._others_wrote = self._others_wrote, False
                 if self.found is not None:
                     await self.found(others_wrote)
@@ -112,13 +112,13 @@ class WriteTurn:
 
     def met_others(self) -> bool:
         """Return whether others may have written since the last call of this; blocks."""
-        met, self._met_others = self._met_others or self._is_by_others(), False
-        self._last = text_of(self._own.with_name(LAST))
+        met, self._met_others = self._met_others or self._others_wrote_last(), False
+        self._last = text_of(self._own_note.with_name(LAST))
         return met
 
-    def _is_by_others(self) -> bool:
+    def _others_wrote_last(self) -> bool:
         """Return whether another run wrote last, and has done so since this run last looked."""
-        return text_of(self._own.with_name(LAST)) not in {self._own.stem, self._last}
+        return text_of(self._own_note.with_name(LAST)) not in {self._own_note.stem, self._last}
 
     async def _enter(self, tell: Tell) -> None:
         tickets: list[FileLock] = []
@@ -135,42 +135,42 @@ class WriteTurn:
         Raises:
             WorkspaceLockedError: others write for too long.
         """
-        began, told = time.monotonic(), False
+        began, has_told = time.monotonic(), False
         waited = 0.0
-        while (obstacle := await self._tried(has_ticket=bool(tickets), beside=waited >= BESIDE_SECONDS)) is not None:
+        while (obstacle := await self._try(has_ticket=bool(tickets), beside=waited >= BESIDE_SECONDS)) is not None:
             waited = time.monotonic() - began
-            if waited >= self._patience or (waited >= TOLD_SECONDS and not told):
+            if waited >= self._patience or (waited >= TELL_SECONDS and not has_told):
                 who = await to_thread.run_sync(self._writer_at, obstacle)
                 if waited >= self._patience:
                     where = f"{who} writes in {self._folders[0]}, and still did after {waited:.0f} s"
                     raise WorkspaceLockedError(f"{where}: try again when it has ended")
                 tell(f"waiting for {who}, which writes in this folder")
-                told = True
+                has_told = True
             if not tickets:
                 tickets += await to_thread.run_sync(self._ticket, obstacle)
             await anyio.sleep(POLL_SECONDS)
 
-    async def _tried(self, *, has_ticket: bool, beside: bool) -> Path | None:
-        async with self._alone:
+    async def _try(self, *, has_ticket: bool, beside: bool) -> Path | None:
+        async with self._state_lock:
             obstacle = await to_thread.run_sync(partial(self._obstacle, has_ticket=has_ticket, beside=beside))
             self._users += obstacle is None  # no checkpoint may come before this: a cancellation would lose the count
             return obstacle
 
     async def _leave(self) -> None:
-        async with self._alone:
+        async with self._state_lock:
             self._users -= 1
             if not self._users:
                 await to_thread.run_sync(self._unlock)
 
     def _obstacle(self, *, has_ticket: bool, beside: bool) -> Path | None:
         """Lock the folders unless they are locked; return the one that others hold or wait for if that fails."""
-        places = self._claimed()
-        above = next((note for note in self._above if self._covers(note)), None)
+        places = self._places_to_lock()
+        above = next((note for note in self._notes_above if self._covers(note)), None)
         if above is None and not has_ticket:
             waited_for = (place for place, _ in places if is_locked(self._ticket_of(place)))
             if (place := next(waited_for, None)) is not None:
                 return place
-        if self._held:
+        if self._releases:
             return None
         obstacle: Path | None = self._folders[0]  # so that the locks are released if an exception comes
         try:
@@ -181,27 +181,27 @@ class WriteTurn:
         if obstacle is not None:
             return obstacle
         with suppress(OSError):  # without a note the turn still holds
-            self._held.append(self._named().release)
-        self._others_wrote = self._is_by_others()
+            self._releases.append(self._write_note().release)
+        self._others_wrote = self._others_wrote_last()
         self._met_others |= self._others_wrote
         return None
 
-    def _claimed(self) -> Sequence[tuple[Path, bool]]:
+    def _places_to_lock(self) -> Sequence[tuple[Path, bool]]:
         """Return the folders to lock, each once whatever its spelling, with whether the lock is shared."""
-        if not self._places:
+        if not self._lock_places:
             tops = tuple(dict.fromkeys(map(_top_of, self._folders)))
             above = (folder for top in tops for folder in top.parents)
             kept = {_identity(one, own=True): (one, True) for one in above}
             kept |= {_identity(one): (one, False) for one in tops}
-            self._places = [place for which, place in kept.items() if which is not None]
-        return self._places
+            self._lock_places = [place for which, place in kept.items() if which is not None]
+        return self._lock_places
 
     def _lock(self, places: Sequence[tuple[Path, bool]], *, beside: bool) -> Path | None:
         """Lock the folders; return the first one that others hold, if any."""
         for place, shared in places:
             try:
                 if not shared and self._process.take(place, beside=beside):
-                    self._held.append(partial(self._process.release, place))
+                    self._releases.append(partial(self._process.release, place))
                     continue
                 lock = FileLock.on_folder(place, shared=True) if shared else None
             except OSError as error:  # for example on a network file system that can't lock folders
@@ -210,66 +210,66 @@ class WriteTurn:
                 lock = self._lock_file(place)
             if lock is None:
                 return place
-            self._held.append(lock.release)
+            self._releases.append(lock.release)
         return None
 
     def _lock_file(self, place: Path) -> FileLock | None:
         """Lock a file in place of a folder that can't be locked itself."""
         try:
-            self._notes.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return FileLock.acquire(self._own.with_name(f"{_key(place)}.lock"))
+            self._notes_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return FileLock.acquire(self._own_note.with_name(f"{_digest(place)}.lock"))
         except OSError as error:
-            raise SessionFolderError(self._notes, error) from error
+            raise SessionFolderError(self._notes_folder, error) from error
 
     def _lock_below(self, above: Path) -> Path | None:
         """Lock the file that lets only one run at a time write within the turn of the run above."""
         lock = FileLock.acquire(above.with_suffix(".below"), brief=True)
         if lock is None:
             return self._folders[0]
-        self._held.append(lock.release)
+        self._releases.append(lock.release)
         return None
 
     def _covers(self, note: Path) -> bool:
         """Return whether a run above this one holds the turn in all folders of this one."""
         if not is_locked(note):
             return False
-        folders = _said(note).get("folders", ())
+        folders = _read_note(note).get("folders", ())
         return all(
-            any(place.is_relative_to(folder) for folder in folders) for place, shared in self._places if not shared
+            any(place.is_relative_to(folder) for folder in folders) for place, shared in self._lock_places if not shared
         )
 
-    def _named(self) -> FileLock:
+    def _write_note(self) -> FileLock:
         """Write the note that this run writes from now on, and keep it locked."""
-        self._notes.mkdir(parents=True, exist_ok=True, mode=0o700)
-        note = FileLock.acquire(self._own, NOTE_SECONDS, brief=True)
+        self._notes_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        note = FileLock.acquire(self._own_note, NOTE_SECONDS, brief=True)
         if note is None:
             raise OSError
-        folders = [str(place) for place, shared in self._places if not shared]
-        said = {"folders": folders, "name": self._name, "pid": os.getpid(), "since": time.time()}
-        os.pwrite(note.descriptor, json.dumps(said).encode(), 0)
+        folders = [str(place) for place, shared in self._lock_places if not shared]
+        content = {"folders": folders, "name": self._name, "pid": os.getpid(), "since": time.time()}
+        os.pwrite(note.descriptor, json.dumps(content).encode(), 0)
         return note
 
     def _writer_at(self, place: Path) -> str:
         """Return words for the run that writes in a folder, or above or below it."""
-        for note in self._notes.glob("*.writer"):
-            if note == self._own or note in self._above:
+        for note in self._notes_folder.glob("*.writer"):
+            if note == self._own_note or note in self._notes_above:
                 continue
             if not is_locked(note):
                 note.unlink(missing_ok=True)  # its process was killed
                 continue
-            said = _said(note)
-            if any(place.is_relative_to(one) or Path(one).is_relative_to(place) for one in said.get("folders", ())):
-                since = time.strftime("%H:%M:%S", time.localtime(said["since"]))
-                return f"{said['name']} (pid {said['pid']}, since {since})"
+            content = _read_note(note)
+            if any(place.is_relative_to(one) or Path(one).is_relative_to(place) for one in content.get("folders", ())):
+                since = time.strftime("%H:%M:%S", time.localtime(content["since"]))
+                return f"{content['name']} (pid {content['pid']}, since {since})"
         waiting = holder_of(self._ticket_of(place))
         return f"another vibe (pid {waiting})" if waiting else "another process"
 
     def _ticket_of(self, place: Path) -> Path:
-        return self._own.with_name(f"{_key(place)}.next")
+        return self._own_note.with_name(f"{_digest(place)}.next")
 
     def _ticket(self, place: Path) -> list[FileLock]:
         try:
-            self._notes.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._notes_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             ticket = FileLock.acquire(self._ticket_of(place), brief=True)
         except OSError:  # without a ticket the wait may only be longer
             ticket = None
@@ -277,13 +277,13 @@ class WriteTurn:
 
     def _unlock(self) -> None:
         with suppress(OSError):
-            self._own.with_name(LAST).write_text(self._own.stem)
+            self._own_note.with_name(LAST).write_text(self._own_note.stem)
         self._release()
 
     def _release(self) -> None:
-        for release in self._held:
+        for release in self._releases:
             release()
-        self._held.clear()
+        self._releases.clear()
 
 
 def _top_of(folder: Path) -> Path:
@@ -304,11 +304,11 @@ def _identity(place: Path, *, own: bool = False) -> tuple[int, int] | None:
     return None if own and found.st_uid != os.geteuid() else (found.st_dev, found.st_ino)
 
 
-def _key(place: Path) -> str:
+def _digest(place: Path) -> str:
     return hashlib.sha256(os.fsencode(place)).hexdigest()[:16]
 
 
-def _said(note: Path) -> dict[str, Any]:
+def _read_note(note: Path) -> dict[str, Any]:
     try:
         return json.loads(text_of(note))
     except ValueError:  # it is just being written, or the disk is full

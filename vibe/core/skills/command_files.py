@@ -30,7 +30,7 @@ _HEADER = re.compile(r"\A---\n.*?^---\n", re.DOTALL | re.MULTILINE)
 _PLACE = re.compile(r"\$(ARGUMENTS|[1-9][0-9]?)")
 
 
-ELSEWHERE = MappingProxyType({
+FOREIGN_COMMANDS = MappingProxyType({
     "loop": "put the prompt into a file and have cron run `vibe -p`",
     "thinking": "/model ALIAS low|medium|high sets the thinking",
 })
@@ -47,8 +47,8 @@ class NoSuchCommandError(UsageError):
             otherwise = (
                 f"available: {', '.join(f'/{one}' for one in sorted(known))}" if known else "none are defined here"
             )
-        if name in ELSEWHERE:
-            otherwise = f"{ELSEWHERE[name]}; {otherwise}"
+        if name in FOREIGN_COMMANDS:
+            otherwise = f"{FOREIGN_COMMANDS[name]}; {otherwise}"
         hint = did_you_mean([f"/{near}" for near in closest(name, known)], otherwise)
         super().__init__(f"unknown command '/{name}': {hint} (to send it to the model, start with another word)")
         self.name = name
@@ -94,7 +94,7 @@ class CommandFiles:
         name = call["name"]
         path = next((path for known, path in self._files() if known == name), None)
         if path is not None:
-            return _filled(_template(path), (call["rest"] or "").strip())
+            return _with_arguments(_template(path), (call["rest"] or "").strip())
         if name.casefold() in set(besides):
             return prompt
         if Path(f"/{name}").exists():  # the prompt begins with a path, such as /tmp
@@ -111,7 +111,7 @@ class CommandFiles:
                 warnings.append(f"two commands are called /{name}: {found[name].path} is used, not {path}")
             else:
                 try:
-                    found[name] = _described(name, path, warnings)
+                    found[name] = _command(name, path, warnings)
                 except CommandFileError as error:
                     warnings.append(str(error))
         return list(found.values())
@@ -124,18 +124,18 @@ class CommandFiles:
                 yield ":".join(path.relative_to(folder).with_suffix("").parts), path
 
 
-def _described(name: str, path: Path, warnings: list[str]) -> CommandFile:
+def _command(name: str, path: Path, warnings: list[str]) -> CommandFile:
     """Return a command with the fields of its front matter, which are empty if that is broken."""
     _template(path)
     text = _text(path)
-    odd: list[str] = []
+    problems: list[str] = []
     fields: Mapping[str, Any] = {}
     if FENCE.fullmatch(text.partition("\n")[0]):
         try:
-            fields = front_matter_fields(split_front_matter(text)[0], odd)
+            fields = front_matter_fields(split_front_matter(text)[0], problems)
         except FrontMatterError as error:
-            odd.append(str(error))
-    warnings.extend(f"{path}: {problem}" for problem in odd)
+            problems.append(str(error))
+    warnings.extend(f"{path}: {problem}" for problem in problems)
     unused = [key for key in _UNUSED if key in fields]
     if unused:
         warnings.append(
@@ -168,7 +168,7 @@ def _text(path: Path) -> str:
     return content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
 
-def _filled(template: str, given: str) -> str:
+def _with_arguments(template: str, given: str) -> str:
     """Return the template with the given arguments in its placeholders, or at its end if it has none."""
     words = given.split()
 

@@ -151,13 +151,13 @@ class SkillManager:
 
     def prompt_section(self) -> str:
         """Return the list of skills for a system prompt, with all texts escaped; empty without skills."""
-        told = [info for info in self.available.values() if info.model_invocable]
-        if not told:
+        listed = [info for info in self.available.values() if info.model_invocable]
+        if not listed:
             return ""
         entries: list[str] = []
         named_only: list[str] = []
         room = MAX_LIST
-        for info in told:
+        for info in listed:
             entry = _entry(info)
             room -= len(entry)
             if room >= 0:
@@ -369,7 +369,7 @@ class AgentSkills:
     def _load(self, name: str) -> str:
         parsed = self.manager.load(name)
         self._restrict(parsed.info)
-        return _told(parsed)
+        return _instructions(parsed)
 
     def invoked(self, prompt: str) -> str | None:
         """Load the skill that a slash command starts, and return the prompt for it; blocks.
@@ -413,7 +413,7 @@ class AgentSkills:
         self._loaded[info.name] = info.allowed_tools
 
 
-def _told(parsed: ParsedSkill) -> str:
+def _instructions(parsed: ParsedSkill) -> str:
     info = parsed.info
     lines = [f"Skill {info.name!r}, from {info.path}. Paths in it are relative to {info.path.parent}."]
     if info.compatibility:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.fakes.turns import turn_in
 from vibe.core.session.errors import SessionFolderError, WorkspaceLockedError
-from vibe.core.session.write_turn import TOLD_SECONDS, WriteTurn
+from vibe.core.session.write_turn import TELL_SECONDS, WriteTurn
 from vibe.system.files import FileLock, FolderLocks
 
 HOLDER = """
@@ -269,4 +269,4 @@ async def test_whether_others_wrote_meanwhile_is_known(root: Path) -> None:
         pass
     assert await asked()
     assert not await asked()
-    assert TOLD_SECONDS >= 1
+    assert TELL_SECONDS >= 1
