@@ -320,7 +320,7 @@ class PlannerAgent:
                     outcome=acted.outcome.value,
                     reason=acted.reason,
                     detail=acted.detail,
-                    usage=reader.conversation.usage.told(),
+                    usage=reader.conversation.usage.for_events(),
                     cost_usd=reader.conversation.cost_usd,
                     turns=reader.conversation.turns,
                     duration_s=clock() - began,

@@ -11,7 +11,7 @@ from planner.plan.diagnostics import PlanInvalidError
 from planner.plan.model import Decision, Dependency, Option, Plan, Step
 from planner.plan.operations import Operation, read_operations
 from vibe.core.modes import ExecutionMode
-from vibe.core.schemas import closed_object, remade
+from vibe.core.schemas import closed_object, map_schema
 from vibe.core.tools.hand_in import HandIn
 
 PLAN_TOOL = "hand_in_plan"
@@ -281,4 +281,4 @@ def _object(schema: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    return remade(schema, lambda table: {key: value for key, value in table.items() if key not in _NOISE})
+    return map_schema(schema, lambda table: {key: value for key, value in table.items() if key not in _NOISE})

@@ -271,7 +271,7 @@ def _files_changed(step: StepState) -> tuple[str, ...]:
 
 
 def _spent(spent: Spent) -> model.ReportedUsage:
-    return model.ReportedUsage(**structs.asdict(spent.usage.told()), cost_usd=spent.cost_usd)
+    return model.ReportedUsage(**structs.asdict(spent.usage.for_events()), cost_usd=spent.cost_usd)
 
 
 def _checks(step: Step, status: StepStatus, result: StepResult) -> Iterator[model.CheckReport]:

@@ -198,7 +198,7 @@ class SubAgent:
         if context.spawning is None or folder is None or TASK_TOOL not in self._tools.available:
             return None
         inherited = replace(
-            context, default_model=self._model.key, spawning=None, guidance=context.guidance.below(self._taught)
+            context, default_model=self._model.key, spawning=None, guidance=context.guidance.for_subagents(self._taught)
         )
         return context.spawning(self.subagent_id, inherited, folder)
 

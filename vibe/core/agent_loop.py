@@ -314,8 +314,8 @@ class AgentLoop:
 
     def _deliver_steering(self) -> None:
         """Move the steering that arrived meanwhile into the conversation, also once the work has ended."""
-        said, self._steering = self._steering, []
-        for text, by in said:
+        steering, self._steering = self._steering, []
+        for text, by in steering:
             self._add_prompt(text, origin="steer", by=by)
 
     def _continue_cut_off(self, message: AssistantMessage) -> ActResult | None:
@@ -331,9 +331,9 @@ class AgentLoop:
 
     async def _finish(self, text: str) -> ActResult | None:
         """Return the result with this closing text, or None if a middleware or new steering makes the agent go on."""
-        said = len(self._transcript.prompts)
+        prompts = len(self._transcript.prompts)
         await self._consult(lambda one, context: one.before_end(context, text))
-        if not self._steering and said == len(self._transcript.prompts):
+        if not self._steering and prompts == len(self._transcript.prompts):
             self._is_working = False
             return self._result(Outcome.COMPLETED, text=text)
         self._begin_answer()

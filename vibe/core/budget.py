@@ -64,7 +64,7 @@ class Budget(Protocol):
         ...
 
 
-async def room_for(
+async def reserve_budget(
     budget: Budget, sink: EventSink, model: ModelConfig, prompt_tokens: int, wanted_tokens: int
 ) -> Reservation:
     """Reserve budget for a call, announcing a wait of more than ``PATIENCE_SECONDS`` and its end.

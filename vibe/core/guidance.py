@@ -136,7 +136,7 @@ class Guidance(Struct, frozen=True, kw_only=True):
     session_id: str = ""
     parent_skills: AgentSkills | None = None
 
-    def started(self, prompt: str) -> str:
+    def expand_command(self, prompt: str) -> str:
         """Return the prompt a slash command expands to, else the prompt itself; blocks.
 
         The name of a skill is left as it is: skills are started later.
@@ -166,7 +166,7 @@ class Guidance(Struct, frozen=True, kw_only=True):
             docs=NestedDocs(root=place.root, origin=self.workdir, trusts=self.trusts) if self.workdir else None,
         )
 
-    def below(self, agent: CallGuidance) -> Guidance:
+    def for_subagents(self, agent: CallGuidance) -> Guidance:
         """Return the guidance for the subagents of an agent."""
         return replace(self, parent_skills=agent.skills)
 

@@ -57,7 +57,7 @@ class Usage(UsageSum, frozen=True, gc=False):
     def __sub__(self, other: Usage) -> Usage:
         return Usage(*map(sub, structs.astuple(self), structs.astuple(other)))
 
-    def told(self) -> UsageSum:
+    def for_events(self) -> UsageSum:
         """Return the part that events carry."""
         return msgspec.convert(self, UsageSum, from_attributes=True)
 

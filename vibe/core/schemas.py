@@ -40,16 +40,16 @@ def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def remade(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+def map_schema(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
     """Return a copy of a schema with ``change`` applied to every subschema, from the inside out."""
     if isinstance(schema, list):
-        return [remade(one, change) for one in cast("list[Any]", schema)]
+        return [map_schema(one, change) for one in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
 
     def inside(key: str, value: Any) -> Any:
         if key in _BY_NAME and isinstance(value, dict):
-            return {name: remade(one, change) for name, one in cast("dict[str, Any]", value).items()}
-        return value if key in _DATA else remade(value, change)
+            return {name: map_schema(one, change) for name, one in cast("dict[str, Any]", value).items()}
+        return value if key in _DATA else map_schema(value, change)
 
     return change({key: inside(key, value) for key, value in cast("dict[str, Any]", schema).items()})

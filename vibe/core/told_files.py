@@ -14,9 +14,9 @@ def with_files(prompt: str, files: Iterable[tuple[str, str]]) -> str:
     return "\n\n".join([prompt, *(f'{_BEGIN}{name}">\n{text}{_END}' for name, text in files)])
 
 
-def told_parts(told: str) -> tuple[str, Sequence[tuple[str, str]]]:
+def split_files(text: str) -> tuple[str, Sequence[tuple[str, str]]]:
     """Split a text made by ``with_files`` into the prompt and the pairs of name and text of its files."""
-    start = told.find(f"\n\n{_BEGIN}")
-    if start < 0 or not told.endswith(_END):
-        return told, ()
-    return told[:start], [(match["name"], match["text"]) for match in _FILE.finditer(told, start)]
+    start = text.find(f"\n\n{_BEGIN}")
+    if start < 0 or not text.endswith(_END):
+        return text, ()
+    return text[:start], [(match["name"], match["text"]) for match in _FILE.finditer(text, start)]

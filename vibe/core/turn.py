@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ipc.events import AssistantEvent, UsageEvent, WarningEvent
 from ipc.sink import EventSink
-from vibe.core.budget import Budget, Reservation, room_for
+from vibe.core.budget import Budget, Reservation, reserve_budget
 from vibe.core.config.models import ModelConfig
 from vibe.core.llm.announcing import CallAnnouncer
 from vibe.core.llm.history import PromptHistory
@@ -239,7 +239,7 @@ async def complete_within_budget(
         BudgetExhaustedError: the budget has no room for the call.
     """
     wanted = request.max_tokens or DEFAULT_ANSWER_TOKENS
-    reservation = await room_for(kit.budget, kit.sink, kit.model, tokens, wanted)
+    reservation = await reserve_budget(kit.budget, kit.sink, kit.model, tokens, wanted)
     room = reservation.max_completion_tokens
     try:
         with announcer.announced(tokens):

@@ -46,7 +46,7 @@ def test_tools_that_would_have_nothing_to_work_with_are_left_out(tmp_path: Path,
 def test_whoever_is_started_is_restricted_like_who_starts_it(tmp_path: Path, skills: SkillManager) -> None:
     guidance = Guidance(skills=skills)
     parent = guidance.for_agent(place(tmp_path))
-    child = guidance.below(parent).for_agent(place(tmp_path))
+    child = guidance.for_subagents(parent).for_agent(place(tmp_path))
     assert parent.skills is not None
     assert child.skills is not None
 
@@ -54,7 +54,7 @@ def test_whoever_is_started_is_restricted_like_who_starts_it(tmp_path: Path, ski
     assert parent.restriction("grep", {}) is None
     parent.skills.load("find")
     assert child.restriction("bash", {"command": "ls"}) is not None
-    grandchild = guidance.below(parent).below(child).for_agent(place(tmp_path))
+    grandchild = guidance.for_subagents(parent).for_subagents(child).for_agent(place(tmp_path))
     assert "'look'" in (grandchild.restriction("grep", {}) or "")
 
 

@@ -104,7 +104,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
             account=account,
             environ=engine.environ,
             agents=engine.agents,
-            guidance=engine.guidance.below(taught),
+            guidance=engine.guidance.for_subagents(taught),
             user_input=seat.user_input,
         )
         subagents_context = replace(context, tools=setup.tools.filtered(None, (PROPOSE_PLAN,)))
@@ -144,7 +144,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
             UsageError: If there is no such command, or its file can't be used.
             EnvironmentFailure: If the piped input can't be written to disk.
         """
-        text = self.own.taught.prompt(self.setup.engine.guidance.started(prompt)) if expand else prompt
+        text = self.own.taught.prompt(self.setup.engine.guidance.expand_command(prompt)) if expand else prompt
         full_text = with_piped(text, piped, self.outputs, self.kit.tools.masked)
         return with_mentioned_files(text, self.context.workspace, full_text) if expand else full_text
 

@@ -368,7 +368,7 @@ class Conversation:
             conversation_id=self.conversation_id,
             reason=acted.reason,
             detail=acted.detail,
-            usage=result.usage.told(),
+            usage=result.usage.for_events(),
             cost_usd=result.cost_usd,
             turns=acted.turns,
             duration_s=result.duration_s,

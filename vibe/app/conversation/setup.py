@@ -98,7 +98,7 @@ def set_up(host: Host, opening: Opening, seat: Seat) -> Setup:
     if missing_key is not None and not opening.key_may_come_later:
         raise missing_key
     try:
-        engine.guidance.started(opening.prompt)  # raises now if the command or prompt it names is missing
+        engine.guidance.expand_command(opening.prompt)  # raises now if the command or prompt it names is missing
     except NoSuchCommandError as error:
         servers = {one.name for one in (*engine.config.mcp_servers, *opening.servers)}
         if not any(error.name.startswith(f"{name}:") for name in servers):  # a server's prompts are known only later

@@ -134,7 +134,7 @@ def _step_document(step: StepState) -> dict[str, Any]:
         "printed": result.printed,
         "output": result.output,
         "files_changed": list(result.files_changed),
-        "usage": structs.asdict(result.usage.told()),
+        "usage": structs.asdict(result.usage.for_events()),
         "duration_s": round(result.duration_s, 3),
     }
     optional = ("reason", "output", "detail", "printed")
@@ -146,4 +146,4 @@ def _step_document(step: StepState) -> dict[str, Any]:
 def _spent_document(spent: Spent) -> dict[str, Any]:
     """Return usage and cost, rounded to the last digit that prices have."""
     cost_usd = None if spent.cost_usd is None else round(spent.cost_usd, 9)
-    return {"usage": structs.asdict(spent.usage.told()), "cost_usd": cost_usd}
+    return {"usage": structs.asdict(spent.usage.for_events()), "cost_usd": cost_usd}

@@ -46,8 +46,8 @@ def _with_cost(completion: Completion, known: float | None) -> Completion:
 
     A provider that knows no price may report 0.
     """
-    said = completion.cost_usd
-    return replace(completion, cost_usd=known if not said and known is not None else said)
+    reported = completion.cost_usd
+    return replace(completion, cost_usd=known if not reported and known is not None else reported)
 
 
 def is_listed(provider: ProviderConfig) -> bool:

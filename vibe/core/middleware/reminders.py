@@ -80,12 +80,12 @@ MAX_RETURNS = 3
 """The most times in a row that hooks may send an agent back to work when it wants to end."""
 
 
-def taught_reminders(guidance: CallGuidance, others: Reminders) -> Reminders:
+def guidance_reminders(guidance: CallGuidance, others: Reminders) -> Reminders:
     """Return a function that adds the reminders of an agent's guidance to ``others``."""
     return lambda: (*others(), *guidance.reminders())
 
 
-class Taught(Middleware):
+class GuidanceNotices(Middleware):
     """Passes the notices that ``guidance`` collects during an agent's calls on to its model.
 
     Before the agent ends, its hooks are asked whether it must go on.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from vibe.core.config.patterns import compile_linear
-from vibe.core.schemas import remade
+from vibe.core.schemas import map_schema
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -145,7 +145,7 @@ def rooted_at(schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
             for name, part in table.items()
         }
 
-    return remade({name: part for name, part in schema.items() if name != "$schema"}, moved)
+    return map_schema({name: part for name, part in schema.items() if name != "$schema"}, moved)
 
 
 def _validator(schema: Mapping[str, Any]) -> Validator:

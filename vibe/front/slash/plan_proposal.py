@@ -23,7 +23,7 @@ from vibe.app.plan.quickstart import WATCHED_SLOWED
 from vibe.app.plan.run import open_plan
 from vibe.core.messages import UserMessage
 from vibe.core.schemas import table_of
-from vibe.core.told_files import told_parts
+from vibe.core.told_files import split_files
 from vibe.core.tools.base import BaseTool, BaseToolState, TextResult, ToolError, UnaskedConfig
 from vibe.core.tools.hand_in import HandInArgs
 from vibe.core.tools.permissions import ApprovalMode
@@ -312,4 +312,4 @@ async def _answered(talk: Talk, plan: Repaired) -> tuple[PlanVerdict, PlanDraft]
 def _asked_for(conversation: Conversation) -> str:
     """Return the last prompt on one line, to be the goal of a plan that names none."""
     prompts = (message.content for message in reversed(conversation.messages) if isinstance(message, UserMessage))
-    return one_line(told_parts(next(prompts, ""))[0], LONGEST_GOAL)
+    return one_line(split_files(next(prompts, ""))[0], LONGEST_GOAL)

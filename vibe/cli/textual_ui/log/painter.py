@@ -14,7 +14,7 @@ from textual.widget import Widget
 from vibe.cli.textual_ui.log.entry import clean, clean_line, middle_cut
 from vibe.cli.textual_ui.log.markdown_blocks import blocks_of, highlighted, top_blocks
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn, drawn_row, lay_out, styled
-from vibe.core.told_files import told_parts
+from vibe.core.told_files import split_files
 from vibe.front.cells import Line, Piece, text_of
 from vibe.front.diff_lines import SIGNS, DiffLine, diff_lines
 from vibe.front.event_text import CALL_MARKS, counted
@@ -188,7 +188,7 @@ class Painter:
 
 
 def _told(entry: LogEntry) -> Iterator[LogBlock]:
-    prompt, files = (entry.text, ()) if entry.whole else told_parts(entry.text)
+    prompt, files = (entry.text, ()) if entry.whole else split_files(entry.text)
     head, hidden, tail = middle_cut(prompt.rstrip("\n").split("\n"), ALL_LINES if entry.whole else MOST_TOLD)
     yield LogBlock(Content("\n".join(head)), look=USER, mark=styled(">", "bold $text-primary"), flush=True)
     if hidden:

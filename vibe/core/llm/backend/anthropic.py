@@ -108,9 +108,9 @@ class MessagesEncoder:
             role = "assistant" if isinstance(message, AssistantMessage) else "user"
             if not turns or turns[-1][0] != role:
                 turns.append((role, []))
-            said = ids.renamed(message)
-            known = said is message
-            turns[-1][1].append(self._parts.of(message, source) if known else self._encoded(said, source))
+            sendable = ids.renamed(message)
+            known = sendable is message
+            turns[-1][1].append(self._parts.of(message, source) if known else self._encoded(sendable, source))
         if not turns or turns[0][0] != "user":
             turns.insert(0, ("user", [self._encoder.encode({"type": "text", "text": START})]))
         if turns[-1][0] != "user":
@@ -461,9 +461,9 @@ class _MessageTaker:
         if end.stop_reason == PAUSE and not self._ids:
             self._answer.note(PAUSED)
 
-    def _count(self, told: object) -> None:
+    def _count(self, counts: object) -> None:
         """Update the usage. Counts are totals of the answer so far; a server may omit or null what it sent before."""
-        table = table_of(told)
+        table = table_of(counts)
         for name, value in table.items():
             if isinstance(value, int | float):
                 self._usage[name] = max(int(value), self._usage.get(name, 0))
@@ -486,8 +486,8 @@ def _kind_of(fields: Raw) -> str:
 
 def _explained(details: object) -> str:
     fields = table_of(details)
-    said = fields.get("explanation") or fields.get("category")
-    return f" ({said})" if said else ""
+    reason = fields.get("explanation") or fields.get("category")
+    return f" ({reason})" if reason else ""
 
 
 class AnthropicBackend(HttpBackend):

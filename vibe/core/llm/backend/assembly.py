@@ -18,7 +18,7 @@ from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.port import CallDelta, Completion, Delta, FinishReason, ModelObserver, ModelRequest
 from vibe.core.llm.tokens import estimate_answer, estimate_prompt
 from vibe.core.messages import AssistantMessage, Thought, ToolCall, Usage
-from vibe.core.schemas import remade, table_of, whole_number
+from vibe.core.schemas import map_schema, table_of, whole_number
 
 _NOT_IN_KEYS: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 LONGEST_KEY: Final = 64
@@ -33,7 +33,7 @@ def wire_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     The top is an object, every array has ``items``, and every property's name can be sent.
     """
     top = {key: value for key, value in parameters.items() if key not in _NOT_AT_TOP}
-    return remade({"properties": {}, **top, "type": "object"}, _sendable)
+    return map_schema({"properties": {}, **top, "type": "object"}, _sendable)
 
 
 def as_declared(arguments: Any, schema: Any) -> Any:
@@ -45,10 +45,10 @@ def as_declared(arguments: Any, schema: Any) -> Any:
     if not isinstance(arguments, dict) or not isinstance(own, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
         return cast("Any", arguments)
     names = {sent: name for name, sent in _sent_names(own).items()}
-    said = {names.get(key, key): value for key, value in cast("dict[str, Any]", arguments).items()}
+    renamed = {names.get(key, key): value for key, value in cast("dict[str, Any]", arguments).items()}
     return {
         name: as_declared(value, own.get(name))
-        for name, value in said.items()
+        for name, value in renamed.items()
         if value is not None or name in _as_list(table.get("required")) or _may_be_null(own.get(name))
     }
 
@@ -387,8 +387,8 @@ class AnswerBuilder:
             self.add_reasoning(thought)
             self._emit_text(text)
             if not self._reasoning:
-                thought, said = self._tagged.split_whole("".join(self._text))
-                self._reasoning, self._text = [thought], [said]
+                thought, rest = self._tagged.split_whole("".join(self._text))
+                self._reasoning, self._text = [thought], [rest]
         if not (self._finish or self._is_whole()):
             raise errors.protocol("ended its answer without a finish_reason")
         if self._finish.lower() in FAILURE_REASONS:
@@ -442,8 +442,8 @@ class AnswerBuilder:
 
         It is if the stream ended properly, the answer says something, and every call has complete arguments.
         """
-        said = any(text.strip() for text in self._text) or bool(self._calls)
-        return self._done and said and all(call.name and is_json_object(call.text) for call in self._calls)
+        says_something = any(text.strip() for text in self._text) or bool(self._calls)
+        return self._done and says_something and all(call.name and is_json_object(call.text) for call in self._calls)
 
 
 def _may_match(index: int | None, other: int | None) -> bool:
@@ -532,17 +532,17 @@ def read_cost(fields: Mapping[str, Any]) -> float | None:
 
     For OpenRouter with the user's own key (``is_byok``), the upstream provider's charge is added.
     """
-    said = fields.get("cost", fields.get("estimated_cost"))
-    cost = _dollars(table_of(fields.get("cost")).get("total_cost") if isinstance(said, dict) else said)
+    reported = fields.get("cost", fields.get("estimated_cost"))
+    cost = _dollars(table_of(fields.get("cost")).get("total_cost") if isinstance(reported, dict) else reported)
     if cost is None or fields.get("is_byok") is not True:
         return cost
     return cost + (_dollars(table_of(fields.get("cost_details")).get("upstream_inference_cost")) or 0.0)
 
 
-def _dollars(said: object) -> float | None:
-    if isinstance(said, bool) or not isinstance(said, int | float):
+def _dollars(reported: object) -> float | None:
+    if isinstance(reported, bool) or not isinstance(reported, int | float):
         return None
-    return float(said) if math.isfinite(said) and said >= 0 else None
+    return float(reported) if math.isfinite(reported) and reported >= 0 else None
 
 
 def _unwrapped(arguments: str) -> str:

@@ -257,15 +257,15 @@ class _ChunkTaker:
 
     def _take_delta(self, delta: Table, *, is_whole: bool = False) -> bool:
         """Add what a delta says, and return whether it says anything."""
-        told = {name: value for name, value in delta.items() if value}  # most deltas have a single non-empty field
-        said = not self._thought_fields.isdisjoint(told) and self._take_reasoning(told)
-        for thought, text in _parts(told.get("content")):
+        filled = {name: value for name, value in delta.items() if value}  # most deltas have a single non-empty field
+        says_anything = not self._thought_fields.isdisjoint(filled) and self._take_reasoning(filled)
+        for thought, text in _parts(filled.get("content")):
             self._answer.add_reasoning(thought)
             self._answer.add_text(text)
-            said |= bool(thought or text)
-        refusal = text_in(told.get("refusal"))
+            says_anything |= bool(thought or text)
+        refusal = text_in(filled.get("refusal"))
         self._answer.add_text(refusal)
-        return self._take_calls(told, is_whole=is_whole) or said or bool(refusal)
+        return self._take_calls(filled, is_whole=is_whole) or says_anything or bool(refusal)
 
     def _take_reasoning(self, delta: Table) -> bool:
         records = _tables(delta.get("reasoning_details"))

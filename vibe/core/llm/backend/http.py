@@ -131,12 +131,12 @@ class SseParser:
 
 def _as_error(data: str) -> str:
     """Return the data of an error event as a JSON object with the key ``error``."""
-    told: object = data
+    error: object = data
     with suppress(*INVALID_JSON):  # it may be plain text
-        told = msgspec.json.decode(data)
-    if isinstance(told, dict) and cast("dict[str, Any]", told).get("error"):
+        error = msgspec.json.decode(data)
+    if isinstance(error, dict) and cast("dict[str, Any]", error).get("error"):
         return data
-    return msgspec.json.encode({"error": told or "no reason told"}).decode()
+    return msgspec.json.encode({"error": error or "no reason told"}).decode()
 
 
 MAX_STREAM_BYTES: Final = 64 * 1024 * 1024

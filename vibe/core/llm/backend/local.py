@@ -31,7 +31,7 @@ from vibe.core.llm.port import (
     ToolSchema,
 )
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
-from vibe.core.schemas import closed_object, remade
+from vibe.core.schemas import closed_object, map_schema
 
 LONGEST: Final = 1_000
 """Higher limits on lengths and counts are left out of schemas, since a grammar spells out each repetition."""
@@ -148,11 +148,11 @@ def _message_fields(message: Message) -> dict[str, Any]:
     if isinstance(message, ToolMessage):
         return {"role": "user", "content": f"Result of {message.name} ({message.status}):\n{message.content}"}
     if isinstance(message, AssistantMessage) and message.tool_calls:
-        said = [
+        calls = [
             f'{{"name": {json.dumps(call.name)}, "arguments": {wire_arguments(call.arguments)}}}'
             for call in message.tool_calls
         ]
-        return {"role": "assistant", "content": "\n".join(said)}
+        return {"role": "assistant", "content": "\n".join(calls)}
     return {"role": message.__struct_config__.tag, "content": message.content}
 
 
@@ -166,7 +166,7 @@ def _enforceable(schema: Any, root: str) -> Any:
             if key not in _LEFT_OUT and not (key in _BOUNDS and isinstance(value, int) and value > LONGEST)
         }
 
-    return remade(schema, enforceable)
+    return map_schema(schema, enforceable)
 
 
 def _shape(parameters: Mapping[str, Any]) -> str:
@@ -189,8 +189,8 @@ def _decoded(text: str) -> dict[str, Any] | None:
 
 def _unescaped(inside: str) -> str:
     """Return the text that the inside of a JSON string stands for."""
-    said: str = json.loads(f'"{inside}"', strict=False)
-    return said
+    text: str = json.loads(f'"{inside}"', strict=False)
+    return text
 
 
 class LocalBackend:

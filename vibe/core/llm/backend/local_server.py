@@ -144,8 +144,8 @@ class LocalServer:
         with suppress(BrokenPipeError):
             stdin.write(line.encode() + b"\n")
             stdin.flush()
-        end, said = time.monotonic() + seconds, b""
-        while not said.endswith(b"\n"):
+        end, received = time.monotonic() + seconds, b""
+        while not received.endswith(b"\n"):
             left = end - time.monotonic()
             if left <= 0 or not select.select([stdout], [], [], left)[0]:
                 raise LocalModelError(
@@ -155,8 +155,8 @@ class LocalServer:
             piece = os.read(stdout.fileno(), 4096)
             if not piece:
                 return {}
-            said += piece
-        return json.loads(said)
+            received += piece
+        return json.loads(received)
 
     def _log_error(self) -> str:
         """Return the engine's own message about the failure from its log, or an empty string."""

@@ -273,9 +273,9 @@ def _cut(text: str, size: int) -> list[str]:
 
 def _completion(turn: ScriptedTurn, request: ModelRequest) -> Completion:
     # The ids are unique in a conversation, the same in each replay, and nine characters long, as Mistral requires.
-    said = sum(isinstance(message, AssistantMessage) for message in request.messages)
+    answers = sum(isinstance(message, AssistantMessage) for message in request.messages)
     calls = tuple(
-        ToolCall(f"s{said:05d}{number:03d}", call.name, call.arguments_text)
+        ToolCall(f"s{answers:05d}{number:03d}", call.name, call.arguments_text)
         for number, call in enumerate(turn.tool_calls)
     )
     message = AssistantMessage(content=turn.text, tool_calls=calls, reasoning=turn.reasoning)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from vibe.core.config.models import McpServerConfig
 from vibe.core.config.patterns import NamePatterns
-from vibe.core.schemas import remade
+from vibe.core.schemas import map_schema
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain_line, shortened
 
@@ -96,7 +96,7 @@ def _schema_text(name: str, schema: Mapping[str, Any]) -> str:
     }
     text = _json(whole)
     if len(text.encode()) > SCHEMA_BYTES:
-        text = _json(remade(whole, _without_prose))
+        text = _json(map_schema(whole, _without_prose))
     if len(text.encode()) > LONGEST_SCHEMA:
         raise ValueError(f"{name!r} has an argument schema of {len(text.encode())} bytes")
     return text

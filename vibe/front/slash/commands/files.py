@@ -11,7 +11,7 @@ from vibe.app.conversation.conversation import BusyError
 from vibe.core.messages import UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
 from vibe.core.session.restoring import FileBack
-from vibe.core.told_files import told_parts
+from vibe.core.told_files import split_files
 from vibe.core.tools.edits import FileDiff, file_diff
 from vibe.front.cells import Line
 from vibe.front.event_text import counted, one_line, plus_minus
@@ -97,7 +97,7 @@ def going_back(talk: Talk, index: int) -> list[tuple[FileBack, FileDiff]]:
 
 async def _go_back(talk: Talk, index: int, mode: int) -> None:
     """Go back to before the prompt at this message, and say what came of it."""
-    prompt = told_parts(talk.conversation.messages[index].content)[0]
+    prompt = split_files(talk.conversation.messages[index].content)[0]
     report = await talk.conversation.rewind(index, files=mode != CHAT_ONLY, chat=mode != FILES_ONLY)
     told = back_to(prompt, len(report.files.restored) + len(report.files.deleted))
     if mode == FILES_ONLY:
