@@ -1,23 +1,30 @@
-"""A node of a cluster: ``python -P -m subagents.cluster.node KIND ADDRESS SLOTS FOLDER PARENT [CERTIFICATES...]``.
+"""A node of a cluster: ``python -m subagents.cluster.node KIND ADDRESS SLOTS FOLDER PARENT COUNT [CERTIFICATES...]``.
 
 KIND is ``scheduler``, which listens at ADDRESS, or ``worker``, whose scheduler is at ADDRESS. FOLDER is for Dask's
 files. A node prints its own address on standard output once it serves, and dies with the process that started it.
+With a COUNT it is that many workers, each forked from this process and with its own folder in FOLDER.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import dask
+import msgspec
 from distributed import Scheduler, Worker
 from distributed.security import Security
+from msgspec import structs
 
-from vibe.system.process import die_with
+from subagents.cluster.places import SETTINGS_VARIABLE, WorkerSettings
+from vibe.system.process import die_with, kill_marked
 
 LOOPBACK = "127.0.0.1"
 SETTINGS: dict[str, Any] = {
@@ -36,6 +43,10 @@ FOLDER = "temporary-directory"
 NO_PAGE = {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
 """Options that turn off Dask's web pages. Dask starts a server for them all the same, but it serves none."""
 PRELOAD = "subagents.cluster.places"
+FORK_MARK = "_VIBE_WORKER"
+"""The variable that every process started by a forked worker inherits."""
+AGAIN_SECONDS = 1.0
+"""How long after the end of a worker its successor is forked."""
 _DASK: Any = dask
 _SCHEDULER: Any = Scheduler
 _WORKER: Any = Worker
@@ -89,12 +100,37 @@ def _say(address: str) -> None:
     sys.stdout.flush()
 
 
+def fork_workers(folder: Path, count: int) -> Path:
+    """Fork ``count`` workers, and another one whenever one ends. Returns in each worker, with the worker's folder.
+
+    They share the modules that this process has loaded: importing Dask takes longer than all else a worker does before
+    it serves. What a worker leaves running is killed. Exits if a worker fails by itself.
+    """
+    parent, settings = os.getpid(), msgspec.json.decode(os.environ[SETTINGS_VARIABLE], type=WorkerSettings)
+    numbers: dict[int, int] = {}
+    while True:
+        for number in {*range(count)}.difference(numbers.values()):
+            pid, own = os.fork(), folder / f"worker-{number}"
+            if not pid:
+                die_with(parent)
+                own_settings = msgspec.json.encode(structs.replace(settings, folder=str(own)))
+                os.environ.update({FORK_MARK: f"{parent}-{number}", SETTINGS_VARIABLE: own_settings.decode()})
+                return own
+            numbers[pid] = number
+        pid, status = os.wait()
+        anyio.run(kill_marked, FORK_MARK, f"{parent}-{numbers.pop(pid)}")
+        if (code := os.waitstatus_to_exitcode(status)) > 0:
+            sys.exit(code)
+        time.sleep(AGAIN_SECONDS)
+
+
 def main(words: Sequence[str]) -> None:
     """Run a node until it ends."""
-    kind, address, slots, folder, parent, *certificates = words
+    kind, address, slots, folder, parent, count, *certificates = words
     die_with(int(parent))
     logging.getLogger("distributed").setLevel(logging.WARNING)
-    anyio.run(serve, kind, address, int(slots), folder, certificates)
+    own = fork_workers(Path(folder), int(count)) / "dask" if int(count) else folder
+    anyio.run(serve, kind, address, int(slots), str(own), certificates)
 
 
 if __name__ == "__main__":

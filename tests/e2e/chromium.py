@@ -93,7 +93,7 @@ class Page:
             found = self.run(waits.replace("{end}", f"{self.run('performance.now()') + seconds * 1000}"))
         except PageGone:
             return self.wait(script, seconds)
-        assert found, f"never was: {script}\n{self.said}\n{self.run('document.body.innerText')[:600]}"
+        assert found, f"never was: {script}\n{self.said}\n{self.run('document.body.innerText')[:4000]}"
         return found
 
     def press(self, *keys: str) -> None:

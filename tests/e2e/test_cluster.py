@@ -6,6 +6,8 @@ Covers ``vibe.app.cluster``, ``vibe.app.plan``.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -248,6 +250,24 @@ def test_what_a_killed_run_left_at_work_on_this_machine_is_gone_once_it_is_resum
     ended = vibe.process("plan", "resume", "latest", "--auto-approve", "--output", "json")
 
     assert (ended.code, leftovers(folder)) == (0, [])
+
+
+def test_a_worker_of_this_machine_that_is_killed_has_a_successor(vibe: VibeCommand, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    in_worktrees(vibe, command_step("s", f"test -e {begun} || {{ setsid sleep 300 & touch {begun}; sleep 300; }}"))
+    run = vibe.start("plan", "run", "p.json", "--cluster", "local:1", "--auto-approve", "--output", "json")
+    until(begun.exists)
+    folder = vibe.home / "plans" / vibe.plan_ids()[0]
+    found = subprocess.run(
+        ["pgrep", "-f", f"subagents.cluster.node worker .*{folder}"], capture_output=True, check=True
+    )
+    parents = {pid: Path(f"/proc/{pid}/stat").read_text().split()[3] for pid in found.stdout.decode().split()}
+    [worker] = [pid for pid, parent in parents.items() if parent in parents]
+
+    os.kill(int(worker), signal.SIGKILL)
+
+    record = json.loads(run.communicate(timeout=90)[0])
+    assert (run.returncode, record["steps"][0]["status"], leftovers(folder)) == (0, "completed", [])
 
 
 def test_workers_of_this_machine_that_can_not_be_started_pause_the_plan(vibe: VibeCommand, tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ class Node(Struct, frozen=True, kw_only=True):
     folder: Path
     """For files of its own."""
     slots: int = 0
+    count: int = 0
+    """Workers to fork, each with a folder below ``folder``; 0: the process is the worker itself."""
     settings: WorkerSettings | None = None
     is_quiet: bool = False
     """Its complaints go nowhere, but for the last one of a node that never served."""
@@ -59,7 +61,8 @@ class Node(Struct, frozen=True, kw_only=True):
         """Return the program that it is."""
         files = self.certificates.files if self.certificates else ()
         program = [sys.executable, "-P", "-m", PROGRAM]  # -P: the folder it starts in may hold modules of any name
-        return [*program, self.kind, self.address, str(self.slots), str(self.folder), str(os.getpid()), *files]
+        numbers = str(os.getpid()), str(self.count)
+        return [*program, self.kind, self.address, str(self.slots), str(self.folder), *numbers, *files]
 
 
 async def kept(node: Node, told: Callable[[str], object]) -> None:

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import anyio
 from anyio import to_thread
-from msgspec.structs import replace
 
 from ipc.events import WarningEvent
 from subagents.cluster.client import ClusterClient
@@ -54,7 +53,7 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
             steps.services.sink.publish(WarningEvent(code="cluster", message=message))
     parcel = await to_thread.run_sync(_parcel, steps, sent, run)
     async with AsyncExitStack() as stack:
-        address, certificates, nodes = await stack.enter_async_context(_cluster(steps))
+        address, certificates, node = await stack.enter_async_context(_cluster(steps))
         security = security_of(certificates.files if certificates else ())
         client = ClusterClient(address, security, run=run, lost_seconds=config.lost_seconds)
         try:
@@ -65,7 +64,7 @@ async def on_a_cluster(steps: PlanSteps, claims: RunClaims) -> AsyncGenerator[St
             ) from error
         workers = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(workers.cancel_scope.cancel)
-        for node in nodes:
+        if node is not None:
             workers.start_soon(_keep, node, client)
         yield ClusterExecutor(
             local_executor(steps, claims),
@@ -104,7 +103,7 @@ def _parcel(steps: PlanSteps, sent: Shipment, run: str) -> Parcel:
 
 
 @asynccontextmanager
-async def _cluster(steps: PlanSteps) -> AsyncGenerator[tuple[str, Certificates | None, list[Node]]]:
+async def _cluster(steps: PlanSteps) -> AsyncGenerator[tuple[str, Certificates | None, Node | None]]:
     """Yield the address of the cluster, the certificates for it, and the workers to start.
 
     A scheduler on this machine is stopped when the block ends.
@@ -113,7 +112,7 @@ async def _cluster(steps: PlanSteps) -> AsyncGenerator[tuple[str, Certificates |
     if address.host:
         folder = steps.engine.config.cluster.certificates
         certificates = await to_thread.run_sync(read_certificates, folder) if address.is_encrypted else None
-        yield address.text, certificates, []
+        yield address.text, certificates, None
         return
     folder = steps.store.folder.path / "cluster"
     remove = partial(shielded, lambda: to_thread.run_sync(_remove, folder))
@@ -140,20 +139,17 @@ async def _keep(node: Node, client: ClusterClient) -> None:
         client.give_up(str(error))
 
 
-def _workers(steps: PlanSteps, address: ClusterAddress, scheduler: str, certificates: Certificates) -> list[Node]:
-    """Return the workers of this machine, with the variables and keys of the run. Blocks."""
+def _workers(steps: PlanSteps, address: ClusterAddress, scheduler: str, certificates: Certificates) -> Node:
+    """Return the workers of this machine, with the variables and the keys of the run; blocks."""
     environ = {**steps.engine.environ, **steps.host.environ}
     place = certificates.ca.parent
-    settings = worker_settings(place, {}, {}, environ, steps.engine.config.cluster.lost_seconds)
-    return [
-        Node(
-            address=scheduler,
-            certificates=certificates,
-            environ=environ,
-            folder=folder / "dask",
-            slots=address.slots or math.ceil(steps.store.settings.max_parallel / address.workers),
-            settings=replace(settings, folder=str(folder)),
-            is_quiet=True,
-        )
-        for folder in (place / f"worker-{number}" for number in range(address.workers))
-    ]
+    return Node(
+        address=scheduler,
+        certificates=certificates,
+        environ=environ,
+        folder=place,
+        slots=address.slots or math.ceil(steps.store.settings.max_parallel / address.workers),
+        count=address.workers,
+        settings=worker_settings(place, {}, {}, environ, steps.engine.config.cluster.lost_seconds),
+        is_quiet=True,
+    )
