@@ -46,7 +46,7 @@ PRELOAD = "subagents.cluster.places"
 FORK_MARK = "_VIBE_WORKER"
 """The variable that every process started by a forked worker inherits."""
 AGAIN_SECONDS = 1.0
-"""How long after the end of a worker its successor is forked."""
+"""Seconds between the end of a worker and the fork of its successor."""
 _DASK: Any = dask
 _SCHEDULER: Any = Scheduler
 _WORKER: Any = Worker
