@@ -1,8 +1,8 @@
-"""OpenTelemetry: a listener that folds a run's events into spans and metrics, sent by OTLP over HTTP.
+"""OpenTelemetry: a listener that turns a run's events into spans and metrics, sent by OTLP over HTTP.
 
-Names are those of the semantic conventions for generative AI, version 0.1.0 (development), whose metrics are counters
-of tokens and histograms of seconds (github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai). Times are the
-events' own. Ids follow from the record, so what is sent twice, such as by an export later on, is the same span.
+Names follow the semantic conventions for generative AI, version 0.1.0 (development), whose metrics are counters of
+tokens and histograms of seconds (github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai). Times are those of
+the events. Ids are derived from the record, so a span that is sent twice, such as by a later export, is the same span.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ except ImportError as error:
 
 ENDPOINT, HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
 CONTENT = "VIBE_TELEMETRY_CONTENT"
-"""The variable that is set where texts of messages and tools are sent, too."""
+"""The variable that is set if the texts of messages and tools are sent, too."""
 SCHEMA: Final = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 PROVIDERS: Final = {"mistral": "mistral_ai"}
-"""Names of the conventions for providers that are called otherwise here."""
+"""The names that the conventions have for providers with other names here."""
 TOKENS: Final = tuple(
     f"gen_ai.client.inference.usage.{kind}" for kind in ("input_tokens", "output_tokens", "cache_read.input_tokens")
 )
@@ -62,33 +62,33 @@ SECONDS: Final = (
     *("vibe.step.duration", "vibe.request.wait"),
 )
 TIMED: Final = {"tool": SECONDS[0], "agent": SECONDS[1], "step": SECONDS[2], "plan": SECONDS[1]}
-"""The metric of each kind of span; the conventions take a workflow for an agent."""
+"""The metric for each kind of span. To the conventions, a workflow is an agent."""
 MOST_CONTENT = 8 * 1024
-"""Bytes of one text."""
+"""The most bytes of one text."""
 MOST_QUEUED, BATCH = 65_536, 512
-"""Spans that wait to be sent, and those of one request."""
+"""The most spans that wait to be sent, and the most in one request."""
 SEND_SECONDS = 5.0
-"""The time a receiver has for one request, tries after failures included."""
+"""The time that a receiver has for one request, including further tries after failures."""
 GOAL_LENGTH = 60
 PLAN, STEP, AGENT, CHAT, TOOL = "plan", "step", "agent", "chat", "tool"
-"""The kinds of spans, which begin their keys."""
+"""The kinds of spans, with which their keys begin."""
 NOTED: Final[Mapping[type, tuple[str, Mapping[str, str]]]] = {
     e.PlanRevisedEvent: ("vibe.plan.revised", {"vibe.plan.revision": "number", "vibe.request.by": "by"}),
     e.WorktreeEvent: ("vibe.worktree", {"vibe.worktree.status": "status"}),
     e.PlacementEvent: ("vibe.place", {"vibe.place.status": "status", "vibe.place.worker": "worker"}),
     e.WarningEvent: ("vibe.warning", {"vibe.warning.code": "code"}),
 }
-"""Events that are noted on the span they happen in: the name, and its attributes by the event's fields."""
+"""Events that are noted on the span they happen in: the name of the note, and its attributes by the event's fields."""
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _Key: TypeAlias = tuple[str, ...]
 ENDED: Final = frozenset({"completed", "failed", "skipped", "cancelled"})
 
 
 def listen(environ: Mapping[str, str]) -> Telemetry:
-    """Make the listener of a run, with the endpoint and headers of the standard variables.
+    """Make the listener of a run, with the endpoint and headers from the standard variables.
 
     Raises:
-        UsageError: no endpoint is set.
+        UsageError: If no endpoint is set.
     """
     endpoint = environ.get(ENDPOINT, "")
     if not endpoint:
@@ -100,19 +100,19 @@ def listen(environ: Mapping[str, str]) -> Telemetry:
 
 
 def run_before(registry: Registry, event: e.PlanResumedEvent) -> str:
-    """Return the source of the last run of a plan that had ended when it was resumed; blank: it is not known."""
+    """Return the source of the last run of a plan that had ended when the plan was resumed; empty if it is unknown."""
     ended = (run for run in registry.ended() if run.started < event.ts)  # the newest first
     return next((run.source for run in ended if run.info.plan_id == event.plan_id and run.source != event.source), "")
 
 
 def headers_in(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of the standard variable: ``name=value`` pairs with commas between them, percent-encoded."""
+    """Return the headers in the standard variable: ``name=value`` pairs, comma-separated and percent-encoded."""
     given = (each.partition("=") for each in environ.get(HEADERS, "").split(",") if "=" in each)
     return {name.strip(): unquote(value.strip()) for name, _, value in given}
 
 
-class _Ids(IdGenerator):
-    """Gives the ids that it was told last."""
+class _FixedIds(IdGenerator):
+    """Returns the ids that it was last given."""
 
     def __init__(self) -> None:
         self.trace = self.span = 1
@@ -126,47 +126,47 @@ class _Ids(IdGenerator):
         return self.span
 
 
-class _Watched(SpanExporter):
-    """Sends spans until a receiver takes none, and counts those that it did not take."""
+class _CountingExporter(SpanExporter):
+    """Sends spans until the receiver refuses some, and counts those that are lost."""
 
     def __init__(self, inner: SpanExporter) -> None:
         self._inner = inner
         self.lost = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send spans; returns at once if an earlier request failed."""
+        """Send spans; fail at once if an earlier request failed."""
         result = SpanExportResult.FAILURE if self.lost else self._inner.export(spans)
         self.lost += 0 if result is SpanExportResult.SUCCESS else len(spans)
         return result
 
     def shutdown(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._inner.shutdown()
 
 
-class _Open(Struct, kw_only=True):
+class _OpenSpan(Struct, kw_only=True):
     """A span that has not ended.
 
-    ``within`` is the key of the root above it. ``said`` are messages that an agent's next model call will be sent,
-    ``ended`` is the time at which a model call ended whose tokens are not known yet.
+    ``within`` is the key of the root above it. ``said`` holds the messages for an agent's next model call. ``ended`` is
+    the time at which a model call ended whose tokens are not known yet.
     """
 
     span: Span
     began: float
     within: _Key
-    told: dict[str, Any] = field(default_factory=dict[str, Any])
+    attrs: dict[str, Any] = field(default_factory=dict[str, Any])
     said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     tokens: list[int] = field(default_factory=lambda: [0, 0])
     ended: float | None = None
 
 
 class Telemetry:
-    """Hears events and has spans sent from a thread; only ``flush`` and ``close`` wait.
+    """Takes events and has spans sent from a thread. Only ``flush`` and ``close`` wait.
 
-    ``parent`` is a W3C ``traceparent``; ``before`` returns the source of the run before that which resumes a plan.
+    ``parent`` is a W3C ``traceparent``. ``before`` returns the source of the run before the one that resumes a plan.
 
     Raises:
-        UsageError: the endpoint is no address.
+        UsageError: If the endpoint is not an address.
     """
 
     def __init__(
@@ -183,17 +183,17 @@ class Telemetry:
             raise UsageError(f"{endpoint!r} is no address of a receiver: give one such as http://localhost:4318")
         self._endpoint = endpoint = endpoint.rstrip("/")
         self._content = content
-        self._before = before
+        self._run_before = before
         self._outside = TraceContextTextMapPropagator().extract({"traceparent": parent})
-        self._open: dict[_Key, _Open] = {}
-        self._steps: dict[_Key, SpanContext] = {}
-        self._after: dict[_Key, tuple[str, ...]] = {}
+        self._open: dict[_Key, _OpenSpan] = {}
+        self._step_contexts: dict[_Key, SpanContext] = {}
+        self._dependencies: dict[_Key, tuple[str, ...]] = {}
         self._modes: dict[_Key, str] = {}
-        self._asked: dict[str, e.Event] = {}
+        self._open_requests: dict[str, e.Event] = {}
         self._prompts: dict[str, _Key] = {}
         self._last = 0.0
-        self._ids = _Ids()
-        self._exporter = _Watched(
+        self._ids = _FixedIds()
+        self._exporter = _CountingExporter(
             OTLPSpanExporter(f"{endpoint}/v1/traces", headers=dict(headers), timeout=SEND_SECONDS)
         )
         resource = Resource.create({"service.name": "vibe"})
@@ -210,22 +210,22 @@ class Telemetry:
         self._tokens = [meter.create_counter(name, unit="{token}") for name in TOKENS]
 
     def publish(self, event: e.Event) -> None:
-        """Take an event in.
+        """Take an event.
 
         Raises:
-            EnvironmentFailure: the receiver did not take what was sent before.
+            EnvironmentFailure: If the receiver did not take what was sent before.
         """
         self._last = event.ts or self._last
-        take = self._takers.get(type(event))
-        if take is not None:
-            take(self, event)
+        handle = self._handlers.get(type(event))
+        if handle is not None:
+            handle(self, event)
         self._check()
 
     def close(self) -> None:
-        """End what is open and have the rest sent.
+        """End the open spans and send the rest.
 
         Raises:
-            EnvironmentFailure: the receiver did not take it.
+            EnvironmentFailure: If the receiver did not take it.
         """
         for key in reversed(tuple(self._open)):
             self._end(key, self._open[key].ended or self._last)
@@ -235,10 +235,10 @@ class Telemetry:
         self._check()
 
     def flush(self) -> None:
-        """Have what has ended sent, which may take as long as one request.
+        """Send the spans that have ended, which may take as long as one request.
 
         Raises:
-            EnvironmentFailure: the receiver did not take it.
+            EnvironmentFailure: If the receiver did not take them.
         """
         self._provider.force_flush()
         self._check()
@@ -257,57 +257,57 @@ class Telemetry:
         key: _Key,
         name: str,
         event: e.Event,
-        told: Mapping[str, Any],
+        attrs: Mapping[str, Any],
         *,
         above: _Key | None = None,
         links: Sequence[Link] = (),
-    ) -> _Open:
-        """Begin a span below an open one; a root, if there is none ``above``."""
+    ) -> _OpenSpan:
+        """Begin a span below an open one, or a root if there is none ``above``."""
         self._end(key, event.ts)
         parent = None if above is None or above == key else self._open.get(above)
         context = self._outside if parent is None else set_span_in_context(parent.span)
         kind = SpanKind.CLIENT if key[0] == CHAT else SpanKind.INTERNAL
-        self._ids.trace = _number(16, *key, event.source)
-        self._ids.span = _number(8, *key, event.source if key[0] == PLAN else event.event_id)
-        span = self._tracer.start_span(name, context, kind, _told(told), links, _nanoseconds(event.ts))
-        opened = _Open(span=span, began=event.ts, within=key if parent is None else parent.within)
+        self._ids.trace = _id_from(16, *key, event.source)
+        self._ids.span = _id_from(8, *key, event.source if key[0] == PLAN else event.event_id)
+        span = self._tracer.start_span(name, context, kind, _with_values(attrs), links, _nanoseconds(event.ts))
+        opened = _OpenSpan(span=span, began=event.ts, within=key if parent is None else parent.within)
         self._open[key] = opened
         return opened
 
-    def _end(self, key: _Key, ts: float, error: str = "", told: Mapping[str, Any] = NOTHING) -> None:
-        """End a span, if it is open; an ``error`` is its type."""
+    def _end(self, key: _Key, ts: float, error: str = "", attrs: Mapping[str, Any] = NOTHING) -> None:
+        """End a span if it is open. An ``error`` is its type."""
         opened = self._open.pop(key, None)
         if opened is None:
             return
-        opened.span.set_attributes(_told({**opened.told, **told, "error.type": error or None}))
+        opened.span.set_attributes(_with_values({**opened.attrs, **attrs, "error.type": error or None}))
         if error:
             opened.span.set_status(Status(StatusCode.ERROR))
         opened.span.end(_nanoseconds(ts))
         if key[0] in TIMED:
-            self._seconds[TIMED[key[0]]].record(max(ts - opened.began, 0.0), _told({"error.type": error}))
+            self._seconds[TIMED[key[0]]].record(max(ts - opened.began, 0.0), _with_values({"error.type": error}))
 
     def _place(self, event: e.Event) -> _Key | None:
-        """The open span that an event happened in: its agent's, its step's or its plan's."""
+        """Return the key of the open span that an event happened in: its agent's, its step's or its plan's."""
         talk = next((key for key in reversed(self._prompts.values()) if key in self._open), None)
         keys = (_agent(event), (STEP, event.plan_id or "", event.subagent_step_id or ""), (PLAN, event.plan_id or ""))
         return next((key for key in (*keys, talk) if key in self._open), None)
 
-    def _note(self, event: e.Event, name: str, told: Mapping[str, Any]) -> None:
+    def _note(self, event: e.Event, name: str, attrs: Mapping[str, Any]) -> None:
         place = self._place(event)
         if place is not None:
-            self._open[place].span.add_event(name, _told(told), _nanoseconds(event.ts))
+            self._open[place].span.add_event(name, _with_values(attrs), _nanoseconds(event.ts))
 
     # --- plans
 
     def _plan(self, event: e.PlanStartedEvent | e.PlanResumedEvent) -> None:
         plan_id = event.plan_id or ""
-        before = self._before(event) if isinstance(event, e.PlanResumedEvent) else ""
-        self._after |= {(STEP, plan_id, step.id): step.depends_on for step in event.steps}
+        before = self._run_before(event) if isinstance(event, e.PlanResumedEvent) else ""
+        self._dependencies |= {(STEP, plan_id, step.id): step.depends_on for step in event.steps}
         self._modes |= {(STEP, plan_id, step.id): step.mode for step in event.steps}
-        told = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.agent.name": event.goal[:GOAL_LENGTH]}
-        told |= {"vibe.plan.id": plan_id, "vibe.plan.steps": len(event.steps)}
-        links = [Link(_root(plan_id, before))] if before else []
-        self._begin((PLAN, plan_id), f"invoke_workflow {event.goal[:GOAL_LENGTH]}", event, told, links=links)
+        attrs = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.agent.name": event.goal[:GOAL_LENGTH]}
+        attrs |= {"vibe.plan.id": plan_id, "vibe.plan.steps": len(event.steps)}
+        links = [Link(_root_context(plan_id, before))] if before else []
+        self._begin((PLAN, plan_id), f"invoke_workflow {event.goal[:GOAL_LENGTH]}", event, attrs, links=links)
 
     def _plan_ended(self, event: e.PlanCompletedEvent | e.PlanPausedEvent) -> None:
         root = (PLAN, event.plan_id or "")
@@ -320,43 +320,43 @@ class Telemetry:
     def _step(self, event: e.PlanStepUpdateEvent) -> None:
         key = (STEP, event.plan_id or "", event.step_id)
         if event.status == "in_progress" and key not in self._open:
-            before = (self._steps.get((STEP, key[1], each)) for each in self._after.get(key, ()))
+            before = (self._step_contexts.get((STEP, key[1], each)) for each in self._dependencies.get(key, ()))
             links = [Link(context) for context in before if context is not None]
-            told = {"vibe.step.id": event.step_id, "vibe.step.mode": self._modes.get(key)}
-            opened = self._begin(key, f"step {event.step_id}", event, told, above=(PLAN, key[1]), links=links)
-            self._steps[key] = opened.span.get_span_context()
+            attrs = {"vibe.step.id": event.step_id, "vibe.step.mode": self._modes.get(key)}
+            opened = self._begin(key, f"step {event.step_id}", event, attrs, above=(PLAN, key[1]), links=links)
+            self._step_contexts[key] = opened.span.get_span_context()
         elif event.status in ENDED:
             error = (event.reason or event.status) if event.status in {"failed", "cancelled"} else ""
-            told = {"vibe.step.attempt": event.attempt, "vibe.step.status": event.status}
-            self._end(key, event.ts, error, told)
+            attrs = {"vibe.step.attempt": event.attempt, "vibe.step.status": event.status}
+            self._end(key, event.ts, error, attrs)
 
-    def _noted(self, event: e.Event) -> None:
-        name, told = NOTED[type(event)]
-        self._note(event, name, {attribute: getattr(event, field) for attribute, field in told.items()})
+    def _note_event(self, event: e.Event) -> None:
+        name, attrs = NOTED[type(event)]
+        self._note(event, name, {attribute: getattr(event, field) for attribute, field in attrs.items()})
 
     # --- agents and models
 
     def _agent_started(self, event: e.SubAgentStartedEvent) -> None:
         plans = any(tool.startswith("hand_in_") for tool in event.tools)
         name = event.agent or event.mode
-        told = {"gen_ai.operation.name": "plan" if plans else "invoke_agent", "gen_ai.agent.name": name}
-        told |= {"gen_ai.request.model": event.model, "gen_ai.conversation.id": event.session_id}
+        attrs = {"gen_ai.operation.name": "plan" if plans else "invoke_agent", "gen_ai.agent.name": name}
+        attrs |= {"gen_ai.request.model": event.model, "gen_ai.conversation.id": event.session_id}
         above = (AGENT, event.parent_id or "")
         key = _agent(event)
         place = above if above in self._open else self._place(event)
-        self._begin(key, f"plan {event.model}" if plans else f"invoke_agent {name}", event, told, above=place)
+        self._begin(key, f"plan {event.model}" if plans else f"invoke_agent {name}", event, attrs, above=place)
 
     def _prompt(self, event: e.PromptStartedEvent) -> None:
         key = _agent(event)
-        told = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "vibe"}
+        attrs = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "vibe"}
         self._prompts[event.prompt_id] = key
-        self._begin(key, "invoke_agent vibe", event, told | {"gen_ai.conversation.id": event.conversation_id})
+        self._begin(key, "invoke_agent vibe", event, attrs | {"gen_ai.conversation.id": event.conversation_id})
 
     def _agent_ended(self, event: e.SubAgentFinishedEvent | e.PromptEndedEvent) -> None:
         key = _agent(event)
         if isinstance(event, e.PromptEndedEvent):
             key = self._prompts.pop(event.prompt_id, key)
-        self._settle(key)
+        self._end_answered_call(key)
         opened = self._open.get(key)
         if opened is not None:
             for each in [each for each in self._open if each[1:2] == key[1:2] and each[0] in {CHAT, TOOL}]:
@@ -365,40 +365,40 @@ class Telemetry:
             names = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
             self._end(key, event.ts, error, dict(zip(names, opened.tokens, strict=True)))
 
-    def _hear(self, event: e.Event, role: str, text: str) -> None:
-        """Keep a message that the agent's next model call will be sent."""
+    def _add_message(self, event: e.Event, role: str, text: str) -> None:
+        """Keep a message for the agent's next model call."""
         opened = self._open.get(_agent(event))
         if opened is not None and self._content:
             opened.said.append(_message(role, text))
 
     def _model(self, event: e.ModelStartedEvent) -> None:
         agent = _agent(event)
-        self._settle(agent)
-        told: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": event.model}
+        self._end_answered_call(agent)
+        attrs: dict[str, Any] = {"gen_ai.operation.name": "chat", "gen_ai.request.model": event.model}
         provider = PROVIDERS.get(event.provider, event.provider) or None
-        told |= {"gen_ai.provider.name": provider, "gen_ai.request.stream": True}
+        attrs |= {"gen_ai.provider.name": provider, "gen_ai.request.stream": True}
         opened = self._open.get(agent)
         if opened is not None:
-            opened.told |= {"gen_ai.provider.name": provider, "gen_ai.request.model": event.model}
-            told["gen_ai.input.messages"] = _content(opened.said) if self._content else None
+            opened.attrs |= {"gen_ai.provider.name": provider, "gen_ai.request.model": event.model}
+            attrs["gen_ai.input.messages"] = _content(opened.said) if self._content else None
             opened.said = []
-        self._begin((CHAT, *agent[1:]), f"chat {event.model}", event, told, above=self._place(event))
+        self._begin((CHAT, *agent[1:]), f"chat {event.model}", event, attrs, above=self._place(event))
 
     def _model_ended(self, event: e.ModelEndedEvent) -> None:
         opened = self._open.get((CHAT, *_agent(event)[1:]))
         if opened is None:
             return
         opened.ended = event.ts
-        opened.told |= {"gen_ai.response.time_to_first_chunk": event.first_token_s}
+        opened.attrs |= {"gen_ai.response.time_to_first_chunk": event.first_token_s}
         if event.status != "ok":
             self._end((CHAT, *_agent(event)[1:]), event.ts, event.status)
 
     def _answered(self, event: e.AssistantEvent) -> None:
         opened = self._open.get((CHAT, *_agent(event)[1:]))
         if opened is not None:
-            opened.told |= {"gen_ai.response.finish_reasons": (event.finish_reason,)}
+            opened.attrs |= {"gen_ai.response.finish_reasons": (event.finish_reason,)}
             if self._content:
-                opened.told["gen_ai.output.messages"] = _content([_message("assistant", event.text)])
+                opened.attrs["gen_ai.output.messages"] = _content([_message("assistant", event.text)])
 
     def _usage(self, event: e.UsageEvent) -> None:
         agent = _agent(event)
@@ -408,17 +408,17 @@ class Telemetry:
                 self._open[key].tokens = [tokens[0] + event.prompt_tokens, tokens[1] + event.completion_tokens]
         chat = self._open.get((CHAT, *agent[1:]))
         if chat is not None:
-            chat.told |= {"gen_ai.usage.input_tokens": event.prompt_tokens, "vibe.cost_usd": event.cost_usd}
-            chat.told |= {"gen_ai.usage.output_tokens": event.completion_tokens}
-            chat.told |= {"gen_ai.usage.cache_read.input_tokens": event.cached_tokens}
-        told = {"gen_ai.request.model": event.model, "gen_ai.operation.name": "chat"}
+            chat.attrs |= {"gen_ai.usage.input_tokens": event.prompt_tokens, "vibe.cost_usd": event.cost_usd}
+            chat.attrs |= {"gen_ai.usage.output_tokens": event.completion_tokens}
+            chat.attrs |= {"gen_ai.usage.cache_read.input_tokens": event.cached_tokens}
+        attrs = {"gen_ai.request.model": event.model, "gen_ai.operation.name": "chat"}
         counts = (event.prompt_tokens, event.completion_tokens, event.cached_tokens)
         for counter, count in zip(self._tokens, counts, strict=True):
-            counter.add(count, _told(told))
-        self._settle(agent)
+            counter.add(count, _with_values(attrs))
+        self._end_answered_call(agent)
 
-    def _settle(self, agent: _Key) -> None:
-        """End the model call of an agent, if the model has answered."""
+    def _end_answered_call(self, agent: _Key) -> None:
+        """End the model call of an agent if the model has answered."""
         key = (CHAT, *agent[1:])
         opened = self._open.get(key)
         if opened is not None and opened.ended is not None:
@@ -427,55 +427,55 @@ class Telemetry:
     # --- tools and requests
 
     def _call(self, event: e.ToolCallEvent) -> None:
-        self._settle(_agent(event))
-        told: dict[str, Any] = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.tool}
-        told |= {"gen_ai.tool.call.id": event.tool_call_id, "gen_ai.tool.type": "function"}
-        told["vibe.check"] = True if event.arguments.get("purpose") == "verify" else None
-        told["gen_ai.tool.call.arguments"] = _content(event.arguments) if self._content else None
-        self._begin(_tool(event), f"execute_tool {event.tool}", event, told, above=self._place(event))
+        self._end_answered_call(_agent(event))
+        attrs: dict[str, Any] = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.tool}
+        attrs |= {"gen_ai.tool.call.id": event.tool_call_id, "gen_ai.tool.type": "function"}
+        attrs["vibe.check"] = True if event.arguments.get("purpose") == "verify" else None
+        attrs["gen_ai.tool.call.arguments"] = _content(event.arguments) if self._content else None
+        self._begin(_tool(event), f"execute_tool {event.tool}", event, attrs, above=self._place(event))
 
     def _result(self, event: e.ToolResultEvent) -> None:
-        self._hear(event, "tool", event.content)
-        told: dict[str, Any] = {"gen_ai.tool.call.result": _cut(event.content) if self._content else None}
+        self._add_message(event, "tool", event.content)
+        attrs: dict[str, Any] = {"gen_ai.tool.call.result": _cut(event.content) if self._content else None}
         if isinstance(event.display, e.CommandDisplay):
-            told["process.exit.code"] = event.display.exit_code
-        self._end(_tool(event), event.ts, "" if event.status == "ok" else event.status, told)
+            attrs["process.exit.code"] = event.display.exit_code
+        self._end(_tool(event), event.ts, "" if event.status == "ok" else event.status, attrs)
 
     def _request(self, event: e.ApprovalRequestEvent | e.QuestionEvent) -> None:
-        self._asked[event.request_id] = event
+        self._open_requests[event.request_id] = event
 
     def _decided(self, event: e.ApprovalDecisionEvent | e.AnswerEvent) -> None:
-        asked = self._asked.pop(event.request_id, event)
+        asked = self._open_requests.pop(event.request_id, event)
         kind, said = "question", "cancelled" if isinstance(event, e.AnswerEvent) and event.cancelled else "answered"
         if isinstance(event, e.ApprovalDecisionEvent):
             kind, said = "approval", event.decision
-        self._settled(event, asked.ts, kind, event.by, said)
+        self._note_answer(event, asked.ts, kind, event.by, said)
 
     def _decision(self, event: e.PlanDecisionEvent) -> None:
         key = f"{event.plan_id}:{event.decision_id}"
         if event.selections or event.by:
-            asked = self._asked.pop(key, event)
-            self._settled(event, asked.ts, "decision", event.by, ",".join(event.selections))
+            asked = self._open_requests.pop(key, event)
+            self._note_answer(event, asked.ts, "decision", event.by, ",".join(event.selections))
         else:
-            self._asked[key] = event
+            self._open_requests[key] = event
 
-    def _settled(self, event: e.Event, asked_at: float, kind: str, by: str, said: str) -> None:
-        told = {"vibe.request.kind": kind, "vibe.request.by": by, "vibe.request.answer": said}
-        self._note(event, f"vibe.{kind}", told)
+    def _note_answer(self, event: e.Event, asked_at: float, kind: str, by: str, said: str) -> None:
+        attrs = {"vibe.request.kind": kind, "vibe.request.by": by, "vibe.request.answer": said}
+        self._note(event, f"vibe.{kind}", attrs)
         self._seconds["vibe.request.wait"].record(max(event.ts - asked_at, 0.0), {"vibe.request.kind": kind})
 
-    _takers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = MappingProxyType({
+    _handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = MappingProxyType({
         e.PlanStartedEvent: _plan,
         e.PlanResumedEvent: _plan,
         e.PlanCompletedEvent: _plan_ended,
         e.PlanPausedEvent: _plan_ended,
         e.PlanStepUpdateEvent: _step,
-        **dict.fromkeys(NOTED, _noted),
+        **dict.fromkeys(NOTED, _note_event),
         e.SubAgentStartedEvent: _agent_started,
         e.SubAgentFinishedEvent: _agent_ended,
         e.PromptStartedEvent: _prompt,
         e.PromptEndedEvent: _agent_ended,
-        e.UserMessageEvent: lambda self, event: self._hear(event, "user", event.text),
+        e.UserMessageEvent: lambda self, event: self._add_message(event, "user", event.text),
         e.ModelStartedEvent: _model,
         e.ModelEndedEvent: _model_ended,
         e.AssistantEvent: _answered,
@@ -491,23 +491,23 @@ class Telemetry:
 
 
 def _agent(event: e.Event) -> _Key:
-    """The key of the agent that says something; a conversation's own one has no id but its session's."""
+    """Return the key of the agent that an event is about. A conversation's own agent has only its session's id."""
     return (AGENT, event.subagent_id or f"/{event.session_id}")
 
 
 def _tool(event: e.ToolCallEvent | e.ToolResultEvent) -> _Key:
-    """The key of a call; ids of calls are unique within an agent only, those of the host without one."""
+    """Return the key of a call. Ids of calls are unique only within an agent, and the host's have no agent."""
     return (TOOL, _agent(event)[1], event.tool_call_id)
 
 
-def _number(size: int, *names: str) -> int:
-    """An id of so many bytes that follows from names; never 0, which stands for none."""
+def _id_from(size: int, *names: str) -> int:
+    """Return an id of ``size`` bytes that follows from names. It is never 0, which means none."""
     return int.from_bytes(blake2b("\0".join(names).encode("utf-8", "replace"), digest_size=size).digest()) or 1
 
 
-def _root(plan_id: str, source: str) -> SpanContext:
-    """The root of a run of a plan."""
-    trace, span = _number(16, PLAN, plan_id, source), _number(8, PLAN, plan_id, source)
+def _root_context(plan_id: str, source: str) -> SpanContext:
+    """Return the context of the root span of a plan's run."""
+    trace, span = _id_from(16, PLAN, plan_id, source), _id_from(8, PLAN, plan_id, source)
     return SpanContext(trace, span, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
@@ -515,8 +515,8 @@ def _nanoseconds(ts: float) -> int:
     return int(ts * 1e9)
 
 
-def _told(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes that have a value."""
+def _with_values(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that have a value."""
     return {name: value for name, value in attributes.items() if value is not None and value != ""}
 
 
@@ -525,7 +525,7 @@ def _message(role: str, text: str) -> dict[str, Any]:
 
 
 def _content(value: Any) -> str:
-    """A value as JSON, as much of it as may be sent."""
+    """Return a value as JSON, cut to what may be sent."""
     return _cut(msgspec.json.encode(value).decode())
 
 

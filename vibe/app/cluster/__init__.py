@@ -1,1 +1,1 @@
-"""The cluster that steps of a plan may be done on: its address, certificates and services; Dask is below."""
+"""The cluster that may do steps of a plan: its address, certificates and services. Dask itself is further down."""

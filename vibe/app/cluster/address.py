@@ -1,6 +1,6 @@
-"""The address of a cluster, the certificates its links are made with, and whether one can be reached with them.
+"""The address of a cluster, the certificates for its links, and whether it can be reached with them.
 
-Whoever reaches a scheduler of Dask runs programs on its workers, so off this machine a link is TLS both ways.
+Whoever reaches a Dask scheduler can run programs on its workers, so links to other machines use TLS both ways.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.pem", "cert.pem", "key.pem"
 CONNECT_SECONDS = 4.0
 MOST_LOCAL = 32
-"""Workers that a run starts on this machine; each is a program of its own, with its programs."""
+"""The most workers that a run starts on this machine. Each is a process with children of its own."""
 RENEW = "make new ones with `vibe cluster certs DIR` and give them to every machine of the cluster"
 _LOCAL = re.compile(r"local:([1-9][0-9]{0,2})(?:x([1-9][0-9]{0,3}))?")
 _LINK = re.compile(r"(tls|tcp)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]+):([0-9]{1,5})")
 _EXPIRED = 10
-"""OpenSSL's number for a certificate whose time is over."""
+"""OpenSSL's error number for an expired certificate."""
 
 
 class ClusterAddress(Struct, frozen=True, kw_only=True):
-    """Address of a scheduler, or, of ``local:N[xM]``, the number of workers a run starts here, and of their slots."""
+    """The address of a scheduler or, for ``local:N[xM]``, the number of workers to start here and of their slots."""
 
     text: str
     host: str = ""
@@ -38,11 +38,14 @@ class ClusterAddress(Struct, frozen=True, kw_only=True):
     is_encrypted: bool = False
     workers: int = 0
     slots: int = 0
-    """0: as many as the run's steps need."""
+    """0 means as many as the run's steps need."""
 
 
 class Certificates(Struct, frozen=True, kw_only=True):
-    """The files by which the machines of one cluster know each other. ``expires`` is when the first of them does."""
+    """The files by which the machines of one cluster recognise each other.
+
+    ``expires`` is the earliest expiry among them.
+    """
 
     ca: Path
     certificate: Path
@@ -55,28 +58,28 @@ class Certificates(Struct, frozen=True, kw_only=True):
         return str(self.ca), str(self.certificate), str(self.key)
 
     def context(self) -> ssl.SSLContext:
-        """Return what a link to a scheduler is made with."""
+        """Return the TLS context for a link to a scheduler."""
         context = ssl.create_default_context(cafile=self.ca)
-        context.check_hostname = False  # whoever has a certificate of this authority is one of ours, wherever it runs
+        context.check_hostname = False  # a certificate of this authority is enough, on whatever host it is used
         context.load_cert_chain(self.certificate, self.key)
         return context
 
 
 def check_installed() -> None:
-    """Check that Dask is there, without importing it.
+    """Check that Dask is installed, without importing it.
 
     Raises:
-        UsageError: it is not.
+        UsageError: If it is not.
     """
     if find_spec("distributed") is None or find_spec("cryptography") is None:
         raise UsageError("steps on a cluster need Dask, which is not installed: install vibe-orchestrator[cluster]")
 
 
 def parse_address(text: str, *, lowest_port: int = 1) -> ClusterAddress:
-    """Read an address; a port of 0 is any that is free.
+    """Parse an address. Port 0 means any free one.
 
     Raises:
-        UsageError: it is none, or one off this machine without TLS.
+        UsageError: If it is not an address, or one on another machine without TLS.
     """
     if own := _LOCAL.fullmatch(text):
         if int(own[1]) > MOST_LOCAL:
@@ -95,7 +98,7 @@ def parse_address(text: str, *, lowest_port: int = 1) -> ClusterAddress:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches a host by that name."""
+    """Return whether a host of that name can be reached only from this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -106,8 +109,8 @@ def read_certificates(folder: str) -> Certificates:
     """Read the certificates in a folder.
 
     Raises:
-        UsageError: none is named, or they are not there or no certificates.
-        EnvironmentFailure: one can't be read, or its time is over.
+        UsageError: If no folder is named, or the files are missing or are not certificates.
+        EnvironmentFailure: If a file can't be read, or a certificate has expired.
     """
     if not folder:
         raise UsageError(
@@ -134,13 +137,15 @@ def read_certificates(folder: str) -> Certificates:
 
 
 def check_cluster(text: str, folder: str) -> Certificates | None:
-    """Check that steps could be done on a cluster, and reach its scheduler; blocks, 8 s at most. Starts nothing.
+    """Check that steps could be done on a cluster, and reach its scheduler.
 
-    Returns the certificates for it; None: it needs none.
+    Blocks for 8 s at most, and starts nothing.
+
+    Returns the certificates for it; None if it needs none.
 
     Raises:
-        UsageError: the address or a setting is wrong, or Dask is not installed.
-        EnvironmentFailure: there is no scheduler that knows us.
+        UsageError: If the address or a setting is wrong, or Dask is not installed.
+        EnvironmentFailure: If there is no scheduler that accepts us.
     """
     check_installed()
     address = parse_address(text)
@@ -151,10 +156,12 @@ def check_cluster(text: str, folder: str) -> Certificates | None:
 
 
 def reach(address: ClusterAddress, certificates: Certificates | None) -> None:
-    """Have a scheduler or a worker say its first word, which it says to those it knows; blocks, 8 s at most.
+    """Wait for the first byte from a scheduler or a worker, which it sends only to those it accepts.
+
+    Blocks for 8 s at most.
 
     Raises:
-        EnvironmentFailure: there is none, or it does not know us, or we it.
+        EnvironmentFailure: If there is none, or it does not accept us, or we don't accept it.
     """
     try:
         link = socket.create_connection((address.host, address.port), CONNECT_SECONDS)
@@ -164,12 +171,12 @@ def reach(address: ClusterAddress, certificates: Certificates | None) -> None:
             answered = bool(link.recv(1))
         problem = "" if answered else "what listens there is no scheduler that takes such a link"
     except OSError as error:
-        problem = _problem(error)
+        problem = _problem_text(error)
     if problem:
         raise EnvironmentFailure(f"the cluster {address.text} can't be used: {problem}")
 
 
-def _problem(error: OSError) -> str:
+def _problem_text(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code == _EXPIRED:
             return f"its certificate has expired: {RENEW}"

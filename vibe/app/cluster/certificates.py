@@ -1,4 +1,4 @@
-"""Writes the certificates of a cluster: one authority, which then forgets its key, and one certificate for all."""
+"""Writes the certificates of a cluster: one authority, whose key is then discarded, and one certificate for all."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from vibe.system.errors import EnvironmentFailure, UsageError
 
 LIFETIME = timedelta(days=730)
 SKEW = timedelta(hours=1)
-"""The clocks of the machines may be so far apart."""
+"""The most by which the clocks of the machines may differ."""
 
 
 def write_certificates(folder: Path, lifetime: timedelta = LIFETIME) -> Certificates:
-    """Write an authority's certificate, one of its making and that one's key into a folder, for their owner alone.
+    """Write an authority's certificate, a certificate signed by it, and its key into a folder for the owner alone.
 
-    Nobody can make another of this authority: its key is not kept.
+    The key is that of the second certificate. Nobody can make another one of this authority, since its key is not kept.
 
     Raises:
-        UsageError: there are some already.
-        EnvironmentFailure: the folder can't be written.
+        UsageError: If there are some already.
+        EnvironmentFailure: If the folder can't be written.
     """
     if there := [str(folder / name) for name in (CA_FILE, CERTIFICATE_FILE, KEY_FILE) if (folder / name).exists()]:
         raise UsageError(f"{there[0]} is there already: name another folder, or remove the old certificates")
@@ -46,7 +46,7 @@ def write_certificates(folder: Path, lifetime: timedelta = LIFETIME) -> Certific
             written.append(path)
             path.write_bytes(content)
     except OSError as error:
-        for path in written:  # half of them serves nobody, and would be in the way of the next try
+        for path in written:  # an incomplete set is useless, and would block the next attempt
             path.unlink(missing_ok=True)
         raise EnvironmentFailure(f"{folder} can't be written: {error.strerror}") from error
     return made

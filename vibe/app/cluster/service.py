@@ -1,4 +1,4 @@
-"""Keeps the nodes of a cluster: a scheduler or a worker, each in a process that is watched and started anew."""
+"""Keeps the nodes of a cluster, a scheduler or a worker, each in a process that is watched and restarted."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from vibe.system.process import kill_group, kill_marked
 
 PROGRAM = "subagents.cluster.node"
 MARK = "_VIBE_NODE"
-"""The variable of what a node starts."""
+"""The variable that marks everything a node starts."""
 AGAIN_SECONDS = 1.0
 MOST_STARTS = 3
-"""The most times a node is started that never served."""
+"""The most times that a node is started without ever serving."""
 SCHEMES = ("tcp://", "tls://")
 LONGEST_LINE = 64 * 1024
 KILL_SECONDS = 5.0
@@ -38,19 +38,19 @@ MOST_ON_A_MACHINE = 256
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """A scheduler that listens at ``address``, or, with ``slots``, a worker whose scheduler is there."""
+    """A scheduler that listens at ``address``, or, with ``slots``, a worker of the scheduler there."""
 
     address: str
     certificates: Certificates | None
     environ: Mapping[str, str]
     folder: Path
-    """For files of its own."""
+    """The folder for its own files."""
     slots: int = 0
     count: int = 0
     """Workers to fork, each with a folder below ``folder``; 0: the process is the worker itself."""
     settings: WorkerSettings | None = None
     is_quiet: bool = False
-    """Its complaints go nowhere, but for the last one of a node that never served."""
+    """True if its messages are discarded, except the last one of a node that never served."""
 
     @property
     def kind(self) -> str:
@@ -58,24 +58,24 @@ class Node(Struct, frozen=True, kw_only=True):
         return "worker" if self.slots else "scheduler"
 
     def argv(self) -> list[str]:
-        """Return the program that it is."""
+        """Return the command line that starts it."""
         files = self.certificates.files if self.certificates else ()
-        program = [sys.executable, "-P", "-m", PROGRAM]  # -P: the folder it starts in may hold modules of any name
+        program = [sys.executable, "-P", "-m", PROGRAM]  # -P: modules in the current folder must not be imported
         numbers = str(os.getpid()), str(self.count)
         return [*program, self.kind, self.address, str(self.slots), str(self.folder), *numbers, *files]
 
 
-async def kept(node: Node, told: Callable[[str], object]) -> None:
-    """Keep a node until the call is cancelled: whenever it ends, what it left is killed, and it is started anew.
+async def kept(node: Node, announce: Callable[[str], object]) -> None:
+    """Keep a node running until cancelled. Whenever it ends, what it left is killed, and it is restarted.
 
-    ``told`` is given its address each time.
+    ``announce`` is called with its address each time.
 
     Raises:
-        EnvironmentFailure: it can't be started, or ended so often before it ever served.
+        EnvironmentFailure: If it can't be started, or has ended too often without ever serving.
     """
     has_served, starts, problem = False, 0, ""
     while has_served or starts < MOST_STARTS:
-        served, problem = await _run(node, told)
+        served, problem = await _run(node, announce)
         has_served, starts = has_served or served, starts + 1
         await anyio.sleep(AGAIN_SECONDS)
     raise EnvironmentFailure(
@@ -84,11 +84,11 @@ async def kept(node: Node, told: Callable[[str], object]) -> None:
     )
 
 
-async def _run(node: Node, told: Callable[[str], object]) -> tuple[bool, str]:
-    """Run a node to its end; whether it served, and how it ended."""
-    said = "" if node.settings is None else msgspec.json.encode(node.settings).decode()
+async def _run(node: Node, announce: Callable[[str], object]) -> tuple[bool, str]:
+    """Run a node to its end. Return whether it served, and how it ended."""
+    settings = "" if node.settings is None else msgspec.json.encode(node.settings).decode()
     mark = uuid4().hex
-    environ = {**node.environ, MARK: mark, SETTINGS_VARIABLE: said}
+    environ = {**node.environ, MARK: mark, SETTINGS_VARIABLE: settings}
     errors = subprocess.STDOUT if node.is_quiet else None
     process = await anyio.open_process(
         node.argv(), stdin=subprocess.DEVNULL, stderr=errors, env=environ, start_new_session=True
@@ -97,11 +97,11 @@ async def _run(node: Node, told: Callable[[str], object]) -> tuple[bool, str]:
     try:
         assert process.stdout is not None  # noqa: S101  a pipe, by default
         printed = BufferedByteReceiveStream(process.stdout)
-        while read := await _line_of(printed):
+        while read := await _read_line(printed):
             line = read.strip() or line
             if read.startswith(SCHEMES):
                 address = line
-                told(address)
+                announce(address)
     finally:
         with CancelScope(shield=True), move_on_after(KILL_SECONDS):
             kill_group(process.pid)
@@ -111,8 +111,8 @@ async def _run(node: Node, told: Callable[[str], object]) -> tuple[bool, str]:
     return bool(address), f"with exit code {process.returncode}{f': {line}' if line else ''}"
 
 
-async def _line_of(printed: BufferedByteReceiveStream) -> str:
-    """Return the next line with its end; nothing at the end, or where a line is too long."""
+async def _read_line(printed: BufferedByteReceiveStream) -> str:
+    """Return the next line with its line break; an empty text at the end, or if a line is too long."""
     try:
         return (await printed.receive_until(b"\n", LONGEST_LINE)).decode("utf-8", "replace") + "\n"
     except (anyio.IncompleteRead, anyio.DelimiterNotFound):
@@ -120,10 +120,12 @@ async def _line_of(printed: BufferedByteReceiveStream) -> str:
 
 
 def check_free(address: ClusterAddress, host: str) -> None:
-    """Check that a scheduler could listen at the port of ``address``; ``host`` names a network of this machine.
+    """Check that a scheduler could listen at the port of ``address``.
+
+    ``host`` names a network interface of this machine.
 
     Raises:
-        EnvironmentFailure: something else does, or that is another machine's.
+        EnvironmentFailure: If something else listens there, or the host is another machine's.
     """
     try:
         socket.create_server((host, address.port), family=AF_INET6 if ":" in host else AF_INET).close()
@@ -137,7 +139,10 @@ def check_free(address: ClusterAddress, host: str) -> None:
 def worker_settings(
     folder: Path, labels: Mapping[str, str], resources: Mapping[str, float], environ: Mapping[str, str], lost: float
 ) -> WorkerSettings:
-    """Return the settings of a worker of this machine, with the labels that are there by themselves; blocks."""
+    """Return the settings of a worker on this machine, including the labels that every machine has by itself.
+
+    Blocks.
+    """
     return WorkerSettings(
         folder=str(folder),
         labels={**own_labels(), **labels},
@@ -148,10 +153,10 @@ def worker_settings(
 
 
 def worker_folder(cache: Path) -> tuple[Path, FileLock]:
-    """Return the first folder below ``cache`` that no other worker of this machine has, and the hold on it; blocks.
+    """Return the first folder below ``cache`` that no other worker of this machine uses, and the lock on it. Blocks.
 
     Raises:
-        EnvironmentFailure: the disk refuses.
+        EnvironmentFailure: If the disk refuses.
     """
     try:
         for number in range(MOST_ON_A_MACHINE):

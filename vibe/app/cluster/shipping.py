@@ -1,6 +1,7 @@
-"""The settings that a run sends to its workers: all that agents go by, and no secret; keys are in their environment.
+"""The settings that a run sends to its workers: everything that agents follow, and no secret.
 
-Nothing of the run's environment goes along, nor its ``.env``, keyring or list of trusted folders.
+Keys are in the workers' own environment. Nothing of the run's environment is sent, nor its ``.env`` file, keyring or
+list of trusted folders.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from vibe.system.redaction import redact
 
 HOME_FILES = ("agents", "commands", "hooks.toml", "memory", "prompts", "skills", "tools", *DOCS)
 GIVEN = "given"
-"""The folder, in a worker's home, of files that settings name from elsewhere."""
+"""The folder in a worker's home for files that settings name from elsewhere."""
 PATHS = ("agent_paths", "skill_paths", "tool_paths")
 OF_THE_RUN = frozenset({"cluster", "ipc", "keys_in_keyring", "session_logging", "telemetry", "ui", "updates"})
-"""Settings that say nothing to an agent."""
+"""Settings that don't concern agents."""
 MOST_FILES = 2_000
 MOST_BYTES = 32 * 1024 * 1024
 _REFERENCE = re.compile(r"\$\{(env:)?[A-Za-z_][A-Za-z0-9_]*\}")
@@ -38,9 +39,9 @@ _LINKS = ("api_base", "url", "command", "args")
 
 
 class Shipment(Struct, frozen=True, kw_only=True):
-    """A run's settings for its workers, and the ``files`` of their home, by their paths in it.
+    """A run's settings for its workers, and the ``files`` of their home, by path within it.
 
-    ``left_out`` are the settings that hold a secret, or may.
+    ``left_out`` names the settings that hold a secret, or may hold one.
     """
 
     request: EngineRequest
@@ -49,7 +50,7 @@ class Shipment(Struct, frozen=True, kw_only=True):
 
     @property
     def warning(self) -> str:
-        """The sentence about what is left out; blank: nothing is."""
+        """The sentence about what is left out; empty if nothing is."""
         if not self.left_out:
             return ""
         return (
@@ -59,12 +60,12 @@ class Shipment(Struct, frozen=True, kw_only=True):
 
 
 def without_secrets(config: VibeConfig) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the settings that workers get, as JSON, and the names of those left out."""
+    """Return the settings that workers get, as JSON types, and the names of those left out."""
     left_out: list[str] = []
     settings = config.model_dump(mode="json", exclude=set(OF_THE_RUN), exclude_none=True)
     for kind in ENTRIES:
         own: Sequence[BaseModel] = getattr(config, kind)
-        # An entry's default may be wrong to set, and what its preset stands for is there by now.
+        # Setting a default may be an error, and everything that a preset stands for is filled in by now.
         settings[kind] = [entry.model_dump(mode="json", exclude={"preset"}, exclude_unset=True) for entry in own]
         for entry in settings[kind]:
             _clean_entry(entry, f"{kind}[{entry['name']}]", left_out)
@@ -74,7 +75,10 @@ def without_secrets(config: VibeConfig) -> tuple[dict[str, Any], tuple[str, ...]
 
 
 def _clean_entry(entry: dict[str, Any], where: str, left_out: list[str]) -> None:
-    """Take from a server's settings what is no reference to a variable, where secrets are, and what looks like one."""
+    """Remove anything from a server's settings that looks like a secret.
+
+    In tables that hold secrets, only references to variables are kept.
+    """
     for table in _TABLES:
         for name, value in list(entry.get(table, {}).items()):
             if not _REFERENCE.fullmatch(value):
@@ -99,15 +103,15 @@ def _clean_tool(table: dict[str, Any], where: str, left_out: list[str]) -> None:
 
 
 def shipment(engine: Engine) -> Shipment:
-    """Return what the workers of a run get; reads files.
+    """Return what the workers of a run get. Reads files.
 
     Raises:
-        UsageError: its files are more than 2 000, or more than 32 MB.
+        UsageError: If its files are more than 2 000, or more than 32 MB.
     """
     home, request = engine.loaded.home, engine.request
     settings, left_out = without_secrets(engine.config)
     sources = {name: home / name for name in HOME_FILES}
-    given = partial(_given, home, sources)
+    given = partial(_worker_path, home, sources)
     for key in PATHS:
         settings[key] = [given(path) for path in settings[key]]
     for provider in settings["providers"]:
@@ -118,8 +122,8 @@ def shipment(engine: Engine) -> Shipment:
     return Shipment(request=request, files=_read(sources), left_out=left_out)
 
 
-def _given(home: Path, sources: dict[str, Path], text: str) -> str:
-    """Return the place of a file or folder in a worker's home, of whose name all begins with the run's."""
+def _worker_path(home: Path, sources: dict[str, Path], text: str) -> str:
+    """Return the path that a file or folder will have in a worker's home, written as if in the run's home."""
     if not text:
         return ""
     name = f"{GIVEN}/{len(sources)}/{Path(text).name}"
@@ -144,7 +148,7 @@ def _read(sources: Mapping[str, Path]) -> dict[str, bytes]:
 
 
 def _files(source: Path) -> Iterator[Path]:
-    """Yield the files of a folder, or the file itself, but hidden ones, as ``.env``, and what Python compiled."""
+    """Yield the files of a folder, or the file itself, but no hidden ones such as ``.env`` and no caches of Python."""
     if source.is_file():
         yield source
     for folder, folders, names in os.walk(source):

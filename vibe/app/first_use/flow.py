@@ -1,6 +1,6 @@
 """FirstUse: from nothing to a model that answers, step by step, without a front end.
 
-A provider's key is kept in the keyring or in the user's ``.env``, replaced there and removed.
+A provider's key is kept in the keyring or in the user's ``.env``, and can be replaced or removed there.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from vibe.system.keyring import KeyringError, delete_secret, write_secret
 
 SHOWN_OF_KEY = 4
 SHORTEST_SHOWN = 20
-"""Of a shorter key nothing is shown."""
+"""The length from which the end of a key is shown. Of shorter keys, nothing is."""
 SHORTEST_HIDDEN = 8
-"""Characters. Shorter keys, as for local servers, are not masked: masking would hide parts of other words."""
+"""The length from which a key is masked in texts. Masking shorter keys, as for local servers, would hit other words."""
 
 ALSO_FOR_OTHERS = frozenset({"HF_TOKEN"})
-"""Variables that people have for other things, as to download: they say nothing of whom one would talk to."""
+"""Variables that people set for other purposes, such as downloads, so they don't show which provider is meant."""
 
 
 class ProviderChoice(Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class ProviderChoice(Struct, frozen=True, kw_only=True):
     provider: ProviderConfig
     is_configured: bool
     key_place: str
-    """The place where its key was found; blank: nowhere."""
+    """The place where its key was found; empty if it was not."""
 
     @property
     def name(self) -> str:
@@ -50,7 +50,7 @@ class ProviderChoice(Struct, frozen=True, kw_only=True):
 
     @property
     def variable(self) -> str:
-        """The variable of its key; blank: it takes none."""
+        """The variable of its key; empty if it takes none."""
         return self.provider.api_key_env_var
 
     @property
@@ -60,7 +60,7 @@ class ProviderChoice(Struct, frozen=True, kw_only=True):
 
     @property
     def has_own_key(self) -> bool:
-        """True if its key was found, and is there for it: one of a configured provider, or one with no other use."""
+        """True if a key was found that is meant for it: the provider is configured, or its key has no other use."""
         return bool(self.key_place) and (self.is_configured or self.variable not in ALSO_FOR_OTHERS)
 
     @property
@@ -75,7 +75,10 @@ class ProviderChoice(Struct, frozen=True, kw_only=True):
 
 
 def provider_choices(loaded: LoadedConfig, given: Mapping[str, str], env_file: str) -> Iterator[ProviderChoice]:
-    """Yield the configured providers, then the presets that are not; the rest is as for ``key_place``."""
+    """Yield the configured providers, then the presets that are not configured.
+
+    For the parameters see ``key_place``.
+    """
     configured = loaded.config.providers
     known = {provider.name for provider in configured}
     for provider in (*configured, *(preset for preset in PRESETS.values() if preset.name not in known)):
@@ -87,17 +90,17 @@ def provider_choices(loaded: LoadedConfig, given: Mapping[str, str], env_file: s
 
 
 class BadKeyError(UsageError):
-    """A text can't be a key; it is not repeated."""
+    """Raised for a text that can't be a key. The message does not repeat it."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"that is no key: {problem}; copy the key alone, and all of it")
 
 
 def checked_key(text: str) -> str:
-    """Return a key without the blanks around it.
+    """Return a key without surrounding blanks.
 
     Raises:
-        BadKeyError: no provider takes it.
+        BadKeyError: If no provider would accept it.
     """
     key = text.strip()
     if not key:
@@ -110,12 +113,12 @@ def checked_key(text: str) -> str:
 
 
 def masked_key(key: str) -> str:
-    """Return a few characters by which its owner knows a key."""
+    """Return a few characters by which its owner recognises a key."""
     return f"****{key[-SHOWN_OF_KEY:] if len(key) >= SHORTEST_SHOWN else ''}"
 
 
 def hidden(text: str, key: str) -> str:
-    """Return a text in which the key, if it is in it, is masked."""
+    """Return a text with the key masked, if it contains the key."""
     return text.replace(key, masked_key(key)) if len(key) >= SHORTEST_HIDDEN else text
 
 
@@ -133,7 +136,7 @@ class KeyStore(StrEnum):
 
 
 class SetupSelection(Struct, frozen=True, kw_only=True):
-    """The choices of a person. ``key`` blank: the one that was found, or none is needed."""
+    """The choices of a person. An empty ``key`` means the one that was found, or that none is needed."""
 
     choice: ProviderChoice
     model: str
@@ -142,18 +145,21 @@ class SetupSelection(Struct, frozen=True, kw_only=True):
     store: KeyStore = KeyStore.FILE
 
     def __repr__(self) -> str:
-        return f"SetupSelection(model={self.model!r})"  # without the key
+        return f"SetupSelection(model={self.model!r})"  # leaves out the key
 
 
 class ModelMenu(Struct, frozen=True, kw_only=True):
-    """The models of a provider: those configured first. ``problem`` says why it could not be asked; blank: it was."""
+    """The models of a provider, the configured ones first.
+
+    ``problem`` says why it could not be asked, and is empty if it was.
+    """
 
     names: tuple[str, ...]
     problem: str = ""
     key_is_refused: bool = False
 
     def like(self, text: str) -> tuple[str, ...]:
-        """Return the names that a text stands for: the very name, else those that hold its words."""
+        """Return the names that a text stands for: the exact name, else those that contain its words."""
         if text in self.names:
             return (text,)
         words = text.lower().split()
@@ -161,7 +167,7 @@ class ModelMenu(Struct, frozen=True, kw_only=True):
 
 
 class FirstUse:
-    """The steps of one first use. They block, but for ``try_out``; nothing is changed before ``keep``."""
+    """The steps of one first use. All but ``try_out`` block. Nothing is changed before ``keep``."""
 
     def __init__(self, host: Host, workdir: Path) -> None:
         self._settings = Settings(host, workdir)
@@ -170,19 +176,19 @@ class FirstUse:
         self._given = host.environ
         self._env_path = VibePaths(host.home).env_file
         self.env_file = self._settings.label(self._env_path)
-        """The file of keys, as it is shown."""
+        """The file of keys, as it is shown to people."""
         self.choices = tuple(provider_choices(loaded, host.environ, self.env_file))
-        """The providers there are to choose from."""
+        """The providers to choose from."""
 
     @property
     def is_due(self) -> bool:
-        """True if the model in use lacks its key; a key of another provider does not help it."""
+        """True if the model in use lacks its key. Another provider's key does not help it."""
         used = self._used
         return used is not None and used.lacks_key
 
     @property
     def likely(self) -> int:
-        """The position of the provider to offer first: the one in use if it has its key, else one that has."""
+        """The position of the provider to offer first: the one in use if it has its key, else another one that has."""
         used = self._used
         if used is not None and not used.lacks_key:
             return self.choices.index(used)
@@ -197,7 +203,7 @@ class FirstUse:
         """Return the provider of that name.
 
         Raises:
-            UsageError: there is no such provider to set up.
+            UsageError: If there is no such provider to set up.
         """
         known = {choice.name: choice for choice in self.choices}
         if name not in known:
@@ -206,7 +212,7 @@ class FirstUse:
         return known[name]
 
     def models(self, choice: ProviderChoice, key: str = "") -> ModelMenu:
-        """Ask the provider for its models, and return them behind those that are configured."""
+        """Ask the provider for its models, and return them after the configured ones."""
         from vibe.app.inspect.model_listing import offer_of
 
         offer = offer_of(choice.provider, self._environ(choice, key))
@@ -219,7 +225,7 @@ class FirstUse:
         )
 
     async def try_out(self, selection: SetupSelection) -> Trial:
-        """Ask the model one short question, as it will be asked once the selection is kept."""
+        """Ask the model one short question, exactly as it will be asked once the selection is kept."""
         key = selection.key and checked_key(selection.key)
         environ = await to_thread.run_sync(self._environ, selection.choice, key)
         config, provider = self._config, selection.choice.provider
@@ -230,26 +236,26 @@ class FirstUse:
         return replace(trial, sentence=hidden(trial.sentence, used))
 
     def keep_theme(self, name: str) -> None:
-        """Write the colours of the screen down.
+        """Write the screen's colour theme to the settings.
 
         Raises:
-            EnvironmentFailure: the file can't be written.
+            EnvironmentFailure: If the file can't be written.
         """
         self._settings.writer(project=False, key=THEME).set(THEME, name)
 
     def keep(self, selection: SetupSelection) -> tuple[str, ...]:
-        """Write the selection down, and return sentences about it: what is where, and what stands against it.
+        """Save the selection, and return sentences about it: what is kept where, and what overrides it.
 
         Raises:
-            ConfigError: the settings would not do with it.
-            BadKeyError: the key is malformed.
-            KeyringError: it was to be in the keyring, which can't be used; nothing was changed.
-            EnvironmentFailure: a file can't be written.
+            ConfigError: If the settings would be invalid with it.
+            BadKeyError: If the key is malformed.
+            KeyringError: If it was to be kept in the keyring, which can't be used; nothing was changed.
+            EnvironmentFailure: If a file can't be written.
         """
         key = selection.key and checked_key(selection.key)
         choice, config = selection.choice, self._config
         model = _model_of(selection, config)
-        told = self._keep_key(choice.variable, key, selection.store) if key else ()
+        about_key = self._keep_key(choice.variable, key, selection.store) if key else ()
         if not choice.is_configured:
             self._add("providers", choice.provider.model_dump(mode="json", exclude_defaults=True))
         if model not in config.models:
@@ -258,59 +264,59 @@ class FirstUse:
         writer.set(ACTIVE_MODEL, model.key)
         origin = self._settings.overruling(ACTIVE_MODEL, project=False)
         overruled = (f"{origin} sets {ACTIVE_MODEL} too, and wins here",) if origin else ()
-        return (*told, f"{ACTIVE_MODEL} is {model.key!r} in {writer.label}", *overruled)
+        return (*about_key, f"{ACTIVE_MODEL} is {model.key!r} in {writer.label}", *overruled)
 
     def forget_key(self, choice: ProviderChoice) -> tuple[str, ...]:
         """Remove the key of a provider from wherever it is kept, and return sentences about it.
 
         Raises:
-            UsageError: it is kept nowhere.
-            KeyringError: the keyring can't be asked.
-            ConfigError, EnvironmentFailure: a file can't be changed.
+            UsageError: If it is not kept anywhere.
+            KeyringError: If the keyring can't be reached.
+            ConfigError, EnvironmentFailure: If a file can't be changed.
         """
-        variable, told = choice.variable, list[str]()
+        variable, notes = choice.variable, list[str]()
         if variable and remove_variable(self._env_path, self.env_file, variable):
-            told.append(f"{variable} is removed from {self.env_file}")
+            notes.append(f"{variable} is removed from {self.env_file}")
         if variable in self._config.keys_in_keyring:
-            self._drop(variable)
-            told.append(f"{variable} is removed from {KEYRING}")
+            self._drop_from_keyring(variable)
+            notes.append(f"{variable} is removed from {KEYRING}")
         if variable and self._given.get(variable, "").strip():
-            told.append(f"{variable} is set in {ENVIRONMENT}: unset it there")
-        if not told:
+            notes.append(f"{variable} is set in {ENVIRONMENT}: unset it there")
+        if not notes:
             where = f"in {self.env_file} or {KEYRING}" if variable else "anywhere, since it takes none"
             raise UsageError(f"there is no key of {choice.name!r} {where}: nothing was removed")
-        return tuple(told)
+        return tuple(notes)
 
     def _keep_key(self, variable: str, key: str, store: KeyStore) -> tuple[str, ...]:
-        """Keep a key in one of the two places, and remove what was in the other one."""
+        """Keep a key in one of the two places, and remove it from the other one."""
         if store is KeyStore.KEYRING:
             write_secret(SERVICE, variable, key)
-            self._list(*self._config.keys_in_keyring, variable)
+            self._list_in_settings(*self._config.keys_in_keyring, variable)
             remove_variable(self._env_path, self.env_file, variable)
-            told = [f"the key {masked_key(key)} is kept in {KEYRING} as {variable}"]
+            notes = [f"the key {masked_key(key)} is kept in {KEYRING} as {variable}"]
         else:
             write_variable(self._env_path, self.env_file, variable, key)
-            told = [f"the key {masked_key(key)} is kept in {self.env_file} as {variable}", *self._dropped(variable)]
+            notes = [f"the key {masked_key(key)} is kept in {self.env_file} as {variable}", *self._drop_old(variable)]
         if self._given.get(variable, key) != key:
-            told.append(f"{variable} has another value in {ENVIRONMENT}, which wins: unset it there")
-        return tuple(told)
+            notes.append(f"{variable} has another value in {ENVIRONMENT}, which wins: unset it there")
+        return tuple(notes)
 
-    def _dropped(self, variable: str) -> tuple[str, ...]:
-        """Remove from the keyring the key that the file has now; return a sentence where that fails."""
+    def _drop_old(self, variable: str) -> tuple[str, ...]:
+        """Remove from the keyring the key that the file has now. Return a sentence if that fails."""
         if variable not in self._config.keys_in_keyring:
             return ()
         try:
-            self._drop(variable)
+            self._drop_from_keyring(variable)
         except KeyringError as error:
             return (f"the old key is still in {KEYRING}: {error}",)
         return ()
 
-    def _drop(self, variable: str) -> None:
+    def _drop_from_keyring(self, variable: str) -> None:
         delete_secret(SERVICE, variable)
-        self._list(*(name for name in self._config.keys_in_keyring if name != variable))
+        self._list_in_settings(*(name for name in self._config.keys_in_keyring if name != variable))
 
-    def _list(self, *variables: str) -> None:
-        """Note in the settings which keys the keyring has."""
+    def _list_in_settings(self, *variables: str) -> None:
+        """Record in the settings which keys the keyring has."""
         names = list(dict.fromkeys(variables))
         self._settings.writer(project=False, key=KEYS_IN_KEYRING).set(KEYS_IN_KEYRING, names)
 
@@ -318,14 +324,14 @@ class FirstUse:
         self._settings.writer(project=False, key=group).add_entry(group, entry)
 
     def _environ(self, choice: ProviderChoice, key: str) -> dict[str, str]:
-        """The variables as they will be with another key; without one, with that of the keyring. Blocks."""
+        """Return the variables as they will be with another key, or else with the one in the keyring. Blocks."""
         if not key and choice.key_place == KEYRING:
             self._loaded = with_keyring(self._loaded)
         return {**self._loaded.environ, **({choice.variable: key} if key and choice.variable else {})}
 
 
 def _model_of(selection: SetupSelection, config: VibeConfig) -> ModelConfig:
-    """Return the configured model that was chosen, or one to configure, under a name that none has yet."""
+    """Return the configured model that was chosen, or a new one under a name that no model has yet."""
     served = [model for model in config.models if model.provider == selection.choice.name]
     for model in (*(one for one in served if one.key == selection.model), *served):
         if selection.model in {model.key, model.name}:

@@ -1,4 +1,4 @@
-"""The workers of a cluster as they say of themselves, and what would keep steps from being done there."""
+"""The workers of a cluster as they describe themselves, and what would keep steps from being done there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ SILENT = "does not answer: end it there, and start it anew"
 
 
 class WorkerRow(Struct, frozen=True, kw_only=True):
-    """A worker. ``sandbox`` are those it has, ``steps`` those it does now, ``free`` are bytes of its disk."""
+    """A worker.
+
+    ``sandbox`` lists the ones it has, ``steps`` those it does now, and ``free`` is the free bytes of its disk.
+    """
 
     address: str
     host: str
@@ -47,10 +50,10 @@ class WorkerRow(Struct, frozen=True, kw_only=True):
 
 
 def cluster_workers(address: str, folder: str) -> list[WorkerRow]:
-    """Return the workers of a cluster, by their hosts; blocks, and runs an event loop.
+    """Return the workers of a cluster, sorted by host. Blocks, and runs an event loop.
 
     Raises:
-        UsageError, EnvironmentFailure: see ``check_cluster``; or it does not answer.
+        UsageError, EnvironmentFailure: As from ``check_cluster``, or if it does not answer.
     """
     certificates = check_cluster(address, folder)
     if not parse_address(address).host:
@@ -79,7 +82,7 @@ def _row(info: WorkerInfo) -> WorkerRow:
 
 
 def worker_line(row: WorkerRow) -> str:
-    """Return a worker in words."""
+    """Return a worker as a line of text."""
     if not row.vibe:
         return f"{row.address}  {row.host}  {SILENT}"
     labels = [f"{name}={text}" for name, text in sorted(row.labels.items())]
@@ -95,7 +98,7 @@ def worker_line(row: WorkerRow) -> str:
 
 
 def cluster_findings(config: ClusterConfig, mode: SandboxMode, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Check the cluster of the settings, and that runs of this machine can be done by each of its workers. Blocks."""
+    """Check the configured cluster, and that each of its workers can do the runs of this machine. Blocks."""
     if not config.address:
         yield Finding("cluster", CheckState.WARNING, "none: set `address` in [cluster] of your settings")
         return
@@ -119,7 +122,7 @@ def cluster_findings(config: ClusterConfig, mode: SandboxMode, environ: Mapping[
 
 
 def _problems(row: WorkerRow, sandbox: str, certificates: Certificates | None) -> Iterator[tuple[CheckState, str]]:
-    """Yield what is wrong with a worker for runs of this machine, and what would mend it."""
+    """Yield what is wrong with a worker for runs of this machine, and what would fix it."""
     if not row.vibe:
         yield CheckState.FAILED, "nothing is done there until then"
         return

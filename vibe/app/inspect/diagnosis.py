@@ -1,4 +1,4 @@
-"""Diagnosis of the things that runs depend on: on this machine and, on request, at the model's server."""
+"""Diagnosis of the things that runs depend on, on this machine and, on request, at the model's server."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class CheckState(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was checked."""
+    """The result of checking one thing."""
 
     subject: str
     state: CheckState
@@ -68,7 +68,7 @@ class Finding(Struct, frozen=True):
 
 
 def diagnose(host: Host, workdir: Path, *, trust: bool, online: bool) -> Iterator[Finding]:
-    """Check everything; with ``online``, ask the model a question too. Blocks, and runs an event loop."""
+    """Check everything; with ``online``, also ask the model a question. Blocks, and runs an event loop."""
     yield _ok("version", f"vibe {__version__}, Python {platform.python_version()}, {platform.system()}")
     yield _home(host.home)
     loaded: LoadedConfig | None = None
@@ -97,8 +97,8 @@ def _ok(subject: str, detail: str) -> Finding:
 
 
 def _home(home: Path) -> Finding:
-    # Path.exists would raise for what lies in a folder that is closed to us.
-    existing = next(folder for folder in (home, *home.parents) if os.path.exists(folder))  # noqa: PTH110  as said
+    # Path.exists would raise for a path inside a folder that we may not enter.
+    existing = next(folder for folder in (home, *home.parents) if os.path.exists(folder))  # noqa: PTH110  see above
     probe = existing / ".vibe-probe"
     try:
         probe.touch()
@@ -133,14 +133,14 @@ def _model(host: Host, loaded: LoadedConfig, *, online: bool) -> Iterator[Findin
     yield _ok("keys", _keys(host, loaded) or "no API key needed")
     if provider.backend is BackendKind.LOCAL and (problem := problem_with(config.local)) is not None:
         yield Finding("local model", CheckState.FAILED, problem)
-    elif (problem := anyio.run(_fault_of, catalog, model)) is not None:
+    elif (problem := anyio.run(_settings_fault, catalog, model)) is not None:
         yield Finding("provider", CheckState.FAILED, redact(problem, environ))
     elif online and provider.backend is not BackendKind.SCRIPTED:
         yield from _online(config, model, provider, environ)
 
 
-async def _fault_of(catalog: ModelCatalog, model: ModelConfig) -> str | None:
-    """Return what is wrong with the settings of the model's provider; no call is made."""
+async def _settings_fault(catalog: ModelCatalog, model: ModelConfig) -> str | None:
+    """Return what is wrong with the settings of the model's provider, without making a call."""
     try:
         catalog.backend(model)
     except VibeError as error:
@@ -151,7 +151,7 @@ async def _fault_of(catalog: ModelCatalog, model: ModelConfig) -> str | None:
 
 
 def _keys(host: Host, loaded: LoadedConfig) -> str:
-    """Return which keys of configured providers there are, and where each comes from."""
+    """Return which keys of configured providers were found, and where each comes from."""
     label = shown(VibePaths(host.home).env_file, loaded.user_home)
     names = dict.fromkeys(provider.api_key_env_var for provider in loaded.config.providers)
     present = [name for name in names if loaded.environ.get(name, "").strip()]
@@ -161,12 +161,12 @@ def _keys(host: Host, loaded: LoadedConfig) -> str:
 def _online(
     config: VibeConfig, model: ModelConfig, provider: ProviderConfig, environ: Mapping[str, str]
 ) -> Iterator[Finding]:
-    """Return whether the server is there, its clock beside ours, and whether the model answers and calls tools.
+    """Yield findings on the server, its clock compared with ours, and whether the model answers and calls tools.
 
-    That costs a question.
+    This costs one question.
     """
     if provider.is_server:
-        reached = list(_reached(provider))
+        reached = list(_reach(provider))
         yield from reached
         if any(finding.state is CheckState.FAILED for finding in reached):
             return
@@ -175,7 +175,7 @@ def _online(
     yield Finding("answer", state, redact(trial.sentence, environ))
 
 
-def _reached(provider: ProviderConfig) -> Iterator[Finding]:
+def _reach(provider: ProviderConfig) -> Iterator[Finding]:
     httpx = import_httpx()
     try:
         with httpx.Client(timeout=CONNECT_SECONDS, **client_options(httpx, is_async=False)) as client:
@@ -183,11 +183,11 @@ def _reached(provider: ProviderConfig) -> Iterator[Finding]:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         yield Finding("network", CheckState.FAILED, str(ErrorMapper(provider=provider).from_wire(error)))
         return
-    except VibeError as error:  # a proxy that is none
+    except VibeError as error:  # the proxy's address is invalid
         yield Finding("network", CheckState.FAILED, str(error))
         return
     yield _ok("network", f"{urlsplit(provider.api_base).netloc} can be reached")
-    with suppress(TypeError, ValueError):  # no date, or none that makes sense
+    with suppress(TypeError, ValueError):  # the date is missing or invalid
         yield _clock(parsedate_to_datetime(answered.headers.get("date")).timestamp() - time.time())
 
 
@@ -215,7 +215,7 @@ def _sandbox(mode: SandboxMode, environ: Mapping[str, str]) -> Finding:
 
 
 def _remedy(problem: str) -> str:
-    """Return what lets bubblewrap work where AppArmor keeps it from making namespaces; blank: it does not."""
+    """Return what lets bubblewrap work if AppArmor keeps it from making namespaces; empty if that isn't the cause."""
     is_restricted = APPARMOR.exists() and APPARMOR.read_text(encoding="ascii").strip() == "1"
     return f" ({UNRESTRICT})" if is_restricted and "ermission" in problem else ""
 
@@ -223,22 +223,22 @@ def _remedy(problem: str) -> str:
 def _program(name: str, found: str | None, missing: str) -> Finding:
     if found is None:
         return Finding(name, CheckState.WARNING, f"not found{missing}")
-    return _ok(name, f"{found} ({_first_line([found, '--version'])})")
+    return _ok(name, f"{found} ({_version_line([found, '--version'])})")
 
 
 def _bus(host: Host) -> Finding:
-    """Send an event over a bus where runs have theirs, and see it come."""
+    """Send an event over a bus in the usual place, and check that it arrives."""
     try:
         with ExitStack() as places:
             home = host.home if host.home.exists() else Path(places.enter_context(TemporaryDirectory()))
-            anyio.run(_sent_and_seen, home, host.runtime_dir)
+            anyio.run(_send_and_receive, home, host.runtime_dir)
     except (VibeError, IpcError, OSError, TimeoutError) as error:
         detail = f"other processes can't follow runs: {error or 'an event was sent but not received'}"
         return Finding("bus", CheckState.FAILED, detail)
     return _ok("bus", f"event sent and received, pynng {metadata.version('pynng')}")
 
 
-async def _sent_and_seen(home: Path, runtime_dir: Path | None) -> None:
+async def _send_and_receive(home: Path, runtime_dir: Path | None) -> None:
     info = RunInfo(cwd=str(home), kept=False)
     with anyio.fail_after(BUS_SECONDS):
         async with event_bus(partial(EventBus, home, source="doctor", info=info, runtime_dir=runtime_dir)) as bus:
@@ -248,7 +248,7 @@ async def _sent_and_seen(home: Path, runtime_dir: Path | None) -> None:
                 await anext(records)
 
 
-def _first_line(argv: list[str]) -> str:
+def _version_line(argv: list[str]) -> str:
     try:
         ended = subprocess.run(  # noqa: S603  a program of the PATH, asked for its version
             argv, capture_output=True, timeout=PROGRAM_SECONDS, check=False, text=True, errors="replace"

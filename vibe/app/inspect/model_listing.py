@@ -1,4 +1,4 @@
-"""The models there are: those that are configured, and what their providers offer."""
+"""The models there are: those that are configured, and those that their providers offer."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 15.0
 MOST_PAGES = 20
-"""More of one list are not asked for: a server that never ends it is not waited for."""
+"""The most pages of one list that are asked for, so that a server whose list never ends is not waited for."""
 
 
 class ConfiguredModel(Struct, frozen=True, kw_only=True):
-    """A model of the configuration; ``name`` is what its provider calls it."""
+    """A configured model. ``name`` is what its provider calls it."""
 
     alias: str
     name: str
@@ -46,7 +46,7 @@ class ModelOffer(Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     problem: str | None = None
     status: int | None = None
-    """The HTTP status of a problem, if there was an answer."""
+    """The HTTP status of a problem, if there was a response."""
 
 
 class ModelListing(Struct, frozen=True, kw_only=True):
@@ -59,7 +59,10 @@ class ModelListing(Struct, frozen=True, kw_only=True):
 
 
 class _Models(BaseModel):
-    """The answer to ``GET /models``, as far as it is looked at; some send the list alone, or null for none."""
+    """The parts of the answer to ``GET /models`` that matter here.
+
+    Some servers send only the list, or null for no models.
+    """
 
     data: list[Any] | None = Field(validation_alias=AliasChoices("data", "models"))
     has_more: bool | None = None
@@ -67,7 +70,7 @@ class _Models(BaseModel):
 
     @property
     def names(self) -> list[str]:
-        """The names by which the models are asked; an entry without one is left out."""
+        """The names under which the models are called. Entries without one are left out."""
         return [name for entry in self.data or () if (name := _name_of(entry))]
 
     @model_validator(mode="before")
@@ -79,17 +82,17 @@ class _Models(BaseModel):
 def _name_of(entry: object) -> str:
     fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else {"id": entry}
     name = fields.get("id") or fields.get("name")
-    return name.removeprefix("models/") if isinstance(name, str) else ""  # Gemini's list alone has that prefix
+    return name.removeprefix("models/") if isinstance(name, str) else ""  # only Gemini's list has that prefix
 
 
 def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: str = "") -> ModelListing:
-    """List them; ``online`` asks the providers. Blocks.
+    """List the models; with ``online``, ask the providers too. Blocks.
 
-    ``only`` is a provider, configured or known by a preset: the others are left out, and it is asked.
+    ``only`` is a provider, configured or known by a preset. Then the others are left out, and it is asked.
 
     Raises:
-        ConfigError: the configuration is wrong.
-        UsageError: there is no provider of that name.
+        ConfigError: If the configuration is wrong.
+        UsageError: If there is no provider of that name.
     """
     request = ConfigRequest(home=host.home, workdir=workdir, environ=host.environ, trust_workdir=trust)
     loaded = with_keyring(load_config(request))
@@ -107,11 +110,11 @@ def list_models(host: Host, workdir: Path, *, trust: bool, online: bool, only: s
         if not only or model.provider == only
     ]
     if only:
-        asked = [presets.provider_named(only, config.providers)]
+        providers = [presets.provider_named(only, config.providers)]
     else:
         usable = (one for one in config.providers if not one.api_key_env_var or environ.get(one.api_key_env_var))
-        asked = [one for one in usable if online and one.is_server]
-    offers = [offer_of(provider, environ) for provider in asked]
+        providers = [one for one in usable if online and one.is_server]
+    offers = [offer_of(provider, environ) for provider in providers]
     return ModelListing(configured=tuple(configured), offers=tuple(offers), warnings=tuple(loaded.warnings))
 
 
@@ -124,7 +127,7 @@ def _missing(model: ModelConfig, config: VibeConfig, environ: Mapping[str, str])
 
 
 def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer:
-    """Ask a provider for its models; one without a server offers none. Blocks, for some seconds at most."""
+    """Ask a provider for its models. One without a server offers none. Blocks, for some seconds at most."""
     if not provider.is_server:
         return ModelOffer(provider=provider.name)
     try:
@@ -136,13 +139,13 @@ def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer
     httpx, errors = import_httpx(), ErrorMapper(provider=provider, api_key=key)
     try:
         with httpx.Client(timeout=PATIENCE_SECONDS, **client_options(httpx, is_async=False)) as client:
-            # A redirect is not followed: the key is for this server alone.
+            # A redirect is not followed, because the key is meant only for this server.
             names = set(_all_pages(client, httpx.URL(url), headers))
         return ModelOffer(provider=provider.name, models=tuple(sorted(names)))
     except httpx.HTTPStatusError as error:
         status, answer = error.response.status_code, error.response
-        told = errors.from_response(status, answer.text, answer.headers, str(answer.url))
-        return ModelOffer(provider=provider.name, problem=str(told), status=status)
+        problem = errors.from_response(status, answer.text, answer.headers, str(answer.url))
+        return ModelOffer(provider=provider.name, problem=str(problem), status=status)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return ModelOffer(provider=provider.name, problem=str(errors.from_wire(error)))
     except ValidationError:
@@ -150,7 +153,7 @@ def offer_of(provider: ProviderConfig, environ: Mapping[str, str]) -> ModelOffer
 
 
 def _question(provider: ProviderConfig, key: str | None) -> tuple[str, dict[str, str]]:
-    """Return where to ask, and with which headers."""
+    """Return the address to ask, and the headers to send."""
     own = {"user-agent": USER_AGENT}
     if not provider.speaks_messages:
         return address(provider.api_base, "models"), own | ({"authorization": f"Bearer {key}"} if key else {})
@@ -160,7 +163,7 @@ def _question(provider: ProviderConfig, key: str | None) -> tuple[str, dict[str,
 
 
 def _all_pages(client: httpx.Client, url: httpx.URL, headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield what all pages list; most providers have one, without a word about others."""
+    """Yield the names on all pages. Most providers have a single page, and don't mention others."""
     page_url = url
     for _ in range(MOST_PAGES):
         response = client.get(page_url, headers=headers)

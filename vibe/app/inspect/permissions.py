@@ -1,4 +1,4 @@
-"""PermissionCheck: the decision about a tool call, by the code that takes it in a run."""
+"""PermissionCheck: the decision about a tool call, made by the same code as in a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe.system.errors import UsageError
 
 
 class PermissionCheck:
-    """Decides about calls of one tool, without making them. Reads files for each decision."""
+    """Decides about calls of one tool without making them. Reads files for each decision."""
 
     def __init__(self, tool: AnyTool, gate: Gate) -> None:
         self._tool = tool
@@ -28,17 +28,17 @@ class PermissionCheck:
 
     @classmethod
     def of(
-        cls, tool: str, wanted: EngineRequest, host: Host, *, extra_roots: tuple[Path, ...], auto_approve: bool
+        cls, tool: str, request: EngineRequest, host: Host, *, extra_roots: tuple[Path, ...], auto_approve: bool
     ) -> PermissionCheck:
-        """Return the check of a tool as a new run would have it; reads files.
+        """Return the check of a tool as a new run would have it. Reads files.
 
         Raises:
-            UsageError: the configuration is wrong, or there is no such agent or tool.
+            UsageError: If the configuration is wrong, or there is no such agent or tool.
         """
-        engine = build_engine(host, wanted)
+        engine = build_engine(host, request)
         profile = engine.chosen
         unasked = auto_approve or engine.config.auto_approve or profile.auto_approve
-        workspace = engine.workspace(wanted.workdir, extra_roots=extra_roots)
+        workspace = engine.workspace(request.workdir, extra_roots=extra_roots)
         workspace = workspace.without_reading(unreadable_globs(engine.tools))  # as in a conversation
         approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
         gate = Gate(workspace, approvals, MemorySink(), engine.confinement)
@@ -48,10 +48,10 @@ class PermissionCheck:
             raise UsageError(f"{error} (agent {profile.name!r})") from error
 
     def decide(self, given: str | Mapping[str, Any]) -> PermissionDecision:
-        """Return the decision about a call with these arguments; a text stands for the tool's first one.
+        """Return the decision about a call with these arguments. A text stands for the tool's first argument.
 
         Raises:
-            ToolArgumentsError: they don't fit the tool.
+            ToolArgumentsError: If they don't fit the tool.
         """
         args = self._tool.parse(self._arguments(given))
         try:
@@ -69,7 +69,7 @@ class PermissionCheck:
 
 
 def given_arguments(text: str) -> str | Mapping[str, Any]:
-    """Return a JSON object as one, anything else as it stands."""
+    """Return the arguments in a text: an object if it is a JSON object, else the text itself."""
     if not text.lstrip().startswith("{"):
         return text
     try:

@@ -1,4 +1,4 @@
-"""A first question to a model: whether it answers and calls a tool, and else a sentence about what is wrong."""
+"""Asks a model a first question: whether it answers and calls a tool, and if not, a sentence on what is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vibe.core.messages import UserMessage
 from vibe.system.errors import VibeError
 
 TRIAL_SECONDS = 60.0
-"""The longest wait for the answer; a server at home may have to load the model first."""
+"""The longest wait for the answer. A server at home may have to load the model first."""
 QUESTION = "Call the tool `ready` once. If you have no tools, reply with the one word: ready"
 TOOL = ToolSchema(
     name="ready",
@@ -28,7 +28,7 @@ _KEY_STATUSES = frozenset({401, 403})
 
 
 class TrialFault(StrEnum):
-    """Kinds of failures, by what puts them right."""
+    """Kinds of failures, by what has to be corrected."""
 
     KEY = "key"
     ADDRESS = "address"
@@ -37,9 +37,9 @@ class TrialFault(StrEnum):
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    """The result of a first question; ``fault`` None: the model answered. ``sentence`` says either.
+    """The result of a first question, described by ``sentence``. ``fault`` is None if the model answered.
 
-    ``calls_tools``: it called the tool that it was asked to call, without which it can do no work here.
+    ``calls_tools`` says that it called the tool it was asked to call. A model that does not can do no work here.
     """
 
     fault: TrialFault | None
@@ -47,30 +47,30 @@ class Trial(Struct, frozen=True, kw_only=True):
     calls_tools: bool = False
 
 
-class _Unheard:
-    """Watches a call of which only the end counts."""
+class _IgnoredCall:
+    """Watches a call of which only the result matters."""
 
     def delta(self, delta: Delta, /) -> None:
-        """Drop it."""
+        """Ignore it."""
 
     def notice(self, notice: Notice, /) -> None:
-        """Drop it."""
+        """Ignore it."""
 
 
 async def ask_once(config: VibeConfig, environ: Mapping[str, str], model: ModelConfig, shown_key: str) -> Trial:
-    """Ask the model one short question, once; the sentences show the key as ``shown_key``."""
+    """Ask the model one short question, once. Sentences show the key as ``shown_key``."""
     started = time.monotonic()
     impatient = tuple(provider.model_copy(update={"retry_max_seconds": 0.0}) for provider in config.providers)
     catalog = ModelCatalog(config.model_copy(update={"providers": impatient}), environ)
     request = ModelRequest(model=model, messages=[UserMessage(QUESTION)], tools=[TOOL])
     try:
         with anyio.fail_after(TRIAL_SECONDS):
-            answered = await catalog.backend(model).complete(request, _Unheard())
+            answered = await catalog.backend(model).complete(request, _IgnoredCall())
     except TimeoutError:
         problem = f"{model.provider!r} did not answer within {TRIAL_SECONDS:g} s: check the network, or try again"
         return Trial(fault=TrialFault.ADDRESS, sentence=problem)
     except ModelError as error:
-        return _failed(error, catalog, model, shown_key)
+        return _trial_of_error(error, catalog, model, shown_key)
     except VibeError as error:
         return Trial(fault=TrialFault.OTHER, sentence=str(error))
     finally:
@@ -82,7 +82,7 @@ async def ask_once(config: VibeConfig, environ: Mapping[str, str], model: ModelC
     return Trial(fault=None, sentence=sentence, calls_tools=calls_tools)
 
 
-def _failed(error: ModelError, catalog: ModelCatalog, model: ModelConfig, shown_key: str) -> Trial:
+def _trial_of_error(error: ModelError, catalog: ModelCatalog, model: ModelConfig, shown_key: str) -> Trial:
     status = f" (HTTP {error.status})" if error.status is not None else ""
     who = f"{model.provider!r}"
     if isinstance(error, ModelAccessError) and error.status in _KEY_STATUSES:
@@ -94,12 +94,12 @@ def _failed(error: ModelError, catalog: ModelCatalog, model: ModelConfig, shown_
         address = catalog.provider(model).api_base
         problem = f"{who} can't be reached at {address}: check the address and the network, or start the server there"
         return Trial(fault=TrialFault.ADDRESS, sentence=problem)
-    if isinstance(error, ModelRequestError) and (error.status == 404 or "model" in _words(error)):
+    if isinstance(error, ModelRequestError) and (error.status == 404 or "model" in _provider_words(error)):
         problem = f"{who} does not serve the model {model.name!r}{status}: choose another"
         return Trial(fault=TrialFault.MODEL, sentence=problem)
     return Trial(fault=TrialFault.OTHER, sentence=str(error))
 
 
-def _words(error: ModelError) -> str:
-    """The provider's own words in an error's sentence, without our advice behind them."""
+def _provider_words(error: ModelError) -> str:
+    """Return the provider's own words in an error's sentence, without the advice that we add after them."""
     return str(error).rpartition(";")[0].lower()

@@ -1,4 +1,4 @@
-"""A newer version of vibe: looked for once a day at most, by the program that installed this one, where that looks."""
+"""Looks for a newer version of vibe, at most once a day, by asking the program that installed this one."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from vibe.system.programs import find_program
 PACKAGE = "vibe-orchestrator"
 EVERY_SECONDS = 24 * 60 * 60.0
 MOST_SECONDS = 30.0
-"""For the program that is asked."""
+"""The time that the program has to answer."""
 LONGEST_VERSION = 60
 NOWHERE = Path("/")
-"""The folder it is asked in: settings of a project say nothing about where vibe comes from."""
+"""The folder in which it is asked, since settings of a project must not say where vibe comes from."""
 _OFFERED = re.compile(rf"^(?: \+ {PACKAGE}==(\S+)|{PACKAGE} \((\S+)\))$", re.MULTILINE)
 
 
@@ -40,19 +40,19 @@ class Installation(Struct, frozen=True, kw_only=True):
     """The way in which this vibe was installed from an index."""
 
     question: tuple[str, ...]
-    """The words that ask for the newest version, and change nothing."""
+    """The command that asks for the newest version and changes nothing."""
     upgrade: str
-    """The command line that a person upgrades it with."""
+    """The command line with which a person upgrades it."""
 
 
 class _LastCheck(Struct, frozen=True, kw_only=True):
     at: float = 0.0
     newest: str = ""
-    """Blank: none was found."""
+    """Empty if none was found."""
 
 
 def find_installation(environ: Mapping[str, str], prefix: Path, python: str = sys.executable) -> Installation | None:
-    """Return how the vibe of this interpreter was installed; None: not from an index, or by a program unknown here.
+    """Return how the vibe of this interpreter was installed; None if not from an index, or by an unknown program.
 
     ``prefix`` is the interpreter's folder. Reads files.
     """
@@ -77,9 +77,9 @@ def find_installation(environ: Mapping[str, str], prefix: Path, python: str = sy
 
 
 async def look_for_update(host: Host, settings: UpdatesConfig, say: Callable[[str], object]) -> None:
-    """Say what the last look found, and look again if that was a day ago; what this finds is said the next time.
+    """Say what the last look found, and look again if that was a day ago. A new finding is said the next time.
 
-    Nothing that goes wrong is said: there may be no network, no index, or no such package.
+    Failures are silent: there may be no network, no index, or no such package.
     """
     if not settings.check:
         return
@@ -97,7 +97,7 @@ async def look_for_update(host: Host, settings: UpdatesConfig, say: Callable[[st
 
 
 async def newest_version(installation: Installation, environ: Mapping[str, str]) -> str:
-    """Ask the program that installed this vibe for the newest version; blank: it does not say."""
+    """Ask the program that installed this vibe for the newest version; empty if it does not say."""
     try:
         ended = await run_command(installation.question, cwd=NOWHERE, environ=environ, timeout=MOST_SECONDS)
     except CommandStartError:
@@ -118,7 +118,7 @@ def newer_version(text: str, than: str = __version__) -> Version | None:
 
 
 def _places(prefix: Path) -> list[str]:
-    """The folders of packages of an interpreter; those of the one that runs this, wherever they are."""
+    """Return the package folders of an interpreter. For the one running now, these are its real import paths."""
     if prefix == Path(sys.prefix):
         return sys.path
     return [str(folder) for folder in prefix.glob("lib/python*/site-packages")]

@@ -1,4 +1,4 @@
-"""Usage by model, project, day or plan: what conversations, plans and their writing took, as far as is kept."""
+"""Usage by model, project, day or plan: what conversations, plans and planning took, as far as it is recorded."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from vibe.system.plain_text import date_text
 
 By: TypeAlias = Literal["model", "project", "day", "plan"]
 MOST_BYTES = 1_000_000_000
-"""Of all records together, the newest first."""
+"""The most bytes of all records together, newest first."""
 
 
 class SpentRecord(Struct, frozen=True, kw_only=True):
-    """The spending of a conversation, of an attempt at a step of a plan, or of a run in which one was written."""
+    """The spending of a conversation, of an attempt at a step of a plan, or of a run that wrote a plan."""
 
     model: str
     project: str
@@ -36,12 +36,12 @@ class SpentRecord(Struct, frozen=True, kw_only=True):
     spent: Spending
 
     def key(self, by: By) -> str | None:
-        """Return what it is counted under."""
+        """Return the key that it is counted under."""
         return date_text(self.at, "%Y-%m-%d") if by == "day" else getattr(self, by) or None
 
 
 class UsageSummary(Struct, frozen=True, kw_only=True):
-    """The rows, and the sum of all; ``notes``: what is not known or was not read."""
+    """The rows and their total. ``notes`` say what is unknown or was not read."""
 
     by: By
     total: Spending
@@ -49,7 +49,7 @@ class UsageSummary(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
     def as_document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return it as JSON types."""
         rows = [{self.by: key, **_figures(spent)} for key, spent in self.rows]
         return {"total": _figures(self.total), "rows": rows, "notes": list(self.notes)}
 
@@ -60,7 +60,7 @@ def _figures(spent: Spending) -> dict[str, Any]:
 
 
 def usage_summary(home: Path, by: By, since: float) -> UsageSummary:
-    """Return what was used since a time (unix seconds), as far as it is kept; reads files.
+    """Return what was used since a time (unix seconds), as far as it is recorded. Reads files.
 
     A conversation counts for the day of its last message.
     """
@@ -102,16 +102,16 @@ def _of_sessions(home: Path, since: float, notes: list[str]) -> Iterator[SpentRe
 
 
 def _of_session(saved: SavedSession) -> Spending:
-    """Return what a session took by itself; its summary, the last of its calls, is in its meta data alone.
+    """Return what a session took by itself. The last of its calls, for a summary, is recorded only in its metadata.
 
     Raises:
-        TranscriptError: it can't be read.
+        TranscriptError: If it can't be read.
     """
     meta = saved.meta
     if meta.origin:
         return Spending(meta.usage, None)
-    said = Transcript.peek(saved.folder.transcript)
-    base, last = said.inherited, meta if meta.usage.calls > said.usage.calls else said
+    transcript = Transcript.peek(saved.folder.transcript)
+    base, last = transcript.inherited, meta if meta.usage.calls > transcript.usage.calls else transcript
     known = last.cost_usd is not None and base.cost_usd is not None
     return Spending(last.usage - base.usage, (last.cost_usd or 0.0) - (base.cost_usd or 0.0) if known else None)
 
@@ -131,7 +131,7 @@ def _of_plans(home: Path, since: float, notes: list[str]) -> Iterator[SpentRecor
 
 
 def _of_plan(folder: PlanFolder, at: float) -> Iterator[SpentRecord]:
-    """Yield what the attempts of a plan took: those that were cut off by their conversations."""
+    """Yield what the attempts of a plan took. For attempts that were cut off, their conversations say so."""
     settings, state = folder.settings(), folder.state()
     common = {"project": settings.workspace, "plan": folder.plan_id}
     for step in [*(gone.step for gone in state.removed), *state.steps.values()]:
@@ -151,7 +151,7 @@ def _of_plan(folder: PlanFolder, at: float) -> Iterator[SpentRecord]:
 
 
 def _written(folder: PlanFolder) -> tuple[float, int]:
-    """Return when the journal of a plan was written last, and its bytes."""
+    """Return when the journal of a plan was last written, and its size in bytes."""
     with suppress(OSError):
         found = (folder.path / JOURNAL_FILE).stat()
         return found.st_mtime, found.st_size
