@@ -101,7 +101,7 @@ def listen(environ: Mapping[str, str]) -> Telemetry:
 
 def run_before(registry: Registry, event: e.PlanResumedEvent) -> str:
     """Return the source of the last run of a plan that had ended when the plan was resumed; empty if it is unknown."""
-    ended = (run for run in registry.ended() if run.started < event.ts)  # the newest first
+    ended = (run for run in registry.ended() if run.started < event.ts)  # newest first
     return next((run.source for run in ended if run.info.plan_id == event.plan_id and run.source != event.source), "")
 
 
@@ -446,10 +446,10 @@ class Telemetry:
 
     def _decided(self, event: e.ApprovalDecisionEvent | e.AnswerEvent) -> None:
         asked = self._open_requests.pop(event.request_id, event)
-        kind, said = "question", "cancelled" if isinstance(event, e.AnswerEvent) and event.cancelled else "answered"
+        kind, answer = "question", "cancelled" if isinstance(event, e.AnswerEvent) and event.cancelled else "answered"
         if isinstance(event, e.ApprovalDecisionEvent):
-            kind, said = "approval", event.decision
-        self._note_answer(event, asked.ts, kind, event.by, said)
+            kind, answer = "approval", event.decision
+        self._note_answer(event, asked.ts, kind, event.by, answer)
 
     def _decision(self, event: e.PlanDecisionEvent) -> None:
         key = f"{event.plan_id}:{event.decision_id}"
@@ -459,8 +459,8 @@ class Telemetry:
         else:
             self._open_requests[key] = event
 
-    def _note_answer(self, event: e.Event, asked_at: float, kind: str, by: str, said: str) -> None:
-        attrs = {"vibe.request.kind": kind, "vibe.request.by": by, "vibe.request.answer": said}
+    def _note_answer(self, event: e.Event, asked_at: float, kind: str, by: str, answer: str) -> None:
+        attrs = {"vibe.request.kind": kind, "vibe.request.by": by, "vibe.request.answer": answer}
         self._note(event, f"vibe.{kind}", attrs)
         self._seconds["vibe.request.wait"].record(max(event.ts - asked_at, 0.0), {"vibe.request.kind": kind})
 

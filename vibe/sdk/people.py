@@ -89,8 +89,8 @@ class People:
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Ask the program about a tool call; the answer is no if its callback fails."""
-        said = await self.try_call(self._approval, request)
-        return said or ApprovalAnswer(allow=False, reason=NO_ANSWER, by=PROGRAM)
+        answer = await self.try_call(self._approval, request)
+        return answer or ApprovalAnswer(allow=False, reason=NO_ANSWER, by=PROGRAM)
 
     def hooks(self, given: Mapping[str, Hooked]) -> tuple[Hook, ...]:
         """Turn the functions of the program into hooks.
@@ -109,14 +109,14 @@ class People:
         return tuple(found)
 
     async def _hook_answer(self, event: HookEvent, call: Callable[..., Any], payload: dict[str, Any]) -> dict[str, Any]:
-        said = await self.try_call(call, payload)
+        result = await self.try_call(call, payload)
         if self.fault is not None:
             return {"decision": "deny", "reason": NO_ANSWER}
-        if isinstance(said, str):
-            return {"decision": "deny", "reason": said} if event is HookEvent.BEFORE_TOOL else {"message": said}
-        if said is None or isinstance(said, Mapping):
-            return dict(cast("Mapping[str, Any]", said or {}))
-        raise HookBrokenError(f"returned {said!r}: None, a text or the document of an answer belongs there")
+        if isinstance(result, str):
+            return {"decision": "deny", "reason": result} if event is HookEvent.BEFORE_TOOL else {"message": result}
+        if result is None or isinstance(result, Mapping):
+            return dict(cast("Mapping[str, Any]", result or {}))
+        raise HookBrokenError(f"returned {result!r}: None, a text or the document of an answer belongs there")
 
     async def try_call(self, call: Callable[..., Any], *args: Any) -> Any:
         """Return what a callback returns. If it raises, stop the work and return None."""
@@ -144,12 +144,12 @@ class People:
 
 
 async def _replied(ask: Ask, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-    said = await called(ask, questions)
-    if said is None:
+    result = await called(ask, questions)
+    if result is None:
         return None
-    if not is_list(said) or len(said) != len(questions):
+    if not is_list(result) or len(result) != len(questions):
         raise UsageError(f"ask= has to return a list of answers, one to each question: {len(questions)} here")
-    return [_answer(question, given) for question, given in zip(questions, said, strict=True)]
+    return [_answer(question, given) for question, given in zip(questions, result, strict=True)]
 
 
 def _answer(question: Question, given: str | Sequence[str]) -> QuestionAnswer:
@@ -165,12 +165,12 @@ async def choice(decide: object, decision: PlanDecisionEvent) -> Sequence[str] |
     Raises:
         UsageError: If that is no answer to the decision.
     """
-    said = await called(decide, decision)
-    chosen = () if said is None else selections(said, "decide= returned")
+    result = await called(decide, decision)
+    chosen = () if result is None else selections(result, "decide= returned")
     if not set(chosen) <= set(decision.options) or (len(chosen) > 1 and not decision.multi_select):
         how = "some" if decision.multi_select else "one"
         raise UsageError(
-            f"decide= returned {said!r} for decision {decision.decision_id!r}: choose {how} of "
+            f"decide= returned {result!r} for decision {decision.decision_id!r}: choose {how} of "
             f"{', '.join(decision.options)}, or None"
         )
     return chosen

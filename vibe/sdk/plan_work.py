@@ -133,18 +133,18 @@ def _program(options: PlanOptions) -> ProgramPart | None:
     if not functions and own is None:
         return None
 
-    def made(inner: StepExecutor, workspace: Path) -> StepExecutor:
+    def wrap(inner: StepExecutor, workspace: Path) -> StepExecutor:
         return ProgramExecutor(functions, own or inner, workspace)
 
-    return ProgramPart(executor=made, functions=tuple(functions), does_all=own is not None)
+    return ProgramPart(executor=wrap, functions=tuple(functions), does_all=own is not None)
 
 
 def _steer(session: PlanSession, text: str, step_id: str) -> bool:
     at_work = session.steering.at_work
-    wanted = step_id or (at_work[0] if len(at_work) == 1 else "")
-    if wanted in at_work:
-        session.control.submit(Steer(step_id=wanted, text=text))
-    return wanted in at_work
+    target = step_id or (at_work[0] if len(at_work) == 1 else "")
+    if target in at_work:
+        session.control.submit(Steer(step_id=target, text=text))
+    return target in at_work
 
 
 async def write_plan_work(goal: str, options: MakePlanOptions, host: Host, work: RunWork[Plan]) -> Plan:
@@ -224,25 +224,25 @@ class ProgramExecutor:
 
     async def _call_function(self, function: StepFunction, task: StepTask) -> StepResult:
         try:
-            said = await called(function, replace(task, workdir=task.workdir or str(self._workspace)))
+            returned = await called(function, replace(task, workdir=task.workdir or str(self._workspace)))
         except (Exception, SystemExit) as error:  # a function that calls sys.exit() ends itself, not the plan
             logger.exception("the program's function for step %s raised", task.step_id)
             detail = shortened(described(error), MAX_ERROR_LENGTH)
             return StepResult(outcome=Outcome.FAILED, reason="function", detail=detail)
-        return await to_thread.run_sync(_result_of, task, said)
+        return await to_thread.run_sync(_result_of, task, returned)
 
 
-def _result_of(task: StepTask, said: Any) -> StepResult:
+def _result_of(task: StepTask, returned: Any) -> StepResult:
     """Return the step result for what a function returned: a text, a value, or a result.
 
     A value that can't be accepted makes the step fail.
     """
     schema = task.step.output_schema
-    is_text = isinstance(said, str)
-    summary = str(said) if is_text else ""
-    ended = said if isinstance(said, StepResult) else StepResult(outcome=Outcome.COMPLETED, summary=summary)
+    is_text = isinstance(returned, str)
+    summary = str(returned) if is_text else ""
+    ended = returned if isinstance(returned, StepResult) else StepResult(outcome=Outcome.COMPLETED, summary=summary)
     try:
-        value = from_json(to_json(ended.output if ended is said else said))
+        value = from_json(to_json(ended.output if ended is returned else returned))
         ended = _round_trip(replace(ended, output=None if is_text and schema is None else value))
         problem = HandIn(schema=schema or {}).offer(value) if ended.outcome is Outcome.COMPLETED else None
         if ended.outcome is Outcome.INTERRUPTED:
@@ -255,10 +255,10 @@ def _result_of(task: StepTask, said: Any) -> StepResult:
     return ended
 
 
-def _round_trip(said: StepResult) -> StepResult:
+def _round_trip(result: StepResult) -> StepResult:
     """Return a program's result with every part converted to a form that can be stored.
 
     Raises:
         TypeError, ValueError, msgspec.DecodeError: If a part can't be converted.
     """
-    return json.decode(json.encode(said), type=StepResult)
+    return json.decode(json.encode(result), type=StepResult)

@@ -736,7 +736,7 @@ class AgentView(Struct, kw_only=True, eq=False):
                 added, removed = known.added + file.added, known.removed + file.removed
                 self.changed[file.path] = e.WrittenFile(path=file.path, added=added, removed=removed)
 
-    # --- what happens to it
+    # --- updates by events
 
     def apply_summary(self, kept_from: int) -> None:
         """Renumber the messages after a summary replaced those before ``kept_from``."""

@@ -65,10 +65,10 @@ def _data(value: Any, *, deep: bool = False) -> Any:
 def _part(part: Struct, *, deep: bool) -> dict[str, Any]:
     inside = _CONTAINERS.get(type(part), ())
     names = (name for name in (*part.__struct_fields__, *_PROPERTIES.get(type(part), ())) if name not in _LEFT_OUT)
-    said = {name: _field(part, name) for name in names if name not in inside}
+    document = {name: _field(part, name) for name in names if name not in inside}
     if deep:
-        said |= {name: _data(getattr(part, name), deep=True) for name in inside}
-    return said
+        document |= {name: _data(getattr(part, name), deep=True) for name in inside}
+    return document
 
 
 def _field(part: Struct, name: str) -> Any:

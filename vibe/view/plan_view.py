@@ -122,7 +122,7 @@ class SampleView(Struct, frozen=True):
     cost_usd: float | None
 
 
-class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan has of it, and what its agents do
+class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of its state, and updates by its agents
     """One step: its ``state`` in the plan, and what its agents do. Nothing here is safe to print unescaped.
 
     ``agents`` are all that worked on it, in the order they began, and ``current`` is the one that was last active.
@@ -326,7 +326,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
 
     def _add_span(self, span: SpanView) -> None:
         self.spans.append(span)
-        if len(self.spans) > MOST_SPANS:  # the oldest two become one, so that the start stays known
+        if len(self.spans) > MOST_SPANS:  # its start passes to the next but one: work and waiting alternate
             self.spans[1].start = self.spans.pop(0).start
 
     def update_status(self, event: e.PlanStepUpdateEvent, at: float) -> list[Key]:
@@ -390,7 +390,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what the plan 
         agent.set_activity("merging" if self.merges else "answered")
 
 
-class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts say, and its times
+class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of its state, and updates of its times
     """A plan: its ``state`` according to its facts, and its steps in plan order.
 
     ``running`` and ``failed`` are in the order in which the steps became so. For the steps in ``replanning`` a better
@@ -539,9 +539,8 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  what its facts
                 return self.release(fact.ts)
             case e.PlanToldEvent(step_id=step_id) if step_id in self.state.steps:
                 step = self._step(step_id)
-                known = [
-                    one for one in step.told if (one.ts, one.text) != (fact.ts, fact.text)
-                ]  # told by an earlier run
+                # The same fact may have been announced by an earlier run.
+                known = [one for one in step.told if (one.ts, one.text) != (fact.ts, fact.text)]
                 step.told = [*known, fact][-MOST_TOLD:]
                 return [self.key, step.key]
             case (
@@ -687,11 +686,11 @@ def labelled(decision: e.PlanDecisionEvent, options: Sequence[str]) -> str:
 def revision_text(operations: Sequence[Mapping[str, Any]], reason: str) -> str:
     """Return one line about a revision: why it was made, and which steps it is about."""
     verbs = {"add_step": "added", "remove_step": "removed", "update_step": "changed"}
-    said: dict[str, dict[str, None]] = {}
+    steps_by_verb: dict[str, dict[str, None]] = {}
     for operation in operations:
         verb = verbs.get(str(operation.get("op")), "reordered")
         step = operation.get("step")
         named = cast("Mapping[str, Any]", step).get("id") if isinstance(step, Mapping) else operation.get("id", step)
-        said.setdefault(verb, {})[str(named)] = None
-    parts = [f"{verb} {', '.join(names)}" for verb, names in said.items()]
+        steps_by_verb.setdefault(verb, {})[str(named)] = None
+    parts = [f"{verb} {', '.join(names)}" for verb, names in steps_by_verb.items()]
     return f"the plan was revised{f' ({reason})' if reason else ''}: {'; '.join(parts)}"

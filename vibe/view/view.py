@@ -345,10 +345,10 @@ def _prompt(view: View, _: RunView, event: e.PromptStartedEvent | e.PromptEndedE
         agent.set_activity("starting")
         return _seen(view, agent)
     agent.prompt, agent.outcome, agent.reason = None, event.outcome, event.detail or event.reason
-    said = (*_seen(view, agent), *agent.rest(), *_withdraw(view, list(agent.requests), event.ts))
+    changed = (*_seen(view, agent), *agent.rest(), *_withdraw(view, list(agent.requests), event.ts))
     turn = agent.turn = agent.turn or TurnView()
     turn.end(event)
-    return (*said, *_note(agent, event, turn.words, ENDED)) if event.usage.calls else said
+    return (*changed, *_note(agent, event, turn.words, ENDED)) if event.usage.calls else changed
 
 
 def _configured(view: View, _: RunView, event: e.ConversationConfiguredEvent) -> Changed:
@@ -366,8 +366,8 @@ def _new_conversation(view: View, _: RunView, event: _NewConversation) -> Change
         agent.changed.clear()
         text, code, index = ANEW, CLEARED, 0
     else:
-        told = (entry for entry in agent.entries.values() if entry.kind == "user")
-        prompt = next((entry.text for entry in told if entry.message_index == event.message_index), "")
+        prompts = (entry for entry in agent.entries.values() if entry.kind == "user")
+        prompt = next((entry.text for entry in prompts if entry.message_index == event.message_index), "")
         text, code, index = back_to(prompt, len(event.files)), REWOUND, event.message_index
         agent.transcript.drop_from(event.message_index)
         for path in event.files:
@@ -454,11 +454,11 @@ def _request_settled(
         if call is not None:
             call.began_at = event.ts  # the time a person takes to answer is not the call's
     _keep_answered(view, request, event, None if agent is None else agent.step_id)
-    said = _answered_elsewhere(event)
+    note = _answered_elsewhere(event)
     return (
         ("answered",),
         *_withdraw(view, [event.request_id], event.ts),
-        *(_notice(view, event, "note", said) if said else ()),
+        *(_notice(view, event, "note", note) if note else ()),
     )
 
 
@@ -670,10 +670,10 @@ def _trouble(view: View, _: RunView, event: e.WarningEvent | e.ErrorEvent) -> Ch
     kind = "warning" if isinstance(event, e.WarningEvent) else "error"
     keys: list[Key] = []
     agent = view.agent_of(event)
-    is_told = event.code not in PASSING | SUMMARISED
-    if is_told:
+    is_shown = event.code not in PASSING | SUMMARISED
+    if is_shown:
         keys += _notice(view, event, kind, event.message)
-    if agent is not None and (is_told or (event.code in SUMMARISED and not event.plan_id)):
+    if agent is not None and (is_shown or (event.code in SUMMARISED and not event.plan_id)):
         keys += _note(agent, event, event.message, event.code, kind)
     step = view.step(event.plan_id, event.subagent_step_id)
     if step is not None and step.status != RUNNING:

@@ -93,7 +93,7 @@ class Conversation:
         """True while a prompt is being answered, or another operation is under way."""
         return self._answering is not None or self._occupation is not None
 
-    async def send(  # noqa: PLR0913  all but the prompt by keyword
+    async def send(  # noqa: PLR0913  all but the prompt are keywords
         self,
         prompt: str,
         *,

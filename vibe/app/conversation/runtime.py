@@ -86,9 +86,9 @@ class Runtime:
                 self._conversations.append(conversation)
                 stack.callback(self._conversations.remove, conversation)
                 if not opening.wait_for_servers:
-                    beside = await stack.enter_async_context(create_task_group())
-                    stack.callback(beside.cancel_scope.cancel)
-                    beside.start_soon(_connect, parts)
+                    connecting = await stack.enter_async_context(create_task_group())
+                    stack.callback(connecting.cancel_scope.cancel)
+                    connecting.start_soon(_connect, parts)
                 task_status.started(conversation)
                 await parts.ending.wait()
         except Exception as raised:

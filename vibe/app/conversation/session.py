@@ -309,7 +309,7 @@ def _remove_unlogged(sessions: Path) -> None:
     for path in sessions.iterdir() if sessions.is_dir() else ():
         with suppress(OSError):
             if time.time() - path.stat().st_mtime < UNLOCKED_SECONDS:
-                continue  # it may be about to be locked
+                continue  # its process may be about to lock it
             lock = FileLock.acquire(SessionFolder(path).lock)
             if lock is not None:
                 shutil.rmtree(path, ignore_errors=True)

@@ -212,8 +212,8 @@ class RequestBoard(Struct, eq=False):
             asked.answer = answer
             self._remember(asked.request.request_id, _outcome_of(answer))
 
-    def _remember(self, request_id: str, said: _Outcome) -> None:
-        self._answered[request_id] = said
+    def _remember(self, request_id: str, outcome: _Outcome) -> None:
+        self._answered[request_id] = outcome
         while len(self._answered) > MOST_REMEMBERED:
             del self._answered[next(iter(self._answered))]
 
@@ -274,9 +274,9 @@ class RequestBoard(Struct, eq=False):
         if asked is not None and asked.answer is None:
             self._settle(asked, answer)
             asked.scope.cancel()
-        first, said = self._answered.get(key, _Outcome("withdrawn", BY_NOBODY)), _outcome_of(answer)
+        first, own = self._answered.get(key, _Outcome("withdrawn", BY_NOBODY)), _outcome_of(answer)
         data = {"request_id": key, "by": first.by}
-        if first == said:
+        if first == own:
             return Reply(ok=True, message=first.words, data=data)
         return Reply(ok=False, message=f"already {first.words} by {first.by}", reason="refused", data=data)
 
@@ -292,7 +292,7 @@ class Absentee(Struct, frozen=True):
     reason: str
     by: str = BY_NOBODY
 
-    async def approve(self, request: e.ApprovalRequestEvent) -> ApprovalAnswer:  # noqa: ARG002  the port's
+    async def approve(self, request: e.ApprovalRequestEvent) -> ApprovalAnswer:  # noqa: ARG002  the port has it
         """Wait, then deny the call."""
         await self.over()
         return ApprovalAnswer(allow=False, reason=self.reason, by=self.by)

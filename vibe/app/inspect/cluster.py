@@ -75,9 +75,9 @@ async def _ask(address: str, certificates: Certificates | None) -> list[WorkerIn
 
 
 def _row(info: WorkerInfo) -> WorkerRow:
-    said = dict(info.said)
-    known: dict[str, Any] = {name: said[name] for name in WorkerRow.__struct_fields__ if name in said}
-    known |= {"steps": sorted(said.get("steps", {}).values()), "sandbox": said.get("capabilities", ())}
+    described = dict(info.said)
+    known: dict[str, Any] = {name: described[name] for name in WorkerRow.__struct_fields__ if name in described}
+    known |= {"steps": sorted(described.get("steps", {}).values()), "sandbox": described.get("capabilities", ())}
     return convert({**known, "address": info.address, "host": info.host, "slots": info.slots}, WorkerRow)
 
 
@@ -114,9 +114,9 @@ def cluster_findings(config: ClusterConfig, mode: SandboxMode, environ: Mapping[
     state = CheckState.WARNING if is_late or missing else CheckState.OK
     yield Finding("cluster", state, f"{config.address}, workers: {len(workers)}{missing}{until}")
     sandbox = choose_sandbox(mode, environ).sandbox
-    wanted = "" if sandbox is None else sandbox.name.split()[0].lower()
+    needed = "" if sandbox is None else sandbox.name.split()[0].lower()
     for row in workers:
-        problems = [*_problems(row, wanted, certificates)]
+        problems = [*_problems(row, needed, certificates)]
         state = max((state for state, _ in problems), default=CheckState.OK, key=[*CheckState].index)
         yield Finding("worker", state, "; ".join([worker_line(row), *(text for _, text in problems)]))
 
@@ -139,5 +139,5 @@ def _problems(row: WorkerRow, sandbox: str, certificates: Certificates | None) -
     try:
         reach(parse_address(row.address), certificates)
     except VibeError as error:
-        told = "so the scheduler passes on all that its steps say: open its port to them"
-        yield CheckState.WARNING, f"runs of this machine can't reach it ({error}), {told}"
+        consequence = "so the scheduler passes on all that its steps say: open its port to them"
+        yield CheckState.WARNING, f"runs of this machine can't reach it ({error}), {consequence}"

@@ -125,9 +125,9 @@ def _model(host: Host, loaded: LoadedConfig, *, online: bool) -> Iterator[Findin
     model = catalog.resolve(None)
     provider = catalog.provider(model)
     yield _ok("model", f"{model.key} at {provider.name} ({provider.backend})")
-    wanted = provider.api_key_env_var
-    if wanted and not environ.get(wanted, "").strip():
-        detail = f"{wanted} is not set: run `vibe setup`, set it, or choose another model"
+    variable = provider.api_key_env_var
+    if variable and not environ.get(variable, "").strip():
+        detail = f"{variable} is not set: run `vibe setup`, set it, or choose another model"
         yield Finding("keys", CheckState.FAILED, detail)
         return
     yield _ok("keys", _keys(host, loaded) or "no API key needed")

@@ -39,7 +39,7 @@ class PermissionCheck:
         profile = engine.chosen
         unasked = auto_approve or engine.config.auto_approve or profile.auto_approve
         workspace = engine.workspace(request.workdir, extra_roots=extra_roots)
-        workspace = workspace.without_reading(unreadable_globs(engine.tools))  # as in a conversation
+        workspace = workspace.without_reading(unreadable_globs(engine.tools))  # conversations do the same
         approvals = engine.approvals(ApprovalMode.ALL if unasked else ApprovalMode.ASK, None)
         gate = Gate(workspace, approvals, MemorySink(), engine.confinement)
         try:

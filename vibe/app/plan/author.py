@@ -121,11 +121,11 @@ async def planning(
         EnvironmentFailure, ipc.errors.IpcError: If a key is missing, or the disk or the bus refuses.
     """
     engine, model, limits = await anyio.to_thread.run_sync(_prepare, request, host)
-    heard = [*listeners, PlanningLog(host.home, model.key, str(request.workdir))]
+    sinks = [*listeners, PlanningLog(host.home, model.key, str(request.workdir))]
     router = CommandRouter("this run only plans: stop it with Ctrl-C or SIGTERM")
     async with (
         aclosing(engine.models),
-        publishing(host, engine.config, heard, address=request.bus_address, control=router) as opened,
+        publishing(host, engine.config, sinks, address=request.bus_address, control=router) as opened,
     ):
         channel = await opened.about(request.workdir, request.subject[:TITLE_LENGTH])
         channel.sink.publish(

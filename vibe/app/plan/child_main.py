@@ -143,10 +143,10 @@ def _end(link: StepLink, result: StepResult) -> None:
 async def _attend_run(link: StepLink, step_id: str, scope: anyio.CancelScope, orphan_seconds: int | None) -> None:
     """Leave when the run says so, or is gone. In that case the process has so many seconds left (None: it stays)."""
     try:
-        wanted = await link.attend(step_id)
+        is_dismissed = await link.attend(step_id)
     except protocol.LinkError:
-        wanted = False
-    if not wanted and orphan_seconds is not None:
+        is_dismissed = False
+    if not is_dismissed and orphan_seconds is not None:
         signal.alarm(orphan_seconds)
     scope.cancel()
 
@@ -488,7 +488,7 @@ class LinkedClaims(Struct, eq=False):
     _link: StepLink
 
     @contextmanager
-    def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:  # noqa: ARG002
+    def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:  # noqa: ARG002  the port has it
         """Yield a function that asks the run for the claims, to be called in a thread."""
         yield lambda: from_thread.run(self._claims)
 

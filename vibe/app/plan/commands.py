@@ -136,7 +136,7 @@ async def revise(
 
     def in_folder(store: PlanStore) -> Done:
         current = store.effective().plan
-        store.decided(Revise(operations=plain, reason=reason))  # is it possible at all?
+        store.decided(Revise(operations=plain, reason=reason))  # raises if it is impossible, before slower checks
         _check_start(current, apply(current, operations).plan, store, host, trust=trust)
         store.take(Revise(operations=plain_operations(operations), reason=reason))
         return Done(plan_id=store.plan_id, message=message, running=False, data=data)

@@ -157,8 +157,8 @@ def engine_of_new(plan: Plan, options: PlanRunOptions, host: Host) -> Engine:
     preflight.check_decisions(plan.decisions, options.decisions)
     sample = plan.sample if options.model is None else None
     replay = options.plan_folder / sample.replay if sample and sample.replay else None
-    wanted = replace(_engine_request(options, options.workdir, replay), flags=network_flags(on=options.network))
-    return build_engine(host, wanted)
+    request = replace(_engine_request(options, options.workdir, replay), flags=network_flags(on=options.network))
+    return build_engine(host, request)
 
 
 def _engine_request(options: PlanRunOptions, workdir: Path, replay: Path | None) -> EngineRequest:

@@ -180,13 +180,13 @@ def _doubts(
     edited = [str(file.relative_to(workspace)) for file in files_now if _changed_at(file) > ended]
     before, now = earlier.settings().variables, variables_of(taken, environ)
     others = [name for name, digest in now.items() if before is not None and before.get(name, "") != digest]
-    said = {
+    findings = {
         "missing although a reused step changed it": gone,
         "missing although a reused step is to write it": [glob for glob in dict.fromkeys(unmade) if glob not in gone],
         "edited since that plan ended": edited,
         "reused steps name variables that have another value now": others,
     }
-    return tuple(f"{about}: {listed(names, SHOWN_FILES)}" for about, names in said.items() if names)
+    return tuple(f"{about}: {listed(names, SHOWN_FILES)}" for about, names in findings.items() if names)
 
 
 def _is_made(workspace: Path, glob: str) -> bool:

@@ -48,23 +48,23 @@ async def carry_out(
         UsageError: If a file was restored before, or others changed it since, or as ``give``. Earlier items are done.
         EnvironmentFailure: If another process runs the plan, or git or the disk refuses.
     """
-    turn, said, running = await to_thread.run_sync(host.turn, [review.workspace], "a review"), list[str](), False
+    turn, notes, running = await to_thread.run_sync(host.turn, [review.workspace], "a review"), list[str](), False
     for one in rejected:
         restored = await turn.act(tell, partial(_give_back, host, review, one))
-        said.append(f"{one.change.name} is as it was before step {one.change.step_id!r}")
-        said += [f"what others made of it is kept as {in_utf8(conflict.saved_as)}" for conflict in restored.conflicts]
+        notes.append(f"{one.change.name} is as it was before step {one.change.step_id!r}")
+        notes += [f"what others made of it is kept as {in_utf8(conflict.saved_as)}" for conflict in restored.conflicts]
     for step_id in dict.fromkeys(step_id for step_id, _ in comments):
         own = tuple(comment for name, comment in comments if name == step_id)
         act = Act(step_id=step_id, action=StepAction.RETRY, comments=own)
         running = (await give(host, review.plan_id, act)).running
         stale = [f"{one.file}:{one.first}" for one in own if one.stale]
         also = f", stale: {listed(stale)}" if stale else ""
-        said.append(f"step {step_id!r} runs again with {len(own)} comment{'s' if len(own) > 1 else ''}{also}")
+        notes.append(f"step {step_id!r} runs again with {len(own)} comment{'s' if len(own) > 1 else ''}{also}")
     data = {
         "rejected": [one.change.name for one in rejected],
         "comments": [{"step": step_id, **structs.asdict(comment)} for step_id, comment in comments],
     }
-    return Done(plan_id=review.plan_id, message="; ".join(said), running=running, data=data)
+    return Done(plan_id=review.plan_id, message="; ".join(notes), running=running, data=data)
 
 
 def _give_back(host: Host, review: PlanReview, rejection: Rejection, now: Callable[[], float] = time.time) -> Restored:

@@ -186,7 +186,7 @@ def _open_account(plan: Plan, store: PlanStore) -> Account:
 
 def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str], store: PlanStore) -> RunRecord:
     """Return the record that a run prints at its end. Reads files."""
-    refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or the system
+    refused = outcome.status is PlanStatus.PAUSED and outcome.outcome is Outcome.FAILED  # by a provider or by the OS
     results = [step.result for step in outcome.steps if step.result is not None]
     return RunRecord(
         outcome=outcome.outcome,

@@ -183,7 +183,7 @@ def step_document(steps: PlanSteps, request: EngineRequest) -> bytes:
             place=steps.place,
             limits=plan_limits(steps.plan),
         ),
-        enc_hook=str,  # paths
+        enc_hook=str,  # for paths
     )
 
 

@@ -100,7 +100,7 @@ class Runs:
 
     def _known_runs(self) -> Iterable[KnownRun]:
         sources: dict[str, dict[str, Entry]] = {}
-        # A run that has not said yet where it works may turn out to be a plan, and then has another key.
+        # A run that has not announced its folder yet may turn out to be a plan, which has another key.
         for entry in filter(lambda entry: entry.info.cwd, (*self._ended.values(), *self._running.values())):
             sources.setdefault(entry.info.plan_id or entry.source, {})[entry.source] = entry
         for key, group in sources.items():
