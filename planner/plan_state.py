@@ -136,6 +136,7 @@ class PlanState:
         self._take(Decide(decision_id=decision_id, selections=tuple(selections)))
 
     def _take(self, command: c.Command) -> None:
+        """Carry out a command, and do at once the effects that a run would take time for."""
         for effect in carry_out(self._state, command, self._now(), self._record):
             match effect:
                 case c.StartAttempt(step_id=step_id):
@@ -156,6 +157,7 @@ class PlanState:
             self._take(c.MarkBlocked())
 
     def _record(self, fact: Fact) -> None:
+        """Publish a fact; that a step begins is held back until the program says so."""
         if isinstance(fact, PlanStepUpdateEvent) and fact.status == StepStatus.IN_PROGRESS:
             self._offered[fact.step_id] = fact
         else:

@@ -68,6 +68,7 @@ class _Repair(Struct):
     repairs: list[str] = field(default_factory=list[str])
 
     def run(self) -> None:
+        """Repair ids, references and edges, in an order in which each step can use the one before."""
         steps, decisions = _objects(self.document.get("steps")), _objects(self.document.get("decisions"))
         names = self._rename(steps, "step", fallback=lambda step: step.get("title"))
         chosen = self._rename(decisions, "decision", fallback=lambda decision: decision.get("question"))
@@ -110,6 +111,7 @@ class _Repair(Struct):
         return names
 
     def _mend_edges(self, step: Raw, names: Mapping[str, str]) -> None:
+        """Make ``depends_on`` a list of edges between existing steps, each listed once."""
         entries = step.get("depends_on")
         if entries is None:
             step.pop("depends_on", None)
@@ -133,6 +135,7 @@ class _Repair(Struct):
         step["depends_on"] = kept
 
     def _is_dropped(self, step: Raw, name: str, target: str | None, seen: set[str]) -> bool:
+        """Return whether an edge can't be kept, and report it unless it is only listed twice."""
         if target is None:
             self.repairs.append(f"step {step.get('id')!r} depended on {quoted(name)}, which is not a step: dropped")
         elif target == step.get("id"):

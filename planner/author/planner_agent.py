@@ -306,6 +306,7 @@ class PlannerAgent:
         return self._context.user_input is not None
 
     async def _draft(self, reader: ReadOnlyAgent, prompt: str, offer: PlanOffer) -> Draft:
+        """Have a plan written, announced as a prompt of its own, with a warning for each repair."""
         context, prompt_id = self._context, uuid4().hex
         sink, clock = context.sink, context.run.clock
         sink.publish(PromptStartedEvent(prompt_id=prompt_id))
@@ -405,6 +406,7 @@ class PlannerAgent:
             return await self._revise(replace(request, kept=kept), failed, in_place=in_place)
 
     async def _revise(self, request: RevisionRequest, failed: Step, *, in_place: bool) -> Proposal | None:
+        """Ask a reader, announced as an agent of the failed step, for a revision."""
         offer = RevisionOffer(lambda operations: self._checked(request, operations, in_place=in_place))
         agent_id = uuid4().hex
         sink = TaggingSink(self._context.sink, subagent_id=agent_id, subagent_step_id=failed.id)

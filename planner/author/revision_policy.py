@@ -51,6 +51,7 @@ def policy_problems(
 
 
 def _place_problems(operations: Sequence[Operation], plan: Plan, failed_id: str) -> Iterator[Problem]:
+    """Refuse operations on steps other than the failed one, those added, and edges to them."""
     known = {step.id for step in plan.steps}
     added = {operation.step.id for operation in operations if isinstance(operation, AddStep)}
     near = {failed_id, *added}
@@ -75,6 +76,7 @@ def _place_problems(operations: Sequence[Operation], plan: Plan, failed_id: str)
 
 
 def _authority_problems(operations: Sequence[Operation], failed: Step) -> Iterator[Problem]:
+    """Refuse operations that give a step more than the failed one had, or change the plan's budget."""
     for index, operation in enumerate(operations):
         match operation:
             case UpdateStep(changes=changes):
@@ -136,6 +138,7 @@ def _command_lines(plan: Plan) -> dict[str, None]:
 
 
 def _work_problems(operations: Sequence[Operation], failed_id: str) -> Iterator[Problem]:
+    """Refuse to remove the failed step without a replacement."""
     removed = any(isinstance(operation, RemoveStep) and operation.id == failed_id for operation in operations)
     if removed and not any(isinstance(operation, AddStep) for operation in operations):
         fix = "add the steps that do its work instead, or hand in no operations and say why"

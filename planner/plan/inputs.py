@@ -125,6 +125,7 @@ def check_inputs(raw: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _declaration_problems(path: str, declared: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield problems of the choices and the default of one declared input."""
     kind, choices, default = declared.get("type", "string"), declared.get("choices"), declared.get("default")
     if kind not in _TYPES:
         return
@@ -137,6 +138,7 @@ def _declaration_problems(path: str, declared: Mapping[str, Any]) -> Iterator[Pr
 
 
 def _placeholder_problems(raw: Mapping[str, Any], inputs: Sequence[str]) -> Iterator[Problem]:
+    """Yield problems of the placeholders in all texts and commands of a document."""
     steps = numbered_objects(raw.get("steps"))
     texts = [(name, raw.get(name)) for name in ("goal", "context")]
     texts += [(f"decisions[{i}].question", one.get("question")) for i, one in numbered_objects(raw.get("decisions"))]

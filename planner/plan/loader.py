@@ -196,6 +196,7 @@ def plan_json_schema() -> dict[str, Any]:
 
 
 def _object(document: object) -> dict[str, object]:
+    """Return the document if it is an object of a version this vibe reads, else raise JsonRefused."""
     if not isinstance(document, dict):
         given = "a list" if isinstance(document, list) else "null" if document is None else quoted(document)
         message = f"a plan must be an object, not {given}"
@@ -209,6 +210,8 @@ def _object(document: object) -> dict[str, object]:
 
 
 def _read(path: Path) -> bytes:
+    """Read a plan file, or raise a PlanInvalidError that says why that is impossible."""
+
     def refused(message: str, fix: str = "") -> PlanInvalidError:
         return PlanInvalidError(str(path), [Problem("", message, fix)])
 
@@ -392,6 +395,7 @@ def _check_patterns(path: JsonPath, patterns: object) -> Iterator[Problem]:
 
 
 def _check_choice(document: _Document, path: JsonPath, settings: Raw) -> Iterator[Problem]:
+    """Check that the decisions and options that ``decision`` and ``when`` name exist."""
     decision = settings.get("decision")
     if isinstance(decision, str):
         yield from _check_decision_known(document, (*path, "decision"), decision)
@@ -466,6 +470,7 @@ def _check_lists(document: _Document) -> Iterator[Problem]:
 
 
 def _check_list(document: _Document, path: str, step: Raw, each: Raw) -> Iterator[Problem]:
+    """Check one ``for_each``: its source and, where possible, its list."""
     step_id, source, items = step.get("id"), each.get("in"), each.get("items")
     if isinstance(step_id, str) and len(step_id) > LONGEST_ID:
         message = f"is {len(step_id)} characters long, and a step with for_each has at most {LONGEST_ID}"
@@ -501,6 +506,7 @@ def _check_items(path: str, step: Raw, each: Raw) -> Iterator[Problem]:
 
 
 def _check_source(document: _Document, path: str, step: Raw, source: str, at: object) -> Iterator[Problem]:
+    """Check that the step named by ``in`` must complete first, and hands in a list."""
     edges = [object_in(entry) or {"step": entry} for entry in list_in(step.get("depends_on"))]
     edge = next((entry for entry in edges if entry.get("step") == source), None)
     schema = document.step(source).get("output_schema")
@@ -520,6 +526,7 @@ def _check_source(document: _Document, path: str, step: Raw, source: str, at: ob
 
 
 def _check_sample(sample: Raw) -> Iterator[Problem]:
+    """Check that a sample's paths stay below the plan's folder."""
     for name in ("project", "replay"):
         text = sample.get(name)
         if not isinstance(text, str):
@@ -532,6 +539,7 @@ def _check_sample(sample: Raw) -> Iterator[Problem]:
 
 
 def _pattern_fault(pattern: str) -> str | None:
+    """Return what is wrong with a glob or ``re:`` pattern for tools, or None."""
     if pattern.startswith("re:"):
         return _regex_fault(pattern[3:])
     opened = pattern.rfind("[")

@@ -106,6 +106,7 @@ def read_operations(raw: object) -> tuple[Operation, ...]:
 
 
 def _operation(entry: object) -> Operation:
+    """Read one operation, or raise JsonRefused with its problems."""
     if not isinstance(entry, dict):
         raise JsonRefused(Problem("", f"must be an object, not {quoted(entry)}"))
     fields = cast("dict[str, object]", entry)

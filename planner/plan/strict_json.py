@@ -156,6 +156,7 @@ def _children(value: object) -> Iterable[tuple[str | int, object]]:
 
 
 def _value_problems(path: JsonPath, value: object) -> Iterator[Problem]:
+    """Yield problems of a number, a text or the keys of an object."""
     if isinstance(value, float) and not math.isfinite(value):
         yield Problem(shown_path(path), "is not a finite number")
     texts: tuple[str, ...] = ()

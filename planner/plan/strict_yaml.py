@@ -112,6 +112,7 @@ class _Builder(Struct):
         parent.weight += _VALUE_WEIGHT + len(text)
 
     def _plain(self, event: yaml.ScalarEvent, text: str) -> Any:
+        """Return the value of a plain, unquoted word."""
         if text in _WORDS:
             return _WORDS[text]
         number = _NUMBER.fullmatch(text)
@@ -126,6 +127,7 @@ class _Builder(Struct):
         return value
 
     def _alias(self, event: yaml.AliasEvent) -> None:
+        """Repeat the value of an anchor, within the bounds on depth and expansion."""
         name = event.anchor or ""
         target = self._anchors.get(name)
         if self._expects_key():

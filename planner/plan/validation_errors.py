@@ -112,6 +112,7 @@ def _problem(detail: ErrorDetails, path: JsonPath, value: object, suggester: Sug
 
 
 def _message_and_fix(detail: ErrorDetails, path: JsonPath, value: object, suggester: Suggester) -> tuple[str, str]:
+    """Return the words for an error that is not about a type or a limit."""
     match detail["type"]:
         case "missing":
             return "is required", f"add {quoted(path[-1])}"

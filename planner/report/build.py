@@ -157,6 +157,7 @@ class ReportSources:
             yield Span(start, end, step.attempt, OPEN)
 
     def _attempts(self, step: StepState) -> Iterator[model.AttemptReport]:
+        """Yield every attempt that was begun, including those without a recorded end."""
         spent = self._spent.get(step.outline.id, {})
         known = {attempt.number: attempt for attempt in step.attempts}
         for number in sorted({*known, *range(1, step.begun + 1)}):
@@ -198,6 +199,7 @@ class ReportSources:
                 yield model.LimitReport(unit=unit, most=most, used=used)
 
     def _decisions(self) -> Iterator[model.DecisionReport]:
+        """Yield the plan's own decisions in its order, then those about steps as they were opened."""
         opened: dict[str, PlanDecisionEvent] = {}
         taken: dict[str, PlanDecisionEvent] = {}
         order: dict[str, None] = {decision.id: None for decision in self.plan.decisions}
@@ -227,6 +229,7 @@ class ReportSources:
             yield model.RevisionReport(at=revision.ts, by=revision.by, reason=revision.reason, operations=texts)
 
     def _other_spending(self) -> Iterator[model.OtherSpending]:
+        """Yield the spending on removed steps, then on revisions."""
         removed: dict[str, list[Spent]] = {}
         for step_id, attempts in self._spent.items():
             calling = [spending for spending in attempts.values() if spending.usage.calls]

@@ -253,6 +253,8 @@ def _opening(plan: Plan, width: int, height: int) -> str:
 
 
 class _Drawing:
+    """One drawing of a plan's graph: the layout scaled to pixels, and its SVG elements."""
+
     def __init__(self, plan: Plan, dag: Dag, shown: Shown | None) -> None:
         if len(plan.steps) > MAX_DRAWN:
             raise TooLargeToDrawError(len(plan.steps), MAX_DRAWN)

@@ -151,6 +151,7 @@ class Dispatcher:
     # --- beginning and end ------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        """Start the budget's timer and the plan, and announce what was recorded while nobody ran it."""
         for warning in self._store.dropped:
             self._warn("journal.torn", warning)
         settings, budget = self._store.settings, self._loaded.plan.budget
@@ -173,6 +174,7 @@ class Dispatcher:
             self._sink.publish(message)
 
     async def _finish(self, started: float) -> RunResult:
+        """Put everything on disk, announce the end, and return the result."""
         state = self._state
         if state.status is ACTIVE:
             raise RuntimeError("the plan is stuck: this is a bug in vibe, please report it")

@@ -187,6 +187,7 @@ class StepRunner:
         )
 
     async def _execute(self, run: StepRun, stop: StopSignal) -> StepResult:
+        """Give the attempt to the executor; any exception becomes a result."""
         try:
             plan, step = schedule_of(self._state).plan, self._state.steps[run.step.id]
             limits = step_limits(run.step, self._options.step_limits, exhausted=step.exhausted)

@@ -242,6 +242,7 @@ def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
 
 
 def _close_span(state: State, step: StepState, ended: str) -> None:
+    """Note the time for which the attempt that now ends has run."""
     began = state.running.get(step.outline.id)
     if began is not None:
         step.spans += (Span(began[1], state.active_seconds, step.attempt, ended),)
@@ -255,6 +256,7 @@ def _step_stopping(state: State, fact: e.PlanActEvent) -> None:
 
 
 def _retry_due(state: State, fact: e.PlanRetryEvent) -> None:
+    """End the wait of a step for its next attempt."""
     step = state.steps.get(fact.step_id)
     if step is not None and step.left is Left.RETRYING:
         step.left = None
@@ -269,6 +271,7 @@ def _message(state: State, fact: e.PlanToldEvent) -> None:
 
 
 def _reused(state: State, fact: e.PlanReusedEvent) -> None:
+    """Complete a step with an earlier plan's result."""
     result, step = _result(fact), _step_of(state, fact.step_id)
     _set_status(state, step, StepStatus.COMPLETED)
     step.reused_from, step.result = fact.from_plan, result
@@ -276,6 +279,7 @@ def _reused(state: State, fact: e.PlanReusedEvent) -> None:
 
 
 def _reset(state: State, fact: e.PlanResetEvent) -> None:
+    """Reopen steps that are done again."""
     for step_id in fact.step_ids:
         step = state.steps.get(step_id)
         if step is not None:
@@ -315,6 +319,7 @@ def _unfolded(state: State, fact: e.PlanUnfoldedEvent) -> None:
 
 
 def _decision(state: State, fact: e.PlanDecisionEvent) -> None:
+    """Open a decision, or take it: a choice about the last attempt also changes its step."""
     step = state.steps.get(fact.step_id or "") if fact.kind else None
     if not fact.selections:
         state.open[fact.decision_id] = fact
@@ -363,6 +368,7 @@ def _revised(state: State, fact: e.PlanRevisedEvent) -> None:
 
 
 def _revise_outlines(state: State, operations: Sequence[Mapping[str, Any]]) -> None:
+    """Apply a revision's operations to the outlines of steps."""
     for operation in operations:
         match operation:
             case {"op": "add_step", "step": {"id": str(step_id), **fields}}:
