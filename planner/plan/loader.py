@@ -126,14 +126,14 @@ def load_plan(source: bytes | str, *, where: str, form: Form | None = None) -> L
         document = _object(parse(as_json))
     except JsonRefused as error:
         raise PlanInvalidError(where, _with_positions(error.problems, text, form)) from None
-    plan, problems = checked(as_json, document)
+    plan, problems = check_plan(as_json, document)
     if problems or plan is None:
         raise PlanInvalidError(where, _with_positions(problems, text, form))
     source_bytes = source if isinstance(source, bytes) and as_json is text else as_json.encode()
     return LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=source_bytes, where=where)
 
 
-def checked(text: str, document: dict[str, object]) -> tuple[Plan | None, list[Problem]]:
+def check_plan(text: str, document: dict[str, object]) -> tuple[Plan | None, list[Problem]]:
     """Return the plan in a JSON text, defaults filled in, and all its problems; ``document`` is the parsed text."""
     plan, problems, others = None, list[Problem](), check_document(document)
     try:
@@ -146,7 +146,7 @@ def checked(text: str, document: dict[str, object]) -> tuple[Plan | None, list[P
     return plan, [*problems, *others]
 
 
-def bound(loaded: LoadedPlan, given: Mapping[str, object]) -> LoadedPlan:
+def with_inputs(loaded: LoadedPlan, given: Mapping[str, object]) -> LoadedPlan:
     """Return the plan with the values of its inputs filled in; they become the defaults in its document.
 
     A value of any type may be given as text.

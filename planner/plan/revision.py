@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from planner.plan.dag import Dag
 from planner.plan.diagnostics import Problem, listed, quoted
 from planner.plan.for_each import remade, without_children
-from planner.plan.loader import LoadedPlan, checked
+from planner.plan.loader import LoadedPlan, check_plan
 from planner.plan.model import Child, Plan, PlanBudget, Step, with_texts
 from planner.plan.operations import (
     AddEdge,
@@ -110,7 +110,7 @@ def revise(
     draft.apply(operations)
     document = draft.document()
     text = json.dumps(document, ensure_ascii=False)
-    revised, found = checked(text, document)
+    revised, found = check_plan(text, document)
     problems = [*draft.problems, *map(draft.located, found)]
     if problems or revised is None:
         raise RevisionInvalidError(problems)

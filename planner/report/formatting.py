@@ -18,7 +18,7 @@ OUTPUT_CHARACTERS = 20_000
 LONG_MINUTES = 60
 
 
-def took(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
     """Return a duration as ``0.4 s``, ``12 s``, ``3 min 05 s`` or ``2 h 07 min``; blank for None."""
     if seconds is None:
         return ""
@@ -32,35 +32,35 @@ def took(seconds: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def when(at: float | None) -> str:
+def time_text(at: float | None) -> str:
     """Return a time in unix seconds as date and time in UTC, or blank if it is unknown."""
     return "" if not at else date_text(at, "%Y-%m-%d %H:%M:%S UTC", utc=True)
 
 
-def money(cost_usd: float | None) -> str:
+def price_text(cost_usd: float | None) -> str:
     """Return a price in USD, or words that say it is unknown."""
     return "price unknown" if cost_usd is None else f"${cost_usd:,.4f}"
 
 
-def spending(spent: ReportedUsage) -> str:
+def spending_text(spent: ReportedUsage) -> str:
     """Return tokens, calls and price, or blank without model calls."""
     if not spent.calls:
         return ""
     cached = f", {spent.cached_tokens:,} of them cached" if spent.cached_tokens else ""
     calls = f"{spent.calls:,} call{'s'[: spent.calls != 1]}"
-    return f"{spent.total_tokens:,} tokens in {calls}{cached}, {money(spent.cost_usd)}"
+    return f"{spent.total_tokens:,} tokens in {calls}{cached}, {price_text(spent.cost_usd)}"
 
 
-def amount(limit: LimitReport, value: float | None) -> str:
+def amount_text(limit: LimitReport, value: float | None) -> str:
     """Return an amount in the unit of a limit."""
     if limit.unit == "USD":
-        return money(value)
+        return price_text(value)
     if value is None:
         return "unknown"
-    return took(value) if limit.unit == "seconds" else f"{value:,.0f} tokens"
+    return duration(value) if limit.unit == "seconds" else f"{value:,.0f} tokens"
 
 
-def ending(report: PlanReport) -> str:
+def status_text(report: PlanReport) -> str:
     """Return the plan's status as a sentence without a full stop."""
     if report.pid is not None:
         return f"running in process {report.pid}; status as of its last record"
@@ -74,7 +74,7 @@ def ending(report: PlanReport) -> str:
     return f"{report.status}{because}"
 
 
-def counted(report: PlanReport) -> str:
+def counts_text(report: PlanReport) -> str:
     """Return the number of steps of each status, in words."""
     reused = sum(step.reused_from is not None for step in report.steps)
     notes = {"completed": f" ({reused} reused)"} if reused else {}
@@ -86,11 +86,11 @@ def facts(report: PlanReport) -> Iterator[tuple[str, str]]:
     """Return the names and values at the head of a report; none is blank."""
     rows = [
         ("Plan", report.plan_id),
-        ("Steps", f"{len(report.steps)}: {counted(report)}"),
-        ("Active time", took(report.active_seconds) if report.updated > report.created else ""),
-        ("Spent", spending(report.spent) or "no model calls"),
-        ("Started", when(report.created)),
-        ("Last record", when(report.updated)),
+        ("Steps", f"{len(report.steps)}: {counts_text(report)}"),
+        ("Active time", duration(report.active_seconds) if report.updated > report.created else ""),
+        ("Spent", spending_text(report.spent) or "no model calls"),
+        ("Started", time_text(report.created)),
+        ("Last record", time_text(report.updated)),
         ("Workspace", report.workspace),
         ("Plan file", report.origin),
         ("Model", report.model or ""),
@@ -107,14 +107,14 @@ def other_spending(report: PlanReport) -> Iterator[tuple[str, str]]:
         times = f"{each.attempts} time{'s' if each.attempts > 1 else ''}"
         what = "begun" if each.what == "removed" else "failed, replanned"
         removed = ", then removed by a revision" if each.what == "removed" else ""
-        yield f"{each.step_id}: {what} {times}{removed}", spending(each.spent) or "no model calls"
+        yield f"{each.step_id}: {what} {times}{removed}", spending_text(each.spent) or "no model calls"
 
 
 def models(report: PlanReport) -> Iterator[tuple[str, str]]:
     """Yield each model of steps that name several, with its attempts and spending."""
     for each in report.models:
         tries = f"{each.completed} of {each.attempts} attempt{'s'[: each.attempts != 1]} completed"
-        yield each.model, ", ".join(filter(None, (tries, spending(each.spent))))
+        yield each.model, ", ".join(filter(None, (tries, spending_text(each.spent))))
 
 
 def call_text(denied: DeniedReport) -> str:
@@ -127,7 +127,7 @@ def removed_steps(report: PlanReport) -> Iterator[tuple[str, str]]:
     for each in report.removed_steps:
         begun = f" after {each.attempts} attempt{'s' if each.attempts > 1 else ''}" if each.attempts else ""
         by = f", removed by {each.removed_by}" if each.removed_by else ""
-        yield f"{each.id}: {each.title}", f"{each.status.replace('_', ' ')}{begun}{by}, {when(each.removed_at)}"
+        yield f"{each.id}: {each.title}", f"{each.status.replace('_', ' ')}{begun}{by}, {time_text(each.removed_at)}"
 
 
 def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
@@ -146,9 +146,9 @@ def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:
         ("Command", step.command or ""),
         ("Why", ": ".join(filter(None, (step.reason, step.detail)))),
         ("Reused from", f"plan {step.reused_from}" if step.reused_from else ""),
-        ("Ran for", took(step.duration_s)),
+        ("Ran for", duration(step.duration_s)),
         ("Attempts", str(attempts) if attempts > 1 else ""),
-        ("Spent", spending(step.spent)),
+        ("Spent", spending_text(step.spent)),
         ("Budget", budget),
     ]
     return ((name, value) for name, value in rows if value)

@@ -10,22 +10,22 @@ from planner.plan.for_each import folded
 from planner.plan.model import Plan, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
 from planner.report.formatting import (
-    amount,
+    amount_text,
     call_text,
-    counted,
+    counts_text,
     cut,
-    ending,
+    duration,
     escaped,
     escaped_line,
     facts,
     models,
-    money,
     other_spending,
     output_text,
+    price_text,
     removed_steps,
+    status_text,
     step_facts,
-    took,
-    when,
+    time_text,
 )
 from planner.report.graph_svg import Shown, inline_svg, style_sheet
 from planner.report.model import DecisionReport, PlanReport, Span, StepReportLine
@@ -83,7 +83,7 @@ def page(title: str, style: str, parts: Iterable[str]) -> str:
 def _header(report: PlanReport) -> Iterator[str]:
     yield f'<header><p class="badge is-{escaped(report.status)}">{escaped_line(report.status)}</p>'
     yield f"<h1>{escaped(report.goal)}</h1>"
-    yield f'<p class="ending">{escaped(ending(report))}</p>'
+    yield f'<p class="ending">{escaped(status_text(report))}</p>'
     yield _definitions(facts(report))
     yield "</header>"
 
@@ -93,7 +93,7 @@ def _limits(report: PlanReport) -> Iterator[str]:
         yield '<section><h2>Budget</h2><div class="bars">'
         for limit in report.limits:
             share = 0.0 if limit.used is None else limit.used / limit.most
-            used, most = escaped(amount(limit, limit.used)), escaped(amount(limit, limit.most))
+            used, most = escaped(amount_text(limit, limit.used)), escaped(amount_text(limit, limit.most))
             yield f'<div class="limit"><span>{used} of {most}</span>{_bar(share)}</div>'
         yield "</div></section>"
 
@@ -111,7 +111,7 @@ def _graph(report: PlanReport, plan: Plan, dag: Dag) -> Iterator[str]:
     yield "<section><h2>Graph</h2>"
     try:
         drawing = inline_svg(plan, dag, Shown(statuses=statuses, reused=reused))
-        yield f'<div class="scroll" tabindex="0">{drawing}</div><p class="note">{escaped(counted(report))}</p>'
+        yield f'<div class="scroll" tabindex="0">{drawing}</div><p class="note">{escaped(counts_text(report))}</p>'
     except TooLargeToDrawError as error:
         yield f'<p class="note">{escaped(str(error))}</p>'
     yield "</section>"
@@ -126,7 +126,7 @@ def _timeline(report: PlanReport) -> Iterator[str]:
         bars = "".join(_span(step, span, report.active_seconds) for span in step.spans)
         breaks = "".join(f'<b style="left:{at / report.active_seconds * 100:.2f}%"></b>' for at in report.breaks)
         name = escaped_line(step.id)
-        label = f'<a href="#step-{name}">{name}</a><em>{escaped(took(step.duration_s))}</em>'
+        label = f'<a href="#step-{name}">{name}</a><em>{escaped(duration(step.duration_s))}</em>'
         yield f'<div class="row" role="listitem"><span class="name">{label}</span>'
         yield f'<span class="track">{breaks}{bars}</span></div>'
     yield "</div>"
@@ -138,7 +138,7 @@ def _timeline(report: PlanReport) -> Iterator[str]:
 
 
 def _scale(report: PlanReport) -> str:
-    half, whole = took(report.active_seconds / 2), took(report.active_seconds)
+    half, whole = duration(report.active_seconds / 2), duration(report.active_seconds)
     return (
         '<div class="row scale"><span class="name"></span><span class="track">'
         f"<span>0 s</span><span>{escaped(half)}</span><span>{escaped(whole)}</span></span></div>"
@@ -149,7 +149,7 @@ def _span(step: StepReportLine, span: Span, total: float) -> str:
     left = min(span.start / total * 100, 100 - NARROWEST)
     width = min(max((span.end - span.start) / total * 100, NARROWEST), 100 - left)
     attempt = f", attempt {span.attempt}" if span.attempt > 1 else ""
-    words = f"{step.id}: {span.ended} after {took(span.end - span.start)}{attempt}"
+    words = f"{step.id}: {span.ended} after {duration(span.end - span.start)}{attempt}"
     style = f"left:{left:.2f}%;width:{width:.2f}%"
     return f'<i class="is-{escaped(span.ended)}" style="{style}" title="{escaped_line(words)}"></i>'
 
@@ -158,7 +158,7 @@ def _decision(each: DecisionReport) -> str:
     answer = ", ".join(each.selections)
     taken = f"<strong>{escaped_line(answer)}</strong>" if answer else '<span class="note">undecided</span>'
     by = f" by {escaped_line(each.by)}" if each.by else ""
-    at = f", {escaped(when(each.at))}" if each.at else ""
+    at = f", {escaped(time_text(each.at))}" if each.at else ""
     offered = f' <span class="note">({escaped_line(" / ".join(each.options))})</span>' if each.options else ""
     return f"{escaped(each.question)}{offered} → {taken}{by}{at}"
 
@@ -171,7 +171,7 @@ def _revisions(report: PlanReport) -> Iterator[str]:
         by = f" by {escaped_line(revision.by)}" if revision.by else ""
         why = f": {escaped_line(revision.reason)}" if revision.reason else ""
         lines = "".join(f"<li>{escaped_line(operation)}</li>" for operation in revision.operations)
-        yield f'<p>{escaped(when(revision.at))}{by}{why}</p><ul class="diff">{lines}</ul>'
+        yield f'<p>{escaped(time_text(revision.at))}{by}{why}</p><ul class="diff">{lines}</ul>'
     yield "</section>"
 
 
@@ -210,14 +210,14 @@ def _items(report: PlanReport, pattern: StepReportLine) -> Iterator[str]:
 def _step(step: StepReportLine) -> Iterator[str]:
     is_open = " open" if step.status in {"failed", "in_progress", "needs_decision"} else ""
     mark = REUSED_MARK if step.reused_from else MARKS[step.status]
-    cost = f" · {money(step.spent.cost_usd)}" if step.spent.calls and step.spent.cost_usd else ""
+    cost = f" · {price_text(step.spent.cost_usd)}" if step.spent.calls and step.spent.cost_usd else ""
     tokens = f" · {step.spent.total_tokens:,} tokens{cost}" if step.spent.calls else ""
     name = escaped_line(step.id)
     yield (
         f'<details id="step-{name}" class="is-{step.status}"{is_open}><summary><span class="mark">{mark}</span>'
         f'<span class="id">{name}</span><span class="title">{escaped_line(f"{step.title}  {step.items}")}</span>'
-        f'<span class="figures">{escaped(step.status.replace("_", " "))}{_dot(took(step.duration_s))}{escaped(tokens)}'
-        "</span></summary>"
+        f'<span class="figures">{escaped(step.status.replace("_", " "))}{_dot(duration(step.duration_s))}'
+        f"{escaped(tokens)}</span></summary>"
     )
     if step.tolerated:
         of_list = f"enough items of {escaped_line(step.pattern)} may do"
@@ -249,7 +249,7 @@ def _attempts(step: StepReportLine) -> Iterator[str]:
     yield "<h3>Attempts</h3><ol>"
     for each in step.attempts:
         why = each.detail or each.reason or ""
-        outcome = f"{each.outcome or 'cut off'}{_dot(took(each.duration_s))}"
+        outcome = f"{each.outcome or 'cut off'}{_dot(duration(each.duration_s))}"
         tokens = f" · {each.spent.total_tokens:,} tokens" if each.spent.calls else ""
         yield f"<li>{escaped(outcome + tokens)}{f': {escaped(why)}' if why else ''}</li>"
     yield "</ol>"

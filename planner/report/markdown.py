@@ -9,19 +9,19 @@ from planner.plan.for_each import folded
 from planner.plan.model import Plan, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
 from planner.report.formatting import (
-    amount,
+    amount_text,
     call_text,
     cut,
-    ending,
+    duration,
     facts,
     markdown_line,
     models,
     other_spending,
     output_text,
     removed_steps,
+    status_text,
     step_facts,
-    took,
-    when,
+    time_text,
 )
 from planner.report.graph_text import mermaid
 from planner.report.model import PlanReport, StepReportLine
@@ -38,9 +38,9 @@ def report_markdown(report: PlanReport, plan: Plan) -> str:
 
 def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     yield f"# {markdown_line(report.goal)}"
-    yield f"\n**{markdown_line(ending(report))}**\n"
+    yield f"\n**{markdown_line(status_text(report))}**\n"
     yield from _table(("", ""), facts(report))
-    used = ((limit.unit, amount(limit, limit.used), amount(limit, limit.most)) for limit in report.limits)
+    used = ((limit.unit, amount_text(limit, limit.used), amount_text(limit, limit.most)) for limit in report.limits)
     yield from _titled("Budget", _table(("of", "used", "at most"), used))
     yield from _titled("Warnings", (f"- {markdown_line(warning)}" for warning in report.warnings))
     yield "\n## Steps\n"
@@ -49,9 +49,8 @@ def _lines(report: PlanReport, plan: Plan) -> Iterator[str]:
     plan = folded(plan, statuses)
     if len(plan.steps) <= MERMAID_STEPS:
         yield from ("\n## Graph\n", "```mermaid", plain(mermaid(plan, statuses)), "```")
-    taken = (
-        (each.question, ", ".join(each.selections) or "undecided", each.by, when(each.at)) for each in report.decisions
-    )
+    asked = report.decisions
+    taken = ((each.question, ", ".join(each.selections) or "undecided", each.by, time_text(each.at)) for each in asked)
     yield from _titled("Decisions", _table(("question", "answer", "by", "when"), taken))
     yield from _titled("Revisions", _revisions(report))
     yield from _titled("No longer part of the plan", _table(("step", "was"), removed_steps(report)))
@@ -73,7 +72,7 @@ def _row(step: StepReportLine) -> tuple[str, ...]:
         REUSED_MARK if step.reused_from else MARKS[step.status],
         step.id,
         step.status.replace("_", " "),
-        took(step.duration_s),
+        duration(step.duration_s),
         f"{step.spent.total_tokens:,}" if step.spent.calls else "",
         str(len(step.attempts) or ""),
         f"{step.title}  {step.items}".rstrip(),
@@ -84,7 +83,7 @@ def _revisions(report: PlanReport) -> Iterator[str]:
     for revision in report.revisions:
         by = f" by {markdown_line(revision.by)}" if revision.by else ""
         why = f": {markdown_line(revision.reason)}" if revision.reason else ""
-        yield f"- {when(revision.at)}{by}{why}"
+        yield f"- {time_text(revision.at)}{by}{why}"
         yield from (f"  - {markdown_line(operation)}" for operation in revision.operations)
 
 
@@ -96,7 +95,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
     if len(step.attempts) > 1:
         yield ""
         rows = (
-            (str(each.number), each.outcome or "cut off", each.detail or each.reason or "", took(each.duration_s))
+            (str(each.number), each.outcome or "cut off", each.detail or each.reason or "", duration(each.duration_s))
             for each in step.attempts
         )
         yield from _table(("attempt", "outcome", "why", "time"), rows)

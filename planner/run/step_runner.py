@@ -66,7 +66,7 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
     replanning: ReplanPolicy = field(default_factory=ReplanPolicy)
     spent_by: Callable[[str, int], Spending] | None = None
     """Reads from files what a cancelled attempt (step, number) used and cost; without it, that stays unknown."""
-    left: Callable[[], tuple[float, float]] = lambda: (inf, inf)
+    budget_left: Callable[[], tuple[float, float]] = lambda: (inf, inf)
     """Returns the tokens and the USD that are still free in the plan's account."""
     by_program: Callable[[Step], bool] = lambda _: False
     """Tells whether a program of the user's does a step. Such a step reports no progress, so it is never idle."""
@@ -136,7 +136,7 @@ class StepRunner:
             result = await self._with_spending(run, result)
         if (watchdog := self._options.watchdog) is not None:
             result = structs.replace(result, waited_s=watchdog.waited(run.step.id))
-        return _ended(run, result, self._options.left())
+        return _ended(run, result, self._options.budget_left())
 
     async def _with_spending(self, run: StepRun, result: StepResult) -> StepResult:
         """Return the result of a cancelled attempt with what it used and cost, which it could not report itself."""
@@ -231,7 +231,8 @@ def _previous_attempt(run: StepRun, step: StepState) -> str:
     return both_ends("\n\n".join(lines), MOST_PREVIOUS - CUT_NOTE)
 
 
-def _ended(run: StepRun, result: StepResult, left: tuple[float, float]) -> AttemptEnded:
+def _ended(run: StepRun, result: StepResult, budget_left: tuple[float, float]) -> AttemptEnded:
+    """Return the command for an attempt with this result; one that is not JSON becomes an internal failure."""
     try:
         raw = msgspec.Raw(msgspec.json.encode(result))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -239,4 +240,4 @@ def _ended(run: StepRun, result: StepResult, left: tuple[float, float]) -> Attem
         result = internal_failure(f"the step's result cannot be written as JSON: {error}")
         raw = msgspec.Raw(msgspec.json.encode(result))
     cut = run.verdict is not None or (result.outcome is Outcome.INTERRUPTED and result.reason == LOST_REASON)
-    return AttemptEnded(step_id=run.step.id, result=result, raw=raw, cut=cut, left=left)
+    return AttemptEnded(step_id=run.step.id, result=result, raw=raw, cut=cut, budget_left=budget_left)

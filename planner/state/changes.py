@@ -24,7 +24,7 @@ from planner.plan.operations import plain_operations, read_operations
 from planner.plan.revision import revise
 from planner.plan.status import PlanStatus, StepStatus
 from planner.state import commands as c
-from planner.state.commands import Decided, Effect
+from planner.state.commands import NOTHING, Decided, Effect
 from planner.state.decisions import TIMEOUT, StepChoice, check_selections, plan_decision
 from planner.state.facts import (
     INTERRUPTED_REASON,
@@ -73,7 +73,7 @@ def fixed_steps(state: State) -> frozenset[str]:
 def pause_plan(state: State, command: Pause, at: float) -> Decided:
     """Start no more steps and, after the grace period if the command names one, interrupt those that run."""
     if run_is_over(state):
-        return Decided()
+        return NOTHING
     grace = command.grace_seconds
     effects = () if grace is None else (c.InterruptAll("paused", grace),)
     facts = () if state.stopping is not None else (plan_stopping(state, PlanStatus.PAUSED, command.by, at),)
@@ -83,21 +83,19 @@ def pause_plan(state: State, command: Pause, at: float) -> Decided:
 def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
     """Cancel the running steps and give up the open ones."""
     if run_is_over(state):
-        return Decided()
+        return NOTHING
     if not state.is_run:
         if state.status not in OPEN_STATUSES:
             raise PlanEndedError(state.status.value, "nothing left to cancel")
         given_up = steps_given_up(state, command.by, at)
-        left = {status.value: count for status, count in state.counts.items() if count and status.is_final}
-        left[StepStatus.CANCELLED.value] = state.counts[StepStatus.CANCELLED] + len(given_up)
-        ended = stamped(
-            state,
-            e.PlanCompletedEvent(status=PlanStatus.CANCELLED.value, reason=command.by, counts=left, duration_s=0.0),
-            at,
-        )
-        return Decided((plan_stopping(state, PlanStatus.CANCELLED, command.by, at), *given_up, ended))
+        counts = {status.value: count for status, count in state.counts.items() if count and status.is_final}
+        counts[StepStatus.CANCELLED.value] = state.counts[StepStatus.CANCELLED] + len(given_up)
+        cancelled = PlanStatus.CANCELLED.value
+        ended = e.PlanCompletedEvent(status=cancelled, reason=command.by, counts=counts, duration_s=0.0)
+        stopping = plan_stopping(state, PlanStatus.CANCELLED, command.by, at)
+        return Decided((stopping, *given_up, stamped(state, ended, at)))
     if state.is_given_up:
-        return Decided()
+        return NOTHING
     stopping = plan_stopping(state, PlanStatus.CANCELLED, command.by, at)
     return Decided((stopping,), [c.CancelAttempt(step_id) for step_id in state.running])
 
@@ -105,7 +103,7 @@ def cancel_plan(state: State, command: Cancel, at: float) -> Decided:
 def budget_spent(state: State, command: c.BudgetSpent, at: float) -> Decided:
     """Interrupt the running steps and let the plan fail, because its time is used up."""
     if run_is_over(state) or state.is_given_up:
-        return Decided()
+        return NOTHING
     stopping = plan_stopping(state, PlanStatus.FAILED, command.reason, at)
     return Decided((stopping,), (c.InterruptAll(command.reason),))
 
@@ -193,7 +191,7 @@ def revision_refused(state: State, command: c.RevisionRefused, at: float) -> Dec
     """Fail a step for which no better plan was found."""
     step = state.steps.get(command.step_id)
     if run_is_over(state) or step is None or step.left is not Left.REVISING or step.attempt_over:
-        return Decided()
+        return NOTHING
     detail = "; ".join(text for text in (step.detail, command.detail) if text)
     return Decided((step_moved(state, command.step_id, StepStatus.FAILED, at, (step.reason, detail)),))
 
@@ -201,7 +199,7 @@ def revision_refused(state: State, command: c.RevisionRefused, at: float) -> Dec
 def reviser_refused(state: State, command: c.ReviserRefused, at: float) -> Decided:
     """Pause the plan, because the provider refuses the reviser's calls."""
     if run_is_over(state) or state.stopping is not None:
-        return Decided()
+        return NOTHING
     return Decided((plan_stopping(state, PlanStatus.PAUSED, "provider", at, command.outcome.value),))
 
 
@@ -278,11 +276,11 @@ def decision_requests(state: State, at: float) -> list[e.Fact]:
 
 
 def take_decision(state: State, command: Decide, at: float) -> Decided:
-    """Take an open decision: one of the plan's own or one about an attempt.
+    """Take a decision: one of the plan's own, even before it is opened, or an open one about an attempt.
 
     Raises:
         TooLateError, PlanEndedError: nothing can be decided any more.
-        DecisionInvalidError: there is no such open decision, or it does not offer these options.
+        DecisionInvalidError: the decision is unknown or was taken already, or does not offer these options.
     """
     if run_is_over(state):
         raise TooLateError(TOO_LATE)
@@ -301,6 +299,11 @@ def take_decision(state: State, command: Decide, at: float) -> Decided:
 
 
 def _open_decision(state: State, decision_id: str) -> e.PlanDecisionEvent:
+    """Return a decision that can be taken.
+
+    Raises:
+        DecisionInvalidError: it is unknown or was taken already.
+    """
     own = {decision.id: plan_decision(decision) for decision in schedule_of(state).plan.decisions}
     decision = state.open.get(decision_id) or own.get(decision_id)
     if decision_id in state.decisions:
@@ -327,7 +330,7 @@ def decision_timed_out(state: State, command: c.DecisionTimedOut, at: float) -> 
     """Take the default of a decision whose time ran out; without one, pause the plan if a step needs the decision."""
     decision = state.open.get(command.decision_id)
     if decision is None or run_is_over(state):
-        return Decided()
+        return NOTHING
     if decision.default:
         return Decided((stamped(state, decision, at, selections=decision.default, by=TIMEOUT),))
     over = stamped(state, decision, at, by=TIMEOUT)
@@ -410,7 +413,7 @@ def tell_step(state: State, command: c.Tell, at: float) -> Decided:
     if not command.heard and (problem := _why_no_message(state, step)):
         raise UsageError(f"can't tell step {asked.step_id!r} anything: {problem}")
     if step.status is StepStatus.COMPLETED:
-        return Decided()  # the agent took the message into account before it completed
+        return NOTHING  # the agent took the message into account before it completed
     return Decided((stamped(state, e.PlanToldEvent(step_id=asked.step_id, text=asked.text, by=asked.by), at),))
 
 
@@ -439,7 +442,7 @@ def _cancel_or_skip(state: State, step: StepState, command: Act, at: float) -> D
     """Cancel or skip a step, together with the open items of its list; attempts that run are cancelled first."""
     status = _STOPPED[command.action]
     if step.status is status:
-        return Decided()
+        return NOTHING
     if problem := _why_not_stopped(step, status):
         raise StepActError(command.step_id, command.action, problem)
     if step.status is StepStatus.IN_PROGRESS:
@@ -472,7 +475,7 @@ def _why_not_stopped(step: StepState, status: StepStatus) -> str:
 def _stop_running(state: State, step: StepState, status: StepStatus, by: str, at: float) -> Decided:
     """Record that a running step is to get this status, and cancel its attempt unless that is already under way."""
     if step.stopping is not None and step.stopping.status == status:
-        return Decided()
+        return NOTHING
     step_id = step.outline.id
     fact = e.PlanActEvent(
         ts=at, plan_id=state.plan_id, step_id=step_id, attempt=step.attempt, status=status.value, by=by

@@ -160,7 +160,7 @@ def _handle_leftovers(state: State, at: float) -> Decided:
     facts: list[e.Fact] = []
     effects: list[Effect] = []
     if state.stopping is not None:  # the last process died while it was cancelling the plan; ``proceed`` finishes that
-        return Decided()
+        return NOTHING
     schedule = schedule_of(state)
     for step_id, step in state.steps.items():
         if step.stopping is not None:
@@ -220,7 +220,7 @@ def attempt_ended(state: State, command: c.AttemptEnded, at: float) -> Decided:
     attempt = state_of_step.attempt
     left = left_after(step, attempt, result, cut=command.cut)
     next_model = left is Left.RETRYING and moves_to_next_model(step, attempt, result)
-    if next_model and not can_afford_attempt(step, command.left):  # as if all models and retries were used up
+    if next_model and not can_afford_attempt(step, command.budget_left):  # as if all models and retries were used up
         left = left_after(step.rung(attempt), attempt + step.retries, result, cut=command.cut)
     if state_of_step.stopping is not None and result.outcome is not Outcome.COMPLETED:
         left = Left.CUT if command.cut else Left.STOPPED  # a user cancelled or skipped it, so there is no retry
@@ -300,7 +300,7 @@ def retry_due(state: State, command: c.RetryDue, at: float) -> Decided:
     """End a step's wait for its next attempt."""
     step = state.steps.get(command.step_id)
     if step is None or step.left is not Left.RETRYING or run_is_over(state):
-        return Decided()
+        return NOTHING
     due = e.PlanRetryEvent(ts=at, plan_id=state.plan_id, step_id=command.step_id, attempt=step.attempt)
     return Decided((due,))
 

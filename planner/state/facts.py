@@ -41,8 +41,8 @@ def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Le
         return Left.CUT if cut else Left.STOPPED
     if moves_to_next_model(step, attempt, result):
         return Left.RETRYING
-    rungs = max(0, len(step.models) - 1)
-    if result.outcome is Outcome.FAILED and rungs < attempt <= step.retries + rungs and not step.side_effects:
+    others = max(0, len(step.models) - 1)  # models that had an attempt each, before the last one and its retries
+    if result.outcome is Outcome.FAILED and others < attempt <= step.retries + others and not step.side_effects:
         return Left.RETRYING
     if step.on_failure == "ask":
         return Left.ASKING
@@ -56,9 +56,9 @@ def moves_to_next_model(step: Step, attempt: int, result: StepResult) -> bool:
     return result.outcome in {Outcome.FAILED, Outcome.BLOCKED} or is_exhausted(result)
 
 
-def can_afford_attempt(step: Step, left: tuple[float, float]) -> bool:
-    """Return whether ``left``, in tokens and USD, covers all that one more attempt at a step may use."""
-    tokens, price = left
+def can_afford_attempt(step: Step, budget_left: tuple[float, float]) -> bool:
+    """Return whether this budget, in tokens and USD, covers all that one more attempt at a step may use."""
+    tokens, price = budget_left
     return tokens >= (step.max_tokens or 1) and price >= (step.max_price or SMALLEST_PRICE)
 
 
@@ -81,7 +81,7 @@ def retry_delay(failed_attempt: int) -> float:
 
 
 def run_is_over(state: State) -> bool:
-    """Return whether the run is over."""
+    """Return whether the end of the plan's latest run is recorded, and nothing has changed the plan since."""
     return state.is_run and state.status is not PlanStatus.ACTIVE
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from planner.report.formatting import one_line as document_line
-from planner.report.formatting import when
+from planner.report.formatting import time_text
 from vibe.front.event_text import one_line as terminal_line
 from vibe.front.start_screen import moment
 from vibe.system.plain_text import date_text, plain
@@ -26,7 +26,7 @@ def test_a_terminal_and_a_document_show_the_same(text: str) -> None:
 @pytest.mark.parametrize("damaged", [1e300, -1e300, 1e17, -1e17])
 def test_a_moment_that_no_calendar_has_is_told_all_the_same(damaged: float) -> None:
     assert date_text(damaged, "%Y") == f"{damaged:g}"
-    assert (when(damaged), when(0)) == (f"{damaged:g}", "")
+    assert (time_text(damaged), time_text(0)) == (f"{damaged:g}", "")
     assert moment(damaged, 1e9)
     assert ago(damaged, 1e9)
     assert date_text(86_400, "%Y-%m-%d", utc=True) == "1970-01-02"

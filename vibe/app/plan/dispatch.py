@@ -155,7 +155,7 @@ def _dispatch_options(run: HeldRun, steps: PlanSteps, watchdog: Watchdog, kept_b
         replanning=_replanning(steps, kept_by),
         earlier=partial(items_reused, store, steps.host.home),
         steering=run.steering,
-        left=run.account.left,
+        budget_left=run.account.left,
         spent_by=lambda step_id, attempt: attempt_spending(store.folder.step_folder(step_id), attempt),
     )
 

@@ -11,7 +11,7 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from planner.plan.estimate import Estimate, estimate, notes
-from planner.plan.loader import LoadedPlan, bound
+from planner.plan.loader import LoadedPlan, with_inputs
 from planner.plan.model import Plan, Step
 from planner.plan.step_limits import StepLimits, step_limits, usual_limits
 from planner.store.folder import PlanRunOptions
@@ -109,7 +109,7 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
     Raises:
         UsageError: If a flag or the configuration is wrong.
     """
-    loaded = bound(loaded, options.inputs)
+    loaded = with_inputs(loaded, options.inputs)
     plan = loaded.plan
     engine = engine_of_new(plan, options, host)
     start = starting_point(loaded, options, host.home, engine.environ)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ipc.commands import Decide
 from ipc.registry import Registry
-from planner.plan.loader import LoadedPlan, bound
+from planner.plan.loader import LoadedPlan, with_inputs
 from planner.plan.model import Plan, PlanStatus, Sample
 from planner.plan.operations import RevisionInvalidError
 from planner.plan.revision import operations_between
@@ -76,7 +76,7 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
         UsageError: If the plan, a flag or the configuration is wrong.
         EnvironmentFailure: If a provider's key is missing.
     """
-    loaded = bound(loaded, options.inputs)
+    loaded = with_inputs(loaded, options.inputs)
     plan, sample = loaded.plan, loaded.plan.sample
     engine = engine_of_new(plan, options, host)
     replay = engine.request.replay
@@ -297,7 +297,7 @@ def unfinished_run(home: Path, loaded: LoadedPlan, options: PlanRunOptions) -> s
         settings = folder.settings()
         if settings.origin == loaded.where and (settings.sample or Path(settings.workspace) == options.workdir):
             kept = {one.name: settings.inputs[one.name] for one in loaded.plan.inputs if one.name in settings.inputs}
-            wanted = bound(loaded, {**kept, **options.inputs})
+            wanted = with_inputs(loaded, {**kept, **options.inputs})
             if wanted.plan.values() != settings.inputs:
                 continue
             if folder.source() != wanted.source_bytes and _differs(folder, wanted):

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct, field, structs
 from ipc.events import PlanLeftEvent, PlanReusedEvent, PlanStepUpdateEvent
 from planner.plan.diagnostics import InputsInvalidError, listed
 from planner.plan.for_each import children_of
-from planner.plan.loader import LoadedPlan, bound
+from planner.plan.loader import LoadedPlan, with_inputs
 from planner.plan.model import Plan, Step, StepStatus
 from planner.reuse.reuse import (
     REUSED_BY,
@@ -249,7 +249,7 @@ def _keyed(side: Side, beside: Side, environ: Mapping[str, str]) -> KeyedPlan:
         return KeyedPlan(plan=plan, dag=dag, decisions={}, base_commit=None)
     earlier, workspace = read_earlier(beside), Path(beside.settings().workspace)
     with suppress(InputsInvalidError):  # another plan may have other inputs
-        bound_side = bound(side, earlier.keyed.plan.values())
+        bound_side = with_inputs(side, earlier.keyed.plan.values())
         plan, dag = bound_side.plan, bound_side.dag
     head, _ = _reuse_head(earlier, beside, head_commit(workspace, environ), workspace, environ)
     base = earlier.keyed.base_commit if same_base(earlier, head) else head

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from planner.plan.diagnostics import PlanInvalidError
-from planner.plan.loader import LoadedPlan, bound, read_plan_file
+from planner.plan.loader import LoadedPlan, read_plan_file, with_inputs
 from planner.plan.model import PlanBudget
 from planner.plan.operations import Operation, SetBudget, operation_text, read_operations
 from planner.plan.revision import operations_between
@@ -78,7 +78,7 @@ def _apply(args: Arguments, operations: Sequence[Operation], env: CliEnvironment
 
 def _apply_file(args: Arguments, path: Path, current: LoadedPlan, env: CliEnvironment) -> None:
     """Apply the differences between the current plan and the one in a file."""
-    wanted = bound(read_plan_file(path), current.plan.values())
+    wanted = with_inputs(read_plan_file(path), current.plan.values())
     _apply(args, operations_between(current.plan, wanted.plan), env)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from planner.plan.diagnostics import InputsInvalidError, PlanInvalidError
 from planner.plan.inputs import MAX_VALUE_BYTES, inputs_used
-from planner.plan.loader import LoadedPlan, bound, load_plan
+from planner.plan.loader import LoadedPlan, load_plan, with_inputs
 from planner.plan.operations import read_operations
 from planner.plan.revision import operations_between, revise
 from tests.unit.planner.scripted_run import choice, step
@@ -23,7 +23,7 @@ def plan_of(*inputs: Mapping[str, Any], **fields: Any) -> LoadedPlan:
 
 def refused(given: Mapping[str, object], *inputs: Mapping[str, Any]) -> InputsInvalidError:
     with pytest.raises(InputsInvalidError) as caught:
-        bound(plan_of(*inputs), given)
+        with_inputs(plan_of(*inputs), given)
     return caught.value
 
 
@@ -41,7 +41,7 @@ def test_values_stand_in_goal_context_titles_prompts_and_questions_and_nowhere_e
     )
     assert loaded.plan.goal == "Do ${inputs.n}"
 
-    plan = bound(loaded, {"n": "3", "who": "Ann\nor ${inputs.n}"}).plan
+    plan = with_inputs(loaded, {"n": "3", "who": "Ann\nor ${inputs.n}"}).plan
 
     assert (plan.goal, plan.context) == ("Do 3", "for Ann\nor ${inputs.n}")
     assert [one.title for one in plan.steps] == ["By Ann or ${inputs.n}", "b"]
@@ -53,7 +53,7 @@ def test_values_stand_in_goal_context_titles_prompts_and_questions_and_nowhere_e
 
 
 def test_the_document_that_is_kept_says_the_same_plan() -> None:
-    kept = bound(plan_of({"name": "n", "default": "x"}, goal="${inputs.n}"), {"n": "${inputs.n}$${"})
+    kept = with_inputs(plan_of({"name": "n", "default": "x"}, goal="${inputs.n}"), {"n": "${inputs.n}$${"})
     again = load_plan(kept.source_bytes, where=kept.where)
     assert again.plan == kept.plan
     assert again.plan.goal == "${inputs.n}$${"
@@ -61,7 +61,7 @@ def test_the_document_that_is_kept_says_the_same_plan() -> None:
 
 def test_a_revision_leaves_what_was_filled_in() -> None:
     value = "${inputs.n} $${x} ${index}"
-    plan = bound(plan_of({"name": "n"}, steps=[step("a", prompt="is ${inputs.n}"), step("b")]), {"n": value}).plan
+    plan = with_inputs(plan_of({"name": "n"}, steps=[step("a", prompt="is ${inputs.n}"), step("b")]), {"n": value}).plan
     added = {"op": "add_step", "step": step("c", prompt="new ${inputs.n}")}
 
     revised = revise(plan, read_operations([added, {"op": "remove_step", "id": "b"}])).plan
@@ -88,7 +88,7 @@ def test_a_revision_leaves_what_was_filled_in() -> None:
     ],
 )
 def test_a_value_of_its_type_is_taken(kind: str, given: object, value: object) -> None:
-    assert bound(plan_of({"name": "n", "type": kind}), {"n": given}).plan.values() == {"n": value}
+    assert with_inputs(plan_of({"name": "n", "type": kind}), {"n": given}).plan.values() == {"n": value}
 
 
 @pytest.mark.parametrize(
@@ -182,21 +182,21 @@ def test_a_step_uses_the_inputs_its_commands_name() -> None:
         *({"name": name} for name in ("n", "nn", "m", "k")),
         steps=[step("a", mode="run", command="echo ${VIBE_INPUT_NN}", verify=['test "$VIBE_INPUT_M"'])],
     )
-    plan = bound(loaded, {"n": "1", "nn": "2", "m": "3", "k": "4"}).plan
+    plan = with_inputs(loaded, {"n": "1", "nn": "2", "m": "3", "k": "4"}).plan
     assert inputs_used(plan.steps[0], plan.values()) == {"nn": "2", "m": "3"}
 
 
 def test_prompts_do_not_grow_without_bound() -> None:
     steps = [step(f"s{number}", prompt="${inputs.n}" * 4) for number in range(80)]
     with pytest.raises(PlanInvalidError, match="the prompts take more than 16,777,216 characters"):
-        bound(plan_of({"name": "n"}, steps=steps), {"n": "x" * 60_000})
+        with_inputs(plan_of({"name": "n"}, steps=steps), {"n": "x" * 60_000})
 
 
 @pytest.mark.parametrize("each", [{"input": "files", "width": 2}, {"in": {"input": "files"}, "width": 2}])
 def test_a_list_is_the_items_of_a_step_in_either_spelling(each: dict[str, Any]) -> None:
     inputs = {"name": "files", "type": "list"}, {"name": "n"}
     loaded = plan_of(*inputs, steps=[step("a", title="${item} of ${inputs.n}", for_each=each)])
-    plan = bound(loaded, {"files": ["x"], "n": "${item}"}).plan
+    plan = with_inputs(loaded, {"files": ["x"], "n": "${item}"}).plan
     assert plan.steps[0].for_each is not None
     assert (plan.steps[0].for_each.input, plan.steps[0].for_each.width) == ("files", 2)
     assert plan.steps[0].title == "${item} of ${inputs.n}"

@@ -103,7 +103,7 @@ async def test_a_model_for_which_too_little_is_left_beside_what_others_reserved_
     account.hold(reserved, 0.0)
     executor = ScriptedExecutor({"a": [failed(), completed()]})
     plan = plan_of({"a": {**LADDER["a"], "max_tokens": 10}})
-    outcome = await Bench(tmp_path, plan, options=DispatchOptions(left=account.left)).run(executor)
+    outcome = await Bench(tmp_path, plan, options=DispatchOptions(budget_left=account.left)).run(executor)
     assert models(executor) == asked
     assert outcome.steps[0].status == ("completed" if len(asked) > 1 else "failed")
 
