@@ -12,7 +12,7 @@ from acp.helpers import image_block, text_block
 from acp.schema import ListSessionsResponse, SessionInfo, UserMessageChunk
 
 from ipc.events import ToolCallEvent, ToolResultEvent
-from vibe.acp.updates import SessionUpdate, SessionUpdates, said, thought
+from vibe.acp.updates import SessionUpdate, SessionUpdates, message_chunk, thought_chunk
 from vibe.app.conversation.session import CLEARED, COMPACTED, REWOUND
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.session.folder import SavedSession, SessionLoader
@@ -119,16 +119,16 @@ def replayed(messages: Sequence[Message], root: Path) -> Iterator[SessionUpdate]
                 yield from _prompt(message, f"m{number}")
             case AssistantMessage():
                 if message.reasoning:
-                    yield thought(plain(message.reasoning), f"m{number}")
+                    yield thought_chunk(plain(message.reasoning), f"m{number}")
                 if message.content:
-                    yield said(plain(message.content), f"m{number}")
+                    yield message_chunk(plain(message.content), f"m{number}")
                 for call in message.tool_calls:
-                    yield from updates.of(_call(call))
+                    yield from updates.for_event(_call(call))
             case ToolMessage():
                 result = ToolResultEvent(
                     tool_call_id=message.tool_call_id, tool=message.name, status=message.status, content=message.content
                 )
-                yield from updates.of(result)
+                yield from updates.for_event(result)
             case _:
                 pass
 

@@ -27,7 +27,7 @@ async def serve_editor(wire: Wire, host: Host, on_gone: Callable[[], object]) ->
         if first is not None:
             answer = answer_to_initialize(first)
             if answer is None:
-                transport.hold(first)
+                transport.push_back(first)
             else:
                 await transport.send(answer)
             for agent in await unless(transport.gone.wait, _loaded):

@@ -21,7 +21,7 @@ from vibe.acp.editor import EditorFiles, EditorTerminals
 from vibe.acp.history import replayed
 from vibe.acp.person import EditorPerson
 from vibe.acp.transport import EditorAbilities
-from vibe.acp.updates import SessionChannel, as_code, said
+from vibe.acp.updates import SessionChannel, as_code, message_chunk
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import AgentChange, Opening, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
@@ -210,7 +210,7 @@ class EditorSession(HeldTalk):
         finally:
             self._turn = None
             turn.ended.set()
-            self.channel.put(*self.channel.updates.stopped())  # No call may look as if it still ran.
+            self.channel.put(*self.channel.updates.end_calls())  # No call may look as if it still ran.
         await self.channel.flush()
         return _prompt_response(turn)
 
@@ -312,11 +312,11 @@ class EditorSession(HeldTalk):
 
     def say(self, text: str) -> None:
         """Show text of our own."""
-        self.channel.put(said(f"{plain(text)}\n"))
+        self.channel.put(message_chunk(f"{plain(text)}\n"))
 
     def _show(self, text: str) -> None:
         """Show text of our own in a code block."""
-        self.channel.put(said(f"{as_code(text)}\n"))
+        self.channel.put(message_chunk(f"{as_code(text)}\n"))
 
     async def reopen(self, opening: Opening) -> None:
         """Refuse to continue another conversation, because an editor's session is a single one.

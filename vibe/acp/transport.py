@@ -56,7 +56,7 @@ class LineTransport:
         finally:
             self.gone.set()
 
-    def hold(self, message: dict[str, Any]) -> None:
+    def push_back(self, message: dict[str, Any]) -> None:
         """Make ``receive`` return this message again."""
         self._held.append(message)
 

@@ -74,11 +74,11 @@ class SessionUpdates:
         self._agents: dict[str, str] = {}
         self._entries: list[schema.PlanEntry] = []
 
-    def of(self, event: e.Event) -> list[SessionUpdate]:
+    def for_event(self, event: e.Event) -> list[SessionUpdate]:
         """Return the updates for an event."""
         return [*self._event_updates(event), *self._plan_updates(event)]
 
-    def stopped(self) -> list[SessionUpdate]:
+    def end_calls(self) -> list[SessionUpdate]:
         """Return an end for each call without one, after whatever made the call was stopped."""
         ended: list[SessionUpdate] = [
             helpers.update_tool_call(shown_id, status="failed") for shown_id, _ in self._calls.values()
@@ -115,7 +115,7 @@ class SessionUpdates:
                 yield from self._usage(event)
             case e.WarningEvent() | e.ErrorEvent() if event.code not in PASSING or not _from_subagent(event):
                 kind = "warning" if isinstance(event, e.WarningEvent) else "error"
-                yield thought(f"{kind}: {plain_line(event.message)}\n")
+                yield thought_chunk(f"{kind}: {plain_line(event.message)}\n")
             case e.SubAgentStartedEvent():
                 self._agents[event.subagent_id or ""] = plain_line(event.agent or event.title)
             case e.ModelStartedEvent() if not _from_subagent(event):
@@ -129,14 +129,14 @@ class SessionUpdates:
         before = self._streamed.get(event.message_id, event.attempt)
         self._streamed[event.message_id] = event.attempt
         if event.attempt != before:
-            yield thought("(the connection broke: once more)\n")
-        make = said if isinstance(event, e.AssistantDeltaEvent) else thought
+            yield thought_chunk("(the connection broke: once more)\n")
+        make = message_chunk if isinstance(event, e.AssistantDeltaEvent) else thought_chunk
         yield make(plain(event.text), event.message_id)
 
     def _answer(self, event: e.AssistantEvent) -> Iterator[SessionUpdate]:
         was_streamed = self._streamed.pop(event.message_id, None) is not None
         if not _from_subagent(event) and event.text and not was_streamed:
-            yield said(plain(event.text))
+            yield message_chunk(plain(event.text))
 
     def _call(self, event: e.ToolCallEvent) -> SessionUpdate:
         agent = event.subagent_step_id or (self._agents.get(event.subagent_id or "", "subagent"))
@@ -187,14 +187,14 @@ class SessionUpdates:
         return [helpers.update_plan(entries)]
 
 
-def said(text: str, message_id: str | None = None) -> schema.AgentMessageChunk:
+def message_chunk(text: str, message_id: str | None = None) -> schema.AgentMessageChunk:
     """Return text for the person. It may be one piece of a longer message."""
     return schema.AgentMessageChunk(
         session_update="agent_message_chunk", content=helpers.text_block(text), message_id=message_id
     )
 
 
-def thought(text: str, message_id: str | None = None) -> schema.AgentThoughtChunk:
+def thought_chunk(text: str, message_id: str | None = None) -> schema.AgentThoughtChunk:
     """Return text that an editor folds away. It may be one piece of a longer message."""
     return schema.AgentThoughtChunk(
         session_update="agent_thought_chunk", content=helpers.text_block(text), message_id=message_id
@@ -310,7 +310,7 @@ class SessionChannel:
 
     def publish(self, event: e.Event) -> None:
         """Send the editor the updates for an event."""
-        self.put(*self.updates.of(event))
+        self.put(*self.updates.for_event(event))
 
     def put(self, *updates: SessionUpdate) -> None:
         """Queue updates for sending. After the end of ``run`` they are dropped."""

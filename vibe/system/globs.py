@@ -3,7 +3,7 @@ r"""Globs of paths: the one place that defines which names a glob matches, for w
 A glob is relative to a root and uses ``/``. ``*``, ``?`` and ``[...]`` match within one name, ``**`` as a whole name
 matches any number of folders, ``{a,b}`` and ``{1..3}`` list alternatives, and ``\`` makes the next character literal. A
 name that is meant literally matches, too (``app/[id]/page.tsx``), in either Unicode form. A glob that names a folder,
-or ends in ``/``, covers everything below it. ``seen_from`` accepts globs that are absolute or contain ``~`` or ``..``.
+or ends in ``/``, covers everything below it. ``relative_glob`` takes globs that are absolute or have ``~`` or ``..``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def matches_any(name: str, globs: Iterable[str]) -> bool:
     return any(_regex(glob).fullmatch(name) for glob in globs)
 
 
-def seen_from(root: str, glob: str) -> str:
+def relative_glob(root: str, glob: str) -> str:
     """Return a glob relative to ``root``. One that leads elsewhere is returned as an absolute glob."""
     text = os.path.expanduser(glob)  # noqa: PTH111  a glob is no path
     if not text.startswith("/") and ".." not in text.split("/"):

@@ -73,7 +73,7 @@ def _is_usable(library: Any, pattern: str) -> bool:
     return False
 
 
-def way_to(address: str) -> str:
+def proxy_note(address: str) -> str:
     """Return words for the proxy through which an address is reached, or an empty string if there is none."""
     parts, proxies = urlsplit(address), getproxies()
     names = [f"{scheme}_proxy" for scheme in (parts.scheme, "all") if proxies.get(scheme)]

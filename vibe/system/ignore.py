@@ -70,7 +70,7 @@ class _Rules(Struct, frozen=True, kw_only=True):
         return next((one.include for one in patterns if not above or not one.match_file(f"{above}/")), None)
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class Walk(Struct, frozen=True, kw_only=True):
     """The state of one walk.
 
     It holds the rules by kind, nearest first, the names and places to leave out, and whether the walk began in an
@@ -82,7 +82,7 @@ class Look(Struct, frozen=True, kw_only=True):
     own: frozenset[Path] = frozenset()
     inside: bool = False
 
-    def into(self, folder: Path) -> Look:
+    def entering(self, folder: Path) -> Walk:
         """Return the state inside ``folder``, with the folder's own rules added."""
         if self.names is None:
             return self
@@ -111,7 +111,7 @@ def walk_files(
     if start.is_file():
         yield start
         return
-    yield from _walk(start, look_at(root, start, ignores, own, use_ignores=use_ignores))
+    yield from _walk(start, start_walk(root, start, ignores, own, use_ignores=use_ignores))
 
 
 def list_entries(root: Path, folder: Path, *, use_ignores: bool, own: Iterable[Path] = ()) -> list[Path]:
@@ -122,52 +122,52 @@ def list_entries(root: Path, folder: Path, *, use_ignores: bool, own: Iterable[P
     Raises:
         OSError: the folder can't be read.
     """
-    look = look_at(root, folder, None, own, use_ignores=use_ignores).into(folder)
-    return [entry for entry, _ in _entries(folder, look)]
+    walk = start_walk(root, folder, None, own, use_ignores=use_ignores).entering(folder)
+    return [entry for entry, _ in _entries(folder, walk)]
 
 
-def look_at(root: Path, start: Path, ignores: Ignores | None, own: Iterable[Path], *, use_ignores: bool) -> Look:
+def start_walk(root: Path, start: Path, ignores: Ignores | None, own: Iterable[Path], *, use_ignores: bool) -> Walk:
     """Return the state of a walk in the folder above ``start``."""
     if not use_ignores:
-        return Look(own=frozenset(own))
+        return Walk(own=frozenset(own))
     known = ignores or Ignores()
     paths = [name for name in known.globs if "/" in name]
     listed = _rules(root, paths, kind=-1)
     rules = (*listed, *_read_rules(root, root / known.file, len(PER_FOLDER)))
-    look = Look(rules=rules, names=_names(known), own=frozenset(own))
+    walk = Walk(rules=rules, names=_names(known), own=frozenset(own))
     for folder in reversed(start.parents):
-        look = look.into(folder)
-    return replace(look, inside=any(rules.ignores(start, is_folder=True, inside=False) for rules in look.rules))
+        walk = walk.entering(folder)
+    return replace(walk, inside=any(rules.ignores(start, is_folder=True, inside=False) for rules in walk.rules))
 
 
-def look_at_listed(root: Path, own: Iterable[Path]) -> Look:
-    """Return the rules for files that git itself lists, so that git's own rules are applied already."""
+def walk_of_listed(root: Path, own: Iterable[Path]) -> Walk:
+    """Return the state of a walk over files that git itself lists, so that git's own rules are applied already."""
     files = (".ignore", IGNORE_FILE)
     rules = tuple(rules for kind, name in enumerate(files) for rules in _read_rules(root, root / name, kind))
-    return Look(rules=rules, names=_names(Ignores()), own=frozenset(own))
+    return Walk(rules=rules, names=_names(Ignores()), own=frozenset(own))
 
 
 def _names(ignores: Ignores) -> re.Pattern[str]:
     return re.compile("|".join(translate(name) for name in ignores.globs if "/" not in name))
 
 
-def _entries(folder: Path, look: Look) -> Iterator[tuple[Path, bool]]:
+def _entries(folder: Path, walk: Walk) -> Iterator[tuple[Path, bool]]:
     """Yield the entries that the rules leave, and whether each is a folder rather than a link to one."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name.encode(errors="surrogateescape")):
         is_folder = entry.is_dir() and not entry.is_symlink()
-        if not look.leaves_out(entry, is_folder=is_folder):
+        if not walk.leaves_out(entry, is_folder=is_folder):
             yield entry, is_folder
 
 
-def _walk(folder: Path, above: Look) -> Iterator[Path]:
-    look = above.into(folder)
+def _walk(folder: Path, above: Walk) -> Iterator[Path]:
+    walk = above.entering(folder)
     try:
-        entries = list(_entries(folder, look))
+        entries = list(_entries(folder, walk))
     except OSError:
         return
     for entry, is_folder in entries:
         if is_folder:
-            yield from _walk(entry, look)
+            yield from _walk(entry, walk)
         elif entry.is_file() and not entry.is_symlink():
             yield entry
 

@@ -14,7 +14,7 @@ from vibe.acp.updates import OUTPUT_LENGTH, SessionUpdate, SessionUpdates
 
 def told(*events: e.Event) -> list[SessionUpdate]:
     updates = SessionUpdates(Path("/project"))
-    return [update for event in events for update in updates.of(event)]
+    return [update for event in events for update in updates.for_event(event)]
 
 
 def plain(update: SessionUpdate) -> dict[str, Any]:
@@ -41,10 +41,10 @@ def test_a_whole_run_can_be_told_and_every_call_that_began_has_an_end(seed: int)
 def test_a_call_whose_work_was_stopped_has_an_end() -> None:
     updates = SessionUpdates(Path("/project"))
     for event in (call("a"), call("b"), e.ToolResultEvent(tool_call_id="a", tool="bash", status="ok", content="")):
-        updates.of(event)
+        updates.for_event(event)
 
-    assert [(one["toolCallId"], one["status"]) for one in map(plain, updates.stopped())] == [("b", "failed")]
-    assert updates.stopped() == []
+    assert [(one["toolCallId"], one["status"]) for one in map(plain, updates.end_calls())] == [("b", "failed")]
+    assert updates.end_calls() == []
 
 
 def test_an_answer_that_was_streamed_is_not_told_twice() -> None:

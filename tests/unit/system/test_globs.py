@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vibe.core.tools.workspace import Workspace, any_matches
-from vibe.system.globs import expand_braces, matches_any, seen_from
+from vibe.system.globs import expand_braces, matches_any, relative_glob
 
 MEANT = (
     ("**/*.{ts,tsx}", "src/b.tsx"),
@@ -86,7 +86,7 @@ def test_a_glob_with_no_end_of_alternatives_is_taken_literally_at_once(glob: str
 )
 def test_a_glob_is_seen_from_the_root(glob: str, seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/work")
-    assert seen_from("/work/app", glob) == seen
+    assert relative_glob("/work/app", glob) == seen
 
 
 @pytest.mark.parametrize(

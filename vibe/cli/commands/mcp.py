@@ -33,7 +33,7 @@ from vibe.core.config.writer import ConfigWriter
 from vibe.core.schemas import table_of
 from vibe.core.tools.mcp.client import ONLY_EDITORS, REFERENCE, endpoint_of
 from vibe.core.tools.mcp.connection import ServerState
-from vibe.core.tools.mcp.login import SignInWay, signed_in
+from vibe.core.tools.mcp.login import SignInSetup, run_sign_in
 from vibe.core.tools.mcp.sign_ins import SignInStore
 from vibe.front.event_text import one_line
 from vibe.front.listings import NO_SERVERS, server_lines
@@ -278,7 +278,7 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
         env.stderr.write(f"vibe: {one_line(sentence, LINE_LENGTH)}\n")
         env.stderr.flush()
 
-    way = SignInWay(show=show, notice=notice, client_id=args.client_id, port=args.port, patience_seconds=args.timeout)
+    way = SignInSetup(show=show, notice=notice, client_id=args.client_id, port=args.port, patience_seconds=args.timeout)
     kept = ""
     async with cancelled_by_signals(env) as signals:
         kept = await _signed_in(args, env, way)
@@ -290,14 +290,14 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
     return ExitCode.DONE
 
 
-async def _signed_in(args: Arguments, env: CliEnvironment, way: SignInWay) -> str:
+async def _signed_in(args: Arguments, env: CliEnvironment, way: SignInSetup) -> str:
     """Sign the user in and return where the tokens are kept; an earlier sign-in stays until this succeeds."""
     store, (loaded, config) = _store(env), await to_thread.run_sync(_server, args, env)
     endpoint = endpoint_of(config, loaded.environ, args.workdir)
     if endpoint.has_key:
         raise UsageError(f"MCP server {args.name!r} has its own key: remove api_key_env or its Authorization header")
     await to_thread.run_sync(store.find, endpoint.url)  # a file that is damaged is told before, not after
-    sign_in = await signed_in(args.name, endpoint, way)
+    sign_in = await run_sign_in(args.name, endpoint, way)
     problem = await to_thread.run_sync(keyring_problem)
     await to_thread.run_sync(partial(store.put, endpoint.url, sign_in, in_keyring=problem is None))
     return f"in {store.path}, for you alone to read ({problem})" if problem else "in the keyring"

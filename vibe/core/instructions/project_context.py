@@ -20,7 +20,7 @@ from vibe.core.instructions.system_prompt import PromptLibrary, filled
 from vibe.system.git.calls import GitCall, run_git, without_fetching
 from vibe.system.git.discovery import locate
 from vibe.system.git.shelter import Shelter, take_shelter
-from vibe.system.ignore import Look, look_at, look_at_listed
+from vibe.system.ignore import Walk, start_walk, walk_of_listed
 from vibe.system.own_places import OwnPlaces
 
 CONTEXT_TEMPLATE = "project_context"
@@ -254,11 +254,11 @@ def draw_tree(
     disk. The ``own`` places of vibe are left out.
     """
     real = Path(os.path.realpath(root))
-    top = _Folder(on_disk=True) if listed is None else _folder_of(listed, real, look_at_listed(real, own), limits)
+    top = _Folder(on_disk=True) if listed is None else _folder_of(listed, real, walk_of_listed(real, own), limits)
     return _Drawing(real, limits, own).draw(top)
 
 
-def _folder_of(listed: Iterable[str], root: Path, look: Look, limits: ProjectContextConfig) -> _Folder:
+def _folder_of(listed: Iterable[str], root: Path, look: Walk, limits: ProjectContextConfig) -> _Folder:
     top, depth = _Folder(), limits.max_depth
 
     @cache
@@ -295,7 +295,7 @@ class _Drawing:
 
     def draw(self, top: _Folder) -> tuple[str, bool]:
         """Choose level by level what fits, then draw it."""
-        waiting: deque[tuple[_Folder, Path, int, Look | None]] = deque([(top, self._root, 0, None)])
+        waiting: deque[tuple[_Folder, Path, int, Walk | None]] = deque([(top, self._root, 0, None)])
         while waiting:
             folder, path, depth, above = waiting.popleft()
             look = self._read(folder, path, above) if folder.on_disk else above
@@ -328,12 +328,12 @@ class _Drawing:
         folder.more = len(names) - len(chosen)
         self._cut = self._cut or folder.more > 0
 
-    def _read(self, folder: _Folder, path: Path, above: Look | None) -> Look | None:
+    def _read(self, folder: _Folder, path: Path, above: Walk | None) -> Walk | None:
         """Read a folder's entries from disk; a link never counts as a folder."""
         if time.monotonic() > self._deadline:
             self._cut = True
             return above
-        look = (above or look_at(self._root, path, None, self._own, use_ignores=True)).into(path)
+        look = (above or start_walk(self._root, path, None, self._own, use_ignores=True)).entering(path)
         try:
             with os.scandir(path) as entries:
                 found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in islice(entries, MAX_ENTRIES_READ)}

@@ -27,7 +27,7 @@ from vibe.core.llm.errors import (
     ModelTrustError,
 )
 from vibe.core.schemas import table_of, whole_number
-from vibe.system.http import way_to
+from vibe.system.http import proxy_note
 
 QUOTE_LIMIT: Final = 300
 """The most characters of a provider's own words that an error message quotes."""
@@ -237,7 +237,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         kind, phrase = WIRE_ERRORS[name]
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             kind, name = ModelTrustError, ""
-        way = way_to(self.provider.api_base)
+        way = proxy_note(self.provider.api_base)
         phrase = phrase.format(timeout=self.provider.silence_seconds, endpoint=self.endpoint, way=way)
         # A local protocol error quotes the header it refuses, which may contain the key in another encoding.
         words = "" if kind is ModelRequestError else str(error)

@@ -30,7 +30,7 @@ from vibe.core.messages import Denial, Image
 from vibe.core.skills.manager import AgentSkills
 from vibe.core.tools.background import BackgroundCommands
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
-from vibe.core.tools.permissions import Assessment, PathAccess, ToolPermission, listed
+from vibe.core.tools.permissions import Assessment, PathAccess, ToolPermission, match_lists
 from vibe.core.tools.ports import CallOutlook, SubagentSpawner
 from vibe.core.tools.questions import UserInput
 from vibe.core.tools.schema import (
@@ -173,7 +173,7 @@ class MistralHooks:
         """Compare the call's text arguments with the tool's lists."""
         config = cast("Any", self).config
         texts = (value for value in keyword_values(args).values() if isinstance(value, str))
-        return listed(texts, config.allowlist, config.denylist)
+        return match_lists(texts, config.allowlist, config.denylist)
 
     def resolve_permission(self, args: Any) -> Any:  # noqa: ARG002  overridden by tools of Mistral Vibe
         """Return the permission for a call."""

@@ -40,7 +40,7 @@ from vibe.core.tools.guidance import CallGuidance
 from vibe.core.tools.manager import ToolManager
 from vibe.core.tools.outputs import capped, encodable
 from vibe.core.tools.ports import CallOutlook
-from vibe.core.tools.questions import UnansweredError, announced
+from vibe.core.tools.questions import UnansweredError, announcing
 from vibe.core.tools.schema import parse_arguments
 from vibe.system.errors import described
 from vibe.system.redaction import Mask, redact
@@ -134,7 +134,7 @@ class ToolExecutor:
         self._turns = turns
         self._mask = Mask(context.environ)
         ask = context.user_input_callback
-        self._ask = None if ask is None else partial(announced, ask, sink, approvals.tree.queue)
+        self._ask = None if ask is None else partial(announcing, ask, sink, approvals.tree.queue)
         if context.background is not None:
             context.background.announce(sink, self._mask.printed)
 

@@ -139,7 +139,7 @@ class ResolvedAccess(Struct, frozen=True, kw_only=True):
     outside: bool = False
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Return whether a person must open it each time."""
         return self.secret or self.control or self.outside
 
@@ -269,7 +269,7 @@ def _covers(access: ResolvedAccess, globs: Sequence[str]) -> bool:
     A closed path is only covered by a glob that names such a place itself: ``*`` does not open ``~/.bashrc``.
     """
     matching = [g for g in globs for name in (access.shown, access.path.as_posix()) if glob_matches(name, g)]
-    return any(_spells_out_closed(access, glob) for glob in matching) if access.closed else bool(matching)
+    return any(_spells_out_closed(access, glob) for glob in matching) if access.is_closed else bool(matching)
 
 
 def _spells_out_closed(access: ResolvedAccess, glob: str) -> bool:
@@ -290,7 +290,7 @@ def _approval_keys(
 
     Empty if a person must be asked each time.
     """
-    if own.must_ask or any(access.closed for access in accesses):
+    if own.must_ask or any(access.is_closed for access in accesses):
         return ()
     if own.covers:
         return tuple(f"{name}: {key}" for key in own.covers)

@@ -52,7 +52,7 @@ class Assessment(Struct, frozen=True, kw_only=True):
     """It is known to change nothing."""
 
 
-def listed(texts: Iterable[str], allowlist: Sequence[str], denylist: Sequence[str]) -> ToolPermission | None:
+def match_lists(texts: Iterable[str], allowlist: Sequence[str], denylist: Sequence[str]) -> ToolPermission | None:
     """Return NEVER if a glob denies one of ``texts``, ALWAYS if globs allow all of them, or None."""
     given = tuple(texts)
     if any(fnmatchcase(text, glob) for text in given for glob in denylist):

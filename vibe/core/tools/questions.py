@@ -72,7 +72,7 @@ class UserInput(Protocol):
         ...
 
 
-def announced(
+def announcing(
     ask: UserInput, sink: EventSink, queue: AbstractAsyncContextManager[object], tool_call_id: str = ""
 ) -> UserInput:
     """Return a UserInput that asks through ``ask`` and announces the questions and answers.

@@ -20,7 +20,7 @@ from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.control import control_paths
 from vibe.shell.sandbox.secrets import CONTROL_FOLDERS, is_control, is_sensitive
 from vibe.system.files import text_of
-from vibe.system.globs import expand_braces, matches_any, seen_from
+from vibe.system.globs import expand_braces, matches_any, relative_glob
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces, user_home_of
 
 KEYS_FILE = ".env"
@@ -68,7 +68,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
         """
         return any(path == sealed or _is_same(path, sealed) for sealed in self.sealed)
 
-    def opens(self, path: Path, *, write: bool = False) -> bool:
+    def has_opened(self, path: Path, *, write: bool = False) -> bool:
         """Return whether the user has opened a resolved path."""
         return any(_contains(place, path) for place in (self.writable if write else (*self.writable, *self.readable)))
 
@@ -224,7 +224,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
     def contains(self, resolved: Path, *, write: bool = False) -> bool:
         """Return whether a resolved path is open to reading (or to writing, ``writes`` aside)."""
         inside = any(_contains(root, resolved) for root in self._roots(write=write))
-        return inside or self.bounds.opens(resolved, write=write)
+        return inside or self.bounds.has_opened(resolved, write=write)
 
     def is_secret(self, resolved: Path, *, write: bool = False) -> bool:
         """Return whether a resolved path holds secrets, or looks like it."""
@@ -262,7 +262,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
     def _claims(self) -> Iterator[str]:
         """Yield ``writes`` relative to this root. An absolute glob may name the folder that this one is a copy of."""
         roots = {str(self.root), *([str(self.stands_for)] if self.stands_for else [])}
-        return (seen_from(root, glob) for glob in self.writes or () for root in roots)
+        return (relative_glob(root, glob) for glob in self.writes or () for root in roots)
 
     def readable(self, path: str) -> Path:
         """Return the resolved path, which is inside the workspace.

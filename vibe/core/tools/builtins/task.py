@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, InstanceOf
 
 from vibe.core.messages import Denial, Outcome
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolArgs, ToolError
-from vibe.core.tools.permissions import Assessment, listed
+from vibe.core.tools.permissions import Assessment, match_lists
 from vibe.core.tools.ports import SubagentOrder, SubagentReport
 from vibe.core.tools.workspace import Workspace
 from vibe.system.plain_text import shortened
@@ -57,7 +57,7 @@ class Task(BaseTool[TaskArgs, TaskResult, TaskConfig, BaseToolState]):
 
     def assess(self, args: TaskArgs, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Compare the subagent's name with the lists. A lasting approval covers other work for the same subagent."""
-        by_lists = listed([args.agent], self.config.allowlist, self.config.denylist)
+        by_lists = match_lists([args.agent], self.config.allowlist, self.config.denylist)
         return Assessment(listed=by_lists, reason=f"it starts the subagent {args.agent}", covers=(args.agent,))
 
     def summarize(self, args: TaskArgs) -> str:

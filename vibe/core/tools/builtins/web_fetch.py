@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, InvokeContext, ToolArgs
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.permissions import Assessment, listed
+from vibe.core.tools.permissions import Assessment, match_lists
 from vibe.core.tools.workspace import Workspace
 from vibe.system.plain_text import shortened
 
@@ -489,7 +489,7 @@ class WebFetch(BaseTool[WebFetchArgs, WebFetchResult, WebFetchConfig, BaseToolSt
         """Compare the host with the lists. A lasting approval covers the other pages of the host."""
         host = parse_url(args.url).host
         denied = [glob for name in map(str.lower, self.config.denylist) for glob in (name, f"*.{name}")]
-        by_lists = listed([host], list(map(str.lower, self.config.allowlist)), denied)
+        by_lists = match_lists([host], list(map(str.lower, self.config.allowlist)), denied)
         return Assessment(listed=by_lists, reason=f"it reaches {host}", covers=(host,))
 
     def summarize(self, args: WebFetchArgs) -> str:

@@ -70,7 +70,7 @@ class SignInError(Exception):
     """A sign-in failed. The text says why."""
 
 
-class SignInWay(Struct, frozen=True, kw_only=True):
+class SignInSetup(Struct, frozen=True, kw_only=True):
     """The settings of a sign-in.
 
     Without ``client_id``, the server is asked to register a client. Port 0 stands for any free port. ``show`` receives
@@ -84,7 +84,7 @@ class SignInWay(Struct, frozen=True, kw_only=True):
     patience_seconds: float = PATIENCE_SECONDS
 
 
-async def signed_in(server: str, endpoint: Endpoint, way: SignInWay) -> SignIn:
+async def run_sign_in(server: str, endpoint: Endpoint, setup: SignInSetup) -> SignIn:
     """Have the user sign in to a server.
 
     Raises:
@@ -97,20 +97,20 @@ async def signed_in(server: str, endpoint: Endpoint, way: SignInWay) -> SignIn:
     await to_thread.run_sync(load_library)
     # The errors it logs are raised as well, and may hold secrets.
     logging.getLogger(FLOW_LOGGER).setLevel(logging.CRITICAL)
-    loopback = Loopback(way.notice)
+    loopback = Loopback(setup.notice)
     try:
-        async with loopback.listening(way.port):
-            with fail_after(way.patience_seconds):
-                return await _through_the_flow(_Flow(endpoint, way, loopback))
+        async with loopback.listening(setup.port):
+            with fail_after(setup.patience_seconds):
+                return await _through_the_flow(_Flow(endpoint, setup, loopback))
     except Exception as error:
-        raise EnvironmentFailure(f"{failed}: {_describe(innermost(error), endpoint.url, way)}") from error
+        raise EnvironmentFailure(f"{failed}: {_describe(innermost(error), endpoint.url, setup)}") from error
 
 
 class _Flow(Struct, frozen=True):
     """The client library's sign-in, set up to store nothing and to ask the user through the browser."""
 
     endpoint: Endpoint
-    way: SignInWay
+    setup: SignInSetup
     loopback: Loopback
 
     def provider(self) -> OAuthClientProvider:
@@ -137,17 +137,17 @@ class _Flow(Struct, frozen=True):
         from mcp.shared.auth import OAuthClientInformationFull
         from pydantic import AnyUrl  # noqa: PLC0415  as above
 
-        if not self.way.client_id:
+        if not self.setup.client_id:
             return None
         redirect = AnyUrl(self.loopback.redirect_uri)
-        return OAuthClientInformationFull(client_id=self.way.client_id, redirect_uris=[redirect])
+        return OAuthClientInformationFull(client_id=self.setup.client_id, redirect_uris=[redirect])
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Store nothing, for the same reason."""
 
     async def _show(self, address: str) -> None:
         self.loopback.state = parse_qs(urlsplit(address).query)["state"][-1]
-        await self.way.show(address)
+        await self.setup.show(address)
 
     async def _answer(self) -> AuthorizationCodeResult:
         from mcp.shared.auth import AuthorizationCodeResult
@@ -208,12 +208,12 @@ def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:
     )
 
 
-def _describe(error: BaseException, url: str, way: SignInWay) -> str:
+def _describe(error: BaseException, url: str, setup: SignInSetup) -> str:
     """Return why a flow failed."""
     if isinstance(error, SignInError):
         return str(error)
     if isinstance(error, TimeoutError):
-        return f"no answer came within {way.patience_seconds:g} s: try again"
+        return f"no answer came within {setup.patience_seconds:g} s: try again"
     from mcp.client.auth import OAuthRegistrationError, OAuthTokenError
 
     text = shortened(" ".join(str(error).split()) or type(error).__name__, MESSAGE_LENGTH)
@@ -224,7 +224,7 @@ def _describe(error: BaseException, url: str, way: SignInWay) -> str:
     if type(error).__module__.startswith("httpx2"):
         return f"{shown_url(url)} can't be reached ({text}): is it running?"
     if isinstance(error, OSError):
-        return f"{HOST}:{way.port} can't be listened on ({error.strerror or text}): give another --port"
+        return f"{HOST}:{setup.port} can't be listened on ({error.strerror or text}): give another --port"
     return text
 
 

@@ -26,7 +26,7 @@ from vibe.core.tools.manager import ToolClass
 from vibe.core.tools.mcp.connection import ServerConnection, ServerPlace, ServerState, ServerStatus
 from vibe.core.tools.mcp.remote import RemotePrompt, RemoteTool, proxy_names
 from vibe.core.tools.outputs import keep_file
-from vibe.core.tools.permissions import Assessment, listed
+from vibe.core.tools.permissions import Assessment, match_lists
 from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.plain_text import plain, plain_line, shortened
@@ -236,7 +236,7 @@ class McpTool(BaseTool[McpArguments, MCPToolResult, BaseToolConfig, BaseToolStat
     def assess(self, args: McpArguments, workspace: Workspace) -> Assessment:  # noqa: ARG002  the interface
         """Compare the text arguments with the lists, as for any tool."""
         texts = (value for value in args.root.values() if isinstance(value, str))
-        return Assessment(listed=listed(texts, self.config.allowlist, self.config.denylist))
+        return Assessment(listed=match_lists(texts, self.config.allowlist, self.config.denylist))
 
     def summarize(self, args: McpArguments) -> str:
         """Return the call with its arguments, on one line."""

@@ -97,7 +97,7 @@ class SignInStore:
             self._write(entries)
         return dropped
 
-    def renewed(self, url: str, used: str, ask: Callable[[SignIn], SignIn | None]) -> SignIn | None:
+    def renew(self, url: str, used: str, ask: Callable[[SignIn], SignIn | None]) -> SignIn | None:
         """Return a sign-in whose token differs from ``used``: one that is stored by now, or one from ``ask``.
 
         A refresh token often works only once, so one process at a time asks.

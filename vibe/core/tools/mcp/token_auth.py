@@ -62,7 +62,7 @@ class TokenAuth(httpx2.Auth):
     async def _renewed(self, used: str) -> SignIn | None:
         """Return a sign-in whose token differs from ``used``, or None if there is none."""
         # On cancellation the thread goes on, so that the new tokens are stored: the old ones no longer work.
-        renewal = (self._store.renewed, self._key, used, renewed_tokens)
+        renewal = (self._store.renew, self._key, used, renew_tokens)
         return await to_thread.run_sync(_sign_in_or_warning, *renewal, abandon_on_cancel=True)
 
 
@@ -92,7 +92,7 @@ class RenewedTokens(BaseModel):
     scope: str | None = None
 
 
-def renewed_tokens(sign_in: SignIn) -> SignIn | None:
+def renew_tokens(sign_in: SignIn) -> SignIn | None:
     """Renew the tokens. Return None if that is refused, or not possible now."""
     if sign_in.refresh_token is None:
         return None

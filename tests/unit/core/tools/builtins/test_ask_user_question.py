@@ -17,7 +17,7 @@ from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.builtins.ask_user_question import AskUserQuestion
 from vibe.core.tools.errors import ToolArgumentsError, ToolError
 from vibe.core.tools.executor import Approvals, ToolExecutor
-from vibe.core.tools.questions import Question, QuestionAnswer, announced
+from vibe.core.tools.questions import Question, QuestionAnswer, announcing
 from vibe.core.tools.workspace import Workspace
 
 
@@ -86,7 +86,7 @@ async def test_a_question_is_withdrawn_when_its_agent_is_stopped() -> None:
         scope.cancel()
         await anyio.sleep_forever()
 
-    asking = announced(ask_on, sink, anyio.Lock())
+    asking = announcing(ask_on, sink, anyio.Lock())
     with anyio.CancelScope() as scope:
         await asking([Question.model_validate(question())])
 

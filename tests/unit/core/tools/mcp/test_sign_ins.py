@@ -37,7 +37,7 @@ def test_tokens_in_the_keyring_are_read_once_renewed_there_and_gone_with_the_sig
     with keyring_of_this_process(keyring):
         store.put(URL, sign_in("a"), in_keyring=True)
         found = store.find(URL)
-        renewed = other.renewed(URL, "a", lambda _: sign_in("b"))
+        renewed = other.renew(URL, "a", lambda _: sign_in("b"))
         seen = store.find(URL)
         kept = keyring.path.read_text()
         with keyring_of_this_process(LockedKeyring()):
@@ -75,7 +75,7 @@ def test_of_many_whose_token_was_refused_one_asks_for_another(tmp_path: Path) ->
         return sign_in("new")
 
     with ThreadPoolExecutor(8) as pool:
-        found = [one.result() for one in [pool.submit(store.renewed, URL, "old", ask) for _ in range(8)]]
+        found = [one.result() for one in [pool.submit(store.renew, URL, "old", ask) for _ in range(8)]]
 
     assert asked == ["old"]
     assert found == [sign_in("new")] * 8
@@ -85,7 +85,7 @@ def test_what_can_not_be_renewed_stays(tmp_path: Path) -> None:
     store = SignInStore(tmp_path / "sign_ins.json")
     store.put(URL, sign_in("old"))
 
-    assert store.renewed(URL, "old", lambda _: None) is None
+    assert store.renew(URL, "old", lambda _: None) is None
     assert store.find(URL) == sign_in("old")
 
 
