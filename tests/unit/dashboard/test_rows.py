@@ -176,7 +176,7 @@ def test_what_flickers_in_many_steps_is_told_later_and_a_status_at_once() -> Non
     step = fed.follower.view.plans["plan"].steps["s1"]
 
     def does(what: str, now: float) -> str:
-        step.does(what)
+        step.set_activity(what)
         fed.changed.add(step.key)
         fed.tables.update(now)
         page.take(fed.tables.table.commit(int(now * 100)))
