@@ -27,6 +27,7 @@ from vibe.system.errors import MissingKeyError, UsageError, VibeError, unexpecte
 logger = logging.getLogger(__name__)
 
 NO_KEY = "no provider has a key yet: run `vibe setup` in a terminal, or set the variable of a provider's key"
+"""The answer to an editor that wants to authenticate before a provider has a key."""
 AUTH_REQUIRED, INVALID_PARAMS, INTERNAL = -32000, -32602, -32603
 
 

@@ -21,6 +21,7 @@ from vibe.core.tools.files.text_files import FileAccessError
 from vibe.system.errors import UsageError
 
 GivenServer = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
+"""An MCP server as an editor gives it."""
 EMBEDDED_CHARS = 400_000
 """The most characters of an embedded resource."""
 

@@ -22,6 +22,7 @@ NO = "no"
 PICK = "pick:"
 """Prefix of the ids of other options, so that none equals the one for a refusal."""
 BY = "editor"
+"""The name of whoever answers at an editor, in events."""
 CHOSEN, TYPED = "answer", "other"
 """Prefixes of the names of a form's fields."""
 MOST_COVERED = 3

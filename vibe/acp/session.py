@@ -123,6 +123,7 @@ CODES = MappingProxyType({ModelKeyError: -32000, ContextTooLongError: -32003, Mo
 """The protocol's error codes for some errors. All others have the code ``FAILED``."""
 FAILED = -32603
 BUSY = "the last prompt of this session is not answered yet: wait for its end, or cancel it"
+"""The answer to a prompt that comes while another one is being answered."""
 
 
 class EditorTurn(Struct):

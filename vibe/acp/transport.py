@@ -26,6 +26,7 @@ LINES_AHEAD = 16
 META = ("_meta", "field_meta")
 """Parameters that are not for us. The library would pass their contents on as parameters of the same names."""
 SERVERS = "mcpServers"
+"""The parameter with the MCP servers for a session."""
 PROMPT, CANCEL, DELETE = "session/prompt", "session/cancel", "session/delete"
 UNROUTED = (DELETE,)
 """Requests of the protocol that the library only passes on as if they were extensions."""

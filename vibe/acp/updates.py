@@ -54,6 +54,7 @@ TEXT_LENGTH = 16_000
 PATHS = ("file_path", "path")
 """Arguments that name a file."""
 NEW_FILE = "write_file"
+"""The tool whose argument ``content`` is the whole of a new file."""
 
 
 class SessionUpdates:

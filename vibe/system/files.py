@@ -209,6 +209,7 @@ PRIVATE = 0o600
 _NOT_REPLACED = {errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES, errno.EROFS}
 """Errors for a file that another can't replace, although it may be written itself."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""Flags that create a file and fail if there is one."""
 _DESCRIPTORS = Path("/proc/self/fd")
 """The folder in which a file without a name can be reached, to give it one."""
 NAME_CHARACTERS = 50
@@ -219,6 +220,7 @@ That is short enough for every file system, as a character has up to 4 bytes.
 FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 """The command that makes macOS write a file to disk. None on other systems."""
 _UNNAMED = os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") and _DESCRIPTORS.is_dir() else None
+"""Flags that create a file without a name. None if the system can't do that."""
 
 
 def typed_path(base: Path, text: str) -> Path:

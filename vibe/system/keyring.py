@@ -22,6 +22,7 @@ ANSWER_SECONDS = 20.0
 TRIAL_SECONDS = 5.0
 """The most seconds to wait for an answer during a trial."""
 TRIAL_SERVICE = "vibe-orchestrator trial"
+"""The service under which the secret of a trial is stored."""
 LONGEST_PROBLEM = 200
 """The most characters of an error's message."""
 _REFUSED = ("keyring.backends.fail", "keyring.backends.null", "keyrings.alt", "keyrings.cryptfile")

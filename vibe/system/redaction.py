@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 MASK = "[redacted]"
+"""The text that replaces a secret."""
 SHORTEST = 8
 """The least characters of a variable's value that is removed. Shorter ones are common words in harmless text."""
 
@@ -58,7 +59,9 @@ _SIGNS = "".join(sorted({sign for signs, _, _ in _KNOWN_KEYS for sign in signs})
 LONGEST = 20 * 1024
 """The longest secret that is searched for. Only a longer one may be split by ``safe_cut``."""
 _CUTS = 32
+"""The most places that are tried for a cut."""
 _STEP = LONGEST // 16
+"""The number of characters between two places that are tried."""
 _WORDS = re.compile(r"(?:sk|pk|rk|glpat|gldt|glrt|xox[abeoprs]|xapp|tskey)[-_]")
 _DIGIT = re.compile(r"\d")
 _HARMLESS = re.compile(r"[~.]{0,2}(?:/[\w.@+-]+){2,}/?(?::.*)?|[a-z]+|[\d.,:]+|(?i:true|false|none|null)")

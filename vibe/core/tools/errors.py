@@ -62,9 +62,11 @@ class PathError(ToolError):
 
 
 HELD = "belongs to the checks of this step, which must not change it"
+"""The problem of a path that is one of a step's checks."""
 CONFIGURES_CHECKS = "configures the checks of this step; only a step whose `writes` names it may write it"
+"""The problem of a path that configures a step's checks."""
 SEALED = "holds your keys and is closed to every tool"
-"""Reasons why a path is closed: it checks the agent's work, configures those checks, or holds the user's keys."""
+"""The problem of a path that holds the user's keys."""
 
 
 EXPECTED_ERRORS = (ToolError, CommandStartError)

@@ -51,8 +51,11 @@ SIDE_BY_SIDE = 8
 """The most read-only calls of one answer that run at once."""
 
 CANCELLED = "The call was cancelled before it ended; what it had already done stays done."
+"""The result of a call that was cancelled while it ran."""
 NOT_STARTED = "The call was cancelled before it started."
+"""The result of a call that was cancelled before it ran."""
 NOT_RUN = "The call was not run; go on without it, or say what you would need."
+"""The advice after the refusal of a tool that the agent lacks."""
 
 logger = logging.getLogger(__name__)
 

@@ -26,10 +26,12 @@ MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
 """The most levels of nesting in a value or a schema."""
 EXAMPLE = '{"type": "object", "properties": {...}}'
+"""A JSON Schema to show in error messages."""
 ANSWER_TEXT = (
     "Hand in the answer to the user's prompt, as a value. The user gets this value, not what you say. It ends your "
     "work: call it once all else is done."
 )
+"""The tool's description for an agent that answers a prompt."""
 UNFINISHED = frozenset({"interrupted", "cancelled"})
 """Statuses of calls that were cut off."""
 

@@ -148,6 +148,7 @@ class Discovery(Struct):
 BUILTIN = "vibe itself"
 SERVER = "a server"
 PROGRAM = "the program"
+"""The origins of tools that don't come from a file, as messages name them."""
 
 
 def discover(sources: ToolSources, tool_paths: Iterable[str]) -> Discovery:

@@ -23,9 +23,10 @@ def encodable(text: str) -> str:
 
 
 async def capped(text: str, tool_call_id: str, output_dir: Path | None) -> str:
-    """Return ``text`` cut to RESULT_BYTES.
+    """Return ``text``, cut to RESULT_BYTES if it is longer.
 
-    It names the file below ``output_dir`` that keeps the whole text. If ``output_dir`` is None, the rest is lost.
+    The cut is marked with the file below ``output_dir`` that keeps the whole text. If ``output_dir`` is None, nothing
+    keeps it.
     """
     data = text.encode("utf-8", errors="replace")
     if len(data) <= RESULT_BYTES:
@@ -40,6 +41,7 @@ async def capped(text: str, tool_call_id: str, output_dir: Path | None) -> str:
 
 
 async def _keep(data: bytes, tool_call_id: str, output_dir: Path | None) -> str:
+    """Keep the whole text in a file, and return a phrase that says where it is."""
     if output_dir is None:
         return "the whole was not kept"
     try:

@@ -19,6 +19,7 @@ MOST_BYTES = 4096
 """The most bytes of the small files that say where things are."""
 
 BARE = "looks like a repository without a working tree"
+"""The problem of a folder that git may take for a repository itself."""
 
 _LINK = re.compile(r"gitdir: ([^\0\n\r]*[^\0\n\r\t ])\n?")
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")

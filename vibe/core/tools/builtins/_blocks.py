@@ -211,6 +211,7 @@ SHOWN_PLACES = 5
 """The most places of a repeated text that are named."""
 
 SHAPE = "<<<<<<< SEARCH, the old lines, =======, the new lines, >>>>>>> REPLACE"
+"""A description of a block, for error messages."""
 
 
 class Block(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from vibe.core.tools.background import BackgroundReport
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
 
 STILL_RUNNING = "still running after"
+"""The state of a running command, as the model reads it."""
 
 
 class BackgroundArgs(ToolArgs):

@@ -112,8 +112,11 @@ PROMPTS = Path(__file__).with_name("prompts")
 FRESH_SHELL = "Each call starts afresh in the workspace root: no terminal, no input, nothing stays running after it"
 """The sentence in the prompt about a shell that is not stateful."""
 FRESH_NOTE = "a fresh shell, begun in the workspace root: nothing is kept from before"
+"""The note on the first line of a stateful shell."""
 NO_BASH = "There is no bash here: /bin/sh runs the lines, so write them for that."
+"""The sentence in the prompt on a machine without bash."""
 READ_ONLY_NOTE = "[ran without approval in a read-only sandbox, without network or secrets]"
+"""The note on a line that ran without being asked about."""
 SEEN_BY_READERS = frozenset({
     "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LOGNAME", "PATH", "SHELL", "TERM", "TZ",
     "USER", "VIRTUAL_ENV", *NOT_INTERACTIVE,

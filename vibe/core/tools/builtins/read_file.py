@@ -19,6 +19,7 @@ WHOLE_BYTES = 10 * 1024 * 1024
 """The most bytes of a file that is read whole, so that its lines are counted and the agent counts as having seen it."""
 
 CHUNK_BYTES = 1024 * 1024
+"""The most bytes read at a time of a larger file."""
 
 
 class ReadFileArgs(ToolArgs):

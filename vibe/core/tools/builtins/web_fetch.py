@@ -194,6 +194,7 @@ CONNECT_SECONDS = 10.0
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 USER_AGENT = "vibe"
 ACCEPT = "text/html, text/markdown, text/plain, application/json;q=0.9, text/*;q=0.8, */*;q=0.1"
+"""The content types that are asked for, text before others."""
 
 
 class NetworkAccess(Protocol):

@@ -52,9 +52,13 @@ NOT_UTF8 = (
 )
 """Lines in an older encoding, which ripgrep does not decode: it reports them all, and each is searched here."""
 UTF_8_MARK = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8."""
 UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+"""The byte order marks of UTF-16, with their encodings."""
 GLOB_SIGN = re.compile(r"[*?\[\]{}\\!]")
+"""Characters that have a meaning in ripgrep's globs."""
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that are shown as escapes."""
 
 PIPE_CHECK_SECONDS = 2.0
 """Seconds between two checks for named pipes on which ripgrep may hang."""
@@ -76,6 +80,7 @@ FLAGS = (
     f"--max-columns={4 * LINE_CHARACTERS}",
     "--max-columns-preview",
 )
+"""The options of every ripgrep search."""
 
 
 class Query(Struct, frozen=True, kw_only=True):

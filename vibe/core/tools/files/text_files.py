@@ -27,8 +27,10 @@ LINK_SEARCH_SECONDS = 2.0
 LARGEST_WHOLE_BYTES = 10 * 1024 * 1024
 """The most bytes of a file that can be edited. A larger one is never read whole, so an agent can't have seen it all."""
 CONTROL_BYTES = frozenset(range(32)) - set(b"\t\n\r\f\v\b\x1b")
+"""Control characters that are rare in text."""
 
 BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+"""Byte order marks, with their encodings."""
 
 MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "PNG image"),
@@ -52,6 +54,7 @@ MAGIC = (
     (b"ID3", "MP3 audio"),
     (b"wOF2", "WOFF2 font"),
 )
+"""The first bytes of common binary formats, with a name for each."""
 
 KINDS = (
     (stat.S_ISDIR, "is a folder"),
@@ -60,9 +63,12 @@ KINDS = (
     (stat.S_ISBLK, "is a block device"),
     (stat.S_ISCHR, "is a character device"),
 )
+"""Tests for file modes that are not regular files, with a phrase for each."""
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+"""Flags that open a folder without following a link."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+"""Flags that open a file for reading without following a link or waiting for a writer."""
 
 
 class FileAccessError(ToolError):

@@ -162,8 +162,10 @@ def _expanded(server: str, key: str, text: str, environ: Mapping[str, str]) -> s
 
 
 CONNECT_SECONDS = 10.0
+"""The timeout for connecting to a server, in seconds."""
 NOT_FOUND = 404
 SESSION = "mcp-session-id"
+"""The header by which a request names its session."""
 OTHER_KINDS = ("text/event-stream", "text/html")
 """Content types of answers that are not JSON. All other answers count as JSON, whatever type they declare."""
 READ_SECONDS = 3_900.0

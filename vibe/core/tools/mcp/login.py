@@ -46,6 +46,7 @@ ARRIVED = "The answer has arrived: go back to the terminal, which says whether y
 TWICE = "This sign-in has been answered already. Nothing was changed."
 FOREIGN = "This answer belongs to another sign-in. Nothing was changed."
 NOTHING = "There is nothing here but the end of a sign-in."
+"""Pages that the browser shows after an answer, and for any other request."""
 PATIENCE_SECONDS = 300.0
 """Seconds to wait for the user to sign in."""
 REQUEST_SECONDS = 30.0
@@ -64,6 +65,7 @@ INITIALIZE = {
 REFUSALS = frozenset({401, 403})
 """HTTP statuses by which a server refuses a token."""
 FLOW_LOGGER = "mcp.client.auth.oauth2"
+"""The logger of the client library's sign-in."""
 
 
 class SignInError(Exception):

@@ -217,6 +217,7 @@ MOST_PROMPTS = 200
 PROMPT_ABOUT_LENGTH = 400
 """The most characters of a prompt's description."""
 SHOWN_LENGTH = 120
+"""The most characters of a prompt's arguments in an error message."""
 LONGEST_TEXT = 64_000
 """The most characters of a prompt's text."""
 

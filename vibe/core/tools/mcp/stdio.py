@@ -105,6 +105,7 @@ _GUARDED = (
     'exec 3</dev/fd/"$1"; shift; '
     '( { read -r _; pkill -KILL -s "$$"; kill -KILL 0; } <&3 >/dev/null 2>&1 & ); exec "$@" 3<&-'
 )
+"""The shell script that starts the guard and then becomes the server."""
 
 
 class ServerProcess:
