@@ -462,10 +462,10 @@ def _begins_with_operands(words: Sequence[str], operands: Sequence[str]) -> bool
 def _has_option(words: Sequence[str], option: str) -> bool:
     """Return whether an option is among the words: all its letters, its long name, or an abbreviation of that."""
     if option.startswith("--"):
-        short = SAME_OPTION.get(option)
-        return any(
-            len(name) > 2 and option.startswith(name) for word in words for name in (word.partition("=")[0],)
-        ) or (short is not None and _has_option(words, f"-{short}"))
+        names = {word.partition("=")[0] for word in words}
+        if any(len(name) > 2 and option.startswith(name) for name in names):
+            return True
+        return option in SAME_OPTION and _has_option(words, f"-{SAME_OPTION[option]}")
     letters = {letter for word in words if re.match(r"-\w", word) for letter in word[1:]}
     letters |= {
         short

@@ -55,9 +55,9 @@ def inner_repositories(root: Path) -> tuple[Path, ...]:
 def settings_of_user(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the files with git's settings for all repositories, whether they exist or not."""
     home = user_home_of(environ)
-    named = [environ[name] for name in ("GIT_CONFIG_GLOBAL",) if environ.get(name)]
+    named = environ.get("GIT_CONFIG_GLOBAL")
     folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-    return (*map(Path, named), home / ".gitconfig", folder / "git" / "config")
+    return (*([Path(named)] if named else []), home / ".gitconfig", folder / "git" / "config")
 
 
 def control_paths(root: Path, inner: Iterable[Path] = (), settings: Iterable[Path] = ()) -> Iterator[Path]:

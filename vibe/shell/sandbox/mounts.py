@@ -69,8 +69,8 @@ def _only_reading(policy: SandboxPolicy, view: View) -> Iterator[str]:
     _put_memory(view, MEMORY, PRIVATE_TEMP_BYTES)
     for path in readable:
         _put(view, "--ro-bind", path)
-    _clean(view, policy, [path for path in policy.cleaned if any(holds(folder, path) for folder in seen)])
-    hidden = [path for path in policy.hidden if any(holds(folder, path) for folder in seen)]
+    _clean(view, policy, _below(policy.cleaned, seen))
+    hidden = _below(policy.hidden, seen)
     for path in hidden:
         _hide(view, path, NOTHING)
     yield from _options(view, closed=hidden)
