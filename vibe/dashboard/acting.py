@@ -37,8 +37,8 @@ class Actor:
     def __init__(self, desk: PageDesk, by: str) -> None:
         self._desk = desk
         self._by = by
-        self._known: dict[str, Response] = {}
-        self._given: dict[str, tuple[object, Response]] = {}
+        self._responses: dict[str, Response] = {}
+        self._given_answers: dict[str, tuple[object, Response]] = {}
         """For each answered request, its event and the response to anyone who answers it again."""
         self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
@@ -54,53 +54,53 @@ class Actor:
         command = self._checked(body, token="")
 
         async def act() -> Response:
-            return _told(await send(await self._desk.run(key), command))
+            return _response_to(await send(await self._desk.run(key), command))
 
         return await self._once(body, act)
 
     async def comment(self, key: str, step_id: str, body: dict[str, Any]) -> Response:
         """Send comments to a step's agent, now or with another attempt."""
         try:
-            given = msgspec.convert(body, Comments)
+            review = msgspec.convert(body, Comments)
         except msgspec.ValidationError as error:
             raise RefusedError(400, "invalid", str(error)) from error
 
         async def act() -> Response:
             tables = await self._desk.opened(key)
             step = tables.step(step_id)
-            text = comments_text(given.comments)
-            said = {"type": "steer", "text": text}
-            if given.retry and step.status != RUNNING:
-                said = {"type": "step_act", "action": "retry", "message": text}
-            command = self._checked(said, step_id=step_id, command_id=given.command_id)
-            return _told(await send(tables.follower.run, command))
+            text = comments_text(review.comments)
+            order = {"type": "steer", "text": text}
+            if review.retry and step.status != RUNNING:
+                order = {"type": "step_act", "action": "retry", "message": text}
+            command = self._checked(order, step_id=step_id, command_id=review.command_id)
+            return _response_to(await send(tables.follower.run, command))
 
         return await self._once(body, act)
 
     async def _answer(self, request_id: str, body: dict[str, Any]) -> Response:
         await self._desk.listed()
         board = self._desk.board
-        open_now = next((one for one in board.waiting if one.request.id == request_id), None)
-        if open_now is None:
-            return self._gone(request_id)
-        run, request = open_now.run, open_now.request
-        if self._given.get(request_id, (None, None))[0] is request.event:  # answered, but not yet announced
-            return self._given[request_id][1]
-        outcome = await send(run, self._checked(body, **_answering(request)))
+        waiting = next((waiting for waiting in board.waiting if waiting.request.id == request_id), None)
+        if waiting is None:
+            return self._response_if_closed(request_id)
+        run, request = waiting.run, waiting.request
+        if self._given_answers.get(request_id, (None, None))[0] is request.event:  # answered, but not yet announced
+            return self._given_answers[request_id][1]
+        outcome = await send(run, self._checked(body, **_answer_fields(request)))
         if outcome.state == "done" and outcome.by not in {"", self._by}:
             outcome = replace(outcome, state="answered")
         if outcome.state == "done":
-            given = next((body[name] for name in ("allow", "answers", "selections") if name in body), None)
-            answer = _answered(f"already answered by {self._by}", self._by, given)
-            _remember(self._given, request_id, (request.event, answer))
-        return _told(outcome)
+            content = next((body[name] for name in ("allow", "answers", "selections") if name in body), None)
+            answer = _answered(f"already answered by {self._by}", self._by, content)
+            _remember(self._given_answers, request_id, (request.event, answer))
+        return _response_to(outcome)
 
-    def _gone(self, request_id: str) -> Response:
+    def _response_if_closed(self, request_id: str) -> Response:
         """Return the response for a request that is not open, which says what became of it."""
         for view in self._desk.views.values():
             outcome = settled(view, request_id)
             if outcome is not None and outcome.by:
-                return _told(outcome)
+                return _response_to(outcome)
             if outcome is not None:
                 return refusal(410, "ended", "nobody waits for this answer any more")
         return refusal(404, "unknown", f"there is no request {request_id[:100]!r}")
@@ -125,9 +125,9 @@ class Actor:
         if not isinstance(command_id, str) or not command_id:
             return await act()
         async with self._lock(f"command {command_id}"):
-            if command_id not in self._known:
-                _remember(self._known, command_id, await act())
-            return self._known[command_id]
+            if command_id not in self._responses:
+                _remember(self._responses, command_id, await act())
+            return self._responses[command_id]
 
     def _lock(self, key: str) -> anyio.Lock:
         return self._locks.setdefault(key, anyio.Lock())
@@ -140,14 +140,14 @@ def _remember(kept: dict[str, Any], key: str, value: object) -> None:
         del kept[next(iter(kept))]
 
 
-def _answering(request: RequestView) -> dict[str, str]:
+def _answer_fields(request: RequestView) -> dict[str, str]:
     """Return the fields of a command that say which request it answers."""
     if isinstance(request.event, PlanDecisionEvent):
         return {"type": "decide", "decision_id": request.event.decision_id}
     return {"type": "approve" if request.kind == "approval" else "answer", "request_id": request.id}
 
 
-def _told(outcome: CommandOutcome) -> Response:
+def _response_to(outcome: CommandOutcome) -> Response:
     """Return the response for the outcome of a command."""
     if outcome.state == "done":
         return found({"message": outcome.message})

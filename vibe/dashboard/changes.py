@@ -40,30 +40,30 @@ def net_changes(host: Host, plan_id: str, step_id: str, tree: WorktreeEvent | No
         OSError, subprocess.TimeoutExpired: Git can't be started, or takes too long.
     """
     if tree is not None and tree.base and tree.status != "merged" and Path(tree.folder).is_dir():
-        files = _of_worktree(host, tree)
+        files = _worktree_files(host, tree)
     else:
-        files = [_of_review(one) for one in PlanReview(host, plan_id).changes if step_id in (one.step_id, *one.busy)]
+        changes = PlanReview(host, plan_id).changes
+        files = [_reviewed_file(change) for change in changes if step_id in (change.step_id, *change.busy)]
     return {"base": "" if tree is None else tree.base, "files": bounded(files)}
 
 
-def _of_review(change: ChangedFile) -> dict[str, Any]:
+def _reviewed_file(change: ChangedFile) -> dict[str, Any]:
     status = "added" if change.before is None else "deleted" if change.after is None else "modified"
     binary = None in change.texts and not any(
         text is not None and state is not None
         for text, state in zip(change.texts, (change.before, change.after), strict=True)
     )
-    found = _file(change.name, status, [] if binary else hunks_of(change.diff.text.split("\n")))
+    file = _file(change.name, status, [] if binary else hunks_of(change.diff.text.split("\n")))
     counts = {"added": change.diff.added, "removed": change.diff.removed}
-    told = fields(change, "attempt", "busy")
-    return found | counts | told | {"binary": binary, "standing": change.standing.value}
+    return file | counts | fields(change, "attempt", "busy") | {"binary": binary, "standing": change.standing.value}
 
 
-def _of_worktree(host: Host, tree: WorktreeEvent) -> list[dict[str, Any]]:
+def _worktree_files(host: Host, tree: WorktreeEvent) -> list[dict[str, Any]]:
     """Return the changes in a step's worktree since it began, up to its commit if it has ended."""
     folder = Path(tree.folder)
     repository = open_repository(folder, host.environ, git_folder(host.home), own=host.own_places)
     ends = (tree.base, tree.commit) if tree.commit else (tree.base,)
-    found = list(parsed(_git(repository, *DIFF, *ends, "--").decode("utf-8", "replace")))
+    found = list(parse_diff(_git(repository, *DIFF, *ends, "--").decode("utf-8", "replace")))
     if tree.commit:
         return found
     new = _git(repository, "ls-files", "-z", "--others", "--exclude-standard").decode("utf-8", "replace").split("\0")
@@ -89,7 +89,7 @@ def _new_file(folder: Path, name: str) -> dict[str, Any]:
     return _file(name, "added", hunks_of(file_diff(name, None, text, whole=True).text.split("\n")))
 
 
-def parsed(diff: str) -> Iterator[dict[str, Any]]:
+def parse_diff(diff: str) -> Iterator[dict[str, Any]]:
     """Yield the files in the output of ``git diff``."""
     for part in re.split(r"^diff --git ", diff, flags=re.MULTILINE)[1:]:
         lines = part.split("\n")
@@ -105,9 +105,9 @@ def parsed(diff: str) -> Iterator[dict[str, Any]]:
 def _names(first: str, head: Sequence[str]) -> tuple[str, str]:
     """Return the path before and after, as the lines above the diff give them."""
     marks = ("rename from ", "rename to ")
-    said = {mark: line[len(mark) :] for mark in marks for line in head if line.startswith(mark)}
-    if len(said) == 2:
-        return said["rename from "], said["rename to "]
+    named = {mark: line[len(mark) :] for mark in marks for line in head if line.startswith(mark)}
+    if len(named) == 2:
+        return named["rename from "], named["rename to "]
     name = first[2 : len(first) // 2]  # a/NAME b/NAME
     return name, name
 
@@ -171,9 +171,9 @@ class Comments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def comments_text(comments: tuple[Comment, ...]) -> str:
     """Return comments as text for an agent: for each the place, the lines it is about, and its words."""
     parts = [f"Review comments ({len(comments)}):"]
-    for one in comments:
-        lines = f"{one.line}-{one.to}" if one.to > one.line else f"{one.line}"
-        side = " (as it was before)" if one.side == "old" else ""
-        quoted = "".join(f"> {line}\n" for line in one.quote.splitlines())
-        parts.append(f"{one.path}:{lines}{side}\n{quoted}{one.text.strip()}")
+    for comment in comments:
+        lines = f"{comment.line}-{comment.to}" if comment.to > comment.line else f"{comment.line}"
+        side = " (as it was before)" if comment.side == "old" else ""
+        quoted = "".join(f"> {line}\n" for line in comment.quote.splitlines())
+        parts.append(f"{comment.path}:{lines}{side}\n{quoted}{comment.text.strip()}")
     return "\n\n".join(parts)

@@ -23,22 +23,22 @@ boxes.
 Parents: TypeAlias = Mapping[str, Sequence[str]]
 
 
-def drawn(parents: Parents) -> dict[str, Any]:
+def layout_row(parents: Parents) -> dict[str, Any]:
     """Return the row ``layout`` for steps, given the steps that each depends on.
 
     ``boxes`` holds the place of each box by its first step, and its steps if there are several. ``edges`` holds the
     lines between boxes. A graph with a cycle, which no plan of ours has, gets an empty layout.
     """
-    known = {step_id: tuple(one for one in above if one in parents) for step_id, above in parents.items()}
+    known = {step_id: tuple(parent for parent in above if parent in parents) for step_id, above in parents.items()}
     try:
-        groups = folded(known)
-        dag = Dag.of(_between(groups, known))
+        groups = boxes_of(known)
+        dag = Dag.of(_box_dependencies(groups, known))
     except GraphError:
         return {"width": 0, "height": 0, "boxes": {}, "edges": []}
     return _Places(groups, dag).row()
 
 
-def folded(parents: Parents) -> dict[str, list[str]]:
+def boxes_of(parents: Parents) -> dict[str, list[str]]:
     """Return the steps of each box, by its first step.
 
     Steps with the same predecessors and successors share a box. If that still makes too many boxes, whole layers do.
@@ -47,8 +47,8 @@ def folded(parents: Parents) -> dict[str, list[str]]:
         return {step_id: [step_id] for step_id in parents}
     after: defaultdict[str, list[str]] = defaultdict(list)
     for step_id, above in parents.items():
-        for one in above:
-            after[one].append(step_id)
+        for parent in above:
+            after[parent].append(step_id)
     alike: defaultdict[tuple[tuple[str, ...], ...], list[str]] = defaultdict(list)
     for step_id, above in parents.items():
         alike[tuple(sorted(above)), tuple(sorted(after[step_id]))].append(step_id)
@@ -61,14 +61,14 @@ def _layers(parents: Parents) -> dict[str, list[str]]:
     depth: dict[str, int] = {}
     for step_id in topological_order(parents):
         depth[step_id] = max((depth[above] + 1 for above in parents[step_id]), default=0)
-    together = -(-(max(depth.values()) + 1) // MOST_BOXES)
+    depth_per_box = -(-(max(depth.values()) + 1) // MOST_BOXES)
     layers: defaultdict[int, list[str]] = defaultdict(list)
     for step_id in parents:
-        layers[depth[step_id] // together].append(step_id)
+        layers[depth[step_id] // depth_per_box].append(step_id)
     return {layers[number][0]: layers[number] for number in sorted(layers)}
 
 
-def _between(groups: Mapping[str, list[str]], parents: Parents) -> dict[str, tuple[str, ...]]:
+def _box_dependencies(groups: Mapping[str, list[str]], parents: Parents) -> dict[str, tuple[str, ...]]:
     """Return the boxes that each box depends on."""
     box_of = {step_id: box for box, members in groups.items() for step_id in members}
     return {

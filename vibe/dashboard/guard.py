@@ -22,10 +22,10 @@ MOST_WRONG, WRONG_SECONDS = 20, 60.0
 MAY_ACT = "vibe.may_act"
 """The key in a request's scope that says whether it may send commands."""
 SITES = frozenset({"same-origin", "none"})
-AGAIN = "sha256-wQ/FO2UVceFA/6eboKNWIzJkFRfkhZUMBEE3qoqIyNI="
+RELOAD = "sha256-wQ/FO2UVceFA/6eboKNWIzJkFRfkhZUMBEE3qoqIyNI="
 """The hash of the page's only inline script, which reloads the page if the network changes while its files load."""
 POLICY = (
-    f"default-src 'none'; script-src 'self' '{AGAIN}'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    f"default-src 'none'; script-src 'self' '{RELOAD}'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 )
 HEADERS: Mapping[str, str] = {
@@ -68,14 +68,10 @@ class PageGuard:
         """Serve a request."""
         if scope["type"] != "http":
             return
-        own = _with_headers(send, is_api=way_of(scope)[0] == API)
-        refused = self._refused(scope)
-        if refused is not None:
-            await refused(scope, receive, own)
-            return
-        await self._application(scope, receive, own)
+        application = self._refusal(scope) or self._application
+        await application(scope, receive, _with_headers(send, is_api=path_parts(scope)[0] == API))
 
-    def _refused(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         """Return the refusal of a request, or None if it may be served."""
         headers = Headers(scope=scope)
         hosts = [host.lower() for host in headers.getlist("host")]
@@ -87,9 +83,9 @@ class PageGuard:
         foreign = any(origin.lower() not in origins for origin in headers.getlist("origin"))
         if foreign or not SITES.issuperset(headers.getlist("sec-fetch-site")):
             return refusal(403, "origin", "pages of other sites may not ask this server")
-        return self._unknown(scope) if way_of(scope)[0] == API else None
+        return self._token_refusal(scope) if path_parts(scope)[0] == API else None
 
-    def _unknown(self, scope: Scope) -> Response | None:
+    def _token_refusal(self, scope: Scope) -> Response | None:
         """Return the refusal of a request without a right token, or None. Note in the scope what the token allows."""
         given = bearer(scope["headers"])
         scope[MAY_ACT] = is_token(given, self._tokens.control)
@@ -104,7 +100,7 @@ class PageGuard:
         return refusal(401, "token", UNKNOWN)
 
 
-def way_of(scope: Scope) -> tuple[str, ...]:
+def path_parts(scope: Scope) -> tuple[str, ...]:
     """Return the parts of a request's path, unquoted one by one. A ``/`` in an id is quoted as ``%2F``."""
     return tuple(unquote(piece) for piece in scope["raw_path"].decode("latin-1").split("/")[1:]) or ("",)
 
@@ -116,13 +112,13 @@ def _name(host: str) -> str:
 
 
 def _with_headers(send: Send, *, is_api: bool) -> Send:
-    wanted = {**HEADERS, "cache-control": "no-store" if is_api else "no-cache"}
+    added = {**HEADERS, "cache-control": "no-store" if is_api else "no-cache"}
 
-    async def told(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in wanted.items():
+            for name, value in added.items():
                 headers.setdefault(name, value)
         await send(message)
 
-    return told
+    return send_with_headers

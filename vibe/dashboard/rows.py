@@ -18,7 +18,7 @@ from vibe.app.watch.follower import Follower
 from vibe.app.watch.rows import TITLE_CHARACTERS, command_in, dollars, fields, moment, request_row, run_row, told
 from vibe.app.watch.runs import KnownRun
 from vibe.dashboard.answers import RefusedError
-from vibe.dashboard.drawing import drawn
+from vibe.dashboard.drawing import layout_row
 from vibe.dashboard.table import Row, RowTable
 from vibe.front.event_text import likely, most
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, RequestView
@@ -71,15 +71,15 @@ def head_row(listed: Mapping[str, Any], run: KnownRun, view: View, plan: PlanVie
 
 def expected(proposal: PlanProposedEvent) -> str:
     """Describe a proposed plan: its version, its expected cost if known, and the limit it can't exceed."""
-    said = (proposal.expected and likely(proposal.expected), proposal.estimate and most(proposal.estimate))
-    return ", ".join([f"version {proposal.draft}", *filter(None, said)])
+    amounts = (proposal.expected and likely(proposal.expected), proposal.estimate and most(proposal.estimate))
+    return ", ".join([f"version {proposal.draft}", *filter(None, amounts)])
 
 
 def samples_of(samples: list[SampleView]) -> list[list[float | int | None]]:
     """Return time, tokens and dollars of at most ``MOST_SAMPLES`` samples, including the last one."""
     every = -(-len(samples) // MOST_SAMPLES) or 1
     chosen = [sample for at, sample in enumerate(samples) if (len(samples) - 1 - at) % every == 0]
-    return [[round(one.ts, 1), one.tokens, dollars(one.cost_usd)] for one in chosen]
+    return [[round(sample.ts, 1), sample.tokens, dollars(sample.cost_usd)] for sample in chosen]
 
 
 def step_row(plan: PlanView, step: StepView, number: int, items: Mapping[str, int] | None = None) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def step_row(plan: PlanView, step: StepView, number: int, items: Mapping[str, in
         "asks": asks(plan, step),
         "items": {name: count for name, count in (items or {}).items() if count},
         "checks": [] if items else _checks(step),
-        "history": [[round(one.ts, 2), one.status, one.attempt] for one in step.history],
+        "history": [[round(change.ts, 2), change.status, change.attempt] for change in step.history],
         "waits": _waits(step),
         TOKENS: step.spent.tokens,
         COST: dollars(step.spent.cost_usd),
@@ -128,14 +128,14 @@ def pattern_of(plan: PlanView, step: StepView) -> StepView | None:
 def _checks(step: StepView) -> list[list[Any]]:
     order = step.state.outline.order
     planned = () if order is None else order.verify
-    ran = [_check(one) for one in step.checks.values()]
+    ran = [_check(check) for check in step.checks.values()]
     return [*ran, *([command, "none", 0, 0.0, 0, None, "", []] for command in planned if command not in step.checks)]
 
 
-def _check(one: CheckView) -> list[Any]:
-    failed = [moment(at) for at in one.failed_at]
-    took, ended = round(one.seconds, 2), moment(one.ended_at)
-    return [one.command, one.status, one.runs, took, one.same_failure, ended, one.why, failed]
+def _check(check: CheckView) -> list[Any]:
+    failed = [moment(at) for at in check.failed_at]
+    took, ended = round(check.seconds, 2), moment(check.ended_at)
+    return [check.command, check.status, check.runs, took, check.same_failure, ended, check.why, failed]
 
 
 def _waits(step: StepView) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _call(call: CallView) -> dict[str, Any]:
         "command": command_in(call.arguments),
         "purpose": command_in(call.arguments, "purpose"),
         "written": call.written[-WRITTEN_CHARACTERS:],
-        "files": [[one.path, one.added, one.removed, one.created] for one in written],
+        "files": [[file.path, file.added, file.removed, file.created] for file in written],
         "duration_s": moment(call.duration_s, 2),
         "output_files": list(getattr(call.display, "output_files", ())),
     }
@@ -233,13 +233,13 @@ class RunTables:
         self.board_row: Row = {}
         self._plan: PlanView | None = None
         self._run: KnownRun = follower.run
-        self._late: set[Key] = set()
-        self._told_at: dict[str, float] = {}
+        self._postponed: set[Key] = set()
+        self._updated_at: dict[str, float] = {}
         self._numbers: dict[str, int] = {}
         self._parents: dict[str, tuple[str, ...]] = {}
         self._firsts: dict[str, int] = {}
         self._items: dict[str, Counter[str]] = {}
-        self._stood: dict[str, str] = {}
+        self._counted_as: dict[str, str] = {}
 
     @property
     def tables(self) -> tuple[RowTable, ...]:
@@ -253,15 +253,15 @@ class RunTables:
         """
         if not self.follower.ready.is_set():
             return False
-        keys = self.follower.take_changed() | self._late
+        keys = self.follower.take_changed() | self._postponed
         view, run = self.follower.view, self.follower.run
-        plan = self._shown(view.plans.get(run.key) or view.plan)
+        plan = self._plan_to_show(view.plans.get(run.key) or view.plan)
         is_new = plan is not self._plan or self.table.get("head") is None
         if not keys and not is_new and run == self._run:
             return False
-        self._late = set()
+        self._postponed = set()
         self._plan, self._run = plan, run
-        self._put_steps(self._named(keys, is_new=is_new), now, is_new=is_new)
+        self._put_steps(self._changed_steps(keys, is_new=is_new), now, is_new=is_new)
         if is_new or any(key[0] == "requests" for key in keys):
             self.table.replace("request:", {name: request_row(run, view, one) for name, one in view.requests.items()})
         if is_new or ("notices",) in keys:
@@ -270,12 +270,12 @@ class RunTables:
             self.table.replace("answered:", {one.id: answered_row(one) for one in view.answered})
         for step_id, table in self.steps.items() if is_new else ():
             self._fill(table, step_id)
-        self._put_open(keys)
+        self._put_open_steps(keys)
         self.board_row = run_row(run, view)
         self.table.put("head", head_row(self.board_row, run, view, plan))
         return True
 
-    def _shown(self, plan: PlanView | None) -> PlanView | None:
+    def _plan_to_show(self, plan: PlanView | None) -> PlanView | None:
         """Return the plan. A proposed one is shown as it would begin."""
         if plan is None or plan.proposal is None or plan.steps:
             return plan
@@ -315,7 +315,7 @@ class RunTables:
         for step_id in unused[: max(0, len(self.steps) - MOST_STEPS)]:
             del self.steps[step_id]
 
-    def _named(self, keys: set[Key], *, is_new: bool) -> Iterable[StepView]:
+    def _changed_steps(self, keys: set[Key], *, is_new: bool) -> Iterable[StepView]:
         """Return the changed steps. If steps were added or removed, lay out the plan anew and return all its steps."""
         plan = self._plan
         if plan is None:
@@ -331,7 +331,7 @@ class RunTables:
         """Remove the rows of steps that the plan no longer has, and lay out the drawing."""
         self._numbers = {step_id: number for number, step_id in enumerate(plan.steps)}
         self.table.keep((f"step:{step_id}" for step_id in plan.steps), "step:")
-        self._stood.clear()
+        self._counted_as.clear()
         self._items = {
             step_id: Counter(skipped=sum(made.id not in plan.steps for made in unfolding.fact.children))
             for step_id, unfolding in plan.state.unfolded.items()
@@ -339,37 +339,37 @@ class RunTables:
         parents = {step.id: step.depends_on for step in plan.steps.values() if pattern_of(plan, step) is None}
         if parents != self._parents or self.table.get("layout") is None:
             self._parents = parents
-            self.table.put("layout", drawn(parents))
+            self.table.put("layout", layout_row(parents))
 
     def _put_steps(self, steps: Iterable[StepView], now: float, *, is_new: bool) -> None:
         plan = self._plan
         if plan is None:
             return
         busy = len(plan.running)
-        for step in self._counted(plan, steps):
+        for step in self._with_patterns(plan, steps):
             row = step_row(plan, step, self._numbers[step.id], self._items.get(step.id))
             key = f"step:{step.id}"
-            waits = busy > MOST_BUSY and now - self._told_at.get(step.id, -now) < busy / STEPS_A_SECOND
-            if waits and not is_new and _only_flickers(self.table.get(key), row):
-                self._late.add(step.key)
+            is_recent = busy > MOST_BUSY and now - self._updated_at.get(step.id, -now) < busy / STEPS_A_SECOND
+            if is_recent and not is_new and _only_flickers(self.table.get(key), row):
+                self._postponed.add(step.key)
                 continue
             if busy > MOST_BUSY:
-                self._told_at[step.id] = now
+                self._updated_at[step.id] = now
             self.table.put(key, row)
 
-    def _counted(self, plan: PlanView, steps: Iterable[StepView]) -> Iterable[StepView]:
+    def _with_patterns(self, plan: PlanView, steps: Iterable[StepView]) -> Iterable[StepView]:
         """Return the steps, and the steps whose counts of list items changed because of them."""
         found = {step.id: step for step in steps}
         for step in [*found.values()]:
             pattern = pattern_of(plan, step)
             counts = None if pattern is None else self._items.get(pattern.id)
-            stands = ASKING if asks(plan, step) else step.status
-            before = self._stood.get(step.id)
-            if pattern is None or counts is None or stands == before:
+            status = ASKING if asks(plan, step) else step.status
+            before = self._counted_as.get(step.id)
+            if pattern is None or counts is None or status == before:
                 continue
             counts.subtract([] if before is None else [before])
-            counts[stands] += 1
-            self._stood[step.id] = stands
+            counts[status] += 1
+            self._counted_as[step.id] = status
             found[pattern.id] = pattern
         return found.values()
 
@@ -389,7 +389,7 @@ class RunTables:
             return TALK
         return agent.step_id if self._plan is not None and agent.plan_id == self._plan.id else None
 
-    def _put_open(self, keys: set[Key]) -> None:
+    def _put_open_steps(self, keys: set[Key]) -> None:
         """Update the tables of open steps with the agents that changed."""
         if not self.steps:
             return

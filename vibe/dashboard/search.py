@@ -45,7 +45,7 @@ def found_in_rows(rows: Mapping[str, Mapping[str, Any]], wanted: str) -> Iterato
     for key, row in rows.items():
         line = f"{row.get('title', '')}  {row.get('folder', '')}  {key}"
         if wanted in line.casefold():
-            yield Hit(run=key, line=shown(line, wanted), ts=row.get("started_at", 0.0))
+            yield Hit(run=key, line=excerpt(line, wanted), ts=row.get("started_at", 0.0))
 
 
 def found_in_view(key: str, view: View, wanted: str) -> Iterator[Hit]:
@@ -53,31 +53,31 @@ def found_in_view(key: str, view: View, wanted: str) -> Iterator[Hit]:
     for step in (step for plan in view.plans.values() for step in plan.steps.values()):
         line = f"{step.id}  {step.title}  {step.summary}"
         if wanted in line.casefold():
-            yield Hit(run=key, step=step.id, line=shown(line, wanted), ts=step.started_at or 0.0)
+            yield Hit(run=key, step=step.id, line=excerpt(line, wanted), ts=step.started_at or 0.0)
     for note in view.notices.values():
         if wanted in note.message.casefold():
-            yield Hit(run=key, step=note.step_id or "", line=shown(note.message, wanted), ts=note.ts)
+            yield Hit(run=key, step=note.step_id or "", line=excerpt(note.message, wanted), ts=note.ts)
     for agent in view.agents.values():
         for number, entry in agent.entries.items():
             text = f"{getattr(entry, 'words', '')}\n{entry.text}"
             if wanted in text.casefold():
                 place = {"step": agent.step_id or "", "entry": f"{agent.id}:{number}"}
-                yield Hit(run=key, line=shown(text, wanted), ts=entry.ts, **place)
+                yield Hit(run=key, line=excerpt(text, wanted), ts=entry.ts, **place)
 
 
 def found_in_journals(runs: Iterable[KnownRun], wanted: str, seconds: float = SECONDS) -> tuple[list[Hit], bool]:
     """Return the places where the journals of runs contain the text, and whether the search was cut short. Blocks."""
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     places = ((run.key, Path(entry.journal)) for run in runs for entry in run.entries)
-    found = (hit for key, path in places for hit in _in_journal(key, path, wanted, until))
+    found = (hit for key, path in places for hit in _in_journal(key, path, wanted, deadline))
     hits = list(islice(found, MOST_HITS))
-    return hits, len(hits) == MOST_HITS or time.monotonic() > until
+    return hits, len(hits) == MOST_HITS or time.monotonic() > deadline
 
 
-def _in_journal(key: str, path: Path, wanted: str, until: float) -> Iterator[Hit]:
+def _in_journal(key: str, path: Path, wanted: str, deadline: float) -> Iterator[Hit]:
     needle = json.dumps(wanted, ensure_ascii=False)[1:-1]
     with suppress(OSError), path.open("rb") as journal:  # it may be deleted meanwhile
-        while (line := journal.readline(LONGEST_LINE)) and time.monotonic() < until:
+        while (line := journal.readline(LONGEST_LINE)) and time.monotonic() < deadline:
             if needle in line.decode("utf-8", "replace").casefold():
                 yield from _in_event(key, line, wanted)
 
@@ -91,7 +91,7 @@ def _in_event(key: str, line: bytes, wanted: str) -> Iterator[Hit]:
     if text is not None:
         step, ts = event.get("subagent_step_id") or event.get("step_id") or "", event.get("ts")
         known = ts if isinstance(ts, float) else 0.0  # a later version may write it differently
-        yield Hit(run=key, step=str(step), line=shown(text, wanted), ts=known)
+        yield Hit(run=key, step=str(step), line=excerpt(text, wanted), ts=known)
 
 
 def _texts(value: object, depth: int) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _texts(value: object, depth: int) -> Iterator[str]:
             yield from _texts(each, depth - 1)
 
 
-def shown(text: str, wanted: str) -> str:
+def excerpt(text: str, wanted: str) -> str:
     """Return the line of a text that contains the wanted one, or the part around it."""
     at = max(text.casefold().find(wanted), 0)
     start = max(text.rfind("\n", 0, at) + 1, at - AROUND)

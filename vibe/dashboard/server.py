@@ -26,7 +26,7 @@ from vibe.app.watch.board import Board
 from vibe.dashboard.acting import BY, Actor
 from vibe.dashboard.answers import RefusedError, found, read_json, refusal
 from vibe.dashboard.changes import net_changes
-from vibe.dashboard.guard import MAY_ACT, PageGuard, Tokens, way_of
+from vibe.dashboard.guard import MAY_ACT, PageGuard, Tokens, path_parts
 from vibe.dashboard.rows import RunTables, entry_row
 from vibe.dashboard.search import MOST_HITS, found_in_journals, found_in_rows, found_in_view
 from vibe.dashboard.stream import PageDesk, stream
@@ -46,7 +46,7 @@ MOST_WANTED = 200
 """Maximum length of a text to search for, in characters."""
 MOST_LIMIT, LIMIT = 400, 200
 """Number of a step's entries in one response: the maximum, and the default."""
-KINDS: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+MEDIA_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HTML = ReportFormat.HTML
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 """The policy of a report, which brings its own style and nothing that runs."""
@@ -70,7 +70,7 @@ class Served(Struct, frozen=True, kw_only=True):
 def page_files() -> dict[str, Response]:
     """Return responses with the files of the page, by name. Blocks."""
     folder = files("vibe.dashboard").joinpath("page")
-    kept = [(file, kind) for file in folder.iterdir() if (kind := KINDS.get(PurePath(file.name).suffix))]
+    kept = [(file, kind) for file in folder.iterdir() if (kind := MEDIA_TYPES.get(PurePath(file.name).suffix))]
     return {
         file.name: Response(file.read_bytes(), headers=POLICIES.get(file.name), media_type=kind) for file, kind in kept
     }
@@ -87,24 +87,24 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
-        way = way_of(scope)
+        parts = path_parts(scope)
         request = Request(scope, receive)
         try:
             if request.method == "POST":
-                answer = await self._post(way, request)
+                answer = await self._post(parts, request)
             elif request.method not in {"GET", "HEAD"}:
                 answer = refusal(405, "method", "this can only be read, or posted to")
-            elif way == ("api", "stream") and request.method == "GET":
+            elif parts == ("api", "stream") and request.method == "GET":
                 await self._stream(request, send)
                 return
             else:
-                answer = await self._get(way, request.query_params, may_act=scope.get(MAY_ACT, False))
+                answer = await self._get(parts, request.query_params, may_act=scope.get(MAY_ACT, False))
         except RefusedError as error:
             answer = error.answer
         await answer(scope, receive, send)
 
-    async def _get(self, way: tuple[str, ...], query: Mapping[str, str], *, may_act: bool) -> Response:
-        match way:
+    async def _get(self, parts: tuple[str, ...], query: Mapping[str, str], *, may_act: bool) -> Response:
+        match parts:
             case ("api", "runs"):
                 return await self._runs(may_act=may_act)
             case ("api", "search"):
@@ -122,8 +122,8 @@ class Application:
             case _:
                 return refusal(404, "unknown", "there is nothing at this address")
 
-    async def _post(self, way: tuple[str, ...], request: Request) -> Response:
-        match way:
+    async def _post(self, parts: tuple[str, ...], request: Request) -> Response:
+        match parts:
             case ("api", "requests", request_id):
                 return await self._actor.answer(request_id, await _body(request))
             case ("api", "runs", key, "commands"):
@@ -151,7 +151,7 @@ class Application:
         await self._desk.run(key)
         text = await _read(lambda: written(read_report(find_plan(self._host.home, key)), HTML, self._host.environ))
         policy = {"content-security-policy": REPORT_POLICY}
-        return Response(text.encode("utf-8", "replace"), headers=policy, media_type=KINDS[".html"])
+        return Response(text.encode("utf-8", "replace"), headers=policy, media_type=MEDIA_TYPES[".html"])
 
     async def _search(self, text: str, key: str) -> Response:
         """Return the places where runs contain a text, searching journals for the runs that aren't in memory."""
@@ -218,11 +218,11 @@ async def _step(tables: RunTables, step_id: str, query: Mapping[str, str]) -> Re
     table = tables.open_step(step_id)
     agents = table.under("agent:")
     entries = [
-        {"agent": key.rpartition(":")[0], **one} for key, one in table.under("entry:").items() if one["n"] < before
+        {"agent": key.rpartition(":")[0], **row} for key, row in table.under("entry:").items() if row["n"] < before
     ]
     for agent_id, agent in agents.items() if before < ENDLESS else ():
         entries += await _older(tables, agent_id, range(max(before - limit, 1), min(before, agent["first"])))
-    entries.sort(key=lambda one: (one["ts"], one["n"]))
+    entries.sort(key=lambda entry: (entry["ts"], entry["n"]))
     return found({"step": tables.table.get(f"step:{step_id}") or {}, "agents": agents, "entries": entries[-limit:]})
 
 

@@ -96,17 +96,17 @@ class PageDesk:
         for key in [key for key, tables in self._runs.items() if followers.get(key) is not tables.follower]:
             del self._runs[key]
         for key, follower in followers.items():
-            tables = self._runs.get(key) or self._begun(key, follower)
+            tables = self._runs.get(key) or self._new_tables(key, follower)
             if tables.update(now):
                 self.table.put(key, tables.board_row)
         if self.board.runs is not self._seen:
-            self._list()
+            self._update_list()
         self._commit()
         open_now = {table.epoch for page in self.pages for table in page.tables}
         for tables in self._runs.values():
             tables.close_steps(open_now)
 
-    def _begun(self, key: str, follower: Follower) -> RunTables:
+    def _new_tables(self, key: str, follower: Follower) -> RunTables:
         """Make new tables for a run. Pages that listen to older ones are dropped, and reconnect to these."""
         for page in (page for page in self.pages if page.run == key):
             page.drop()
@@ -173,7 +173,7 @@ class PageDesk:
     @property
     def views(self) -> dict[str, View]:
         """The views of all runs that are or were followed, by key."""
-        return {key: one.view for key, one in self.board.followers.items() if one.ready.is_set()}
+        return {key: follower.view for key, follower in self.board.followers.items() if follower.ready.is_set()}
 
     def leave(self, page: WebPage) -> None:
         """Remove a page."""
@@ -187,9 +187,9 @@ class PageDesk:
 
     def _first_event(self, page: WebPage, after: str, *, may_act: bool) -> bytes:
         epoch, _, revision = after.rpartition(".")
-        heard = int(revision) if revision.isdecimal() and len(revision) < 16 else 0
-        epochs = set(epoch.split("-")) if heard <= self._revision else set[str]()
-        patches = [table.since(heard if table.epoch in epochs else 0) for table in page.tables]
+        known = int(revision) if revision.isdecimal() and len(revision) < 16 else 0
+        epochs = set(epoch.split("-")) if known <= self._revision else set[str]()
+        patches = [table.since(known if table.epoch in epochs else 0) for table in page.tables]
         now = {"now": round(time.time(), 3), "control": may_act}
         first = self._event(page, [patch for patch in patches if patch is not None])
         return b"retry: %d\n\n%sevent: now\ndata: %s\n\n" % (AGAIN_MS, first, encoded(now))
@@ -198,7 +198,7 @@ class PageDesk:
         data = encoded(patches)
         return b"id: %s.%d\ndata: %s\n\n" % (page.epoch.encode(), self._revision, data)
 
-    def _list(self) -> None:
+    def _update_list(self) -> None:
         """Update the rows of the list of runs. The rows of followed runs come from their views."""
         self._seen = self.board.runs
         self._known = {run.key: run for run in self._seen}

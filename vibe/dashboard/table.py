@@ -32,7 +32,7 @@ class Patch(Struct, frozen=True, kw_only=True, omit_defaults=True):
     append: dict[str, str] = {}
 
 
-class _Kept(Struct):
+class _StoredRow(Struct):
     """A row with its current fields, the names of all fields it ever had, and the revision of its last change."""
 
     row: Row
@@ -49,7 +49,7 @@ class RowTable:
     def __init__(self, name: str) -> None:
         self.name = name
         self.epoch = secrets.token_hex(4)
-        self._rows: dict[str, _Kept] = {}
+        self._rows: dict[str, _StoredRow] = {}
         self._gone: dict[str, tuple[int, set[str]]] = {}
         self._forgotten = 0
         self._before: dict[str, Row | None] = {}
@@ -57,7 +57,7 @@ class RowTable:
     @property
     def rows(self) -> dict[str, Row]:
         """The rows, by key."""
-        return {key: kept.row for key, kept in self._rows.items()}
+        return {key: stored.row for key, stored in self._rows.items()}
 
     @property
     def is_dirty(self) -> bool:
@@ -66,8 +66,8 @@ class RowTable:
 
     def get(self, key: str) -> Row | None:
         """Return a row, or None if there is none."""
-        kept = self._rows.get(key)
-        return None if kept is None else kept.row
+        stored = self._rows.get(key)
+        return None if stored is None else stored.row
 
     def under(self, beginning: str) -> dict[str, Row]:
         """Return the rows whose keys begin with ``beginning``, by the rest of their keys."""
@@ -75,21 +75,21 @@ class RowTable:
 
     def put(self, key: str, row: Row | None) -> None:
         """Set a row, or remove it if ``row`` is None."""
-        kept = self._rows.get(key)
-        old = None if kept is None else kept.row
+        stored = self._rows.get(key)
+        old = None if stored is None else stored.row
         if old == row:
             return
         self._before.setdefault(key, old)
         if row is None:
-            if kept is not None:
+            if stored is not None:
                 del self._rows[key]
-                self._gone[key] = kept.revision, kept.names
-        elif kept is None:
+                self._gone[key] = stored.revision, stored.names
+        elif stored is None:
             _, names = self._gone.pop(key, (0, set[str]()))
-            self._rows[key] = _Kept(row, names | row.keys(), 0)
+            self._rows[key] = _StoredRow(row, names | row.keys(), 0)
         else:
-            kept.row = row
-            kept.names.update(row)
+            stored.row = row
+            stored.names.update(row)
 
     def keep(self, keys: Iterable[str], beginning: str) -> None:
         """Remove the rows whose keys begin with ``beginning`` and aren't in ``keys``."""
@@ -108,16 +108,16 @@ class RowTable:
         before, self._before = self._before, {}
         patch = Patch(table=self.name, gone=[], set={}, append={})
         for key, old in before.items():
-            kept = self._rows.get(key)
-            if kept is None:
+            stored = self._rows.get(key)
+            if stored is None:
                 _, names = self._gone.pop(key, (0, set[str]()))
                 self._gone[key] = revision, names
                 if old is not None:
                     patch.gone.append(key)
-            elif kept.row != old:
-                _tell(patch, key, old, kept.row)
-            if kept is not None:
-                kept.revision = revision
+            elif stored.row != old:
+                _add_difference(patch, key, old, stored.row)
+            if stored is not None:
+                stored.revision = revision
         while len(self._gone) > MOST_GONE:
             oldest = next(iter(self._gone))
             self._forgotten = max(self._forgotten, self._gone.pop(oldest)[0])
@@ -127,22 +127,22 @@ class RowTable:
         """Return the committed changes after a revision, or None if there are none. For revision 0, return all rows."""
         if revision == 0 or revision < self._forgotten:
             return Patch(table=self.name, whole=True, set=self.rows)
-        new = {key: kept for key, kept in self._rows.items() if kept.revision > revision}
-        said = {key: {name: kept.row.get(name) for name in kept.names} for key, kept in new.items()}
+        new = {key: stored for key, stored in self._rows.items() if stored.revision > revision}
+        changed = {key: {name: stored.row.get(name) for name in stored.names} for key, stored in new.items()}
         gone = [key for key, (when, _) in self._gone.items() if when > revision]
-        return Patch(table=self.name, gone=gone, set=said) if said or gone else None
+        return Patch(table=self.name, gone=gone, set=changed) if changed or gone else None
 
 
-def _tell(patch: Patch, key: str, old: Row | None, row: Row) -> None:
+def _add_difference(patch: Patch, key: str, old: Row | None, row: Row) -> None:
     """Add the difference between two versions of a row to a patch."""
     if old is None:
         patch.set[key] = row
         return
     changed = {name: value for name, value in row.items() if name not in old or old[name] != value}
     changed |= dict.fromkeys(name for name in old if name not in row)
-    was, text = old.get(STREAMED), changed.get(STREAMED)
-    if isinstance(was, str) and isinstance(text, str) and len(was) >= LEAST_STREAMED and text.startswith(was):
+    before, text = old.get(STREAMED), changed.get(STREAMED)
+    if isinstance(before, str) and isinstance(text, str) and len(before) >= LEAST_STREAMED and text.startswith(before):
         del changed[STREAMED]
-        patch.append[key] = text[len(was) :]
+        patch.append[key] = text[len(before) :]
     if changed:
         patch.set[key] = changed

@@ -26,7 +26,7 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.mcp_server import tools
 from vibe.mcp_server.client import BY_CLIENT, SCOPES, CallProgress, ClientPrompter, answer_command
 from vibe.mcp_server.plan_status import cut, no_run_result, saved_result, saved_status, served_status
-from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, ServedPlans, attend, read_document
+from vibe.mcp_server.served_plan import NoRun, PlanOrder, ServedPlan, ServedPlans, read_document, wait_for_plan
 from vibe.shell.process.runner import OwnProcesses
 from vibe.system.process import kill_marked
 from vibe.system.racing import shielded, unless
@@ -63,8 +63,8 @@ async def served_plans(host: Host, *, auto_approve: bool) -> AsyncGenerator[Serv
 async def call_vibe(plans: ServedPlans, args: tools.CallVibeArguments, caller: tools.Caller) -> tools.ToolAnswer:
     """Answer a prompt in a conversation that begins and ends with the call."""
     prompt = _checked_text("prompt", args.prompt)
-    wanted = args.output_schema
-    hand_in = None if wanted is None else await to_thread.run_sync(HandIn.of_prompt, wanted, "output_schema")
+    schema = args.output_schema
+    hand_in = None if schema is None else await to_thread.run_sync(HandIn.of_prompt, schema, "output_schema")
     opening = Opening(
         prompt=prompt,
         workdir=await to_thread.run_sync(_existing_workdir, args.cwd),
@@ -101,7 +101,7 @@ async def run_plan(plans: ServedPlans, args: tools.PlanRunArguments, caller: too
     order = await to_thread.run_sync(_order, args, caller.connection, plans.runtime.host.home)
     plan = await plans.begin(order)
     try:
-        await attend(plan, caller, args.wait_ms / 1000)
+        await wait_for_plan(plan, caller, args.wait_ms / 1000)
     except get_cancelled_exc_class():
         plan.stop()
         raise
@@ -112,7 +112,7 @@ async def plan_status(plans: ServedPlans, args: tools.PlanStatusArguments, calle
     """Wait for a plan if asked to, and return its status."""
     plan = plans.get(args.plan_id)
     if plan is not None:
-        await attend(plan, caller, args.wait_ms / 1000)
+        await wait_for_plan(plan, caller, args.wait_ms / 1000)
     return await _status_of(plans, args.plan_id)
 
 
@@ -122,13 +122,13 @@ async def decide_for_plan(
     """Answer a plan's request, or stop the plan, and return its status."""
     plan = plans.get(args.plan_id)
     if plan is None or plan.over.is_set():
-        said = await _decide_at_rest(plans, args)
+        message = await _decide_at_rest(plans, args)
     elif args.stop is not None:
-        said = await _stopped(plan, for_good=args.stop == "cancel")
+        message = await _stop(plan, for_good=args.stop == "cancel")
     else:
-        said = await _answer(plan, args)
-    stands = await _status_of(plans, args.plan_id)
-    return tools.ToolAnswer(text=f"{said}\n{stands.text}", data={**stands.data, "message": said})
+        message = await _answer(plan, args)
+    status = await _status_of(plans, args.plan_id)
+    return tools.ToolAnswer(text=f"{message}\n{status.text}", data={**status.data, "message": message})
 
 
 async def plan_result(plans: ServedPlans, args: tools.PlanResultArguments, _caller: tools.Caller) -> tools.ToolAnswer:
@@ -251,7 +251,7 @@ async def _answer(plan: ServedPlan, args: tools.PlanDecideArguments) -> str:
     return reply.message
 
 
-async def _stopped(plan: ServedPlan, *, for_good: bool) -> str:
+async def _stop(plan: ServedPlan, *, for_good: bool) -> str:
     """Pause or cancel a plan that runs here, and wait until it has stopped."""
     plan.stop(for_good=for_good)
     with move_on_after(STOP_SECONDS):

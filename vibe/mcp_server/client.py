@@ -29,7 +29,7 @@ CHOICES = MappingProxyType({
 })
 SCOPES = MappingProxyType({"yes": ApprovalScope.ONCE, "session": ApprovalScope.SESSION, "edits": ApprovalScope.EDITS})
 NOBODY = "nobody said yes"
-BETWEEN_SECONDS = 0.25
+REPORT_SECONDS = 0.25
 LINE_LENGTH = 200
 
 
@@ -55,7 +55,7 @@ class CallProgress:
             await self._news.wait()
             self._news = Signal()
             await caller.report(self._count, self._latest)
-            await sleep(BETWEEN_SECONDS)
+            await sleep(REPORT_SECONDS)
 
 
 class ClientPrompter:
@@ -88,7 +88,7 @@ def possible_answers(request: Request) -> Mapping[str, str]:
     match request:
         case e.ApprovalRequestEvent():
             left_out = {"session": not request.covers, "edits": not request.edits}
-            return {word: said for word, said in CHOICES.items() if not left_out.get(word)}
+            return {word: label for word, label in CHOICES.items() if not left_out.get(word)}
         case e.PlanDecisionEvent():
             return dict(zip(request.options, request.labels or request.options, strict=True))
         case e.QuestionEvent():

@@ -24,7 +24,7 @@ from vibe.system.plain_text import both_ends, plain, plain_line, shortened
 MOST_STEPS = 200
 """Maximum number of steps listed. Of a longer plan, the most important ones are listed and the others counted."""
 LINE_LENGTH = 300
-ASKED_LENGTH = 4_000
+REQUEST_LENGTH = 4_000
 URGENCY = tuple(StepStatus(name) for name in ("in_progress", "needs_decision", "failed", "blocked", "pending"))
 INTERRUPTED, PLANNING, WAITING = "interrupted", "planning", "waiting"
 
@@ -46,7 +46,7 @@ class StatusAnswer(Struct, frozen=True, kw_only=True):
     def answer(self) -> ToolAnswer:
         """Return the status as the answer to a call."""
         state = self.state
-        listed = _most_telling(state.steps.values())
+        listed = _most_important(state.steps.values())
         words = f": {shortened(plain_line(self.detail), LINE_LENGTH)}" if self.detail else ""
         lines = [f"plan {self.plan_id} is {self.status}{words}"]
         if state.steps:
@@ -55,7 +55,7 @@ class StatusAnswer(Struct, frozen=True, kw_only=True):
         if len(listed) < len(state.steps):
             lines.append(f"and {len(state.steps) - len(listed)} other steps")
         for request in self.requests:
-            lines += _asked_lines(request)
+            lines += _request_lines(request)
         data: Document = {
             "plan_id": self.plan_id,
             "status": self.status,
@@ -65,14 +65,14 @@ class StatusAnswer(Struct, frozen=True, kw_only=True):
             "steps_total": len(state.steps),
             "counts": state.counted(),
             "steps": [self._step(step) for step in listed],
-            "requests": [_asked(request) for request in self.requests],
+            "requests": [_request_data(request) for request in self.requests],
         }
         return ToolAnswer(text="\n".join([*lines, *([self.next] if self.next else [])]), data=data)
 
     def _line(self, step: StepState) -> str:
         outline = step.outline
-        told = self.doing.get(outline.id) or step.detail or step.reason or ""
-        words = f"{MARKS[step.status.value]} {outline.id}: {outline.title} ({step.status.value}) {told}"
+        activity = self.doing.get(outline.id) or step.detail or step.reason or ""
+        words = f"{MARKS[step.status.value]} {outline.id}: {outline.title} ({step.status.value}) {activity}"
         return shortened(plain_line(words), LINE_LENGTH)
 
     def _step(self, step: StepState) -> Document:
@@ -83,7 +83,7 @@ class StatusAnswer(Struct, frozen=True, kw_only=True):
             "attempt": step.attempt,
             "doing": self.doing.get(step.outline.id, ""),
             "reason": step.reason or "",
-            "detail": shortened(step.detail, ASKED_LENGTH),
+            "detail": shortened(step.detail, REQUEST_LENGTH),
         }
 
 
@@ -106,7 +106,7 @@ def served_status(plan: ServedPlan) -> ToolAnswer:
         detail=detail,
         state=state,
         requests=requests,
-        doing={step_id: shortened(said, LINE_LENGTH) for step_id, said in doing.items() if said},
+        doing={step_id: shortened(line, LINE_LENGTH) for step_id, line in doing.items() if line},
     ).answer()
 
 
@@ -118,15 +118,15 @@ def saved_status(folder: PlanFolder) -> ToolAnswer:
     """
     pid = folder.holder()
     _, state = current_state(folder)
-    status, detail, then = state.status.value, state.reason or "", "plan_result tells what it came to"
+    status, detail, advice = state.status.value, state.reason or "", "plan_result tells what it came to"
     if state.status is PlanStatus.ACTIVE and pid is None:
         status = INTERRUPTED
     if state.status is PlanStatus.PAUSED:
         detail = paused_text(state.reason)
     if status in {INTERRUPTED, PlanStatus.PAUSED.value, PlanStatus.IDLE.value}:
-        then = "plan_run with this plan_id goes on with it"
+        advice = "plan_run with this plan_id goes on with it"
     if pid is not None:
-        detail, then = f"process {pid} runs it", ""
+        detail, advice = f"process {pid} runs it", ""
     return StatusAnswer(
         plan_id=folder.plan_id,
         status=status,
@@ -134,7 +134,7 @@ def saved_status(folder: PlanFolder) -> ToolAnswer:
         detail="" if detail == status else detail,
         state=state,
         requests=[*state.open.values()],
-        next=then,
+        next=advice,
     ).answer()
 
 
@@ -163,7 +163,7 @@ def saved_result(folder: PlanFolder, most_characters: int) -> ToolAnswer:
         "usage": _fields(report.spent, "prompt_tokens", "completion_tokens", "calls"),
         "cost_usd": report.spent.cost_usd,
         "duration_s": round(report.active_seconds, 3),
-        "denied": [_fields(one, "step_id", "tool", "reason") for one in report.denied],
+        "denied": [_fields(call, "step_id", "tool", "reason") for call in report.denied],
         "warnings": report.warnings,
     }
     is_bad = report.outcome not in {None, Outcome.COMPLETED.value} and report.status != PlanStatus.PAUSED.value
@@ -200,7 +200,7 @@ def _result_text(report: PlanReport) -> str:
     ]
     if report.files_changed:
         parts.append("changed files: " + ", ".join(report.files_changed))
-    parts += [f"denied in {one.step_id}: {one.summary or one.tool}: {one.reason}" for one in report.denied]
+    parts += [f"denied in {call.step_id}: {call.summary or call.tool}: {call.reason}" for call in report.denied]
     parts += [f"warning: {warning}" for warning in report.warnings]
     return plain("\n\n".join(parts))
 
@@ -211,7 +211,7 @@ def _step_text(step: StepReportLine) -> str:
     return "\n".join(part for part in (head, step.summary.strip(), step.printed.strip()) if part)
 
 
-def _most_telling(steps: Iterable[StepState]) -> list[StepState]:
+def _most_important(steps: Iterable[StepState]) -> list[StepState]:
     """Return the steps in order, at most ``MOST_STEPS``.
 
     If there are more, those that run, wait for an answer or failed are chosen first.
@@ -220,8 +220,8 @@ def _most_telling(steps: Iterable[StepState]) -> list[StepState]:
     if len(known) <= MOST_STEPS:
         return known
     rank = {status: number for number, status in enumerate(URGENCY)}
-    telling = sorted(known, key=lambda step: rank.get(step.status, len(rank)))[:MOST_STEPS]
-    chosen = {step.outline.id for step in telling}
+    important = sorted(known, key=lambda step: rank.get(step.status, len(rank)))[:MOST_STEPS]
+    chosen = {step.outline.id for step in important}
     return [step for step in known if step.outline.id in chosen]
 
 
@@ -231,7 +231,7 @@ def _counted(state: State) -> str:
     return ", ".join([done, *others])
 
 
-def _asked(request: Request) -> Document:
+def _request_data(request: Request) -> Document:
     """Return a request as data, with its possible answers."""
     document: Document = {
         "request_id": request.request_id,
@@ -242,21 +242,22 @@ def _asked(request: Request) -> Document:
     }
     match request:
         case ApprovalRequestEvent():
-            told = _fields(request, "tool", "arguments", "reason", "cwd")
-            return {**document, **told, "diff": both_ends(request.diff, ASKED_LENGTH)}
+            call = _fields(request, "tool", "arguments", "reason", "cwd")
+            return {**document, **call, "diff": both_ends(request.diff, REQUEST_LENGTH)}
         case QuestionEvent():
             return {**document, "questions": request.questions}
         case PlanDecisionEvent():
             return {**document, "multi_select": request.multi_select}
 
 
-def _asked_lines(request: Request) -> list[str]:
+def _request_lines(request: Request) -> list[str]:
     step_id = step_of(request)
     where = f" of step {step_id}" if step_id else ""
-    words = " | ".join(name if name == said else f"{name} ({said})" for name, said in possible_answers(request).items())
+    answers = possible_answers(request).items()
+    words = " | ".join(name if name == label else f"{name} ({label})" for name, label in answers)
     free = ", or your own words" if isinstance(request, QuestionEvent) else ""
     offered = shortened(plain_line(words), LINE_LENGTH) + free
     return [
-        f"? {KINDS[type(request)][0]}{where}: {shortened(plain(summary_of(request)), ASKED_LENGTH)}",
+        f"? {KINDS[type(request)][0]}{where}: {shortened(plain(summary_of(request)), REQUEST_LENGTH)}",
         f"  answer with plan_decide, request_id {request.request_id}: {offered}",
     ]

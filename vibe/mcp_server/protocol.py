@@ -97,7 +97,7 @@ class LazyRuntime:
             hint = did_you_mean(closest(name, tools), f"there are: {', '.join(tools)}")
             return _refusal(f"there is no tool {name[:80]!r}; {hint}")
         try:
-            return await self._called(name, tool.arguments.model_validate(dict(arguments)), caller)
+            return await self._call_when_ready(name, tool.arguments.model_validate(dict(arguments)), caller)
         except ValidationError as error:
             problems = [problem.removeprefix(": ") for problem in describe_problems(error, "")[:MOST_PROBLEMS]]
             takes = ", ".join(tool.arguments.model_fields)
@@ -108,7 +108,7 @@ class LazyRuntime:
             logger.exception("a call of %s failed", name)
             return _refusal(unexpected(error))
 
-    async def _called(self, name: str, args: CallArguments, caller: Caller) -> ToolAnswer:
+    async def _call_when_ready(self, name: str, args: CallArguments, caller: Caller) -> ToolAnswer:
         """Call a tool once the runtime is loaded.
 
         Raises:
@@ -186,9 +186,9 @@ async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:
     async with lines, anyio.create_task_group() as group:
         group.start_soon(wire.receive, into)
         greeting = partial(_greet, wire, handshake, lines)
-        made = await unless(greeting, lambda: to_thread.run_sync(load_server, runtime, abandon_on_cancel=True))
-        if made:
-            await _handed_over(made[0], wire, handshake, lines)
+        servers = await unless(greeting, lambda: to_thread.run_sync(load_server, runtime, abandon_on_cancel=True))
+        if servers:
+            await _hand_over(servers[0], wire, handshake, lines)
         group.cancel_scope.cancel()
 
 
@@ -208,24 +208,24 @@ class Handshake:
     def answer(self, line: bytes) -> bytes | None:
         """Return the answer to a message, or None if it has to wait for the library."""
         request = _request(line)
-        answer = None if request is None else self._answered(request, line)
+        answer = None if request is None else self._answer_to(request, line)
         if answer is None:
             self.unheard.append(line)
         return answer
 
-    def _answered(self, request: Mapping[str, Any], line: bytes) -> bytes | None:
+    def _answer_to(self, request: Mapping[str, Any], line: bytes) -> bytes | None:
         match request.get("method"):
             case "initialize" if not self.is_initialized:
-                return self._initialized(request, line)
+                return self._initialize(request, line)
             case "ping":
                 return _line(request["id"], result={})
             case "tools/list" if self.is_initialized:
                 self._listed()
                 return _line(request["id"], result={"tools": [tool.listed() for tool in TOOLS]})
             case _:
-                return _declined(line)
+                return _decline_discovery(line)
 
-    def _initialized(self, request: Mapping[str, Any], line: bytes) -> bytes | None:
+    def _initialize(self, request: Mapping[str, Any], line: bytes) -> bytes | None:
         params = request.get("params")
         wanted = cast("Mapping[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
         if wanted not in VERSIONS:
@@ -250,7 +250,7 @@ async def _greet(wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStr
                 await wire.send(answer)
 
 
-async def _handed_over(
+async def _hand_over(
     server: Server[Any], wire: Wire, handshake: Handshake, lines: MemoryObjectReceiveStream[bytes]
 ) -> None:
     """Run the server from where the handshake ended."""
@@ -260,9 +260,9 @@ async def _handed_over(
     async def deliver() -> None:
         with to_server, suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             for line in handshake.unheard:
-                await _pass_on(line, to_server, wire)
+                await _forward(line, to_server, wire)
             async for line in lines:
-                await _pass_on(line, to_server, wire)
+                await _forward(line, to_server, wire)
 
     async def send_on() -> None:
         """Write the server's messages. A client that can't be written to is gone, so reading from it stops too."""
@@ -283,24 +283,24 @@ async def _handed_over(
         pumps.cancel_scope.cancel()
 
 
-async def _pass_on(line: bytes, into: MemoryObjectSendStream[Inbound], wire: Wire) -> None:
+async def _forward(line: bytes, into: MemoryObjectSendStream[Inbound], wire: Wire) -> None:
     """Pass a line on to the server as a message, or refuse it."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415  loaded with the server
 
-    answer = _declined(line)
+    answer = _decline_discovery(line)
     if answer is None:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            answer = _misunderstood(line, NO_MESSAGE if line else TOO_LONG)
+            answer = _error_for(line, NO_MESSAGE if line else TOO_LONG)
         else:
             await into.send(SessionMessage(message))
     if answer is not None:
         await wire.send(answer)
 
 
-def _declined(line: bytes) -> bytes | None:
+def _decline_discovery(line: bytes) -> bytes | None:
     """Return the refusal of ``server/discover``, or None if the line is something else.
 
     It begins a connection on which we could not ask a person. Clients that are refused go on with ``initialize``, and
@@ -314,7 +314,7 @@ def _declined(line: bytes) -> bytes | None:
     return _line(request["id"], error={"code": METHOD_NOT_FOUND, "message": "Method not found", "data": DISCOVER})
 
 
-def _misunderstood(line: bytes, problem: str) -> bytes | None:
+def _error_for(line: bytes, problem: str) -> bytes | None:
     """Return the answer to a line that is no message, or None if it is meant as an answer itself."""
     try:
         fields = _fields(line)
@@ -342,9 +342,9 @@ def _fields(line: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", message) if isinstance(message, dict) else {}
 
 
-def _line(request_id: str | int | None, **said: Mapping[str, Any]) -> bytes:
+def _line(request_id: str | int | None, **outcome: Mapping[str, Any]) -> bytes:
     """Encode the answer to a request as a line."""
-    message = {"jsonrpc": "2.0", "id": request_id, **said}
+    message = {"jsonrpc": "2.0", "id": request_id, **outcome}
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
@@ -398,7 +398,7 @@ class TokenGuard:
             return
         gone = scope[GONE] = anyio.Event()
 
-        async def heard() -> Message:
+        async def receive_or_note() -> Message:
             message = await receive()
             if message["type"] == "http.disconnect":
                 gone.set()
@@ -408,7 +408,7 @@ class TokenGuard:
         self._open[session] += 1
         self._quiet_since.pop(session, None)
         try:
-            await self._application(scope, heard, send)
+            await self._application(scope, receive_or_note, send)
         finally:
             self._open[session] -= 1
             if not self._open[session]:

@@ -88,14 +88,14 @@ class ServedPlan:
         self.listeners: list[EventSink] = []
         self._before_run = CancelScope()
         self.session: PlanSession | None = None
-        self._begun: TaskStatus[None] | None = None
+        self._starting: TaskStatus[None] | None = None
 
     def publish(self, event: Happening) -> None:
         """Fold an event into the view, and pass it on to the listeners."""
         apply(self.view, event)
         for listener in self.listeners:
             listener.publish(event)
-        self._tell()
+        self._notify()
 
     async def work(self, *, task_status: TaskStatus[None]) -> None:
         """Write the plan if needed, and run it.
@@ -106,17 +106,17 @@ class ServedPlan:
             UsageError: The plan, the model or the configuration is wrong.
             EnvironmentFailure, ipc.errors.IpcError: A key is missing, or the disk or the bus fails.
         """
-        self._begun = task_status
+        self._starting = task_status
         try:
             with self._before_run:
                 await self._prepare()
             if self._before_run.cancelled_caught:
                 self.ended = NoRun(outcome=Outcome.INTERRUPTED, detail="stopped before it began")
             if self.session is not None:
-                self._begin()
+                self._mark_started()
                 self.ended = await self.session.run()
         except Exception as error:
-            if self._begun:
+            if self._starting:
                 raise
             if not isinstance(error, VibeError | IpcError):
                 logger.exception("plan %s failed", self.plan_id)
@@ -124,7 +124,7 @@ class ServedPlan:
         finally:
             self.view = View()  # the plan's folder records what it did
             self.over.set()
-            self._tell()
+            self._notify()
 
     def stop(self, *, for_good: bool = False) -> None:
         """Stop the plan at once. It can be resumed unless ``for_good``. One that doesn't run yet is given up."""
@@ -143,22 +143,22 @@ class ServedPlan:
             reply = await self.session.commands(command)
         else:
             reply = Reply(ok=False, message="its steps are not run yet", reason="refused")
-        self._tell()
+        self._notify()
         return reply
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         news, self.news = self.news, Event()
         news.set()
 
-    def _begin(self) -> None:
+    def _mark_started(self) -> None:
         """Let the call that started the plan go on. From now on, errors end the plan rather than that call."""
-        if self._begun is not None:
-            self._begun.started()
-            self._begun = None
+        if self._starting is not None:
+            self._starting.started()
+            self._starting = None
 
     async def _prepare(self) -> None:
         """Open the plan's session, or set ``ended`` to say why there is none."""
-        plan = self.order.resumed or self.order.document or await self._written()
+        plan = self.order.resumed or self.order.document or await self._write_plan()
         if plan is None:
             return
         options = PlanRunOptions(
@@ -175,11 +175,11 @@ class ServedPlan:
         try:
             self.session = await open_plan(plan, options, host, audience)
         except PlanNotAcceptedError as error:
-            self._begin()
-            if await self._accepted(error):
+            self._mark_started()
+            if await self._is_accepted(error):
                 self.session = await open_plan(plan, replace(options, accepted=True), host, audience)
 
-    async def _written(self) -> LoadedPlan | None:
+    async def _write_plan(self) -> LoadedPlan | None:
         """Have the plan written. Return None if the planner wrote none, after setting ``ended``."""
         args = self.order.args
         goal = (args.goal or "").strip()
@@ -193,7 +193,7 @@ class ServedPlan:
         )
         listeners = [self.board, self]
         async with planning(request, self._runtime.host, listeners, self.board.ask) as run:
-            self._begin()
+            self._mark_started()
             draft = run.draft(goal)
             await draft.write()
             record = run.end(draft)
@@ -202,23 +202,23 @@ class ServedPlan:
             self.ended = NoRun(outcome=record.outcome, detail=f"no plan: {detail}")
             return None
         return await to_thread.run_sync(
-            bounded, draft.loaded, left_of(args.budget, record.usage.total_tokens, record.cost_usd or 0.0)
+            limited, draft.loaded, remaining_budget(args.budget, record.usage.total_tokens, record.cost_usd or 0.0)
         )
 
-    async def _accepted(self, refused: PlanNotAcceptedError) -> bool:
+    async def _is_accepted(self, refused: PlanNotAcceptedError) -> bool:
         """Ask whether the plan's commands may be run. If not, set ``ended``."""
-        lines = [f"{one.step_id}: {one.command[:LONGEST_LINE]}" for one in refused.lines[:SHOWN_COMMANDS]]
+        lines = [f"{line.step_id}: {line.command[:LONGEST_LINE]}" for line in refused.lines[:SHOWN_COMMANDS]]
         more = len(refused.lines) - len(lines)
-        told = "\n".join([*lines, *([f"and {more} more"] if more else [])])
+        commands = "\n".join([*lines, *([f"and {more} more"] if more else [])])
         request = ApprovalRequestEvent(
             request_id=uuid4().hex,
             tool_call_id="",
             tool=ACCEPTANCE,
             arguments={
-                "commands": [{"step_id": one.step_id, "command": one.command} for one in refused.lines],
+                "commands": [{"step_id": line.step_id, "command": line.command} for line in refused.lines],
                 "writes": list(refused.writes),
             },
-            summary=f"run a plan that a model wrote, with these commands:\n{told}",
+            summary=f"run a plan that a model wrote, with these commands:\n{commands}",
             rule="",
             reason="",
         )
@@ -241,10 +241,10 @@ def read_document(document: Mapping[str, object] | str, budget: Mapping[str, flo
         loaded = load_plan(document, where=where, form=yaml_form())  # JSON is YAML
     else:
         loaded = load_plan(json.dumps(document), where=where)
-    return bounded(loaded, budget, {ORIGIN: MODEL_ORIGIN})
+    return limited(loaded, budget, {ORIGIN: MODEL_ORIGIN})
 
 
-def bounded(loaded: LoadedPlan, budget: Mapping[str, float], metadata: Mapping[str, str] | None = None) -> LoadedPlan:
+def limited(loaded: LoadedPlan, budget: Mapping[str, float], metadata: Mapping[str, str] | None = None) -> LoadedPlan:
     """Return a plan whose budget and metadata are overridden by the given ones."""
     document = json.loads(loaded.source_bytes)
     if budget:
@@ -254,7 +254,7 @@ def bounded(loaded: LoadedPlan, budget: Mapping[str, float], metadata: Mapping[s
     return load_plan(json.dumps(document, indent=2, ensure_ascii=False) + "\n", where=loaded.where)
 
 
-def left_of(budget: Mapping[str, float], tokens: int, price: float) -> dict[str, float]:
+def remaining_budget(budget: Mapping[str, float], tokens: int, price: float) -> dict[str, float]:
     """Return the budget minus the tokens and the price (in USD) of planning, but no less than the smallest limits."""
     left = dict(budget)
     if "max_tokens" in left:
@@ -312,14 +312,14 @@ class ServedPlans:
             raise CallRefusedError(f"{len(at_work)} plans are at work, more than that is too much: wait for one to end")
         plan_id = order.resumed or self._new_id()
         plan = ServedPlan(plan_id, order, self.runtime, auto_approve=self.auto_approve)
-        before = self._plans.pop(plan_id, None)
+        previous = self._plans.pop(plan_id, None)
         self._plans[plan_id] = plan
         try:
             await self._group.start(plan.work)
         except BaseException:
             del self._plans[plan_id]
-            if before is not None:
-                self._plans[plan_id] = before
+            if previous is not None:
+                self._plans[plan_id] = previous
             raise
         self._forget()
         return plan
@@ -347,7 +347,7 @@ class ServedPlans:
             del self._plans[plan_id]
 
 
-async def attend(plan: ServedPlan, caller: Caller, seconds: float) -> None:
+async def wait_for_plan(plan: ServedPlan, caller: Caller, seconds: float) -> None:
     """Wait until a plan has ended or waits for an answer from elsewhere, but no longer than ``seconds``.
 
     Meanwhile progress is reported to the client, and its person is asked what the plan waits for.
@@ -357,44 +357,44 @@ async def attend(plan: ServedPlan, caller: Caller, seconds: float) -> None:
         prompter = ClientPrompter(caller) if caller.can_be_asked else None
         plan.listeners.append(progress)
         try:
-            await unless(partial(progress.tell, caller), partial(_rest, plan, prompter, seconds))
+            await unless(partial(progress.tell, caller), partial(_wait_and_ask, plan, prompter, seconds))
         finally:
             plan.listeners.remove(progress)
 
 
-async def _rest(plan: ServedPlan, prompter: ClientPrompter | None, seconds: float) -> None:
+async def _wait_and_ask(plan: ServedPlan, prompter: ClientPrompter | None, seconds: float) -> None:
     unanswered: set[str] = set()
     with move_on_after(seconds):
         while not plan.over.is_set():
             waiting = [request for request in plan.board.open if request.request_id not in unanswered]
             if not plan.board.open:
-                await _moment(plan)
+                await _wait_for_news(plan)
             elif not waiting or prompter is None:
                 return
-            elif not await _put(plan, prompter, waiting[0]):
+            elif not await _ask_person(plan, prompter, waiting[0]):
                 unanswered.add(waiting[0].request_id)
 
 
-async def _moment(plan: ServedPlan) -> None:
+async def _wait_for_news(plan: ServedPlan) -> None:
     """Wait for an event, or a short time, because a request is only open a moment after it was announced."""
     news = plan.news
     with move_on_after(LOOK_SECONDS):
         await news.wait()
 
 
-async def _put(plan: ServedPlan, prompter: ClientPrompter, request: Request) -> bool:
+async def _ask_person(plan: ServedPlan, prompter: ClientPrompter, request: Request) -> bool:
     """Ask the client's person to answer a request. Return False if there is no answer.
 
     The question is withdrawn if the request is answered elsewhere, and the result is True then.
     """
-    said = await unless(partial(_settled, plan, request.request_id), partial(prompter.answer, request))
-    if not said:
+    answers = await unless(partial(_until_closed, plan, request.request_id), partial(prompter.answer, request))
+    if not answers:
         return True
-    (command,) = said
+    (command,) = answers
     return command is not None and (await plan.answer(command)).ok
 
 
-async def _settled(plan: ServedPlan, request_id: str) -> None:
+async def _until_closed(plan: ServedPlan, request_id: str) -> None:
     """Wait until a request is no longer open."""
     while any(request.request_id == request_id for request in plan.board.open):
-        await _moment(plan)
+        await _wait_for_news(plan)

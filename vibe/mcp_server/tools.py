@@ -94,8 +94,8 @@ class Caller:
     def can_be_asked(self) -> bool:
         """True if the client shows forms to a person and the connection can carry our requests."""
         capabilities = self._session.client_capabilities
-        asked = capabilities.elicitation if capabilities is not None else None
-        by_form = asked is not None and (asked.form is not None or asked.url is None)
+        elicitation = capabilities.elicitation if capabilities is not None else None
+        by_form = elicitation is not None and (elicitation.form is not None or elicitation.url is None)
         return by_form and self._session.can_send_request
 
     @property
@@ -119,10 +119,10 @@ class Caller:
             "required": [CHOICE],
         }
         try:
-            said = await self._session.elicit_form(message, schema, self._context.request_id)
+            result = await self._session.elicit_form(message, schema, self._context.request_id)
         except (MCPError, ValueError):
             return None
-        chosen = (said.content or {}).get(CHOICE) if said.action == "accept" else None
+        chosen = (result.content or {}).get(CHOICE) if result.action == "accept" else None
         return chosen if isinstance(chosen, str) and chosen in choices else None
 
     async def report(self, count: int, message: str) -> None:
@@ -138,7 +138,7 @@ class CallVibeArguments(CallArguments):
     agent: Annotated[str | None, Field(description="The agent profile; as configured if left out.")] = None
     mode: Annotated[
         Literal["execute", "observe"],
-        BeforeValidator(lambda said: (said.strip() or "execute") if isinstance(said, str) else said),
+        BeforeValidator(lambda given: (given.strip() or "execute") if isinstance(given, str) else given),
         Field(
             description="execute: may change files and run commands, as far as it is allowed to. observe: only looks; "
             "writing, commands that change something and the network are impossible."
@@ -186,8 +186,8 @@ class PlanRunArguments(CallArguments):
     def _one_thing(self) -> Self:
         given = [name for name in ("goal", "plan", "plan_id") if getattr(self, name) is not None]
         if len(given) != 1:
-            said = f"{' and '.join(given)} were given" if given else "none was given"
-            raise ValueError(f"give a goal, a plan or a plan_id, and one of them only: {said}")
+            problem = f"{' and '.join(given)} were given" if given else "none was given"
+            raise ValueError(f"give a goal, a plan or a plan_id, and one of them only: {problem}")
         if self.plan_id is None and self.cwd is None:
             raise ValueError("cwd is missing: give the absolute path of the folder to work in")
         fixed = [name for name in (*BUDGET, "cwd") if getattr(self, name) is not None]

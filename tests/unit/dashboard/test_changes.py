@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vibe.dashboard import changes
-from vibe.dashboard.changes import hunks_of, parsed
+from vibe.dashboard.changes import hunks_of, parse_diff
 
 DIFF = """diff --git a/a b.py b/a b.py
 index 1..2 100644
@@ -40,7 +40,7 @@ Binary files a/p.png and b/p.png differ
 
 
 def test_each_kind_of_change_is_read() -> None:
-    found = {file["path"]: file for file in parsed(DIFF)}
+    found = {file["path"]: file for file in parse_diff(DIFF)}
     assert list(found) == ["a b.py", "made.txt", "gone.txt", "is.txt", "p.png"]
     assert found["a b.py"]["hunks"] == [
         {
@@ -63,7 +63,7 @@ def test_each_kind_of_change_is_read() -> None:
 
 def test_what_is_no_diff_has_no_hunks() -> None:
     assert hunks_of(["it is no text, or was too large to be recorded"]) == []
-    assert list(parsed("")) == []
+    assert list(parse_diff("")) == []
 
 
 def test_a_diff_that_is_too_large_is_cut() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from planner.plan.diagnostics import PlanInvalidError
 from vibe.app.plan.command_consent import is_by_model
-from vibe.mcp_server.served_plan import left_of, read_document
+from vibe.mcp_server.served_plan import read_document, remaining_budget
 
 DOCUMENT: dict[str, Any] = {
     "version": 1,
@@ -45,6 +45,6 @@ def test_every_problem_is_told() -> None:
 
 @pytest.mark.parametrize("spent", [30, 400])
 def test_planning_is_paid_for_out_of_the_budget(spent: int) -> None:
-    left = left_of({"max_tokens": 100, "max_price": 1.0, "max_seconds": 7}, spent, 0.25)
+    left = remaining_budget({"max_tokens": 100, "max_price": 1.0, "max_seconds": 7}, spent, 0.25)
 
     assert left == {"max_tokens": max(1, 100 - spent), "max_price": 0.75, "max_seconds": 7}

@@ -39,7 +39,7 @@ export const small = (text) => h("div.df", parse(text).map((file) => [file.path 
 
 const place = () => `vibe ${ui.run} ${ui.step}`;
 const comments = (of = place()) => JSON.parse(localStorage.getItem(of) ?? "[]");
-const keep = (all, of = place()) => localStorage.setItem(of, JSON.stringify(all));
+const save = (all, of = place()) => localStorage.setItem(of, JSON.stringify(all));
 
 /** The single edits of a step in the shared folder, whose net result is known only at its end. */
 const edits = () => entries().filter(([, row]) => row.diff && row.status === "ok").flatMap(([, row]) =>
@@ -73,12 +73,12 @@ function paint(box, version, reply) {
   box.dataset.diff = version;
   const send = async ({ target }) => {
     target.disabled = !target.classList.remove("act");
-    const said = await ask(stepPath("comments"), { comments: open.map(({ id, ...one }) => one), retry: isOver });
-    if (said.ok) keep(comments(of).map((one) => (open.some(({ id }) => id === one.id) ? { ...one,
+    const result = await ask(stepPath("comments"), { comments: open.map(({ id, ...one }) => one), retry: isOver });
+    if (result.ok) save(comments(of).map((one) => (open.some(({ id }) => id === one.id) ? { ...one,
       sent: Date.now() / 1000 } : one)), of);
     if (of !== place()) return;
     again();
-    $(".told", box).textContent = said.ok ? "" : said.message;
+    $(".told", box).textContent = result.ok ? "" : result.message;
   };
   box.replaceChildren(h("p.note", reply.ok ? reply.note : reply.message),
     ...(reply.files ?? []).map((file) => fileOf(file, again)), h("p.told", { role: "status" }));
@@ -92,15 +92,15 @@ function paint(box, version, reply) {
 }
 
 function fileOf(file, again) {
-  const said = comments().filter((one) => one.path === file.path), lines = numbered(file), body = h("div.df");
+  const ours = comments().filter((one) => one.path === file.path), lines = numbered(file), body = h("div.df");
   const facts = list(file.busy?.length && `while ${file.busy.join(" and ")} ran`, file.status !== "modified"
     && file.status, file.binary && "binary", file.cut && "only its beginning");
   lines.forEach((line, at) => {
     const element = lineOf(line, (event) => comment(event, { file, lines, at, element, again }));
-    body.append(element, ...said.filter((one) => one.side === line.side && one.to === line.line).map((one) =>
+    body.append(element, ...ours.filter((one) => one.side === line.side && one.to === line.line).map((one) =>
       h("section.said", one.line < one.to && `${one.line} to ${one.to}: `, one.text,
       one.sent ? h("small", `sent ${clockTime(one.sent)}`) : h("button.bare",
-        { onclick: () => (keep(comments().filter(({ id }) => id !== one.id)), again()) }, "Remove"))));
+        { onclick: () => (save(comments().filter(({ id }) => id !== one.id)), again()) }, "Remove"))));
   });
   return h("section.file", { "aria-label": file.path },
     h("header", h("b", file.old && file.old !== file.path ? `${file.old} → ${file.path}` : file.path),
@@ -117,7 +117,7 @@ function comment({ shiftKey }, { file, lines, at, element, again }) {
   const close = () => (box.remove(), $("button", element).focus());
   const add = () => {
     if (!text.value.trim()) return close();
-    keep([...comments(), { id: newId(), path: file.path, side, line: picked[0].line, to: picked.at(-1).line,
+    save([...comments(), { id: newId(), path: file.path, side, line: picked[0].line, to: picked.at(-1).line,
       quote: picked.map((one) => one.text).join("\n"), text: text.value.trim() }]);
     again();
   };

@@ -55,16 +55,16 @@ function drawBox(id, width, height) {
 }
 
 function drawGroup(id, width, height, members) {
-  const columns = Math.floor((width - 24) / CELL), told = s("text.ln", { x: width - 12, y: 22, "text-anchor": "end" });
+  const columns = Math.floor((width - 24) / CELL), label = s("text.ln", { x: width - 12, y: 22, "text-anchor": "end" });
   const node = s("g", { "data-group": id, tabindex: 0, role: "button" }, s("rect.box", { width, height }),
-    s("text.id", { x: 12, y: 22 }, count(members.length, "step")), told, members.map((member, at) => {
+    s("text.id", { x: 12, y: 22 }, count(members.length, "step")), label, members.map((member, at) => {
       const cell = s("rect.cell", { "data-step": member, x: 12 + (at % columns) * CELL,
         y: 33 + Math.floor(at / columns) * CELL,
         width: 7, height: 7 });
       nodes.set(member, { node: cell, group: id });
       return cell;
     }));
-  groups.set(id, { node, members, told });
+  groups.set(id, { node, members, label });
   return node;
 }
 
@@ -110,10 +110,10 @@ function recount(group) {
   stale.add(group);
   timer ||= setTimeout(() => {
     timer = 0;
-    for (const { node, members, told } of [...stale].map((id) => groups.get(id)).filter(Boolean)) {
+    for (const { node, members, label } of [...stale].map((id) => groups.get(id)).filter(Boolean)) {
       const all = counts(members.map((id) => [id, step(id) ?? {}]));
-      set(told, inWords(all, ORDER.slice(0, 6)).map(([, text]) => text).join(", ") || "to do");
-      node.setAttribute("aria-label", `${count(members.length, "step")}: ${told.textContent}`);
+      set(label, inWords(all, ORDER.slice(0, 6)).map(([, text]) => text).join(", ") || "to do");
+      node.setAttribute("aria-label", `${count(members.length, "step")}: ${label.textContent}`);
     }
     stale.clear();
   }, 200);

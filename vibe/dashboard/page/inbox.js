@@ -36,17 +36,17 @@ function settle(card) {
   const row = tables.run.get("answered:" + card.dataset.request);
   if (card.isOurs || isPast()) return;
   const note = h("p.settled", { role: "status", "data-key": "was " + card.dataset.key },
-    `${card.told}: ${card.by ?? (row ? given(row) : "answered elsewhere")}`);
+    `${card.label}: ${card.by ?? (row ? given(row) : "answered elsewhere")}`);
   settled.add(note);
   setTimeout(() => (settled.delete(note), changed("request:")), SETTLED_MS);
 }
 
 function cardOf(id, row) {
   const other = row.run && row.run !== ui.run && cut(tables.board.get(row.run)?.title ?? row.run, 40),
-    where = [row.step, other].filter(Boolean).join(" in "), told = `${KIND[row.kind]} ${where}`.trim();
+    where = [row.step, other].filter(Boolean).join(" in "), label = `${KIND[row.kind]} ${where}`.trim();
   const card = h("article.card", { "data-request": id, "data-key": id, tabindex: 0,
-    "aria-label": `${told}: ${row.summary ?? row.question ?? ""}` });
-  Object.assign(card, { told, send: (body) => send(card, id, body) });
+    "aria-label": `${label}: ${row.summary ?? row.question ?? ""}` });
+  Object.assign(card, { label, send: (body) => send(card, id, body) });
   draw(card, h("header", row.kind === "approval" && h("input.pick", { type: "checkbox", checked: true,
     "aria-label": "allow with the others", onchange: () => changed("request:") }), h("span", KIND[row.kind]),
     where && h("button.link", { "data-open": row.step ?? "", "data-run": row.run }, where),

@@ -223,13 +223,13 @@ function showTitle() {
   showDock(asks);
 }
 
-const told = new Map(), going = new Set();
+const notes = new Map(), going = new Set();
 
-function say(key, text) {
-  if (told.has(key)) return;
-  told.set(key, null);
+function announce(key, text) {
+  if (notes.has(key)) return;
+  notes.set(key, null);
   if (Date.now() - (localStorage.getItem("vibe seen") ?? 0) < 3000) return;
-  told.set(key, new Notification("vibe", { body: plain(text), tag: key }));
+  notes.set(key, new Notification("vibe", { body: plain(text), tag: key }));
   if (ui.sound) beep(new AudioContext());
 }
 
@@ -242,13 +242,13 @@ function beep(audio) {
 
 function notify() {
   const open = new Map(waiting()), title = (id) => (tables.board.get(id)?.title ?? id).slice(0, 150);
-  for (const [key, note] of told) if (key.startsWith("? ") && !open.has(key.slice(2))) note?.close();
+  for (const [key, note] of notes) if (key.startsWith("? ") && !open.has(key.slice(2))) note?.close();
   if (!ui.rings) return;
-  for (const [id, one] of open) say("? " + id, `${title(one.run ?? ui.run)}: ${one.step ?? "it"} waits for you`);
+  for (const [id, one] of open) announce("? " + id, `${title(one.run ?? ui.run)}: ${one.step ?? "it"} waits for you`);
   for (const [id, one] of tables.board) {
     if (one.live) going.add(id);
-    else if (going.delete(id)) say("! " + id + one.ended_at, `${title(id)}: ${one.status}`);
-    if (one.live && !one.requests && clock() - one.progress_at > STUCK) say("~ " + id + one.progress_at,
+    else if (going.delete(id)) announce("! " + id + one.ended_at, `${title(id)}: ${one.status}`);
+    if (one.live && !one.requests && clock() - one.progress_at > STUCK) announce("~ " + id + one.progress_at,
       `${title(id)}: no progress for 10 minutes`);
   }
 }

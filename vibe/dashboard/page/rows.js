@@ -4,7 +4,7 @@ import { by } from "./words.js";
 export const tables = { board: new Map(), run: new Map(), step: new Map() };
 export const ui = { run: "", step: "", tab: "graph", of: "transcript", find: "", at: null, control: false,
   fresh: new Set(), removed: new Set(), others: new Map() };
-let dirty = new Set(), isQueued = false, last = "", open = null, skew = 0, sorted = null, show = null, said = null,
+let dirty = new Set(), isQueued = false, last = "", open = null, skew = 0, sorted = null, show = null, report = null,
   gone = "", refused = "";
 
 export const clock = () => Date.now() / 1000 + skew;
@@ -15,7 +15,7 @@ export const mayAct = () => ui.control && !isPast();
 export const isListed = () => tables.board.has(ui.run);
 export const isLive = () => !isPast() && isListed() && !!head()?.live;
 export const isRun = () => isLive() && head().kind === "plan";
-export const onRows = (rows, state) => ([show, said] = [rows, state]);
+export const onRows = (rows, state) => ([show, report] = [rows, state]);
 
 export function changed(...keys) {
   for (const key of keys) dirty.add(key);
@@ -58,12 +58,12 @@ function merge({ table: name, whole, gone: removed = [], set = {}, append = {} }
 /** Apply an event. Its id counts only once all its patches do. */
 function frame(text) {
   const { event, id, data } = Object.fromEntries([...text.matchAll(/^(\w+): (.*)$/gm)].map(([, ...pair]) => pair));
-  const told = data && JSON.parse(data);
+  const message = data && JSON.parse(data);
   if (event === "now") {
-    skew = told.now - Date.now() / 1000;
-    if (ui.control !== told.control) dirty.add("all");
-    ui.control = told.control;
-  } else told?.forEach(merge);
+    skew = message.now - Date.now() / 1000;
+    if (ui.control !== message.control) dirty.add("all");
+    ui.control = message.control;
+  } else message?.forEach(merge);
   last = id ?? last;
   if (gone && isListed()) gone = "", setTimeout(connect, 500);  // it was not known yet
   changed();
@@ -82,10 +82,10 @@ export async function connect() {
       const query = new URLSearchParams({ run: gone ? "" : ui.run, step: ui.step, after: last });
       const reply = await fetch("/api/stream?" + query, { headers: authorization(), signal: mine.signal,
         cache: "no-store" });
-      if (reply.status === 401) return said("off", "open the link that vibe printed");
+      if (reply.status === 401) return report("off", "open the link that vibe printed");
       if (reply.status === 404 && !gone && (gone = ui.run)) continue;  // the list, at least
       if (!reply.ok) throw (why = (await reply.json()).message);
-      said(gone ? "off" : refused ? "bad" : "on", gone ? "no such run" : refused || "live");
+      report(gone ? "off" : refused ? "bad" : "on", gone ? "no such run" : refused || "live");
       if (tries) dirty.add("all");
       tries = 0;
       const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -97,7 +97,7 @@ export async function connect() {
     } catch {
       if (mine.signal.aborted) return;
     }
-    said("off", why);
+    report("off", why);
     await new Promise((done) => setTimeout(done, Math.min(5000, 250 * 2 ** tries)));
   }
 }
@@ -122,7 +122,7 @@ export const stepPath = (...parts) => path("steps", ui.step, ...parts);
 export async function command(type, fields = {}) {
   const reply = await ask(path("commands"), { type, ...fields });
   refused = reply.error ? reply.message : "";
-  said(...(reply.ok ? ["on", "live"] : ["bad", reply.message]));
+  report(...(reply.ok ? ["on", "live"] : ["bad", reply.message]));
   return reply.ok;
 }
 

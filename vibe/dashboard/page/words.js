@@ -99,9 +99,9 @@ export const tick = (status) => h("span.tick." + tone(status), { role: "img",
   "aria-label": WORD[status] ?? status }, mark(status));
 export const pill = (tone, text) => h("span.pill." + tone, text);
 export function bar(kind, counts, total) {
-  const said = inWords(counts);
-  return h("div." + kind, { role: "img", "aria-label": said.map((one) => one[1]).join(", ") || "to do" },
-    said.map(([one, text]) => {
+  const named = inWords(counts);
+  return h("div." + kind, { role: "img", "aria-label": named.map((one) => one[1]).join(", ") || "to do" },
+    named.map(([one, text]) => {
     const part = h("i.s-" + one, { title: text, "data-key": one });
     part.style.flexGrow = counts[one] / total;
     return part;
