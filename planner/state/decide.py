@@ -291,6 +291,7 @@ def _follow_attempt(
 
 
 def _finish_step(state: State, step: StepState, result: StepResult, at: float) -> e.PlanStepUpdateEvent:
+    """Return the fact that a step ends with this result."""
     status = END_STATUS[result.outcome]
     reason = reason_of(result) if status is StepStatus.FAILED else result.reason
     return step_moved(state, step.outline.id, status, at, (reason, result.detail))
@@ -347,6 +348,7 @@ def _drop_items(state: State, at: float) -> Decided:
 
 
 def _skip_step(state: State, step_id: str, at: float) -> e.PlanStepUpdateEvent:
+    """Return the fact that a step is skipped because it can't run any more."""
     return step_moved(state, step_id, StepStatus.SKIPPED, at, (None, schedule_of(state).readiness.why_skipped(step_id)))
 
 

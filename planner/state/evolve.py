@@ -62,7 +62,7 @@ def evolve(state: State, fact: e.Fact) -> State:
         FactInvalidError: the fact holds a status or a result that this version does not know.
     """
     kind, at = type(fact), fact.ts
-    if at > state.updated and state.is_run and kind not in _TAKES_UP:  # the count stays if the clock is set back
+    if at > state.updated and state.is_run and kind not in _TAKES_UP:  # a clock set back takes nothing off
         state.active_seconds += at - state.updated
     state.updated = at
     _EVOLVE[kind](state, fact)
@@ -70,6 +70,7 @@ def evolve(state: State, fact: e.Fact) -> State:
 
 
 def _member(fact: e.Fact, kind: type[_EnumT], value: str) -> _EnumT:
+    """Return the enum member with this value, or raise a FactInvalidError."""
     try:
         return kind(value)
     except ValueError as error:
@@ -92,7 +93,7 @@ def fold(facts: Iterable[e.Fact], plan_id: str = "") -> State:
 
 
 def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> None:
-    """A process starts or resumes the plan, with these steps."""
+    """Begin a run: a process starts or resumes the plan, with these steps."""
     unknown = next((outline.status for outline in fact.steps if outline.status not in _STATUS), None)
     if unknown is not None:
         raise FactInvalidError(fact, f"{unknown!r} is not a step status")
@@ -118,7 +119,7 @@ def _take_up(state: State, fact: e.PlanStartedEvent | e.PlanResumedEvent) -> Non
 
 
 def _edited(state: State, _: e.PlanEditedEvent) -> None:
-    """A command changes the plan while no process runs it."""
+    """Note that a command changes the plan while no process runs it."""
     state.is_run = False
     _release_steps(state)
 
@@ -178,7 +179,7 @@ def _set_status(state: State, step: StepState, status: StepStatus) -> None:
 
 
 def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
-    """A step changes status."""
+    """Change a step's status."""
     step_id, status = fact.step_id, _STATUS.get(fact.status)
     if status is None:
         raise FactInvalidError(fact, f"{fact.status!r} is not a step status")
@@ -219,7 +220,7 @@ def _settle(state: State, step: StepState, fact: e.PlanStepUpdateEvent) -> None:
 
 
 def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
-    """An attempt ends; its step moves on with a later fact."""
+    """Record the end of an attempt; its step moves on with a later fact."""
     result, left = _result(fact), _member(fact, Left, fact.left) if fact.left else None
     step = _step_of(state, fact.step_id)
     if step.status is not IN_PROGRESS:  # somebody cut the journal by hand
@@ -340,7 +341,7 @@ def _decision(state: State, fact: e.PlanDecisionEvent) -> None:
 
 
 def _revised(state: State, fact: e.PlanRevisedEvent) -> None:
-    """Steps are added, changed or removed; changed steps that had failed or stopped begin again."""
+    """Add, change and remove steps; changed steps that had failed or stopped begin again."""
     state.revisions.append(fact)
     state.schedule = None  # it was made for the plan before the revision
     before = state.steps.keys() - removed_by(fact)
