@@ -65,11 +65,11 @@ class _Gate(Struct):
     """The number of dependencies that are not final."""
     depends: bool
     """True if the step is skipped once all its dependencies were."""
-    live: int = 0
+    met: int = 0
     """The number of dependencies that ended and were not skipped."""
     stranded: bool = False
     """True if a dependency failed that should have completed."""
-    never: str = ""
+    ruled_out: str = ""
     """The reason, in words, if the step can't run any more; blank while it might."""
     undecided: frozenset[str] = _NONE
     """The decisions that it needs and that were not taken yet."""
@@ -81,10 +81,10 @@ class Readiness:
     def __init__(self, plan: Plan, decisions: Mapping[str, tuple[str, ...]], unfolded: Container[str] = ()) -> None:
         self._continues = frozenset(step.id for step in plan.steps if step.on_failure == "continue")
         self._dependants: dict[str, list[str]] = {step.id: [] for step in plan.steps}
-        self._on: dict[tuple[str, str], str] = {}
+        self._required_ends: dict[tuple[str, str], str] = {}
         """The required end, by step and dependant, of edges that don't require success; even large plans have few."""
         self._gates: dict[str, _Gate] = {}
-        self._asked_by: dict[str, list[Step]] = {}
+        self._steps_by_decision: dict[str, list[Step]] = {}
         self._decisions = {decision.id: decision for decision in plan.decisions}
         self._taken = set[str]()
         for step in plan.steps:
@@ -93,27 +93,27 @@ class Readiness:
             for edge in edges:
                 self._dependants[edge.step].append(step.id)
                 if edge.on != COMPLETED:
-                    self._on[edge.step, step.id] = edge.on
+                    self._required_ends[edge.step, step.id] = edge.on
             gate.undecided = _decisions_of(step)
             for decision_id in gate.undecided:
-                self._asked_by.setdefault(decision_id, []).append(step)
+                self._steps_by_decision.setdefault(decision_id, []).append(step)
         for decision_id, selections in decisions.items():
             self.decide(decision_id, selections)
 
     def verdict(self, step_id: str) -> StepReadiness:
         """Return what should happen to the step now."""
         gate = self._gates[step_id]
-        if gate.never:
+        if gate.ruled_out:
             return StepReadiness.SKIP
         if gate.waiting or gate.stranded:
             return StepReadiness.WAIT
-        if gate.depends and not gate.live:
+        if gate.depends and not gate.met:
             return StepReadiness.SKIP
         return StepReadiness.ASK if gate.undecided else RUN
 
     def why_skipped(self, step_id: str) -> str:
         """Return why a step is to be skipped, in words for people."""
-        return self._gates[step_id].never or "everything it depends on was skipped"
+        return self._gates[step_id].ruled_out or "everything it depends on was skipped"
 
     def is_waiting(self, step_id: str) -> bool:
         """Return whether a step waits for dependencies, or is stranded because one of them failed."""
@@ -130,21 +130,21 @@ class Readiness:
         if not dependants:
             return []
         continues = step_id in self._continues
-        usual = _HOLDS if waived else _edge(status, COMPLETED, continues=continues)
+        default_edge = _HOLDS if waived else _edge(status, COMPLETED, continues=continues)
         changed: list[str] = []
         for dependant in dependants:
             gate = self._gates[dependant]
             gate.waiting -= 1
-            edge = usual
-            if self._on and not waived:
-                edge = _edge(status, self._on.get((step_id, dependant), COMPLETED), continues=continues)
+            edge = default_edge
+            if self._required_ends and not waived:
+                edge = _edge(status, self._required_ends.get((step_id, dependant), COMPLETED), continues=continues)
             if edge is not _SKIPPED:
-                gate.live += 1
+                gate.met += 1
             if edge is _STRANDS:
                 gate.stranded = True
             elif edge is _NEVER:
-                gate.never = f"step {step_id!r} did not fail"
-            if not gate.waiting or gate.never:
+                gate.ruled_out = f"step {step_id!r} did not fail"
+            if not gate.waiting or gate.ruled_out:
                 changed.append(dependant)
         return changed
 
@@ -159,13 +159,13 @@ class Readiness:
         if decision_id in self._taken:
             return []
         self._taken.add(decision_id)
-        steps = self._asked_by.get(decision_id, [])
+        steps = self._steps_by_decision.get(decision_id, [])
         for step in steps:
             gate = self._gates[step.id]
             gate.undecided -= {decision_id}
             wanted = (step.when or {}).get(decision_id)
             if wanted is not None and set(chosen).isdisjoint(wanted):
-                gate.never = f"you chose {listed(chosen)} for {decision_id!r}"
+                gate.ruled_out = f"you chose {listed(chosen)} for {decision_id!r}"
         return [step.id for step in steps]
 
 

@@ -209,7 +209,7 @@ def plans_folder(home: Path) -> Path:
 
 
 def new_plan_id(now: float) -> str:
-    """Return an id for a plan created at ``now`` (unix seconds): ``<6 hex>-<yyyymmdd>``, distinct from its start on.
+    """Return an id for a plan created at ``now`` (unix seconds): ``<6 hex>-<yyyymmdd>``; its first characters suffice.
 
     It may be taken by chance; whoever makes the folder then tries another.
     """
