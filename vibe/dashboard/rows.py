@@ -15,7 +15,7 @@ from ipc.events import DiffDisplay, PlanProposedEvent, PlanStartedEvent
 from planner.plan.status import StepStatus
 from vibe.app.watch.commands import given
 from vibe.app.watch.follower import Follower
-from vibe.app.watch.rows import TITLE_CHARACTERS, command_in, dollars, fields, moment, request_row, run_row, told
+from vibe.app.watch.rows import TITLE_CHARACTERS, command_in, dollars, fields, moment, request_row, run_row, trim
 from vibe.app.watch.runs import KnownRun
 from vibe.dashboard.answers import RefusedError
 from vibe.dashboard.drawing import layout_row
@@ -66,7 +66,7 @@ def head_row(listed: Mapping[str, Any], run: KnownRun, view: View, plan: PlanVie
     if plan is not None and proposal is not None and listed["status"] != "active":
         row |= {"kind": "proposal", "title": proposal.goal[:TITLE_CHARACTERS], "reason": expected(proposal)}
         row |= {"total": plan.total, "counts": {"pending": plan.total}}
-    return told(row, "title")
+    return trim(row, "title")
 
 
 def expected(proposal: PlanProposedEvent) -> str:
@@ -111,7 +111,7 @@ def step_row(plan: PlanView, step: StepView, number: int, items: Mapping[str, in
         "started_at": moment(step.started_at),
         "duration_s": moment(step.duration_s, 2),
     }
-    return told(row, "n")
+    return trim(row, "n")
 
 
 def asks(plan: PlanView, step: StepView) -> bool:
@@ -149,7 +149,7 @@ def _worktree(step: StepView) -> dict[str, Any]:
     if tree is None:
         return {}
     named = {name: names[:MOST_FILES] for name, names in fields(tree, "files", "left_out").items()}
-    return told(fields(tree, *WORKTREE) | named, "status")
+    return trim(fields(tree, *WORKTREE) | named, "status")
 
 
 def answered_row(answered: AnsweredView) -> dict[str, Any]:
@@ -164,13 +164,13 @@ def answered_row(answered: AnsweredView) -> dict[str, Any]:
         "by": getattr(answered.answered, "by", ""),
         "answer": given(answered.answered),
     }
-    return told(row, "kind")
+    return trim(row, "kind")
 
 
 def note_row(notice: NoticeView) -> dict[str, Any]:
     """Return the row of a notice."""
     text = notice.message[:TEXT_CHARACTERS]
-    return told(
+    return trim(
         {"text": text, "ts": moment(notice.ts), "step": notice.step_id, **fields(notice, "kind", "code")}, "kind"
     )
 
@@ -184,7 +184,7 @@ def agent_row(agent: AgentView) -> dict[str, Any]:
         "doing": agent.doing()[:LINE_CHARACTERS],
         "parent": agent.parent_id,
     }
-    return told(row, "title")
+    return trim(row, "title")
 
 
 def entry_row(entry: EntryView) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def entry_row(entry: EntryView) -> dict[str, Any]:
     row = {"n": entry.number, "ts": moment(entry.ts), **fields(entry, *names)}
     if isinstance(entry, CallView):
         row |= _call(entry)
-    return told(row, "n")
+    return trim(row, "n")
 
 
 def _call(call: CallView) -> dict[str, Any]:

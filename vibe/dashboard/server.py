@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from ipc.errors import IpcError
 from planner.store.folder import find_plan
 from vibe.app.engine.host import Host
-from vibe.app.plan.report import ReportFormat, read_report, written
+from vibe.app.plan.report import ReportFormat, read_report, render
 from vibe.app.watch.board import Board
 from vibe.dashboard.acting import BY, Actor
 from vibe.dashboard.answers import RefusedError, found, read_json, refusal
@@ -149,7 +149,7 @@ class Application:
     async def _report(self, key: str) -> Response:
         """Return the report of a plan as a page without any rights."""
         await self._desk.run(key)
-        text = await _read(lambda: written(read_report(find_plan(self._host.home, key)), HTML, self._host.environ))
+        text = await _read(lambda: render(read_report(find_plan(self._host.home, key)), HTML, self._host.environ))
         policy = {"content-security-policy": REPORT_POLICY}
         return Response(text.encode("utf-8", "replace"), headers=policy, media_type=MEDIA_TYPES[".html"])
 

@@ -370,11 +370,8 @@ class TranscriptView:
 
     def _stream(self, entry: EntryView, text: str) -> None:
         whole = entry.text + text
-        over = len(whole) - TEXT_CHARACTERS
-        if over > 0:
-            self._set(entry, whole[over:], entry.cut + over)
-        else:
-            self._set(entry, whole, entry.cut)
+        over = max(0, len(whole) - TEXT_CHARACTERS)
+        self._set(entry, whole[over:], entry.cut + over)
 
     def _set(self, entry: EntryView, text: str, cut: int) -> None:
         self._resize(entry, len(text) - len(entry.text))

@@ -47,7 +47,8 @@ class Node(Struct, frozen=True, kw_only=True):
     """The folder for its own files."""
     slots: int = 0
     count: int = 0
-    """Workers to fork, each with a folder below ``folder``; 0: the process is the worker itself."""
+    """The number of workers to fork, each with a folder below ``folder``. 0 means that the process is the worker
+    itself."""
     settings: WorkerSettings | None = None
     is_quiet: bool = False
     """True if its messages are discarded, except the last one of a node that never served."""
@@ -65,7 +66,7 @@ class Node(Struct, frozen=True, kw_only=True):
         return [*program, self.kind, self.address, str(self.slots), str(self.folder), *numbers, *files]
 
 
-async def kept(node: Node, announce: Callable[[str], object]) -> None:
+async def keep_running(node: Node, announce: Callable[[str], object]) -> None:
     """Keep a node running until cancelled. Whenever it ends, what it left is killed, and it is restarted.
 
     ``announce`` is called with its address each time.

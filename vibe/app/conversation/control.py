@@ -45,19 +45,19 @@ class ConversationControl:
 
     async def _on_interrupt(self, command: Interrupt) -> Reply:
         if command.session_id not in {"", self._session_id()}:
-            return elsewhere(command.session_id)
+            return wrong_conversation(command.session_id)
         message = "interrupted: the conversation so far is kept" if self._interrupt() else "nothing is running"
         return Reply(ok=True, message=message)
 
     async def _on_steer(self, command: Steer) -> Reply:
-        if problem := unfit(command, self._session_id()):
+        if problem := refusal_of(command, self._session_id()):
             return problem
         if self._steer(command.text, "" if command.by in OWN_ANSWERS else command.by):
             return Reply(ok=True, message="the agent reads it before its next turn")
         return refusal("refused", "the agent is not working: give it a prompt instead")
 
     async def _on_prompt(self, command: GivePrompt) -> Reply:
-        if problem := unfit(command, self._session_id()):
+        if problem := refusal_of(command, self._session_id()):
             return problem
         self._prompted(command.text)
         return Reply(ok=True, message="prompt accepted")
@@ -67,14 +67,14 @@ def _no_one(*_: object) -> bool:
     return False
 
 
-def hear_words(router: CommandRouter, session_id: str, tell: Callable[[str, str], bool]) -> None:
+def route_messages(router: CommandRouter, session_id: str, tell: Callable[[str, str], bool]) -> None:
     """Pass what is said to a run that only plans to ``tell``, with who says it.
 
     ``tell`` returns whether anybody hears it.
     """
 
     async def hear(command: Steer | GivePrompt) -> Reply:
-        if problem := unfit(command, session_id):
+        if problem := refusal_of(command, session_id):
             return problem
         if tell(command.text, command.by):
             return Reply(ok=True, message="the planner reads it")
@@ -83,16 +83,16 @@ def hear_words(router: CommandRouter, session_id: str, tell: Callable[[str, str]
     router.on(Steer, hear).on(GivePrompt, hear)
 
 
-def unfit(command: Steer | GivePrompt, session_id: str) -> Reply | None:
+def refusal_of(command: Steer | GivePrompt, session_id: str) -> Reply | None:
     """Return why something said can't be taken: it is for another conversation, or more than text. None if it can."""
     at = command.session_id if isinstance(command, GivePrompt) else command.step_id or command.agent_id
     if at not in {"", session_id}:
-        return elsewhere(at)
+        return wrong_conversation(at)
     if isinstance(command, GivePrompt) and (command.images or command.output_schema is not None):
         return refusal("refused", "this conversation takes prompts of text alone: leave the rest out")
     return None
 
 
-def elsewhere(name: str) -> Reply:
+def wrong_conversation(name: str) -> Reply:
     """Return the reply to a command that is for another conversation."""
     return refusal("refused", f"this conversation is not {name[:40]!r}: leave the id out")

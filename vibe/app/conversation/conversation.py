@@ -19,7 +19,7 @@ from vibe import __version__
 from vibe.app.conversation.answering import Answering, ConversationAgent, ConversationParts, Prompt
 from vibe.app.conversation.opening import NO_LIMITS, TITLE_LENGTH, AgentChange, PromptLimits, PromptResult
 from vibe.app.conversation.setup import Setup, set_up
-from vibe.app.conversation.user_shell import as_told, run_for_user
+from vibe.app.conversation.user_shell import as_message, run_for_user
 from vibe.core.agent_loop import AgentLoop
 from vibe.core.messages import Image, Message, Outcome, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
@@ -261,7 +261,7 @@ class Conversation:
             workdir, environ = self.setup.opening.workdir, self._parts.host.environ
             result = await run_for_user(command, workdir, environ, self._sink, in_colour=in_colour)
             if tell_model:
-                self.session.transcript.append(UserMessage(as_told(command, result)))
+                self.session.transcript.append(UserMessage(as_message(command, result)))
             return result
         return None
 

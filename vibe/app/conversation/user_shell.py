@@ -66,7 +66,7 @@ async def run_for_user(
     return result
 
 
-def as_told(command: str, result: runner.CommandResult) -> str:
+def as_message(command: str, result: runner.CommandResult) -> str:
     """Return a command and its output in words for the model: without colours, and only the last of rewritten lines."""
     printed = plain(shown(_output(result)))
     return f"I ran this in the shell:\n$ {command}\n{printed}\n[exit code {result.exit_code}]"

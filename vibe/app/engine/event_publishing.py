@@ -24,7 +24,7 @@ from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.config.models import VibeConfig
 from vibe.core.extensions import LISTENERS, make_extension
 
-TOLD: Final = (
+LOGGED_FIELDS: Final = (
     *("plan_id", "step_id", "subagent_step_id", "subagent_id", "agent", "model", "tool", "tool_call_id", "rule"),
     *("status", "previous", "outcome", "reason", "exit_code", "decision", "attempt", "finish_reason", "tool_calls"),
     *("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "context_tokens", "tokens_after"),
@@ -51,7 +51,7 @@ class EventLog:
 
 
 def _fields_text(event: e.Event) -> str:
-    values = ((name, getattr(event, name, None)) for name in TOLD)
+    values = ((name, getattr(event, name, None)) for name in LOGGED_FIELDS)
     return "".join(f" {name}={value!r}" for name, value in values if value and not (name == "reason" and " " in value))
 
 

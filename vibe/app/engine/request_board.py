@@ -43,7 +43,7 @@ KINDS: Mapping[type[Request], tuple[str, str]] = {
     e.PlanDecisionEvent: ("decision", tag_of(Decide)),
 }
 """For each kind of request, its name and the command that answers it."""
-TOLD: Mapping[type[Request], tuple[str, ...]] = {
+ANSWERER_FIELDS: Mapping[type[Request], tuple[str, ...]] = {
     e.ApprovalRequestEvent: (
         *("tool_call_id", "tool", "arguments", "rule", "reason", "diff", "covers", "edits", "preview", "cwd"),
         "confined",
@@ -86,7 +86,7 @@ def document_of(request: Request) -> dict[str, Any]:
         "agent_id": request.subagent_id,
         "step_id": step_of(request),
         **({"opened": request.ts} if isinstance(request, e.PlanDecisionEvent) else {}),
-        **{name: getattr(request, name) for name in TOLD[type(request)]},
+        **{name: getattr(request, name) for name in ANSWERER_FIELDS[type(request)]},
     }
 
 

@@ -19,7 +19,7 @@ from subagents.agent.budget import Account, Limits
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.step_result import AgentUsage
 from vibe import __version__
-from vibe.app.conversation.control import hear_words
+from vibe.app.conversation.control import route_messages
 from vibe.app.conversation.opening import TITLE_LENGTH, PromptResult
 from vibe.app.engine.build import Engine, EngineRequest, build_engine
 from vibe.app.engine.command_router import CommandRouter
@@ -134,7 +134,7 @@ async def planning(
         for warning in (*engine.warnings, *request.notes):
             channel.sink.publish(WarningEvent(code="start", message=warning))
         run = Planning(engine, _context(request, engine, channel, user_input), limits, channel, host.home)
-        hear_words(router, channel.session_id, run.tell)
+        route_messages(router, channel.session_id, run.tell)
         try:
             yield run
         finally:

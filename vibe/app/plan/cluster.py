@@ -22,7 +22,7 @@ from subagents.remote.frames import RemoteSettings, Shipped, WorkerSetup
 from subagents.step.tamper_guard import RunClaims
 from vibe.app.cluster.address import Certificates, ClusterAddress, parse_address, read_certificates
 from vibe.app.cluster.certificates import write_certificates
-from vibe.app.cluster.service import Node, kept, worker_settings
+from vibe.app.cluster.service import Node, keep_running, worker_settings
 from vibe.app.cluster.shipping import Shipment, shipment
 from vibe.app.plan.step_executor import PlanSteps, agents_to_come, capabilities_of, local_executor, step_document
 from vibe.app.plan.worktrees import repository_of, wants_worktrees
@@ -134,7 +134,7 @@ def _remove(folder: Path) -> None:
 async def _keep(node: Node, client: ClusterClient) -> None:
     """Keep a worker running. If it can't be started, the run gets no more places, since it would wait for ever."""
     try:
-        await kept(node, str)  # its address need not be announced
+        await keep_running(node, str)  # its address need not be announced
     except EnvironmentFailure as error:
         client.give_up(str(error))
 

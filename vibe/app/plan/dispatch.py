@@ -36,7 +36,7 @@ from vibe.app.plan.decision_prompter import DecisionAsker, DecisionPrompter
 from vibe.app.plan.prepare import PreparedRun
 from vibe.app.plan.replanning import replan_policy
 from vibe.app.plan.reuse import items_reused, note_commit
-from vibe.app.plan.rewind import recorded
+from vibe.app.plan.rewind import recording_executor
 from vibe.app.plan.step_context import StepPlace, step_context
 from vibe.app.plan.step_executor import APPROVAL_MODES, PlanSteps, step_executor
 from vibe.app.plan.usage_history import expectation, revisions_folder
@@ -83,7 +83,7 @@ async def dispatch_steps(
     inner = await stack.enter_async_context(step_executor(steps))
     worktrees = await stack.enter_async_context(worktree_executor(inner, store, engine, run.host, steps.services))
     await worktrees.recover()
-    executor = recorded(worktrees, store, engine, plan, sink, run.turn)
+    executor = recording_executor(worktrees, store, engine, plan, sink, run.turn)
     width = await _width(store.settings.max_parallel, run.channel.sink)
     dispatcher = Dispatcher(
         loaded=prepared.loaded,

@@ -66,7 +66,7 @@ def read_report(folder: PlanFolder) -> ReadReport:
         raise BrokenPlanError(str(folder.path), " ".join(str(error).split())) from error
 
 
-def written(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> str:
+def render(read: ReadReport, form: ReportFormat, environ: Mapping[str, str]) -> str:
     """Return the report in a format, without the secrets that ``environ`` holds."""
     masked = partial(redact, environ=environ)
     match form:

@@ -131,7 +131,7 @@ class PlanRewind(Struct, frozen=True, kw_only=True):
     merged: tuple[str, ...] = ()
 
 
-def recorded(
+def recording_executor(
     executor: StepExecutor, store: PlanStore, engine: Engine, plan: Plan, sink: EventSink, turn: WriteTurn
 ) -> StepExecutor:
     """Return the executor, wrapped to record files if agents may change any. Plans of commands alone need no record."""

@@ -42,7 +42,7 @@ def run_row(run: KnownRun, view: View | None = None) -> dict[str, Any]:
     else:
         row |= _plan_row(run, view, plan) if plan is not None and run.is_plan else _conversation_row(run, view)
         row |= {"requests": len(view.requests)}
-    return told(row, "title")
+    return trim(row, "title")
 
 
 def request_row(run: KnownRun, view: View, request: RequestView) -> dict[str, Any]:
@@ -61,11 +61,11 @@ def request_row(run: KnownRun, view: View, request: RequestView) -> dict[str, An
         "command": command_in(event.arguments) if isinstance(event, ApprovalRequestEvent) else "",
         **fields(event, *ASKED[type(event)]),
     }
-    return told(row, "kind")
+    return trim(row, "kind")
 
 
-def told(row: dict[str, Any], first: str) -> dict[str, Any]:
-    """Return a row without fields that say nothing, except its ``first`` field."""
+def trim(row: dict[str, Any], first: str) -> dict[str, Any]:
+    """Return a row without its blank fields, except the ``first`` one."""
     return {name: value for name, value in row.items() if name == first or value or (name, value) == UNCONFINED}
 
 

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from msgspec import to_builtins
 
 from vibe.app.cluster.address import check_cluster, check_installed, parse_address, read_certificates
-from vibe.app.cluster.service import Node, check_free, kept, worker_folder, worker_settings
+from vibe.app.cluster.service import Node, check_free, keep_running, worker_folder, worker_settings
 from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -96,7 +96,7 @@ async def _served(node: Node, sentence: str, env: CliEnvironment) -> int:
 
     end = ProcessEnd(is_ours=env.owns_process)
     async with cancelled_by_signals(env) as signals:
-        await kept(node, tell)
+        await keep_running(node, tell)
     end.is_near(ExitCode.HUNG_UP if signals.exit_code == ExitCode.HUNG_UP else ExitCode.DONE)
     return end.code
 

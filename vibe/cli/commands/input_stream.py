@@ -16,7 +16,7 @@ from anyio import to_thread
 from ipc.commands import MAX_REQUEST_BYTES, Cancel, GivePrompt, Reply, encode_reply
 from ipc.control import CommandDesk, refusal
 from ipc.errors import INVALID_JSON
-from vibe.app.conversation.control import elsewhere
+from vibe.app.conversation.control import wrong_conversation
 from vibe.app.conversation.conversation import Conversation
 from vibe.app.conversation.opening import PromptLimits
 from vibe.app.engine.request_board import Absentee
@@ -220,7 +220,7 @@ class PromptLines(InputLines):
 
     async def _take(self, conversation: Conversation, command: GivePrompt) -> Reply:
         if command.session_id not in {"", conversation.session_id}:
-            return elsewhere(command.session_id)
+            return wrong_conversation(command.session_id)
         prompt_id = uuid4().hex
         try:
             await to_thread.run_sync(self._beside, command)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from planner.report.ci import github_annotations
 from planner.store.folder import PlanFolder, find_plan
-from vibe.app.plan.report import ReportFormat, read_report, written
+from vibe.app.plan.report import ReportFormat, read_report, render
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.front.ci_log import write_command
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -34,7 +34,7 @@ def run(args: Arguments, env: CliEnvironment) -> None:
         form = form or format_of("-o", args.file)
         write_report(folder, env.file_to_write("-o", args.file), form, env)
     else:
-        env.stdout.write(written(read_report(folder), form or ReportFormat.MARKDOWN, env.environ))
+        env.stdout.write(render(read_report(folder), form or ReportFormat.MARKDOWN, env.environ))
 
 
 def format_of(flag: str, name: str) -> ReportFormat:
@@ -57,7 +57,7 @@ def write_report(folder: PlanFolder, path: Path, form: ReportFormat, env: CliEnv
         BrokenPlanError: the plan's folder can't be read back.
         UnwrittenReportError: the file can't be written.
     """
-    text = written(read_report(folder), form, env.environ)
+    text = render(read_report(folder), form, env.environ)
     try:
         put_file(path, text.encode())
     except OSError as error:
@@ -78,6 +78,6 @@ def report_to_github(folder: PlanFolder, env: CliEnvironment) -> None:
     if name := env.environ.get(SUMMARY_FILE):
         try:
             with Path(name).open("a", encoding="utf-8") as file:
-                file.write(written(read, ReportFormat.MARKDOWN, env.environ))
+                file.write(render(read, ReportFormat.MARKDOWN, env.environ))
         except OSError as error:
             raise UnwrittenReportError(Path(name), error, folder.plan_id) from error

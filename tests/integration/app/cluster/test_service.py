@@ -15,7 +15,7 @@ from tests.fakes.step_links import until
 from tests.integration.subagents.worktree.rig import environment
 from vibe.app.cluster import service
 from vibe.app.cluster.address import parse_address
-from vibe.app.cluster.service import Node, check_free, kept, worker_folder
+from vibe.app.cluster.service import Node, check_free, keep_running, worker_folder
 from vibe.app.inspect.cluster import cluster_findings
 from vibe.app.inspect.diagnosis import CheckState
 from vibe.core.config.models import ClusterConfig
@@ -67,7 +67,7 @@ async def test_a_node_that_never_serves_is_not_started_for_ever(
     dying = node(tmp_path, f"import sys\n{count}print('no such library', file=sys.stderr)\nsys.exit(7)\n", monkeypatch)
 
     with pytest.raises(EnvironmentFailure, match="ended 3 times before it served, with exit code 7: no such library:"):
-        await kept(dying, str)
+        await keep_running(dying, str)
 
     assert (tmp_path / "starts").read_text() == "xxx"
 
@@ -82,7 +82,7 @@ async def test_the_address_of_a_node_is_told_whole_however_its_bytes_come(
     told: list[str] = []
 
     async with anyio.create_task_group() as group:
-        group.start_soon(kept, node(tmp_path, slow, monkeypatch), told.append)
+        group.start_soon(keep_running, node(tmp_path, slow, monkeypatch), told.append)
         await until(lambda: len(told) >= 6)  # once it has served it is started anew, however often
         group.cancel_scope.cancel()
 
