@@ -155,6 +155,7 @@ class RunsScreen(Screen[str]):
     def action_find(self) -> None:
         """Start searching for what is typed."""
         self._finding, self._desk.query = True, self._desk.query or ""
+        self._page.refresh()
 
     def action_stop_finding(self) -> None:
         """Show all runs again."""

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual import on
 from textual.app import App
 from textual.pilot import Pilot
@@ -179,6 +180,16 @@ async def test_a_run_is_found_by_words_and_esc_shows_all_again(tmp_path: Path) -
         assert "Rename" in app.text
         await pilot.press("slash", *"zzz")
         assert "no run has these words" in app.text
+
+
+async def test_the_line_to_find_by_is_drawn_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with shown(asking_board(tmp_path, NOW)) as (app, pilot):
+        drawn: list[str] = []
+        page = app.screen.query_one(LinesPage)
+        monkeypatch.setattr(page, "refresh", lambda: drawn.append(app.text.splitlines()[-1]))
+        await pilot.press("slash")
+        assert drawn
+        assert drawn[0].startswith(" / ▏")
 
 
 async def test_o_opens_the_page_at_the_run_or_says_why_not(tmp_path: Path) -> None:
