@@ -26,9 +26,7 @@ def clean(text: str, cols: int = COLUMNS) -> str:
     """Remove escapes, control characters and direction marks; keep the last state of a line rewritten after CR."""
     if not text.replace("\n", "").replace("\t", "").isprintable():  # a cheap check that seldom holds
         text = _ESCAPES.sub("", _rewritten(text)).translate(_GONE)
-    if len(text) <= cols:
-        return text
-    return "\n".join(line if len(line) <= cols else _cut(line, cols) for line in text.split("\n"))
+    return text if len(text) <= cols else "\n".join(_cut(line, cols) for line in text.split("\n"))
 
 
 def clean_coloured(text: str, cols: int = COLUMNS) -> str:

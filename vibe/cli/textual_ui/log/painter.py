@@ -49,7 +49,7 @@ def diff_blocks(diff: str) -> Iterator[LogBlock]:
 
 
 def _in_colours(lines: Sequence[DiffLine], language: str) -> Iterator[LogBlock]:
-    """Yield adjacent lines, highlighted in their language unless they are more than ``_MOST_CODE`` characters."""
+    """Yield adjacent lines, highlighted in their language if they have at most ``_MOST_CODE`` characters."""
     code = "\n".join(line.text for line in lines)
     is_coloured = language and code.strip() and len(code) <= _MOST_CODE
     shown = (highlighted(code, language) if is_coloured else Content(code)).split("\n", allow_blank=True)

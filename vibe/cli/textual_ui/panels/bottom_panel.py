@@ -36,9 +36,9 @@ class BottomPanel(Vertical):
     A panel that was put off waits until the person looks at it; those that come later are shown.
 
     ``prompt`` is hidden while a panel is shown, and keeps its text; afterwards the focus goes back to where it was. No
-    panel replaces the prompt, or another panel's text field, while the person types or has a draft there. ``tell`` gets
-    a sign that something waits, with its style. ``clock`` returns monotonic seconds, ``now`` Unix seconds. While a
-    panel is shown, the screen has the class ``asking``.
+    panel replaces the prompt, or another panel's text field, while the person types or has a draft there. ``tell``
+    gets a sign that something waits, with its style. ``clock`` returns monotonic seconds, ``now`` Unix seconds. While
+    a panel is shown, the screen has the class ``asking``.
     """
 
     DEFAULT_CSS = """

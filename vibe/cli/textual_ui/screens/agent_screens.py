@@ -110,6 +110,13 @@ class AgentScreen(Screen[None]):
         """The view of all runs."""
         return self.desk.store.view
 
+    def compose(self) -> ComposeResult:
+        """Compose the head, the body, the input and the keys."""
+        yield self.head
+        yield self.body
+        yield self.line
+        yield self.keys
+
     def present(self, view: View, changed: frozenset[Key]) -> None:
         """Show what changed in the view."""
         raise NotImplementedError
@@ -237,12 +244,6 @@ class TranscriptScreen(AgentScreen):
         """The chat log."""
         return self._log
 
-    def compose(self) -> ComposeResult:
-        """Compose the head, the log, the input and the keys."""
-        yield self.head
-        yield self._log
-        yield self.line
-        yield self.keys
 
     def on_mount(self) -> None:
         """Show what is known so far."""
@@ -463,12 +464,6 @@ class FleetScreen(AgentScreen):
         """The widget with the tiles."""
         return self._fleet
 
-    def compose(self) -> ComposeResult:
-        """Compose the head, the tiles, the input and the keys."""
-        yield self.head
-        yield self._fleet
-        yield self.line
-        yield self.keys
 
     def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
         """Record which tiles changed, and request a redraw."""
