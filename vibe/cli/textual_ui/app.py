@@ -39,7 +39,7 @@ from vibe.cli.signals import handled_signals
 from vibe.cli.textual_ui.chat_screen import ChatScreen, Hold
 from vibe.cli.textual_ui.controllers.app_controller import AppController
 from vibe.cli.textual_ui.log.chat_log import ChatLog
-from vibe.cli.textual_ui.overview.summaries import ViewMoment, away_summary, moment
+from vibe.cli.textual_ui.overview.summaries import ViewSnapshot, away_summary, snapshot
 from vibe.cli.textual_ui.overview.ticker import StatusLine
 from vibe.cli.textual_ui.palettes import (
     ASK_BACKGROUND,
@@ -47,12 +47,12 @@ from vibe.cli.textual_ui.palettes import (
     FOLLOW,
     LIGHT,
     SIXTEEN,
-    BackgroundTold,
-    following,
+    BackgroundReported,
+    follow_theme,
     has_few_colours,
     seems_dark,
 )
-from vibe.cli.textual_ui.readable import ASCII, STILL, Restyled, Signs, groundless, readable, uncoloured
+from vibe.cli.textual_ui.readable import ASCII, STILL, SignFilter, StyleFilter, groundless, readable, uncoloured
 from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.core.config.foreign_keys import MOVED, moved
@@ -94,37 +94,37 @@ def read_settings(home: Path) -> UiSettings:
         return UiSettings(problem=f"{CONFIG_FILE} can't be read ({error}): using the defaults")
     earlier = {key: moved(name, document[name]) for name, ((_, key), _) in MOVED.items() if name in document}
     given = {**earlier, **(cast("dict[str, Any]", table) if isinstance(table, dict) else {})}
-    usual = UiSettings()
+    default = UiSettings()
     known = {one.name for one in fields(UiSettings)} - {"problem"}
-    good = {name: value for name, value in given.items() if name in known and _fits(value, getattr(usual, name))}
+    good = {name: value for name, value in given.items() if name in known and _fits(value, getattr(default, name))}
     bad = [name for name in given if name in known and name not in good]
     return UiSettings(**good, problem=f"[ui] {bad[0]}: invalid value, using the default" if bad else "")
 
 
 def settings_of(env: CliEnvironment) -> UiSettings:
     """Return the settings in the user's vibe folder, overridden by those given for this run."""
-    usual = UiSettings()
+    default = UiSettings()
     given: Mapping[str, Any] = env.given.values if env.given else {}
     ours = ((name, given.get(f"ui.{name}")) for name in UiSettings.__struct_fields__)
-    good = {name: value for name, value in ours if _fits(value, getattr(usual, name))}
+    good = {name: value for name, value in ours if _fits(value, getattr(default, name))}
     return replace(read_settings(env.home), **good)
 
 
-def _fits(value: object, usual: object) -> bool:
+def _fits(value: object, default: object) -> bool:
     """Return whether a value has the type of the default; an int will do where the default is a float."""
-    if isinstance(usual, float):
+    if isinstance(default, float):
         return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is type(usual)
+    return type(value) is type(default)
 
 
 class Attention:
-    """Calls ``sign`` with a few words when the person is needed, or when work has ended.
+    """Calls ``notify`` with a few words when the person is needed, or when work has ended.
 
     The end of work that took less than ``after`` seconds is not announced.
     """
 
-    def __init__(self, sign: Callable[[str], object], after: float) -> None:
-        self._sign = sign
+    def __init__(self, notify: Callable[[str], object], after: float) -> None:
+        self._notify = notify
         self._after = after
         self._waiting = 0
         self._since: float | None = None
@@ -136,12 +136,12 @@ class Attention:
         """Announce new requests, and the plans and prompts that have ended since the last call."""
         waiting, self._waiting = self._waiting, len(view.requests)
         if self._waiting and not waiting:
-            self._sign("vibe waits for you")
+            self._notify("vibe waits for you")
         self._look_at_prompt(view)
         for plan_id, plan in view.plans.items():
             ended = plan.ended_at
             if ended is not None and self._plans.get(plan_id, ended) is None and plan.elapsed(ended) >= self._after:
-                self._sign(f"vibe: plan {plan.status}")
+                self._notify(f"vibe: plan {plan.status}")
             self._plans[plan_id] = ended
 
     def _look_at_prompt(self, view: View) -> None:
@@ -153,7 +153,7 @@ class Attention:
         since, self._since = self._since, None
         run = None if main is None else view.runs.get(main.source)
         if since is not None and run is not None and run.updated_at - since >= self._after:
-            self._sign("vibe answered")
+            self._notify("vibe answered")
 
 
 AWAY_SECONDS = 120.0
@@ -172,7 +172,7 @@ _log = logging.getLogger(__name__)
 class VibeApp(App[None]):
     """The app: one chat screen, with other screens pushed over it.
 
-    ``leave`` is called to quit while there is no conversation yet, and ``clock`` returns Unix seconds. ``following``
+    ``leave`` is called to quit while there is no conversation yet, and ``clock`` returns Unix seconds. ``next_chat``
     holds the next chat on the screen.
     """
 
@@ -195,7 +195,7 @@ class VibeApp(App[None]):
         Binding("ctrl+c", "stop_or_clear", "Copy, stop, clear, leave", priority=True, show=False),
         Binding("ctrl+d", "leave_if_blank", "Leave", priority=True, show=False),
         Binding("ctrl+o", "toggle_calls", "Unfold all calls", show=False),
-        Binding("ctrl+z", "rest", "Go to the shell; fg comes back", priority=True, show=False),
+        Binding("ctrl+z", "suspend", "Go to the shell; fg comes back", priority=True, show=False),
         Binding("ctrl+p", "show('palette')", "All commands", priority=True, show=False),
         Binding("f1", "show('help')", "Help", priority=True, show=False),
         Binding("f8", "send_back", "The command that runs: to the background", show=False),
@@ -213,31 +213,31 @@ class VibeApp(App[None]):
         """Keys and pastes that wait for the one before them to be handled."""
         self._passing: Timer | None = None
         """Ends the wait for a key that got lost on its way; None if no key is on its way."""
-        self._passed_text = False
+        self._was_text = False
         """True if the last key passed on was text, which may still be on its way."""
-        self._uncoloured, self._groundless = [Restyled(uncoloured)], [Restyled(groundless)]
-        self._following = partial(following, has_few=has_few_colours(env.environ))
-        for theme in (DARK, LIGHT, SIXTEEN, self._following(is_dark=seems_dark(env.environ))):
+        self._uncoloured, self._groundless = [StyleFilter(uncoloured)], [StyleFilter(groundless)]
+        self._follow_theme = partial(follow_theme, has_few=has_few_colours(env.environ))
+        for theme in (DARK, LIGHT, SIXTEEN, self._follow_theme(is_dark=seems_dark(env.environ))):
             self.register_theme(theme)
         self.settings = settings_of(env)
-        self._signs = [] if self.settings.motion else [Signs(STILL)]
-        self._signs += [Signs(ASCII)] if self.settings.glyphs == "ascii" else []
+        self._sign_filters = [] if self.settings.motion else [SignFilter(STILL)]
+        self._sign_filters += [SignFilter(ASCII)] if self.settings.glyphs == "ascii" else []
         self.animation_level = self.animation_level if self.settings.motion else "none"
         is_known = self.settings.theme in self.available_themes
         self.set_reactive(App.theme, self.settings.theme if is_known else FOLLOW)
         self.stylesheet.set_variables(self.get_css_variables())  # before the first frame is styled, not once more
         self._env = env
-        self.store = UIStateStore(lambda: self.call_later(self._refresher.wish))  # the change may be of another task
+        self.store = UIStateStore(lambda: self.call_later(self._refresher.request))  # the change may be of another task
         self.controller = AppController(self.store, leave)
         self.chat_screen = ChatScreen(env, self.store, self.controller, self.switch, clock)
-        self.following: Hold | None = None
+        self.next_chat: Hold | None = None
         self.cover: Cover | None = None
         """A screen to show over the chat from the first frame on, and the callback for its result."""
         self.back: Callable[[], object] | None = None
         """Returns to the screen this chat was opened from; None if there is none."""
         self._pressed = ("", 0.0)
         self._refresher = Refresher(self, self.store.flush, SECONDS_PER_FRAME)
-        self._away: tuple[float, ViewMoment] | None = None
+        self._away: tuple[float, ViewSnapshot] | None = None
         """The monotonic time at which the terminal lost focus, and the state at that time; None while it has focus."""
 
     @property
@@ -258,7 +258,7 @@ class VibeApp(App[None]):
         """
         filters = self._groundless if self.native_ansi_color else super().get_line_filters()
         filters = self._uncoloured if self.no_color else filters
-        return [*filters, *self._signs]
+        return [*filters, *self._sign_filters]
 
     def get_default_screen(self) -> ChatScreen:
         """Return the chat screen."""
@@ -284,19 +284,19 @@ class VibeApp(App[None]):
         while self._keys and self._passing is None:
             event = self._keys[0]
             if self.screen is self.chat_screen:
-                self.chat_screen.aim(event)
+                self.chat_screen.focus_for(event)
             is_text = isinstance(event, Paste) or event.is_printable
             is_text = is_text and isinstance(self.focused, TextArea | Input)
-            if is_text or not self._passed_text:
+            if is_text or not self._was_text:
                 if isinstance(event, Paste) or event.key != self._pressed[0]:
                     self._pressed = ("", 0.0)  # a key counts as pressed twice only with no other key in between
                 await super().on_event(self._keys.popleft())
-            self._passed_text = is_text
+            self._was_text = is_text
             if not is_text and (self.focused or self.screen).post_message(self.Passed()):
-                self._passing = self.set_interval(PATIENCE, self._go_on)
+                self._passing = self.set_interval(PATIENCE, self._pass_next)
 
     @on(Passed)
-    async def _go_on(self) -> None:
+    async def _pass_next(self) -> None:
         if self._passing is not None:
             self._passing.stop()
             self._passing = None
@@ -312,7 +312,7 @@ class VibeApp(App[None]):
             problem = problem or f"[ui] theme {self.settings.theme!r} is none: /theme lists them"
         if problem:
             self.chat_screen.say(problem, "warning")
-        self.store.add(Attention(self._sign, self.settings.notify_after_seconds).present)
+        self.store.add(Attention(self._call_person, self.settings.notify_after_seconds).present)
         if self.settings.status_line.strip():
             chat, env = self.chat_screen, self._env
             line = StatusLine(chat.ticker, self.settings.status_line, env.environ, env.cwd, chat.say)
@@ -323,10 +323,10 @@ class VibeApp(App[None]):
         if name == FOLLOW and self._driver is not None:
             self._driver.write(ASK_BACKGROUND)
 
-    @on(BackgroundTold)
-    def _follow(self, message: BackgroundTold) -> None:
+    @on(BackgroundReported)
+    def _follow(self, message: BackgroundReported) -> None:
         """Switch the ``follow`` theme to the palette that fits the terminal's background."""
-        followed = self._following(is_dark=message.is_dark)
+        followed = self._follow_theme(is_dark=message.is_dark)
         is_other = followed != self.available_themes[FOLLOW]
         self.register_theme(followed)
         if is_other and self.theme == FOLLOW:
@@ -346,7 +346,7 @@ class VibeApp(App[None]):
 
     @on(AppBlur)
     def _look_away(self) -> None:
-        self._away = (time.monotonic(), moment(self.store.view))
+        self._away = (time.monotonic(), snapshot(self.store.view))
 
     @on(AppFocus)
     def _look_back(self) -> None:
@@ -359,7 +359,7 @@ class VibeApp(App[None]):
 
     def switch(self, hold: Hold | None) -> None:
         """Leave the chat and go on with the next one; None if the person has not chosen one yet."""
-        self.following = hold
+        self.next_chat = hold
         self.chat_screen.log_view.reset()
         self.store.restart()
         self.controller.switch()
@@ -370,11 +370,11 @@ class VibeApp(App[None]):
         Raises:
             UsageError, EnvironmentFailure, ipc.errors.IpcError: a chat could not be opened or closed.
         """
-        self.following = load
+        self.next_chat = load
         with self._context():  # this task is not one of Textual's, and widgets need the active app
-            while self.following is not None:
-                following, self.following = self.following, None
-                await following(self.chat_screen)
+            while self.next_chat is not None:
+                next_chat, self.next_chat = self.next_chat, None
+                await next_chat(self.chat_screen)
 
     # --- keys
 
@@ -387,7 +387,7 @@ class VibeApp(App[None]):
             self.back()
         elif self.controller.interrupt():
             self.chat_screen.action_recall("all")
-        elif self._is_second("" if self.chat_screen.prompt.text else "escape"):
+        elif self._is_second_press("" if self.chat_screen.prompt.text else "escape"):
             self.controller.submit("/rewind")
 
     def action_stop_or_clear(self) -> None:
@@ -400,12 +400,12 @@ class VibeApp(App[None]):
             self.chat_screen.action_recall("all")
         elif self.chat_screen.prompt.text.strip():
             self.chat_screen.prompt.clear()
-        elif self._is_second("ctrl+c"):
+        elif self._is_second_press("ctrl+c"):
             self.chat_screen.leave()
         else:
             self.notify("Ctrl+C again to quit", timeout=LEAVE_SECONDS)
 
-    def _is_second(self, key: str) -> bool:
+    def _is_second_press(self, key: str) -> bool:
         """Return whether ``key`` was also the last one, within ``LEAVE_SECONDS``; a blank ``key`` starts over."""
         (before, then), now = self._pressed, time.monotonic()
         is_second = bool(key) and before == key and now - then < LEAVE_SECONDS
@@ -417,7 +417,7 @@ class VibeApp(App[None]):
         if not self.chat_screen.prompt.text.strip():
             self.chat_screen.leave()
 
-    def action_rest(self) -> None:
+    def action_suspend(self) -> None:
         """Suspend the process and return to the shell; ``fg`` comes back."""
         os.kill(os.getpid(), signal.SIGTSTP)
 
@@ -445,10 +445,10 @@ class VibeApp(App[None]):
             self.screen.action_leave()
             return
         tables = {"app.": self.BINDINGS, "": self.chat_screen.BINDINGS, "chat": ChatLog.OF_ENTRY}
-        picker = picker_screen.overview_of(what, self.controller.commands(), tables)
-        self.push_screen(picker_screen.PickerScreen(picker), self._take)
+        picker = picker_screen.menu_of(what, self.controller.commands(), tables)
+        self.push_screen(picker_screen.PickerScreen(picker), self._take_choice)
 
-    def _take(self, line: str | None) -> None:
+    def _take_choice(self, line: str | None) -> None:
         """Act on the chosen line: open a help topic, fill in or run a slash command, or run an action."""
         if not line:
             return
@@ -457,11 +457,11 @@ class VibeApp(App[None]):
         elif line.endswith(" "):
             self.chat_screen.prompt.set_text(line)
         elif line.startswith("/"):
-            self.chat_screen.hear(line)
+            self.chat_screen.submit(line)
         else:
             self.call_later(self.run_action, line, self.chat_screen)
 
-    def _sign(self, words: str) -> None:
+    def _call_person(self, words: str) -> None:
         """Notify the person in the way the settings say: by an OSC 9 notification, by the bell, or not at all."""
         if self.settings.notify == "osc9" and self._driver is not None:
             self._driver.write(f"\x1b]9;{words}\x07")
@@ -545,7 +545,7 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | No
     error = app.crash or problem  # a crash of the app comes first: it may have caused the problem
     left = app.store.view.plans.get(app.chat_screen.left_running)
     if left is not None and left.status == "paused" and error is None:
-        env.stdout.write(await _goes_on_alone(env, left.id))
+        env.stdout.write(await _resume_detached(env, left.id))
     elif parting:
         goes_on = f" · {about.goes_on}" if about is not None and about.session_id else ""
         env.stdout.write(f"{parting}{goes_on}\n")
@@ -554,7 +554,7 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | No
     return signals.exit_code or ExitCode.DONE
 
 
-async def _goes_on_alone(env: CliEnvironment, plan_id: str) -> str:
+async def _resume_detached(env: CliEnvironment, plan_id: str) -> str:
     """Resume a paused plan in a detached process, and return what to print about it."""
     command = (sys.executable, "-P", "-m", "vibe.cli.main", "plan", "resume", plan_id, "--detach")
     done = await anyio.run_process(command, check=False, stderr=STDOUT, cwd=env.cwd, env=env.for_another)

@@ -54,7 +54,7 @@ HIGH = 16
 WIDE = 150
 """The width in columns from which the overview is shown beside the chat, if it has content."""
 HISTORY_FILE = "history"
-SAID_SECONDS = 3.0
+NOTIFICATION_SECONDS = 3.0
 """The time, in seconds, that a message is shown as a notification while another screen covers the chat."""
 HINT = "Ask anything · / commands · @ files · ! shell"
 PLAN_MODE = "plan"
@@ -151,16 +151,14 @@ class ChatScreen(LowestScreen):
         self._side = SidePanel(now=clock)
         self._working = WorkingLine(clock=clock)
         self.ticker = Ticker(is_hidden=self._cards.is_out_of_sight, clock=clock)
-        self.bottom = self._bottom = BottomPanel(
-            self.prompt, self.requests, now=clock, tell=self.ticker.show_sign, id="bottom"
-        )
+        self.bottom = BottomPanel(self.prompt, self.requests, now=clock, show_sign=self.ticker.show_sign, id="bottom")
         self._proposal: tuple[str, Awaited[tuple[str, str]]] | None = None
         """The document of a proposed plan and its awaited answer, a word of ``VerdictKind`` with a text."""
         self._is_wide = False
         self._overview: bool | None = None
         """True or False if the person opened or closed the overview; None while it shows and hides by itself."""
         self._clock = clock
-        self._said_early: list[tuple[str, str]] = []
+        self._early_messages: list[tuple[str, str]] = []
         """Messages shown before there was a chat, each with its status."""
         self.left_running = ""
         """The id of the plan that is to go on after the person leaves; blank if there is none."""
@@ -174,7 +172,7 @@ class ChatScreen(LowestScreen):
                 yield self.log_view
                 yield self._working
                 yield self._queued
-                yield self._bottom
+                yield self.bottom
             yield self._side
         yield self.ticker
 
@@ -182,20 +180,20 @@ class ChatScreen(LowestScreen):
     def _begin(self) -> None:
         """Register the presenters, show the start screen, and set ``is_drawn`` after the first frame."""
         shown = (self._side, self._working, self.ticker, self._queued)
-        for presenter in (self.presenter, self.plannings, self._cards, *shown, self._bottom):
+        for presenter in (self.presenter, self.plannings, self._cards, *shown, self.bottom):
             self.store.add(presenter.present)
         self.store.add(self._present_line)
-        self.watch(self.log_view, "scroll_y", self.ticker.refresher.wish, init=False)
+        self.watch(self.log_view, "scroll_y", self.ticker.refresher.request, init=False)
         self.start.begin(self._first_facts(self._env.cwd, is_new=True))
         self.prompt.complete_with(commands=self._controller.commands, root=self._env.cwd)
         self.prompt.focus()
         self.call_after_refresh(self.is_drawn.set)
 
-    def aim(self, event: Key | Paste) -> None:
+    def focus_for(self, event: Key | Paste) -> None:
         """Focus the prompt, or the panel in its place, for text that the focused widget has no use for."""
         is_text = isinstance(event, Paste) or (event.is_printable and not self.log_view.takes(event.key))
-        if is_text and self._bottom not in (() if self.focused is None else self.focused.ancestors):
-            self._bottom.focus()
+        if is_text and self.bottom not in (() if self.focused is None else self.focused.ancestors):
+            self.bottom.focus()
 
     @on(Key)
     def _take_key(self, event: Key) -> None:
@@ -215,7 +213,7 @@ class ChatScreen(LowestScreen):
     def _come_back(self) -> None:
         """Give the focus back to an open panel after another screen covered it."""
         if self.has_class("asking"):
-            self._bottom.focus()
+            self.bottom.focus()
 
     @on(Resize)
     def _fit(self, event: Resize) -> None:
@@ -257,22 +255,22 @@ class ChatScreen(LowestScreen):
         else:
             facts = self._first_facts(about.folder, is_new=not about.saved.messages)
             self.start.begin(replace(facts, with_cards=[each.view.id for each in plans]))
-        for text, status in self._said_early:
+        for text, status in self._early_messages:
             self.presenter.say(text, status)
-        self._said_early.clear()
+        self._early_messages.clear()
         self.prompt.complete_with(commands=self._controller.commands, root=about.folder)
         self._controller.opened(chat, prompt)
 
-    def rested(self, *, is_planning: bool) -> None:
+    def work_ended(self, *, is_planning: bool) -> None:
         """Go on after the agent or the person's command has ended: send the next queued prompt.
 
         Unless planning goes on, no further version of a proposed plan will come, so its panel is closed.
         """
         if not is_planning:
-            self._bottom.end_proposal()
+            self.bottom.end_proposal()
         self._controller.send_next()
 
-    def hear(self, prompt: str, *, is_line: bool = True) -> None:
+    def submit(self, prompt: str, *, is_line: bool = True) -> None:
         """Submit a prompt that was not typed into this prompt widget; only with ``is_line`` may it be a command."""
         self.start.close()
         self._controller.submit(prompt, is_line=is_line)
@@ -289,10 +287,10 @@ class ChatScreen(LowestScreen):
         self.store.flush()  # the events that the message is about come first
         self.presenter.say(text, status)
         if self.store.screen.phase is ScreenPhase.STARTING:
-            self._said_early.append((text, status))
+            self._early_messages.append((text, status))
         if app_of(self).screen is not self:
             severity = "error" if status == "error" else "information"
-            self.notify(text.partition("\n")[0], severity=severity, timeout=SAID_SECONDS, markup=False)
+            self.notify(text.partition("\n")[0], severity=severity, timeout=NOTIFICATION_SECONDS, markup=False)
 
     def leave(self) -> None:
         """Leave, after asking once what is to become of a running plan."""
@@ -301,7 +299,7 @@ class ChatScreen(LowestScreen):
         goes_on = "" if about is None or not about.session_id else about.goes_on
         can_outlive = self._env.owns_process and self._env.given is None
         is_asked = plan is not None and bool(goes_on) and is_live(plan)
-        if plan is None or not is_asked or not self._bottom.ask_leaving(plan, goes_on, can_outlive=can_outlive):
+        if plan is None or not is_asked or not self.bottom.ask_leaving(plan, goes_on, can_outlive=can_outlive):
             self._controller.leave()
 
     def copy(self, text: str) -> None:
@@ -333,23 +331,23 @@ class ChatScreen(LowestScreen):
         if not self.prompt.text.strip():
             self.prompt.set_text(line)
 
-    async def asked_about(self, proposed: PlanProposedEvent, document: str) -> tuple[str, str]:
+    async def ask_about_plan(self, proposed: PlanProposedEvent, document: str) -> tuple[str, str]:
         """Show a proposed plan and return the answer, a word of ``VerdictKind`` and its text.
 
         Cancelling hides the proposal.
         """
         answer = Awaited[tuple[str, str]]()
         self._proposal = (document, answer)
-        self._bottom.show_proposal(proposed)
+        self.bottom.show_proposal(proposed)
         try:
             word, text = await answer.given()
         except BaseException:
-            self._bottom.end_proposal()
+            self.bottom.end_proposal()
             raise
         finally:
             self._proposal = None
         if word == "revise":
-            self._bottom.put_proposal_off()  # the next version will take its place
+            self.bottom.put_proposal_off()  # the next version will take its place
         return word, text
 
     # --- keys
@@ -376,7 +374,7 @@ class ChatScreen(LowestScreen):
             app_of(self).push_screen(screen, lambda _: app_of(self).clear_notifications())
 
     @on(DescendantFocus)
-    def _tell_keys(self) -> None:
+    def _show_keys(self) -> None:
         self.ticker.keys = ChatLog.KEYS if self.focused is self.log_view else ""
         self.ticker.refresh()
 
@@ -386,7 +384,7 @@ class ChatScreen(LowestScreen):
         self.log_view.action_mark(step)
 
     def _action_leave_log(self) -> None:
-        self._bottom.focus()
+        self.bottom.focus()
 
     def action_steer(self) -> None:
         """Tell the agent at work what is typed, or else the queued prompts."""
@@ -403,10 +401,10 @@ class ChatScreen(LowestScreen):
     # --- what is typed
 
     @on(PromptArea.Changed)
-    def _leave_choices(self) -> None:
+    def _on_typed(self) -> None:
         """Once something is typed, take the keys from the start screen and scroll the log back to its end."""
         if self.prompt.text:
-            self.start.rest()
+            self.start.release_keys()
             self.log_view.go_back()
 
     def _take_choice(self, choice: StartChoice) -> None:

@@ -47,7 +47,7 @@ EDITS = "accept-edits"
 MODES = ("default", EDITS, "plan")
 """The agents that Shift+Tab cycles through; others are chosen by name."""
 STEERED_LENGTH = 200
-TOLD = "will be read before the next step"
+TAKEN = "will be read before the next step"
 RETRY_SECONDS = 1.0
 """The pause between two attempts to read settings that are wrong."""
 
@@ -73,7 +73,7 @@ class LocalTalk(HeldTalk):
             listeners=[stage.store, self],
             approver=stage.requests,
             user_input=stage.requests.user_input,
-            prompted=stage.hear,
+            prompted=stage.submit,
         )
         super().__init__(runtime, opening, seat, plans, SlashTable(screen_commands(stage)))
         self._limits = limits
@@ -93,7 +93,7 @@ class LocalTalk(HeldTalk):
         if self._proposed is None:
             raise AssertionError("a draft with a version was announced")
         document = draft.loaded.source_bytes.decode("utf-8", "replace")
-        kind, text = await self._stage.asked_about(self._proposed, document)
+        kind, text = await self._stage.ask_about_plan(self._proposed, document)
         return PlanVerdict(VerdictKind(kind), text)
 
     def _audience(self) -> Audience:
@@ -111,7 +111,7 @@ class LocalTalk(HeldTalk):
         if run.status is PlanStatus.PAUSED and not self._leaving.is_set():
             start = self._stage.start
             start.begin(replace(start.facts, is_new=False, with_cards=[str(run.record.plan_id)]))
-            self.begin(self.tell_of_seat)
+            self.begin(self.show_facts)
 
     async def hold(self) -> None:
         """Open the conversation and hold it until ``leave``, which interrupts and saves what is at work.
@@ -128,7 +128,7 @@ class LocalTalk(HeldTalk):
         if self.conversation.setup.missing_key is not None:
             self._stage.say(f"{self.conversation.setup.missing_key}; here: /setup", "warning")
         self.begin(self.refresh)
-        self.begin(self.tell_of_seat)
+        self.begin(self.show_facts)
         self.begin(look_for_update, self.runtime.host, self.conversation.setup.engine.config.updates, self.say)
         await self._leaving.wait()
         if self.plans.session is not None:
@@ -142,7 +142,7 @@ class LocalTalk(HeldTalk):
         await held.configure(AgentChange())  # its first events don't say what it may do without asking
         self._stage.opened(LocalChat(self, self._stage, self._limits), prompt, plans)
 
-    async def tell_of_seat(self) -> None:
+    async def show_facts(self) -> None:
         """Give the start screen the facts of the agent and the project; prices come last, as they load slowly.
 
         If the start screen is gone, show what an earlier session left instead.
@@ -156,23 +156,23 @@ class LocalTalk(HeldTalk):
             return
         facts = await to_thread.run_sync(agent_facts, self.conversation)
         project = await to_thread.run_sync(project_facts, self.conversation, home)
-        start.tell(replace(start.facts, agent=facts, project=project))
+        start.update(replace(start.facts, agent=facts, project=project))
         if start.is_open and facts.model.prices is None and facts.model.has_key:
             facts = await to_thread.run_sync(priced_facts, self.conversation, facts, abandon_on_cancel=True)
-            start.tell(replace(start.facts, agent=facts))
+            start.update(replace(start.facts, agent=facts))
 
     async def _opened(self) -> Conversation:
         """Open the conversation; if the settings file has errors, wait until they are corrected."""
-        told = ""
+        shown = ""
         while True:
             try:
                 return await self.runtime.open_conversation(self.opening, self.seat)
             except ConfigError as error:
                 if not all(CONFIG_FILE in problem.where for problem in error.problems):
                     raise
-                if f"{error}" != told:
-                    told = f"{error}"
-                    self._stage.say(f"{told}\nvibe continues once this is corrected and saved; Ctrl+D quits", "error")
+                if f"{error}" != shown:
+                    shown = f"{error}"
+                    self._stage.say(f"{shown}\nvibe continues once this is corrected and saved; Ctrl+D quits", "error")
             await sleep(RETRY_SECONDS)
 
     def leave(self) -> None:
@@ -204,7 +204,7 @@ class LocalTalk(HeldTalk):
 
     async def send(self, prompt: str) -> None:
         """Have the agent answer a prompt, now or once it is free."""
-        self._stage.hear(prompt, is_line=False)  # a command that expands to a prompt is sent by its name
+        self._stage.submit(prompt, is_line=False)  # a command that expands to a prompt is sent by its name
 
     def suggest(self, prompt: str) -> None:
         """Put a prompt into the input, to be edited and sent, if that is empty."""
@@ -232,7 +232,7 @@ class LocalTalk(HeldTalk):
         await self._begin_on_stage("")
         self.begin(self.refresh)
         if not self.conversation.messages:
-            self.begin(self.tell_of_seat)
+            self.begin(self.show_facts)
 
 
 class LocalChat:
@@ -271,10 +271,10 @@ class LocalChat:
     def steer(self, text: str) -> bool:
         """Tell the agent at work something, or else the planner; return False if neither is at work."""
         talk = self._talk
-        is_heard = self._conversation.steer(text) or talk.plans.steer(text)
-        if is_heard:
+        was_taken = self._conversation.steer(text) or talk.plans.steer(text)
+        if was_taken:
             self._stage.say(f"will be read before the next step: {one_line(text, STEERED_LENGTH)}")
-        return is_heard
+        return was_taken
 
     def interrupt(self) -> bool:
         """Stop the agent, or else the planner, at once; return False if neither is at work."""
@@ -305,11 +305,11 @@ class LocalChat:
         session = self._talk.plans.session
         step_id = None if session is None else session.steering.step_of(agent_id)
         if session is not None and step_id is not None:
-            session.control.submit(Steer(step_id=step_id, text=text), lambda problem: self._talk.say(problem or TOLD))
+            session.control.submit(Steer(step_id=step_id, text=text), lambda problem: self._talk.say(problem or TAKEN))
             return
         main = self._stage.store.view.main
-        heard = main is not None and main.id == agent_id and self._conversation.steer(text)
-        self._talk.say(TOLD if heard else "not sent: this agent has finished")
+        was_taken = main is not None and main.id == agent_id and self._conversation.steer(text)
+        self._talk.say(TAKEN if was_taken else "not sent: this agent has finished")
 
     async def _next_mode(self) -> None:
         async with self._changing:
@@ -319,7 +319,7 @@ class LocalChat:
             await conversation.configure(change)
         start = self._stage.start
         if start.is_open:
-            await self._talk.tell_of_seat()
+            await self._talk.show_facts()
 
     def leave(self) -> None:
         """End the conversation."""
@@ -334,7 +334,7 @@ class LocalChat:
         except VibeError as error:
             self._stage.give_back(prompt, f"{error}")
         finally:
-            self._rest()
+            self._work_ended()
 
     async def _shell(self, command: str, tell_model: bool) -> None:  # noqa: FBT001  handed on as it is
         try:
@@ -342,11 +342,11 @@ class LocalChat:
         except VibeError as error:
             self._stage.give_back(f"{'!' if tell_model else '!!'}{command}", f"{error}")
         finally:
-            self._rest()
+            self._work_ended()
 
-    def _rest(self) -> None:
+    def _work_ended(self) -> None:
         plans = self._talk.plans
-        self._stage.rested(is_planning=plans.is_taken)
+        self._stage.work_ended(is_planning=plans.is_taken)
 
     async def _command(self, line: str) -> None:
         called = self._talk.commands.called(line)

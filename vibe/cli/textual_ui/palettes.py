@@ -15,7 +15,7 @@ FOLLOW: Final = "follow"
 """The name of the theme that adapts to the terminal."""
 
 
-def _spelt_out(theme: Theme, muted: str) -> Theme:
+def _completed(theme: Theme, muted: str) -> Theme:
     """Complete a theme, with the primary colour as its accent.
 
     Amber is kept for two things: a person is needed, or an agent has gone silent.
@@ -30,7 +30,7 @@ def _spelt_out(theme: Theme, muted: str) -> Theme:
     return replace(theme, accent=theme.primary, secondary=muted, variables=variables)
 
 
-DARK: Final = _spelt_out(
+DARK: Final = _completed(
     Theme(
         name="vibe-dark",
         dark=True,
@@ -45,7 +45,7 @@ DARK: Final = _spelt_out(
     ),
     muted="#8a94a3",
 )
-LIGHT: Final = _spelt_out(
+LIGHT: Final = _completed(
     Theme(
         name="vibe-light",
         dark=False,
@@ -60,7 +60,7 @@ LIGHT: Final = _spelt_out(
     ),
     muted="#5f6670",
 )
-SIXTEEN: Final = _spelt_out(
+SIXTEEN: Final = _completed(
     replace(BUILTIN_THEMES["ansi-dark"], name="16-colours", primary="ansi_cyan"), muted="ansi_default"
 )
 """The terminal's own colours: foreground, background, and four of its palette with a meaning; bold does the rest."""
@@ -72,7 +72,7 @@ _LIGHT_OF_16: Final = frozenset({"7", *map(str, range(9, 16))})
 
 
 @dataclass
-class BackgroundTold(Message):
+class BackgroundReported(Message):
     """Posted when the terminal has reported whether its background is dark."""
 
     is_dark: bool
@@ -85,13 +85,13 @@ BACKGROUND: Final = "\x1b]11;"
 _COLOUR: Final = re.compile(r"\x1b\]11;rgba?:([0-9a-f]{1,4})/([0-9a-f]{1,4})/([0-9a-f]{1,4})", re.IGNORECASE)
 
 
-def background_told(answer: str) -> BackgroundTold | None:
+def parse_background(answer: str) -> BackgroundReported | None:
     """Parse a terminal's answer; return None if it is some other answer or holds no colour."""
     found = _COLOUR.match(answer)
     if found is None:
         return None
     red, green, blue = (round(int(part, 16) / (16 ** len(part) - 1) * 255) for part in found.groups())
-    return BackgroundTold(is_dark=Color(red, green, blue).brightness < 0.5)
+    return BackgroundReported(is_dark=Color(red, green, blue).brightness < 0.5)
 
 
 def seems_dark(environ: Mapping[str, str]) -> bool:
@@ -106,7 +106,7 @@ def has_few_colours(environ: Mapping[str, str]) -> bool:
     return bool(term) and not is_rich and term.rpartition("-")[2] not in _OF_MANY_COLOURS
 
 
-def following(*, is_dark: bool, has_few: bool = False) -> Theme:
+def follow_theme(*, is_dark: bool, has_few: bool = False) -> Theme:
     """Return the theme ``follow`` for a terminal; ``has_few`` if it has at most 16 colours."""
     own = DARK if is_dark else LIGHT
     return replace(SIXTEEN if has_few else own, name=FOLLOW)

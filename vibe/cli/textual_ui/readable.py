@@ -12,12 +12,12 @@ from textual.filter import LineFilter
 
 from vibe.front.cells import SPINNER
 
-LEAST = 5.2
+LEAST_CONTRAST = 5.2
 """The lowest contrast of a text colour, by WCAG 2.
 
 Strings in code are drawn at nine tenths of it, which leaves them more than 4.5.
 """
-MOST_MUTED = 4.6
+LEAST_MUTED_CONTRAST = 4.6
 """The lowest contrast of muted text."""
 STEP = 0.05
 """The share by which a colour moves towards black or white per try."""
@@ -33,11 +33,11 @@ ASCII = str.maketrans(
     f"=~-==x+>>>v^><~-*-*.|||-+++++++++|###:.*o@/--:       {'*' * len(SPINNER)}",
 )
 """Replaces our signs, and those of Textual's scrollbars, by ASCII."""
-MARKING = 0.3
+MARK_DIFFERENCE = 0.3
 """The difference in brightness from which a background counts as a mark or a cursor."""
 
 
-class Restyled(LineFilter):
+class StyleFilter(LineFilter):
     """Changes every style to the one that ``restyle`` returns for it and the background colour of the line."""
 
     def __init__(self, restyle: Callable[[Style, Color], Style]) -> None:
@@ -57,7 +57,7 @@ def groundless(style: Style, _background: Color) -> Style:
     return Style(color=style.color, bgcolor="default") + style.without_color if is_loud else style
 
 
-class Signs(LineFilter):
+class SignFilter(LineFilter):
     """Replaces signs by others, using a table as of ``str.maketrans``."""
 
     def __init__(self, table: Mapping[int, str | int]) -> None:
@@ -73,7 +73,7 @@ class Signs(LineFilter):
 def uncoloured(style: Style, background: Color) -> Style:
     """Remove all colours; text that only its background set apart is reversed."""
     ground = None if style.bgcolor is None else Color.from_rich_color(style.bgcolor)
-    marks = ground is not None and abs(ground.brightness - background.brightness) > MARKING
+    marks = ground is not None and abs(ground.brightness - background.brightness) > MARK_DIFFERENCE
     return style.without_color + Style(reverse=True) if marks else style.without_color
 
 
@@ -82,11 +82,11 @@ def readable(variables: Mapping[str, str]) -> dict[str, str]:
     grounds = [colour for name in GROUNDS if (colour := _colour(variables.get(name, ""))) is not None]
     if len(grounds) < len(GROUNDS):
         return dict(variables)
-    wanted = {**dict.fromkeys(TEXTS, LEAST), MUTED: MOST_MUTED}
+    wanted = {**dict.fromkeys(TEXTS, LEAST_CONTRAST), MUTED: LEAST_MUTED_CONTRAST}
     found = {name: _colour(variables.get(name, "")) for name in wanted}
     return {
         **variables,
-        **{name: _away(colour, grounds, wanted[name]).hex for name, colour in found.items() if colour is not None},
+        **{name: _distinct(colour, grounds, wanted[name]).hex for name, colour in found.items() if colour is not None},
     }
 
 
@@ -96,7 +96,7 @@ def contrast(one: Color, other: Color) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def _away(colour: Color, grounds: list[Color], least: float) -> Color:
+def _distinct(colour: Color, grounds: list[Color], least: float) -> Color:
     """Move a colour towards black or white until its contrast with every background is at least ``least``."""
     opaque = (grounds[1] + colour).rgb
     colour = Color(*opaque)

@@ -29,9 +29,9 @@ REST: Final = 3
 
 
 class Refresher:
-    """Calls ``draw`` within ``seconds`` of a ``wish``, and at regular intervals if ``beat`` has set one.
+    """Calls ``draw`` within ``seconds`` of a ``request``, and at regular intervals if ``draw_every`` has set one.
 
-    A wish that comes alone is drawn at once. All others are drawn at multiples of ``seconds``, so that several
+    A request that comes alone is drawn at once. All others are drawn at multiples of ``seconds``, so that several
     refreshers share a frame of the screen.
     """
 
@@ -41,15 +41,15 @@ class Refresher:
         self._seconds = seconds
         self._free_at = 0.0
         self._soon: Timer | None = None
-        self._beat: Timer | None = None
+        self._ticks: Timer | None = None
         self._every = 0.0
 
     @property
-    def beats(self) -> bool:
+    def is_periodic(self) -> bool:
         """True if it also draws at regular intervals."""
-        return self._beat is not None
+        return self._ticks is not None
 
-    def wish(self) -> None:
+    def request(self) -> None:
         """Request a redraw, now or a little later."""
         if self._soon is not None or not self._node.is_attached:
             return
@@ -59,21 +59,21 @@ class Refresher:
         else:
             self._now()
 
-    def beat(self, every: float) -> None:
-        """Draw every so many seconds, but at most once a second if motion is off; 0 draws on a wish only."""
+    def draw_every(self, every: float) -> None:
+        """Draw every so many seconds, but at most once a second if motion is off; 0 draws on request only."""
         if every and app_of(self._node).animation_level == "none":
             every = max(every, SECONDS_PER_TICK)
         if every == self._every:
             return
-        if self._beat is not None:
-            self._beat.stop()
+        if self._ticks is not None:
+            self._ticks.stop()
         self._every = every
         waits = max(_next(monotonic(), every) - monotonic(), LEAST_WAIT) if every else 0.0
-        self._beat = self._node.set_interval(waits, self._tick) if every else None
+        self._ticks = self._node.set_interval(waits, self._tick) if every else None
 
     def _tick(self) -> None:
         every, self._every = self._every, 0.0
-        self.beat(every)
+        self.draw_every(every)
         if self._node.screen.is_current:  # otherwise another screen covers it
             self._now()
 

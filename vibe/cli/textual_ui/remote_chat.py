@@ -80,11 +80,11 @@ class RemoteChat:
         if images:
             self._stage.give_back(prompt, "images can't be sent to a run of another process: leave them out")
             return
-        self._wish(GivePrompt(text=prompt, by=BY))
+        self._submit(GivePrompt(text=prompt, by=BY))
 
     def steer(self, text: str) -> bool:
         """Tell the run's agent at work something."""
-        self._wish(Steer(text=text, by=BY))
+        self._submit(Steer(text=text, by=BY))
         return True
 
     def interrupt(self) -> bool:
@@ -92,7 +92,7 @@ class RemoteChat:
         main = self._stage.store.view.main
         if main is None or main.prompt is None:
             return False
-        self._wish(Interrupt(by=BY))
+        self._submit(Interrupt(by=BY))
         return True
 
     def send_back(self) -> None:
@@ -109,18 +109,18 @@ class RemoteChat:
 
     def tell_agent(self, agent_id: str, text: str) -> None:
         """Tell one of the run's agents at work something."""
-        self._wish(Steer(text=text, agent_id=agent_id, by=BY))
+        self._submit(Steer(text=text, agent_id=agent_id, by=BY))
 
     def command(self, line: str) -> None:
         """Carry out one of ``COMMANDS``; give back any other line."""
         name, _, rest = line.removeprefix("/").partition(" ")
-        wish = self._meant(name, rest.strip())
+        command = self._parsed(name, rest.strip())
         if name == "exit":
             self.leave()
         elif name == "help":
             self._stage.say("\n".join(USAGE.values()))
-        elif wish is not None:
-            self._wish(wish)
+        elif command is not None:
+            self._submit(command)
         else:
             known = USAGE.get(name) or f"/{name} can't be sent to an attached run: /help lists what can"
             self._stage.give_back(line, known)
@@ -131,7 +131,7 @@ class RemoteChat:
 
     # --- what is sent and what comes
 
-    def _meant(self, name: str, rest: str) -> RunCommand | None:
+    def _parsed(self, name: str, rest: str) -> RunCommand | None:
         """Return what a slash command sends to the run, or None if it is unknown or incomplete."""
         step_id, _, text = rest.partition(" ")
         match name:
@@ -146,11 +146,11 @@ class RemoteChat:
             case _:
                 return None
 
-    def _wish(self, wish: RunCommand) -> None:
-        self._tasks.start_soon(self._send, wish)
+    def _submit(self, command: RunCommand) -> None:
+        self._tasks.start_soon(self._send, command)
 
-    async def _send(self, wish: RunCommand) -> None:
-        outcome = await send_to(self._entry, wish)
+    async def _send(self, command: RunCommand) -> None:
+        outcome = await send_to(self._entry, command)
         self._stage.say(outcome.message)
 
     async def _follow(self) -> None:
@@ -158,21 +158,21 @@ class RemoteChat:
         try:
             async with self._subscription as records:
                 async for record in records:
-                    self._take(record.event)
+                    self._show(record.event)
         except IpcError as error:
             self._stage.say(f"its events can no longer be followed: {error}")
         if self._subscription.ended == "died":
             lose(store.view, self._entry.source)
-        self._ask({})
+        self._update_requests({})
         self._stage.say(f"run {self._entry.source} has ended ({self._subscription.ended or 'gone'}); /exit leaves")
 
-    def _take(self, event: BusEvent | None) -> None:
+    def _show(self, event: BusEvent | None) -> None:
         """Show one event; None stands for an event of a newer version, and is passed over."""
         if event is not None:
             store = self._stage.store
             view = store.view
             store.publish(event)
-            self._ask(view.requests)
+            self._update_requests(view.requests)
             if isinstance(event, AnswerEvent | PlanDecisionEvent) and event.plan_id:
                 self._stage.presenter.tell_answers(answers_of(event), "" if event.by == BY else event.by, event.ts)
             if isinstance(event, PlanCompletedEvent | PlanPausedEvent):
@@ -180,16 +180,16 @@ class RemoteChat:
                 if lines:
                     self._stage.say("\n".join(lines))
 
-    def _ask(self, requests: Mapping[str, RequestView]) -> None:
+    def _update_requests(self, requests: Mapping[str, RequestView]) -> None:
         """Ask the person the run's new requests, and withdraw those that are no longer open."""
         queue = self._stage.requests
         for gone in self._asked - requests.keys():
             queue.withdraw(gone)
         for new in requests.keys() - self._asked:
-            queue.add_remote(requests[new], self._give)
+            queue.add_remote(requests[new], self._send_answer)
         self._asked = set(requests)
 
-    async def _give(self, reply: RequestReply) -> str:
+    async def _send_answer(self, reply: RequestReply) -> str:
         """Send the person's answer; return why it was refused, or a blank string if it was taken."""
         outcome = await send_to(self._entry, structs.replace(reply, by=BY))
         return "" if outcome.state == "done" else outcome.message

@@ -26,10 +26,10 @@ from vibe.system.errors import EnvironmentFailure
 if TYPE_CHECKING:
     from vibe.cli.textual_ui.chat_screen import Hold
 
-SERVING: Final = (
+SERVE_COMMAND: Final = (
     *(sys.executable, "-P", "-m", "vibe.cli.main", "dashboard", "--web", "--control", "--output", "json"),
 )
-BEGIN_S: Final = 15.0
+START_SECONDS: Final = 15.0
 """The longest time, in seconds, that the page's server may take to start."""
 
 
@@ -72,7 +72,7 @@ class PageServer:
         self._env = env
         self._process: Process | None = None
         self._url = ""
-        self._beginning = Lock()
+        self._starting = Lock()
 
     async def address(self, key: str) -> str:
         """Return the address at which the page shows a run, after starting the server if necessary.
@@ -80,10 +80,10 @@ class PageServer:
         Raises:
             EnvironmentFailure: the page can't be served.
         """
-        async with self._beginning:
+        async with self._starting:
             if not self._url or self._process is None or self._process.returncode is not None:
                 self.end()  # a server whose start was cancelled
-                await self._begin()
+                await self._start()
         place, _, token = self._url.partition("#")
         return f"{place.partition('?')[0]}?run={quote(key, safe='')}#{token}"
 
@@ -92,17 +92,17 @@ class PageServer:
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
 
-    async def _begin(self) -> None:
+    async def _start(self) -> None:
         env = self._env
         self._url = ""
-        process = await open_process(SERVING, stdin=DEVNULL, stderr=DEVNULL, cwd=env.cwd, env=env.for_another)
+        process = await open_process(SERVE_COMMAND, stdin=DEVNULL, stderr=DEVNULL, cwd=env.cwd, env=env.for_another)
         self._process = process
-        said = b""
-        with move_on_after(BEGIN_S), suppress(EndOfStream):
-            while process.stdout is not None and b"\n" not in said:
-                said += await process.stdout.receive()
+        printed = b""
+        with move_on_after(START_SECONDS), suppress(EndOfStream):
+            while process.stdout is not None and b"\n" not in printed:
+                printed += await process.stdout.receive()
         try:
-            self._url = json.loads(said)["url"]
+            self._url = json.loads(printed)["url"]
         except (ValueError, KeyError) as error:
             self.end()
             raise EnvironmentFailure("the page can't be served: `vibe dashboard --web` says why") from error

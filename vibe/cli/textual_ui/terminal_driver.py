@@ -23,7 +23,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Paste
 from textual.message import Message
 
-from vibe.cli.textual_ui.palettes import BackgroundTold, background_told
+from vibe.cli.textual_ui.palettes import BackgroundReported, parse_background
 
 BEGIN: Final = "\x1b[200~"
 """The mark that begins a bracketed paste."""
@@ -62,7 +62,7 @@ class Pasted(Struct, frozen=True):
         return f"Pasted({len(self.text)} characters)"
 
 
-class _Within(Enum):
+class _Reading(Enum):
     """The kinds of input that the next text may be a part of."""
 
     KEYS = auto()
@@ -81,7 +81,7 @@ class PasteStream:
     """
 
     def __init__(self) -> None:
-        self._within = _Within.KEYS
+        self._reading = _Reading.KEYS
         self._held = ""
         """The end of the last text, which may be the beginning of a mark."""
         self._pieces: list[str] = []
@@ -90,37 +90,37 @@ class PasteStream:
     @property
     def is_holding(self) -> bool:
         """True while keys are held back."""
-        return self._within not in {_Within.PASTE, _Within.REPORT} and bool(self._held)
+        return self._reading not in {_Reading.PASTE, _Reading.REPORT} and bool(self._held)
 
-    def feed(self, text: str) -> Iterator[str | Pasted | BackgroundTold]:
+    def feed(self, text: str) -> Iterator[str | Pasted | BackgroundReported]:
         """Take the text that was read, and yield what is complete."""
         rest, self._held = self._held + text, ""
         while rest:
-            match self._within:
-                case _Within.KEYS:
+            match self._reading:
+                case _Reading.KEYS:
                     keys, rest = self._keys(rest)
                     yield from filter(None, keys)
-                case _Within.REPORT:
+                case _Reading.REPORT:
                     end = _REPORT_END.search(rest)
-                    self._within = _Within.REPORT if end is None else _Within.KEYS
+                    self._reading = _Reading.REPORT if end is None else _Reading.KEYS
                     self._held = "\x1b" if end is None and rest.endswith("\x1b") else ""
                     self._answer = (self._answer + rest[: end and end.start()])[:LONGEST_ANSWER]
                     rest = "" if end is None else rest[end.end() :]
-                    told = None if end is None else background_told(self._answer)
-                    if told is not None:
-                        yield told
-                case _Within.PASTE:
+                    background = None if end is None else parse_background(self._answer)
+                    if background is not None:
+                        yield background
+                case _Reading.PASTE:
                     piece, mark, rest = self._split(rest, END)
                     self._pieces.append(piece)
                     if mark:
-                        yield self._taken(_Within.KEYS)
-                case _Within.LOST_PASTE:
+                        yield self._finished_paste(_Reading.KEYS)
+                case _Reading.LOST_PASTE:
                     if END not in rest and (len(rest) <= TYPED_AT_ONCE or rest.startswith("\x1b")):
-                        self._within = _Within.KEYS
+                        self._reading = _Reading.KEYS
                         continue
                     piece, mark, rest = self._split(rest, END)
                     self._pieces.append(piece)
-                    yield self._taken(_Within.KEYS if mark else _Within.LOST_PASTE)
+                    yield self._finished_paste(_Reading.KEYS if mark else _Reading.LOST_PASTE)
 
     def release(self) -> Iterator[str]:
         """Yield the keys that were held back; as nothing followed, they are not a mark."""
@@ -130,12 +130,12 @@ class PasteStream:
 
     def give_up(self) -> Iterator[Pasted]:
         """Yield an unfinished paste as far as it came, and take what follows for keys again."""
-        if self._within is _Within.REPORT:
-            self._within, self._held = _Within.KEYS, ""
-        if self._within is _Within.PASTE:
-            yield self._taken(_Within.LOST_PASTE)
+        if self._reading is _Reading.REPORT:
+            self._reading, self._held = _Reading.KEYS, ""
+        if self._reading is _Reading.PASTE:
+            yield self._finished_paste(_Reading.LOST_PASTE)
 
-    def _keys(self, text: str) -> tuple[list[str | BackgroundTold], str]:
+    def _keys(self, text: str) -> tuple[list[str | BackgroundReported], str]:
         """Split a text into keys, with reports of the colour scheme, and what follows the next mark.
 
         What may be the beginning of a mark is held back.
@@ -145,12 +145,12 @@ class PasteStream:
         if report:
             rest, mark, self._held = keys[report.end() :] + mark + rest + self._held, "", ""
             keys, self._answer = keys[: report.start()], report[0]
-            self._within = _Within.REPORT
+            self._reading = _Reading.REPORT
         elif mark:
-            self._within = _Within.PASTE
+            self._reading = _Reading.PASTE
         elif cut := _CUT.search(keys + self._held):
             keys, self._held = (keys + self._held)[: cut.start()], cut[0]
-        schemes = [BackgroundTold(is_dark=scheme == "1") for scheme in _SCHEME.findall(keys)]
+        schemes = [BackgroundReported(is_dark=scheme == "1") for scheme in _SCHEME.findall(keys)]
         keys = _MODIFIED.sub(lambda key: f"\x1b[{key[2]};{key[1]}u", _ANSWER.sub("", keys))
         return [keys.replace(ALT_ENTER, "\x1b[13;3u"), *schemes], rest
 
@@ -163,11 +163,11 @@ class PasteStream:
         self._held = text[len(text) - size :]
         return text[: len(text) - size], "", ""
 
-    def _taken(self, within: _Within) -> Pasted:
-        self._within = within
+    def _finished_paste(self, reading: _Reading) -> Pasted:
+        self._reading = reading
         text = "".join(self._pieces)
         self._pieces.clear()
-        if within is _Within.LOST_PASTE:
+        if reading is _Reading.LOST_PASTE:
             text, self._held = text + self._held, ""
         return Pasted(text)
 
@@ -180,13 +180,13 @@ SOON_SECONDS: Final = 0.02
 """The poll interval while text is held back, and while an escape may turn out to be a key."""
 ESCAPE_SECONDS: Final = 2 * ESCAPE_DELAY
 """The time after a read until it is certain whether an escape in it is the Esc key."""
-STILL_SECONDS: Final = 0.2
+STOP_GUARD_SECONDS: Final = 0.2
 """The time after SIGCONT in which the process does not stop itself, as a SIGTSTP sent before may arrive after it."""
 PASTE_SECONDS: Final = 2.0
 """The silence of the terminal after which an unfinished paste is taken to be over."""
 
 
-class _Lasting:
+class _LenientStream:
     """A stream whose other end may go away: what is written after that is dropped.
 
     An error would end the writer thread, and the app would wait forever for it to take more.
@@ -218,13 +218,13 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
-        self._file = cast("TextIO", _Lasting(_screen_of_terminal()))
+        self._file = cast("TextIO", _LenientStream(_terminal_stream()))
         self._is_drawn = False
-        self._is_resting = False
+        self._was_left = False
         """True after the screen was left, until the process is told to go on and draws it again."""
-        self._told_to_go_on = float("-inf")
+        self._continued_at = float("-inf")
         for which in (signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(which, _pass)  # by default it would end the process without restoring the terminal
+            signal.signal(which, _ignore_signal)  # by default it would end the process without restoring the terminal
 
     def start_application_mode(self) -> None:
         """See ``Driver``; does nothing if the screen is drawn already."""
@@ -232,7 +232,7 @@ class TerminalDriver(LinuxDriver):
             super().start_application_mode()
             self._is_drawn = self._writer_thread is not None  # not while in the background
             self.write(TELL_SCHEMES)
-            self._is_resting = not self._is_drawn
+            self._was_left = not self._is_drawn
             self._app.call_later(partial(self._app.refresh, layout=True))  # an unchanged size triggers no layout
 
     def stop_application_mode(self) -> None:
@@ -246,7 +246,7 @@ class TerminalDriver(LinuxDriver):
         """See ``Driver``."""
         super().close()
         self._writer_thread = None
-        self._is_resting = False
+        self._was_left = False
 
     def write(self, data: str) -> None:
         """Write to the terminal; what is written while another program has it is dropped."""
@@ -255,36 +255,36 @@ class TerminalDriver(LinuxDriver):
 
     def _sigtstp_application(self, *_: object) -> None:
         if self._auto_restart:
-            self._soon(self._rest)
+            self._call_in_loop(self._stop_process)
         else:
             os.kill(os.getpid(), signal.SIGSTOP)  # another program has the terminal, and the event loop waits for it
 
     def _sigcont_application(self, *_: object) -> None:
-        self._told_to_go_on = time.monotonic()
+        self._continued_at = time.monotonic()
         if self._auto_restart:
-            self._soon(self._go_on)
+            self._call_in_loop(self._redraw_screen)
 
-    def _soon(self, act: Callable[[], None]) -> None:
+    def _call_in_loop(self, act: Callable[[], None]) -> None:
         """Call ``act`` in the event loop: a signal may arrive while a lock is held that ``act`` needs."""
         with suppress(RuntimeError):  # the loop is closed, and so is the app
             self._loop.call_soon_threadsafe(act)
 
-    def _rest(self) -> None:
+    def _stop_process(self) -> None:
         """Leave the screen and stop the process, unless it was just told to go on."""
         if self._is_drawn:
             self.suspend_application_mode()
-            self._is_resting = True
-        if time.monotonic() - self._told_to_go_on < STILL_SECONDS:
-            self._go_on()
+            self._was_left = True
+        if time.monotonic() - self._continued_at < STOP_GUARD_SECONDS:
+            self._redraw_screen()
         else:
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    def _go_on(self) -> None:
+    def _redraw_screen(self) -> None:
         """Draw the screen again; while we were stopped, the terminal's content and modes may have changed."""
         if self._is_drawn:
             self.suspend_application_mode()
-            self._is_resting = True
-        if self._is_resting:
+            self._was_left = True
+        if self._was_left:
             self.resume_application_mode()
 
     def run_input_thread(self) -> None:
@@ -294,16 +294,16 @@ class TerminalDriver(LinuxDriver):
             selector.register(keyboard, EVENT_READ)
             for item in self._read(selector, keyboard):
                 if isinstance(item, str):
-                    self._hand_on(parser.feed(item))
-                elif isinstance(item, BackgroundTold):
+                    self._process_all(parser.feed(item))
+                elif isinstance(item, BackgroundReported):
                     self.process_message(item)
                 elif item.text:
                     self.process_message(Paste(item.text))
-                self._hand_on(parser.tick())
+                self._process_all(parser.tick())
         with suppress(EOFError, ParseError):
             list(parser.feed(""))
 
-    def _read(self, selector: SelectSelector, keyboard: int) -> Iterator[str | Pasted | BackgroundTold]:
+    def _read(self, selector: SelectSelector, keyboard: int) -> Iterator[str | Pasted | BackgroundReported]:
         """Yield what the paste stream yields, and an empty paste after each poll, so that the parser's timers run."""
         stream = PasteStream()
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
@@ -325,7 +325,7 @@ class TerminalDriver(LinuxDriver):
                 yield from stream.give_up()
             yield Pasted("")
 
-    def _hand_on(self, events: Iterable[Message]) -> None:
+    def _process_all(self, events: Iterable[Message]) -> None:
         for event in events:
             self.process_message(event)
 
@@ -344,11 +344,11 @@ def _keyboard(descriptor: int) -> Generator[int]:
         os.close(keyboard)
 
 
-def _screen_of_terminal() -> TextIO:
+def _terminal_stream() -> TextIO:
     """Return the standard stream that is a terminal: standard error, unless that was redirected."""
     streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None]
     return next((stream for stream in streams if stream.isatty()), streams[0])
 
 
-def _pass(*_: object) -> None:
+def _ignore_signal(*_: object) -> None:
     """Handle a signal by doing nothing."""

@@ -180,7 +180,7 @@ async def played(scene: Scene, app: VibeApp, folder: Path) -> AsyncGenerator[Sta
     async with app.run_test(size=scene.size) as pilot, anyio.create_task_group() as group:
         about = ChatAbout(session_id=SESSION, folder=folder / "textkit", saved=SavedPart(()), commands=_commands(app))
         app.chat_screen.opened(ScriptedChat(about=about), "")
-        app.chat_screen.start.tell(SEAT)
+        app.chat_screen.start.update(SEAT)
         stage = Stage(app, pilot, group, folder)
         await stage.see(*CONFIGURED)
         await scene.play(stage)
@@ -331,7 +331,7 @@ PROJECT = ProjectFacts(git=GitFacts(branch="main", changed=3), docs=["AGENTS.md"
 
 async def start(on: Stage) -> None:
     """A new conversation, with a plan that was left."""
-    on.app.chat_screen.start.tell(structs.replace(SEAT, project=PROJECT))
+    on.app.chat_screen.start.update(structs.replace(SEAT, project=PROJECT))
 
 
 async def empty(on: Stage) -> None:
@@ -675,7 +675,7 @@ async def planned(on: Stage) -> None:
         prompt_id="p", outcome="completed", usage=usage, cost_usd=0.05, duration_s=41.0, ts=NOW, **PLANNER
     )
     await on.see(ended)
-    await on.begin(on.app.chat_screen.asked_about, PROPOSED, "{}")
+    await on.begin(on.app.chat_screen.ask_about_plan, PROPOSED, "{}")
 
 
 async def not_planned(on: Stage) -> None:
@@ -697,7 +697,7 @@ async def not_planned(on: Stage) -> None:
 async def proposal(on: Stage) -> None:
     """A plan is proposed."""
     await on.see(*EARLIER)
-    await on.begin(on.app.chat_screen.asked_about, PROPOSED, "{}")
+    await on.begin(on.app.chat_screen.ask_about_plan, PROPOSED, "{}")
 
 
 async def proposal_step(on: Stage) -> None:
@@ -979,7 +979,7 @@ async def paused(on: Stage) -> None:
     on.app.chat_screen.opened(ScriptedChat(about=about), "", [PastPlan(plan, None) for plan in earlier.plans.values()])
     ahead = {LEFT.plan_id: e.Expectation(seconds=50.0, tokens=40_000, cost_usd=0.11)}
     project = structs.replace(PROJECT, left=[structs.replace(LEFT, status=PlanStatus.PAUSED, reason="left")])
-    on.app.chat_screen.start.tell(structs.replace(SEAT, project=structs.replace(project, to_go=ahead)))
+    on.app.chat_screen.start.update(structs.replace(SEAT, project=structs.replace(project, to_go=ahead)))
     await on.settle()
 
 

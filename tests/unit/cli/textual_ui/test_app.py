@@ -14,7 +14,7 @@ from tests.unit.cli.textual_ui.scenes import CHAT, Scene, Stage, made_app, playe
 from vibe.cli.textual_ui import app as app_module
 from vibe.cli.textual_ui.app import VibeApp
 from vibe.cli.textual_ui.overview.summaries import SidePanel
-from vibe.cli.textual_ui.palettes import ASK_BACKGROUND, BackgroundTold
+from vibe.cli.textual_ui.palettes import ASK_BACKGROUND, BackgroundReported
 
 EMPTY = Scene(scenes.empty, (120, 30))
 
@@ -42,13 +42,13 @@ async def test_the_palette_is_that_of_the_terminal_as_soon_as_it_says_so_and_a_s
 ) -> None:
     async with played(EMPTY, app, tmp_path) as on:
         assert app.current_theme.dark
-        app.post_message(BackgroundTold(is_dark=False))
+        app.post_message(BackgroundReported(is_dark=False))
         await on.settle()
         assert (app.theme, app.current_theme.dark) == ("follow", False)
         assert app.screen.styles.background.brightness > 0.9
 
         app.theme = "nord"
-        app.post_message(BackgroundTold(is_dark=True))
+        app.post_message(BackgroundReported(is_dark=True))
         await on.settle()
         assert app.theme == "nord"
         app.theme = "follow"

@@ -122,7 +122,7 @@ async def test_letters_that_come_at_once_after_r_are_the_sentence_for_a_proposed
     async with opened(tmp_path) as (app, pilot, _), create_task_group() as group:
 
         async def ask() -> None:
-            answers.append(await app.chat_screen.asked_about(proposal(), "{}"))
+            answers.append(await app.chat_screen.ask_about_plan(proposal(), "{}"))
 
         group.start_soon(ask)
         while not any(panel.is_attached and not panel.asleep for panel in app.screen.query(PanelFrame)):
@@ -211,7 +211,7 @@ async def started(folder: Path) -> AsyncGenerator[tuple[VibeApp, Pilot[None], Sc
     chat = ScriptedChat()
     async with app.run_test(size=(100, 30)) as pilot:
         app.chat_screen.opened(chat, "")
-        app.chat_screen.start.tell(replace(SEAT, project=PROJECT))
+        app.chat_screen.start.update(replace(SEAT, project=PROJECT))
         while not app.chat_screen.start.was_seen:
             await pilot.pause(0.02)
         yield app, pilot, chat

@@ -10,10 +10,10 @@ from vibe.cli.textual_ui.palettes import (
     DARK,
     LIGHT,
     SIXTEEN,
-    background_told,
-    following,
+    follow_theme,
     has_few_colours,
     listed,
+    parse_background,
     seems_dark,
 )
 from vibe.cli.textual_ui.readable import GROUNDS, MUTED, TEXTS, contrast, readable
@@ -41,9 +41,9 @@ def test_what_is_chosen_or_at_work_has_no_colour_of_what_needs_a_person(theme: T
 
 
 def test_a_palette_follows_what_the_terminal_says_of_itself() -> None:
-    assert following(is_dark=False).background == LIGHT.background
-    assert following(is_dark=True).variables == DARK.variables
-    assert following(is_dark=True, has_few=True).variables == SIXTEEN.variables
+    assert follow_theme(is_dark=False).background == LIGHT.background
+    assert follow_theme(is_dark=True).variables == DARK.variables
+    assert follow_theme(is_dark=True, has_few=True).variables == SIXTEEN.variables
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_palette_follows_what_the_terminal_says_of_itself() -> None:
 )
 def test_a_terminal_that_is_drawn_with_16_colours_has_our_palette_of_16(term: str, told: str, has_few: bool) -> None:  # noqa: FBT001  a case
     assert has_few_colours({"TERM": term, "COLORTERM": told}) is has_few
-    assert background_told("\x1b]10;rgb:0/0/0") is None
-    assert background_told("\x1b]11;rgb:zz/0/0") is None
+    assert parse_background("\x1b]10;rgb:0/0/0") is None
+    assert parse_background("\x1b]11;rgb:zz/0/0") is None
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from vibe.cli.textual_ui.readable import (
     MUTED,
     STILL,
     TEXTS,
-    Restyled,
-    Signs,
+    SignFilter,
+    StyleFilter,
     contrast,
     groundless,
     readable,
@@ -50,7 +50,7 @@ def test_what_stands_out_already_stays_and_black_on_white_is_the_most() -> None:
 
 
 def test_in_ascii_every_sign_has_one_character_of_its_own_width() -> None:
-    (shown,) = Signs(ASCII).apply([Segment("✗ total ━━╍┄ ⠙ ▸ ü")], Color(0, 0, 0))
+    (shown,) = SignFilter(ASCII).apply([Segment("✗ total ━━╍┄ ⠙ ▸ ü")], Color(0, 0, 0))
 
     assert shown.text == "x total ==~- * > ü"
     assert all(cell_len(chr(sign)) == 1 and chr(other).isascii() for sign, other in ASCII.items())
@@ -64,13 +64,13 @@ def test_in_ascii_every_sign_that_we_draw_has_another_and_so_have_the_ends_of_a_
 
 
 def test_without_motion_nothing_turns() -> None:
-    shown = [Signs(STILL).apply([Segment(f"{turning} bash · 21 s")], Color(0, 0, 0))[0].text for turning in "⠋⠙⠹"]
+    shown = [SignFilter(STILL).apply([Segment(f"{turning} bash · 21 s")], Color(0, 0, 0))[0].text for turning in "⠋⠙⠹"]
 
     assert shown == ["▸ bash · 21 s"] * 3
 
 
 def test_in_a_terminals_own_palette_a_diff_has_no_ground_and_a_mark_keeps_its() -> None:
     styles = [Style.parse("green on green"), Style.parse("bold red"), Style.parse("black on white")]
-    shown = Restyled(groundless).apply([Segment("text", style) for style in styles], Color(0, 0, 0))
+    shown = StyleFilter(groundless).apply([Segment("text", style) for style in styles], Color(0, 0, 0))
 
     assert [segment.style for segment in shown] == [Style.parse("green on default"), *styles[1:]]

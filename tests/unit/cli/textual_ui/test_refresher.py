@@ -75,10 +75,10 @@ def late(seconds: float) -> None:
 async def test_what_comes_alone_is_drawn_at_once_and_what_follows_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     async with (app := Drawing()).run_test():
         hands = Hands(app, monkeypatch)
-        app.refresher.wish()
+        app.refresher.request()
         assert app.drawn == 1
         for _ in range(5):
-            app.refresher.wish()
+            app.refresher.request()
         assert app.drawn == 1
         hands.turn(3 * EVERY)
         assert app.drawn == 2
@@ -87,8 +87,8 @@ async def test_what_comes_alone_is_drawn_at_once_and_what_follows_once_for_all(m
 async def test_a_wish_is_granted_though_its_timer_is_late() -> None:
     async with (app := Drawing()).run_test() as pilot:
         for count in (2, 3, 4):
-            app.refresher.wish()
-            app.refresher.wish()
+            app.refresher.request()
+            app.refresher.request()
             await pilot.pause(0)
             late(5 * EVERY)
             await until(pilot, lambda count=count: app.drawn >= count)
@@ -99,15 +99,15 @@ async def test_beats_go_on_after_one_that_is_late_and_come_no_more_often_than_as
 ) -> None:
     async with (app := Drawing()).run_test():
         hands = Hands(app, monkeypatch)
-        app.refresher.beat(EVERY)
-        assert app.refresher.beats
+        app.refresher.draw_every(EVERY)
+        assert app.refresher.is_periodic
         hands.turn(3 * EVERY)
         assert app.drawn == 3
         hands.now += 5.5 * EVERY  # as on a machine that is busy with other things
         hands.turn(3 * EVERY)
         assert app.drawn == 3 + 1 + 3, "the late one, and one at each multiple after it"
-        app.refresher.beat(0.0)
-        assert not app.refresher.beats
+        app.refresher.draw_every(0.0)
+        assert not app.refresher.is_periodic
         hands.turn(3 * EVERY)
         assert app.drawn == 7
 
@@ -121,7 +121,7 @@ async def test_without_motion_it_beats_once_a_second(monkeypatch: pytest.MonkeyP
             asked.append(seconds)
 
         monkeypatch.setattr(app.shown, "set_interval", noted)
-        app.refresher.beat(EVERY)
+        app.refresher.draw_every(EVERY)
         await pilot.pause()
         assert 0.0 < asked[0] <= 1.0
         assert app.refresher._every == 1.0  # pyright: ignore[reportPrivateUsage]
@@ -130,5 +130,5 @@ async def test_without_motion_it_beats_once_a_second(monkeypatch: pytest.MonkeyP
 async def test_what_is_gone_is_drawn_no_more() -> None:
     async with (app := Drawing()).run_test():
         await app.shown.remove()
-        app.refresher.wish()
+        app.refresher.request()
         assert app.drawn == 0

@@ -45,11 +45,11 @@ def cost(query: str, path: str) -> int | None:
     its middle; the beginning of a part of the path, or in its middle; letters spread over the basename, or over the
     path. Among equals, fewer gaps come first, then shorter paths.
     """
-    tier, gaps = _found(query, path, path.rfind("/") + 1)
+    tier, gaps = _tier_and_gaps(query, path, path.rfind("/") + 1)
     return None if tier < 0 else tier * _TIER + min(gaps, 255) * _GAP + min(len(path), _LONGEST)
 
 
-def _found(query: str, path: str, base: int) -> tuple[int, int]:
+def _tier_and_gaps(query: str, path: str, base: int) -> tuple[int, int]:
     at = path.find(query, base)
     if at == base:
         rest = path[at + len(query) :]
@@ -115,7 +115,7 @@ class IndexedFiles(Struct, frozen=True, kw_only=True):
     bases: Sequence[int]
 
 
-class PastSearch(Struct, frozen=True, kw_only=True):
+class LastSearch(Struct, frozen=True, kw_only=True):
     """The last search, with the indices of the files that may match its query; only they can match a longer one."""
 
     files: IndexedFiles
@@ -132,7 +132,7 @@ class FileIndex:
         self._root = root
         self._list_files = list_files or workspace_files
         self._files: IndexedFiles | None = None
-        self._past: PastSearch | None = None
+        self._last_search: LastSearch | None = None
         self._listed_at = 0.0
         self._listing = threading.Lock()
 
@@ -183,7 +183,7 @@ class FileIndex:
         query = typed.removeprefix("./").lower()
         if not query:
             return list(files.first[:most])
-        fitting = self._masked(files, query, is_stale)
+        fitting = self._with_letters(files, query, is_stale)
         if fitting is None:
             return None
         places: list[int] = []
@@ -193,12 +193,12 @@ class FileIndex:
                 return None
             worst = top[-1][0] if len(top) == most else NOTHING_YET
             top = sorted(top + _better(files, query, chunk, worst, places))[:most]
-        self._past = PastSearch(files=files, query=query, places=places)
+        self._last_search = LastSearch(files=files, query=query, places=places)
         return [files.paths[place] for _, place in top]
 
-    def _masked(self, files: IndexedFiles, query: str, is_stale: Callable[[], bool]) -> Sequence[int] | None:
+    def _with_letters(self, files: IndexedFiles, query: str, is_stale: Callable[[], bool]) -> Sequence[int] | None:
         """Return the indices of the files that have all letters of the query, or None once ``is_stale``."""
-        past = self._past
+        past = self._last_search
         wanted, masks = letters(query), files.masks
         places: Sequence[int] = range(len(masks))
         if past is not None and past.files is files and query.startswith(past.query):

@@ -345,17 +345,17 @@ class PromptInput(Widget):
         blank: Callable[[str], bool] = lambda _: False,
     ) -> None:
         super().__init__()
-        self._blank = blank
+        self._on_blank_key = blank
         self._scroll_chat = scroll
         self._file = history
         self._walk = HistoryWalk()
         self._placeholder = placeholder
         self._attachments = Attachments()
-        self._held: Callable[[], bool] | None = None
+        self._held_key: Callable[[], bool] | None = None
         self._draft: str | None = None
         self._is_replacing = False
         self._shown = "", ""
-        self._popup = CompletionPopup(self._take_picked, self._act_late)
+        self._popup = CompletionPopup(self._take_clicked, self._release_key)
         self._mark = Static("", id="mark")
         self._area = PromptArea(self._take_key, self._attachments.taken, self._on_edit)
         self._keys: dict[str, Callable[[], bool]] = {
@@ -430,13 +430,13 @@ class PromptInput(Widget):
         """Limit the height, to leave room for the rest of a small screen."""
         self._area.styles.max_height = max(1, min(ROWS, self.screen.size.height // 2))
 
-    def _take_picked(self) -> None:
+    def _take_clicked(self) -> None:
         self._take()
         self.focus()
 
-    def _act_late(self) -> None:
+    def _release_key(self) -> None:
         """Handle the key that waited for candidates."""
-        held, self._held = self._held, None
+        held, self._held_key = self._held_key, None
         if held is not None:
             held()
 
@@ -444,31 +444,31 @@ class PromptInput(Widget):
         self.notify(plain(problem), severity="warning", markup=False)
 
     def _take_key(self, key: str) -> bool:
-        held, self._held = self._held, None
+        held, self._held_key = self._held_key, None
         if held == self._enter:  # the next key has come before the candidates
             self._send_or_break()
-        if not self.text and self._draft is None and self._blank(key):
+        if not self.text and self._draft is None and self._on_blank_key(key):
             return True
         act = self._keys.get(key)
         return act is not None and act()
 
-    def _meant(self, meaning: KeyMeaning, key: Callable[[], bool]) -> bool:
+    def _take_or_hold(self, meaning: KeyMeaning, key: Callable[[], bool]) -> bool:
         """Take the selected candidate, or hold the key until there is one; return False if neither applies."""
         if self._draft is not None or meaning is KeyMeaning.TAKE:
             self._take()
         elif meaning is KeyMeaning.LATER:
-            self._held = key
+            self._held_key = key
         else:
             return False
         return True
 
     def _enter(self) -> bool:
-        if not self._meant(self._popup.meaning(of_enter=True), self._enter):
+        if not self._take_or_hold(self._popup.meaning(of_enter=True), self._enter):
             self._send_or_break()
         return True
 
     def _tab(self) -> bool:
-        is_meant = self._meant(self._popup.meaning(of_enter=False), self._tab)
+        is_meant = self._take_or_hold(self._popup.meaning(of_enter=False), self._tab)
         return is_meant or self._popup.word is not None
 
     def _escape(self) -> bool:

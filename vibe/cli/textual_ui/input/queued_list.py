@@ -16,7 +16,7 @@ from vibe.view.view import View
 
 MOST_SHOWN: Final = 5
 """The most rows of prompts; if there are more, the next ones and the last one are shown."""
-LONGEST: Final = 1_000
+LONGEST_PROMPT: Final = 1_000
 """The most characters of a prompt that are looked at to make its row."""
 KEYS: Final = "Ctrl+S sends now · Alt+Up edits the last"
 
@@ -49,7 +49,7 @@ class QueuedList(Static):
 
 def queued_lines(queued: tuple[QueuedLine, ...], width: int) -> list[str]:
     """Return a numbered line for each queued prompt, of at most ``width`` cells."""
-    numbered = [f"{number}. {plain_line(shortened(one.text, LONGEST))}" for number, one in enumerate(queued, 1)]
+    numbered = [f"{number}. {plain_line(shortened(one.text, LONGEST_PROMPT))}" for number, one in enumerate(queued, 1)]
     if len(numbered) > MOST_SHOWN:
         left_out = len(numbered) - MOST_SHOWN + 1
         numbered[MOST_SHOWN - 2 : -1] = [f"… {left_out} more"]

@@ -79,7 +79,7 @@ class ChatLog(PaintedSheet, can_focus=True):
     def extend(self, entries: Iterable[LogEntry]) -> None:
         """Add entries at the end."""
         self._sheet.add(entries)
-        self._after(self._top(), is_new=True)
+        self._keep_place(self._top(), is_new=True)
 
     def prepend(self, entries: Iterable[LogEntry], *, more: bool) -> None:
         """Add entries at the beginning, without moving what is in sight; ``more`` if there are still older ones."""
@@ -88,7 +88,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         known = len(self.entries)
         taller = self._sheet.put_before(entries)
         self._deselect()
-        self._after((index + len(self.entries) - known, row + taller if not index else row), is_new=False)
+        self._keep_place((index + len(self.entries) - known, row + taller if not index else row), is_new=False)
         self._ask_for_older()
 
     def _set_y(self, y: int) -> None:
@@ -109,7 +109,7 @@ class ChatLog(PaintedSheet, can_focus=True):
             return
         self._streamed.add(entry)
         if entry.is_open:
-            self._refresher.wish()
+            self._refresher.request()
         else:
             self.settle()
 
@@ -124,7 +124,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         if not entries:
             return
         if self._sheet.height != height:
-            self._after(top, is_new=self._sheet.height > height and entries[-1].index >= self._bottom())
+            self._keep_place(top, is_new=self._sheet.height > height and entries[-1].index >= self._bottom())
             return
         for line in lines:
             if 0 <= line - self.scroll_offset.y < self._rows_shown:
@@ -137,7 +137,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         if self._marked is not None and self._marked.index < 0:
             self._marked = None
         self._deselect()
-        self._after(top, is_new=False)
+        self._keep_place(top, is_new=False)
 
     def reset(self) -> None:
         """Drop all entries."""
@@ -154,7 +154,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         index, _ = self._top()
         self._sheet.reflow(self._sheet.cols)
         self._deselect()
-        self._after((index, 0), is_new=False)
+        self._keep_place((index, 0), is_new=False)
 
     def find(self, text: str, *, wraps: bool = True) -> bool:
         """Scroll up to the next occurrence of a text and select it, going on from the last one found.
@@ -166,7 +166,7 @@ class ChatLog(PaintedSheet, can_focus=True):
             return False
         index, row, start, end = found
         self._sheet.measure(index, 1)
-        self._place(index, max(0, row - self._rows_shown // 3), clamp=False)
+        self._scroll_to_row(index, max(0, row - self._rows_shown // 3), clamp=False)
         y = row_y(index, row)
         self.screen.selections = {self: Selection(Offset(start, y), Offset(end, y))}
         return True
@@ -261,7 +261,7 @@ class ChatLog(PaintedSheet, can_focus=True):
         self._sheet.measure(entry.index, 1)
         y = self._sheet.tops[entry.index]
         if y < self.scroll_offset.y:
-            self._place(entry.index, 0)
+            self._scroll_to_row(entry.index, 0)
         elif y + 1 >= self.scroll_offset.y + self._rows_shown:
             self._move(y + 2 - self.scroll_offset.y - self._rows_shown)
         self.refresh()

@@ -18,20 +18,20 @@ _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*(?:[@-~]|\Z)|[\]PX^_][^\x07\
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _DIRECTIONS: Final = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 _CONTROLS: Final = (*range(32), *range(127, 160), 0x2028, 0x2029, 0xFEFF, *_DIRECTIONS, *range(0xD800, 0xE000))
-_GONE: Final = dict.fromkeys(code for code in _CONTROLS if code not in {9, 10})
-_GONE_BUT_COLOURS: Final = {code: None for code in _GONE if code != 27}
+_REMOVED: Final = dict.fromkeys(code for code in _CONTROLS if code not in {9, 10})
+_REMOVED_BUT_ESCAPE: Final = {code: None for code in _REMOVED if code != 27}
 
 
 def clean(text: str, cols: int = COLUMNS) -> str:
     """Remove escapes, control characters and direction marks; keep the last state of a line rewritten after CR."""
     if not text.replace("\n", "").replace("\t", "").isprintable():  # a cheap check that seldom holds
-        text = _ESCAPES.sub("", _rewritten(text)).translate(_GONE)
+        text = _ESCAPES.sub("", _last_states(text)).translate(_REMOVED)
     return text if len(text) <= cols else "\n".join(_cut(line, cols) for line in text.split("\n"))
 
 
 def clean_coloured(text: str, cols: int = COLUMNS) -> str:
     """Clean text as ``clean`` does, but keep escapes that only set colours and weights, except in lines too long."""
-    text = _ESCAPES.sub(_only_colour, _rewritten(text)).translate(_GONE_BUT_COLOURS)
+    text = _ESCAPES.sub(_only_colour, _last_states(text)).translate(_REMOVED_BUT_ESCAPE)
     if len(text) <= cols:
         return text
     return "\n".join(line if len(line) <= cols else _cut(_COLOURS.sub("", line), cols) for line in text.split("\n"))
@@ -51,7 +51,7 @@ def middle_cut(lines: list[str], most: int) -> tuple[list[str], int, list[str]]:
     return lines[:head], len(lines) - most, lines[len(lines) - tail :]
 
 
-def _rewritten(text: str) -> str:
+def _last_states(text: str) -> str:
     if "\r" not in text:
         return text
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

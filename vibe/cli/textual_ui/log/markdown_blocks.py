@@ -27,7 +27,7 @@ _WEB: Final = ("http://", "https://", "mailto:")
 
 def inline(token: Token, style: str = "") -> Content:
     """Return the text of an inline token, with a style added to its own."""
-    return _Words(token.children or [], style).content()
+    return _InlineText(token.children or [], style).content()
 
 
 def link_style(url: str) -> Style:
@@ -36,7 +36,7 @@ def link_style(url: str) -> Style:
     return meta + Style(link=url) if url.startswith(_WEB) else meta
 
 
-class _Words:
+class _InlineText:
     def __init__(self, tokens: Sequence[Token], style: str) -> None:
         self._text = ""
         self._spans: list[Span] = []
@@ -166,7 +166,7 @@ _TAB: Final = 4
 _KEPT: Final = 512
 _BULLETS: Final = ("•", "◦", "▪")
 _QUOTED: Final = "▌ "
-_NO_CODE: Final = frozenset({"", "text", "txt", "plain", "plaintext", "console", "output"})
+_NO_LANGUAGE: Final = frozenset({"", "text", "txt", "plain", "plaintext", "console", "output"})
 _HEADINGS: Final = {"h1": "bold underline $text-primary", "h2": "bold $text-primary"}
 
 
@@ -179,7 +179,7 @@ class TopBlock(NamedTuple):
 
     def blocks(self, cols: int, *, is_open: bool = False) -> Iterator[LogBlock]:
         """Yield its log blocks; for ``is_open`` see ``blocks_of``."""
-        return _Walk(self.tokens, cols, is_open=is_open).blocks()
+        return _BlockWalk(self.tokens, cols, is_open=is_open).blocks()
 
 
 def blocks_of(text: str, cols: int, *, is_open: bool = False) -> Iterator[LogBlock]:
@@ -209,10 +209,10 @@ def top_blocks(text: str) -> list[TopBlock]:
 
 
 @lru_cache(_KEPT)
-def _listing(code: str, language: str) -> Content:
+def _highlighted_listing(code: str, language: str) -> Content:
     """Highlight code, unless its language has no colours; recent results are cached, as they are needed again."""
     code = code.expandtabs(_TAB)
-    return Content(code) if language in _NO_CODE or not code.strip() else highlighted(code, language)
+    return Content(code) if language in _NO_LANGUAGE or not code.strip() else highlighted(code, language)
 
 
 @cache
@@ -230,7 +230,7 @@ def warm() -> None:
         continue
 
 
-class _Walk:
+class _BlockWalk:
     """Walks through the tokens of one top-level block."""
 
     def __init__(self, tokens: Sequence[Token], cols: int, *, is_open: bool) -> None:
@@ -304,7 +304,7 @@ class _Walk:
             piece = lines[start : start + PIECE]
             parts = piece if self._is_open and len(piece) < PIECE else ["\n".join(piece)]
             for part in parts:
-                yield from self._block(_listing(part, language), CODE)
+                yield from self._block(_highlighted_listing(part, language), CODE)
         self._gap = True
 
     def _block(self, content: Content, look: str = "") -> Iterator[LogBlock]:

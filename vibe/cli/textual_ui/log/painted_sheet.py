@@ -274,9 +274,9 @@ class SheetView(ScrollView):
     def reveal(self, entry: LogEntry) -> None:
         """Scroll an entry to the upper edge, or as far up as the end of the log allows."""
         if entry.index >= 0:
-            self._place(entry.index, 0)
+            self._scroll_to_row(entry.index, 0)
 
-    def _place(self, index: int, row: int, *, clamp: bool = True) -> None:
+    def _scroll_to_row(self, index: int, row: int, *, clamp: bool = True) -> None:
         """Scroll a row of an entry to the upper edge, with exact heights on the screen and one screen above."""
         sheet = self._sheet
         if not sheet.cols or not sheet.entries:
@@ -310,25 +310,25 @@ class SheetView(ScrollView):
     def _move(self, rows: int) -> None:
         y = self.scroll_offset.y + rows
         if y <= 0:
-            self._place(0, 0)
+            self._scroll_to_row(0, 0)
             return
         index = self._sheet.at(y)
-        self._place(index, y - self._sheet.tops[index])
+        self._scroll_to_row(index, y - self._sheet.tops[index])
 
-    def _after(self, top: tuple[int, int], *, is_new: bool) -> None:
+    def _keep_place(self, top: tuple[int, int], *, is_new: bool) -> None:
         """Scroll after entries came, went or changed: follow the end, or keep the upper edge where it was."""
         if self._follow:
             self.to_end()
             return
         self.has_unseen = self.has_unseen or is_new
-        self._place(*top)
+        self._scroll_to_row(*top)
 
-    def _remade(self, entry: LogEntry) -> None:
+    def _remake(self, entry: LogEntry) -> None:
         """Make an entry's rows again, and keep the upper edge where it was."""
         top = self._top()
         self._sheet.changed(entry)
         self._deselect()
-        self._place(*top)
+        self._scroll_to_row(*top)
 
     def _deselect(self) -> None:
         """Drop the selection in this widget; selections in other widgets stay."""
@@ -357,12 +357,12 @@ class SheetView(ScrollView):
         if not cols:
             return
         if cols == self._sheet.cols:
-            self._after(self._top(), is_new=False)
+            self._keep_place(self._top(), is_new=False)
             return
         anchor = self._anchor or self._characters(*self._top())
         self._sheet.reflow(cols)
         self._deselect()
-        self._after(self._row_with(*anchor), is_new=False)
+        self._keep_place(self._row_with(*anchor), is_new=False)
         self._anchor = anchor
 
     def _characters(self, index: int, row: int) -> tuple[int, int]:
@@ -400,7 +400,7 @@ class SheetView(ScrollView):
 
     def action_scroll_home(self) -> None:
         """Scroll to the first row."""
-        self._place(0, 0)
+        self._scroll_to_row(0, 0)
 
     def action_scroll_end(self) -> None:
         """Scroll to the last row."""
@@ -523,17 +523,17 @@ class PaintedSheet(SheetView):
         marked = entry is self._marked and number == self._sheet.gap(entry) and self.has_focus
         if span is None and not marked:
             if row.shown is None or row.shown.cell_length != width:
-                row.shown = self._extended(row.strip, y, width)
+                row.shown = self._full_width(row.strip, y, width)
             return row.shown
         strip = row.strip
         if marked:
             reverse = RichStyle(reverse=True)
-            strip = Strip.join([_over(strip.crop(0, GUTTER), reverse), strip.crop(GUTTER)])
+            strip = Strip.join([_overlaid(strip.crop(0, GUTTER), reverse), strip.crop(GUTTER)])
         if span is not None:
             strip = self._selected(strip, *span)
-        return self._extended(strip, y, width)
+        return self._full_width(strip, y, width)
 
-    def _extended(self, strip: Strip, y: int, width: int) -> Strip:
+    def _full_width(self, strip: Strip, y: int, width: int) -> Strip:
         self._painted += 1
         if self._painted % STYLES_KEPT_FOR == 0:
             Strip.render_ansi.cache_clear()
@@ -548,7 +548,7 @@ class PaintedSheet(SheetView):
         if left >= right:
             return strip
         look = self.screen.get_component_rich_style("screen--selection")
-        return Strip.join([strip.crop(0, left), _over(strip.crop(left, right), look), strip.crop(right)])
+        return Strip.join([strip.crop(0, left), _overlaid(strip.crop(left, right), look), strip.crop(right)])
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember where the mouse was pressed; a click that ends elsewhere was a selection."""
@@ -599,13 +599,13 @@ class PaintedSheet(SheetView):
         """Fold or unfold an entry; the upper edge stays where it is."""
         if entry.folds and entry.index >= 0:
             entry.folded = not entry.folded
-            self._remade(entry)
+            self._remake(entry)
 
     def toggle_whole(self, entry: LogEntry) -> None:
         """Show the left-out lines of an entry, or leave them out again."""
         entry.whole = not entry.whole
         entry.folded = False
-        self._remade(entry)
+        self._remake(entry)
 
     def takes(self, key: str) -> bool:
         """Return whether a key is for the focused log; until a key has marked an entry, letters begin a prompt."""
@@ -679,6 +679,6 @@ class PaintedSheet(SheetView):
             self.notify(f"copied {counted(len(text), 'character')}", timeout=COPIED_SECONDS, markup=False)
 
 
-def _over(strip: Strip, look: RichStyle) -> Strip:
+def _overlaid(strip: Strip, look: RichStyle) -> Strip:
     """Return a strip with a style added on top of its own."""
     return Strip([Segment(text, style + look if style else look) for text, style, _ in strip], strip.cell_length)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _MARGIN: Final = " " * 6
-_MOST_CODE: Final = 20_000
+_MOST_HIGHLIGHTED: Final = 20_000
 """The most characters of a change that are highlighted; more would take too long."""
 
 
@@ -35,27 +35,27 @@ def diff_blocks(diff: str) -> Iterator[LogBlock]:
     """
     lines = list(diff_lines(clean(diff)))
     names = [line.text for line in lines if line.sign == "@"]
-    is_told = len(names) == 1 and not names[0].endswith(")")
+    name_is_known = len(names) == 1 and not names[0].endswith(")")
     language = ""
     for is_code, group in groupby(lines, key=lambda line: line.sign in SIGNS):
         if is_code:
-            yield from _in_colours(list(group), language)
+            yield from _highlighted(list(group), language)
             continue
         for line in group:
             if line.sign == "@":
                 language = PurePath(line.text.partition(" (")[0]).suffix[1:]
-            if line.sign != "@" or not is_told:
+            if line.sign != "@" or not name_is_known:
                 yield LogBlock(styled(line.text, "bold" if line.sign else "$foreground-muted"), _MARGIN, _MARGIN)
 
 
-def _in_colours(lines: Sequence[DiffLine], language: str) -> Iterator[LogBlock]:
-    """Yield adjacent lines, highlighted in their language if they have at most ``_MOST_CODE`` characters."""
+def _highlighted(lines: Sequence[DiffLine], language: str) -> Iterator[LogBlock]:
+    """Yield adjacent lines, highlighted in their language if they have at most ``_MOST_HIGHLIGHTED`` characters."""
     code = "\n".join(line.text for line in lines)
-    is_coloured = language and code.strip() and len(code) <= _MOST_CODE
+    is_coloured = language and code.strip() and len(code) <= _MOST_HIGHLIGHTED
     shown = (highlighted(code, language) if is_coloured else Content(code)).split("\n", allow_blank=True)
     for line, text in zip(lines, shown, strict=True):
-        ground, colour = SIGNS[line.sign]
-        look = ground and f"chat-log--{ground}"
+        background, colour = SIGNS[line.sign]
+        look = background and f"chat-log--{background}"
         yield LogBlock(drawn([(f"{line.sign} ", colour)]) + text, line.number, _MARGIN, look, flush=bool(look))
 
 
@@ -90,7 +90,7 @@ class AnswerRows:
         if not text[whole:].strip("`~"):  # what may become a closing fence is not shown as code
             text = text[:whole]
         before, self._parts = self._parts, {}
-        for block in self._set_off(blocks_of(text[self._done :], self.cols, is_open=not ended)):
+        for block in self._after_kept(blocks_of(text[self._done :], self.cols, is_open=not ended)):
             key = (len(self._parts), block.content.plain, tuple(block.content.spans), block[1:])
             self._parts[key] = before.get(key) or self._lay_out([block])
         return [*self._kept, *chain.from_iterable(self._parts.values())]
@@ -99,18 +99,18 @@ class AnswerRows:
         """Move the rows of blocks that more text can't change to ``_kept``."""
         tops = top_blocks(text[self._done :])
         for top in tops[:-1]:
-            self._kept += self._lay_out(self._set_off(top.blocks(self.cols)))
+            self._kept += self._lay_out(self._after_kept(top.blocks(self.cols)))
         lines = text[self._done :].split("\n")
         self._done += sum(len(line) + 1 for line in lines[: tops[-1].start]) if tops else 0
 
-    def _set_off(self, blocks: Iterable[LogBlock]) -> list[LogBlock]:
+    def _after_kept(self, blocks: Iterable[LogBlock]) -> list[LogBlock]:
         """Return the blocks, preceded by an empty one if rows are kept already."""
         new = list(blocks)
         return [_BLANK, *new] if new and self._kept else new
 
 
 USER: Final = "chat-log--user"
-MOST_TOLD: Final = 40
+MOST_PROMPT_LINES: Final = 40
 """The most lines shown of a prompt; the same key as for a tool's output shows the others."""
 MOST_LINES: Final = 200
 """The most lines shown of a tool's output; a key shows those left out between the first and the last ones."""
@@ -119,7 +119,7 @@ ALL_LINES: Final = 4000
 LEAST_TITLE: Final = 24
 """The cells that a call's title keeps beside right-aligned facts; if there is less room, they follow the title."""
 _BESIDE: Final = "│ "
-_LIVE: Final = 3
+_FOLDED_LINES: Final = 3
 """The most lines shown of a folded call that is running or has failed."""
 
 WHOLE: Final = "whole"
@@ -135,7 +135,7 @@ class Painter:
         self._answers: dict[LogEntry, AnswerRows] = {}
         self._drawn: dict[LogEntry, dict[tuple[int, tuple[Piece, ...]], Row]] = {}
         self._kinds: dict[str, Callable[[LogEntry], Iterator[LogBlock]]] = {
-            "user": _told,
+            "user": _prompt,
             "reasoning": _reasoning,
             "note": _note,
             "shell": _shell,
@@ -187,9 +187,9 @@ class Painter:
         return rows
 
 
-def _told(entry: LogEntry) -> Iterator[LogBlock]:
+def _prompt(entry: LogEntry) -> Iterator[LogBlock]:
     prompt, files = (entry.text, ()) if entry.whole else split_files(entry.text)
-    head, hidden, tail = middle_cut(prompt.rstrip("\n").split("\n"), ALL_LINES if entry.whole else MOST_TOLD)
+    head, hidden, tail = middle_cut(prompt.rstrip("\n").split("\n"), ALL_LINES if entry.whole else MOST_PROMPT_LINES)
     yield LogBlock(Content("\n".join(head)), look=USER, mark=styled(">", "bold $text-primary"), flush=True)
     if hidden:
         yield LogBlock(_hidden(hidden, entry), look=USER, flush=True)
@@ -239,11 +239,11 @@ def _call(entry: LogEntry, cols: int) -> Iterator[LogBlock]:
 def _last_lines(entry: LogEntry, cols: int, *, counts: bool) -> Iterator[LogBlock]:
     """Yield the last lines of a call's output; if ``counts``, say on the last one how many more there are."""
     lines = entry.text.rstrip("\n").split("\n")
-    more = len(lines) - _LIVE
+    more = len(lines) - _FOLDED_LINES
     if not counts or more <= 0:
-        yield from _lines(lines[-_LIVE:])
+        yield from _lines(lines[-_FOLDED_LINES:])
         return
-    yield from _lines(lines[-_LIVE:-1])
+    yield from _lines(lines[-_FOLDED_LINES:-1])
     hint = styled(f"{counted(more, 'more line')} · Enter", "$foreground-muted")
     last = styled(lines[-1], "$foreground-muted")
     yield LogBlock(_spread(last, hint, cols - GUTTER - len(_BESIDE) - 1), _BESIDE, _BESIDE)

@@ -68,8 +68,8 @@ def lay_out(widget: Widget, blocks: Iterable[LogBlock], cols: int) -> list[Row]:
         style = widget.get_visual_style(block.look) if block.look else plain
         width = max(1, cols - GUTTER - len(block.first))
         gutter = style if block.flush else plain
-        first = _before(widget, block.mark, block.first, gutter)
-        rest = first if block.rest == block.first and block.mark is None else _before(widget, None, block.rest, gutter)
+        first = _prefix(widget, block.mark, block.first, gutter)
+        rest = first if block.rest == block.first and block.mark is None else _prefix(widget, None, block.rest, gutter)
         end = (0, -1)
         for number, strip in enumerate(_strips(widget, block.content, width, style)):
             column, line = _offset(strip)
@@ -125,7 +125,7 @@ def _strips(widget: Widget, content: Content, width: int, style: Style) -> list[
     return strips or [Strip([], 0)]
 
 
-def _before(widget: Widget, mark: Content | None, text: str, style: Style) -> Strip:
+def _prefix(widget: Widget, mark: Content | None, text: str, style: Style) -> Strip:
     """Return the gutter with its mark, followed by the prefix."""
     if mark is None:
         gutter = Strip.blank(GUTTER, style.rich_style)

@@ -29,7 +29,7 @@ WHY_LENGTH = 400
 """The most characters of a line or a text in it."""
 
 
-class ViewMoment(Struct, frozen=True, kw_only=True):
+class ViewSnapshot(Struct, frozen=True, kw_only=True):
     """A snapshot of a view: the status of each step and plan, the busy agents, and what was spent.
 
     ``steps`` is keyed by plan id and step id.
@@ -42,9 +42,9 @@ class ViewMoment(Struct, frozen=True, kw_only=True):
     cost_usd: float | None
 
 
-def moment(view: View) -> ViewMoment:
+def snapshot(view: View) -> ViewSnapshot:
     """Take a snapshot of a view, for ``away_summary``."""
-    return ViewMoment(
+    return ViewSnapshot(
         steps={(plan.id, step.id): step.status for plan in view.plans.values() for step in plan.steps.values()},
         plans={plan.id: plan.status for plan in view.plans.values()},
         busy=frozenset(agent.id for agent in view.agents.values() if is_busy(agent)),
@@ -53,7 +53,7 @@ def moment(view: View) -> ViewMoment:
     )
 
 
-def away_summary(before: ViewMoment, view: View) -> str:
+def away_summary(before: ViewSnapshot, view: View) -> str:
     """Return one line on what happened since a snapshot; blank if there is nothing that the person need know."""
     said = [*_plans_since(before, view), *_steps_since(before, view)]
     main = view.main
@@ -71,12 +71,12 @@ def away_summary(before: ViewMoment, view: View) -> str:
     return one_line(f"while you were away: {' · '.join(said)}", WHY_LENGTH)
 
 
-def _plans_since(before: ViewMoment, view: View) -> list[str]:
+def _plans_since(before: ViewSnapshot, view: View) -> list[str]:
     changed = [plan for plan in view.plans.values() if before.plans.get(plan.id) != plan.status]
     return [HEADINGS[plan.status].lower().replace("plan", "the plan", 1) for plan in changed if plan.status in HEADINGS]
 
 
-def _steps_since(before: ViewMoment, view: View) -> list[str]:
+def _steps_since(before: ViewSnapshot, view: View) -> list[str]:
     new: dict[str, list[str]] = {}
     for plan in view.plans.values():
         for step in plan.steps.values():
@@ -206,7 +206,7 @@ class SidePanel(Widget):
     def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
         """Show the view, now or at most a quarter of a second later."""
         self._view = view
-        self.refresher.wish()
+        self.refresher.request()
 
     def on_show(self) -> None:
         """Resume drawing."""
@@ -214,7 +214,7 @@ class SidePanel(Widget):
 
     def on_hide(self) -> None:
         """Stop drawing at intervals."""
-        self.refresher.beat(0.0)
+        self.refresher.draw_every(0.0)
 
     def render(self) -> Content:
         """Return the overview."""
@@ -226,7 +226,7 @@ class SidePanel(Widget):
         if not self.display:
             return
         has_background = any(agent.background for agent in self._view.agents.values())
-        self.refresher.beat(SECONDS_PER_TICK if has_background else 0.0)
+        self.refresher.draw_every(SECONDS_PER_TICK if has_background else 0.0)
         if self._lines() != self._shown:
             self.refresh()
 

@@ -33,7 +33,7 @@ KEYS = "Shift+Tab mode · Ctrl+P commands · F1 help"
 AGENTS_KEY, OVERVIEW_KEY = "F2 agents", "Ctrl+T overview"
 PLANNER = "planner"
 """The name of the agent in runs that write a plan."""
-SPARED_FIRST = ("thinking", "cost", "tokens", "agent", "context")
+LEFT_OUT_FIRST = ("thinking", "cost", "tokens", "agent", "context")
 """The parts that are left out, in this order, if the line is too short for all."""
 GAP = "   "
 
@@ -72,7 +72,7 @@ class Ticker(Widget):
     def present(self, view: View, changed: frozenset[Key] = frozenset()) -> None:  # noqa: ARG002  as every presenter
         """Show the view, now or at most a quarter of a second later."""
         self._view = view
-        self.refresher.wish()
+        self.refresher.request()
 
     def on_mount(self) -> None:
         """Show what was presented before mounting."""
@@ -97,11 +97,11 @@ class Ticker(Widget):
     def show_own(self, line: Content | None) -> None:
         """Show a line of the user's own from now on, or none."""
         self._own = line
-        self.refresher.wish()
+        self.refresher.request()
 
     def _draw(self) -> None:
         """Redraw if the line has changed."""
-        self.refresher.beat(SECONDS_PER_TICK if self._hidden is not None else 0.0)
+        self.refresher.draw_every(SECONDS_PER_TICK if self._hidden is not None else 0.0)
         if not self._line().is_same(self._shown):
             self.refresh()
 
@@ -114,7 +114,7 @@ class Ticker(Widget):
     def show_sign(self, words: str, style: str) -> None:
         """Show words for what waits for the person; blank if nothing does."""
         self.sign = (words, style)
-        self.refresher.wish()
+        self.refresher.request()
 
     @property
     def _hidden(self) -> PlanView | None:
@@ -187,7 +187,7 @@ def ticker_line(
 def _facts(view: View, agent: AgentView | None, room: int) -> Line:
     """Return the parts about the conversation, in at most ``room`` cells."""
     said = _about(view, agent)
-    for spare in SPARED_FIRST:
+    for spare in LEFT_OUT_FIRST:
         if sum(cell_len(text) + 3 for text, _ in said.values()) - 3 <= room:
             break
         said.pop(spare, None)
@@ -246,9 +246,9 @@ def pressure(share: float) -> str:
     return "failed" if share >= 0.9 else "warn" if share >= 0.7 else ""
 
 
-EVERY_SECONDS: Final = 1.0
+INTERVAL_SECONDS: Final = 1.0
 """The shortest time between two starts of the command."""
-MOST_SECONDS: Final = 5.0
+TIMEOUT_SECONDS: Final = 5.0
 """The longest time, in seconds, that the command may take."""
 LONGEST: Final = 1_000
 """The most characters of the command's line."""
@@ -270,29 +270,29 @@ class StatusLine:
         self._environ = environ
         self._folder = folder
         self._say = say
-        self._told = ""
+        self._given = ""
         """The document that the command was given last."""
-        self._wanted = ""
-        self._began_at = -EVERY_SECONDS
-        self._is_at_it = False
+        self._document = ""
+        self._started_at = -INTERVAL_SECONDS
+        self._is_running = False
         self._has_failed = False
 
     def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
         """Run the command if the document has changed."""
         agent = self._ticker.agent
         if agent is not None:
-            self._wanted = json.dumps(status_document(view, agent, str(self._folder)))
-            if not self._is_at_it and self._wanted != self._told:
-                self._is_at_it = True
+            self._document = json.dumps(status_document(view, agent, str(self._folder)))
+            if not self._is_running and self._document != self._given:
+                self._is_running = True
                 self._ticker.run_worker(self._keep_up(), group="status")
 
     async def _keep_up(self) -> None:
-        """Run the command, at most every ``EVERY_SECONDS``, until it has had the latest document."""
-        while self._wanted != self._told:
-            await anyio.sleep(max(0.0, self._began_at + EVERY_SECONDS - time.monotonic()))
-            self._began_at, self._told = time.monotonic(), self._wanted
-            await self._run(self._told)
-        self._is_at_it = False
+        """Run the command, at most every ``INTERVAL_SECONDS``, until it has had the latest document."""
+        while self._document != self._given:
+            await anyio.sleep(max(0.0, self._started_at + INTERVAL_SECONDS - time.monotonic()))
+            self._started_at, self._given = time.monotonic(), self._document
+            await self._run(self._given)
+        self._is_running = False
 
     async def _run(self, document: str) -> None:
         from vibe.shell.process.runner import (  # noqa: PLC0415  after the first frame
@@ -305,13 +305,13 @@ class StatusLine:
         argv: Sequence[str] = [*_WITH_INPUT, document, *shell_argv(self._command)]
         try:
             ended = await run_command(
-                argv, cwd=self._folder, environ=self._environ, timeout=MOST_SECONDS, limit=OutputLimit(raw=True)
+                argv, cwd=self._folder, environ=self._environ, timeout=TIMEOUT_SECONDS, limit=OutputLimit(raw=True)
             )
         except CommandStartError as error:
             self._fail(f"can't be started: {error}")
             return
         if ended.timed_out:
-            self._fail(f"took more than {MOST_SECONDS:g} s")
+            self._fail(f"took more than {TIMEOUT_SECONDS:g} s")
         elif ended.is_success:
             self._ticker.show_own(own_content(ended.stdout))
         else:

@@ -39,9 +39,9 @@ class WorkingLine(Widget):
         """Show the current work, or hide the row if there is none."""
         self._work = work_in(view, self.agent_id)
         self.set_class(self._work is not None, "shown")
-        self.refresher.beat(SECONDS_PER_FRAME if self._work is not None else 0.0)
+        self.refresher.draw_every(SECONDS_PER_FRAME if self._work is not None else 0.0)
         if self._work is not None:
-            self.refresher.wish()
+            self.refresher.request()
 
     def render(self) -> Content:
         """Return the row."""

@@ -36,7 +36,7 @@ class BottomPanel(Vertical):
     A panel that was put off waits until the person looks at it; those that come later are shown.
 
     ``prompt`` is hidden while a panel is shown, and keeps its text; afterwards the focus goes back to where it was. No
-    panel replaces the prompt, or another panel's text field, while the person types or has a draft there. ``tell``
+    panel replaces the prompt, or another panel's text field, while the person types or has a draft there. ``show_sign``
     gets a sign that something waits, with its style. ``clock`` returns monotonic seconds, ``now`` Unix seconds. While
     a panel is shown, the screen has the class ``asking``.
     """
@@ -56,14 +56,14 @@ class BottomPanel(Vertical):
         *,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
-        tell: Callable[[str, str], object] = lambda _sign, _style: None,
+        show_sign: Callable[[str, str], object] = lambda _sign, _style: None,
         id: str | None = None,  # noqa: A002  Textual's name
     ) -> None:
         super().__init__(id=id)
         self._prompt = prompt
         self._queue = queue
         self._now = now
-        self._tell = tell
+        self._show_sign = show_sign
         self.guard = TypingGuard(clock)
         self._panels: dict[PendingRequest, PanelFrame] = {}
         self.proposal: ProposalPanel | None = None
@@ -73,11 +73,11 @@ class BottomPanel(Vertical):
         self._failed: dict[Key, FailedPanel] = {}
         """The panels of failed steps, by step and attempt."""
         self._leaving: LeavePanel | None = None
-        self._looked: PanelFrame | None = None
+        self._looked_at: PanelFrame | None = None
         """The panel that the person chose to look at."""
         self._has_draft = False
         self._focus_before: Widget | None = None
-        self._aside = set[PanelFrame]()
+        self._deferred = set[PanelFrame]()
         """The panels that were put off."""
         self._waking: Timer | None = None
 
@@ -90,22 +90,22 @@ class BottomPanel(Vertical):
         """
         old = self.proposal
         before = old.event if old is not None and old.event.draft < event.draft else None
-        self.proposal = self._put(ProposalPanel(event, before))
+        self.proposal = self._mount_panel(ProposalPanel(event, before))
         self._settle()
         if old is not None:
-            self._forget(old)
+            self._discard(old)
 
     def end_proposal(self) -> None:
         """Remove the proposal; accepting or dropping it does so, too."""
         if self.proposal is not None:
             old, self.proposal = self.proposal, None
             self._settle()
-            self._forget(old)
+            self._discard(old)
 
     def put_proposal_off(self) -> None:
         """Show the prompt in place of the proposal."""
         if self.proposal is not None:
-            self._aside.add(self.proposal)
+            self._deferred.add(self.proposal)
             self._settle()
 
     def present(self, view: View, changed: frozenset[Key]) -> None:
@@ -116,23 +116,23 @@ class BottomPanel(Vertical):
         self._failed = {}
         for step in failed_steps(plan) if plan is not None else ():
             key = (*step.key, str(step.attempt))
-            self._failed[key] = before.pop(key, None) or self._put(FailedPanel(view.plans[step.key[1]], step))
+            self._failed[key] = before.pop(key, None) or self._mount_panel(FailedPanel(view.plans[step.key[1]], step))
         self._settle()
         for panel in before.values():
-            self._forget(panel)
+            self._discard(panel)
 
     def ask_leaving(self, plan: PlanView, goes_on: str, *, can_outlive: bool = False) -> bool:
         """Ask what is to become of a running plan (see ``LeavePanel``); return False if that is being asked already."""
         if self._leaving is not None:
             return False
-        self._leaving = self._looked = self._put(LeavePanel(plan, goes_on, can_outlive=can_outlive))
+        self._leaving = self._looked_at = self._mount_panel(LeavePanel(plan, goes_on, can_outlive=can_outlive))
         self.guard.finished()
         self._settle(is_asked=True)
         return True
 
     def show_input(self) -> None:
         """Show the prompt, and put off all panels until the person asks for them."""
-        self._aside.update(self._ring)
+        self._deferred.update(self._ring)
         self._settle()
 
     def action_look(self, step: int) -> None:
@@ -140,8 +140,8 @@ class BottomPanel(Vertical):
         self.guard.finished()  # the person asked for the panel, so the next keys are meant for it
         ring = self._ring
         at = next((at + step for at, panel in enumerate(ring) if panel is self.shown), 0)
-        self._looked = ring[at % len(ring)] if ring else None
-        self._aside.clear()
+        self._looked_at = ring[at % len(ring)] if ring else None
+        self._deferred.clear()
         self._settle(is_asked=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -192,9 +192,9 @@ class BottomPanel(Vertical):
         if panel is self._leaving:
             self._leaving = None
             self._settle()
-            self._forget(panel)
+            self._discard(panel)
         elif event.line:
-            self._aside.add(panel)
+            self._deferred.add(panel)
             self._settle()
 
     def _changed(self) -> None:
@@ -205,18 +205,18 @@ class BottomPanel(Vertical):
         """Show what should be shown now; if ``is_asked``, even while the person is typing."""
         pending = self._queue.pending
         for request in [each for each in pending if each not in self._panels]:
-            self._panels[request] = self._put(panel_for(request, self._now))
+            self._panels[request] = self._mount_panel(panel_for(request, self._now))
         ring = self._ring
         wanted = next(
-            (each for each in (self._looked, *ring) if each in ring and each not in self._aside), self._prompt
+            (each for each in (self._looked_at, *ring) if each in ring and each not in self._deferred), self._prompt
         )
-        if wanted is not self.shown and (is_asked or not self._is_kept(ring)):
-            self._change(wanted)
+        if wanted is not self.shown and (is_asked or not self._must_stay(ring)):
+            self._switch_to(wanted)
         for request in [each for each in self._panels if each not in pending]:
-            self._forget(self._panels.pop(request))
+            self._discard(self._panels.pop(request))
         for number, panel in enumerate(ring, start=1):
             panel.place = (number, len(ring))
-        self._tell(*self._sign(len(pending)))
+        self._show_sign(*self._sign(len(pending)))
         is_put_off = wanted is not self.shown and not (self.shown is self._prompt and self._has_draft)
         if is_put_off and self._waking is None:
             self._waking = self.set_interval(WAKE_SECONDS, self._wake)
@@ -228,11 +228,11 @@ class BottomPanel(Vertical):
         panels = (self._leaving, *requests, self.proposal, *self._failed.values())
         return [panel for panel in panels if panel is not None]
 
-    def _is_kept(self, ring: Sequence[PanelFrame]) -> bool:
+    def _must_stay(self, ring: Sequence[PanelFrame]) -> bool:
         """Return whether what is shown must stay, because the person types or has typed something in it."""
         if self.shown is self._prompt:
             return self._has_draft or self.guard.is_typing
-        return any(panel is self.shown and panel.has_words for panel in ring) and self.shown not in self._aside
+        return any(panel is self.shown and panel.has_words for panel in ring) and self.shown not in self._deferred
 
     def _sign(self, count: int) -> tuple[str, str]:
         """Return words that say what waits, and their style; ``count`` is the number of requests."""
@@ -244,17 +244,17 @@ class BottomPanel(Vertical):
             return f"✗ {len(self._failed)} failed{key}", "bold $text-error"
         return f"a plan waits for your answer{key}" if key and self.proposal else "", "bold $text-warning"
 
-    def _put(self, panel: Shown) -> Shown:
+    def _mount_panel(self, panel: Shown) -> Shown:
         """Mount a panel, hidden at first."""
         panel.guard, panel.display = self.guard, False
         self.mount(panel)
         return panel
 
-    def _forget(self, panel: PanelFrame) -> None:
-        self._aside.discard(panel)
+    def _discard(self, panel: PanelFrame) -> None:
+        self._deferred.discard(panel)
         panel.remove()
 
-    def _change(self, wanted: Widget) -> None:
+    def _switch_to(self, wanted: Widget) -> None:
         before, self.shown = self.shown, wanted
         self.screen.set_class(wanted is not self._prompt, "asking")
         focused = self.screen.focused

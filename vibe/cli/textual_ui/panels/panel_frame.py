@@ -255,7 +255,7 @@ TINY: Final = 8
 """The rows of the screen below which the panel takes all of them."""
 ROOMY: Final = 30
 """The rows of the screen from which there is an empty row between the parts of a panel."""
-LEFT_ALONE: Final = frozenset({"tab", "shift+tab"})
+FOR_SCREEN: Final = frozenset({"tab", "shift+tab"})
 """The keys that an inactive panel leaves to the screen, besides those with Ctrl or Alt and F1 to F12."""
 
 
@@ -320,11 +320,11 @@ class PanelFrame(Vertical):
         self.is_beside = False
         """True for a panel beside other widgets, which keep the arrows and Enter until the panel has the focus."""
         self._view = LineView()
-        self._words = Input(compact=True, select_on_focus=False)
-        self._words.display = False
+        self._field = Input(compact=True, select_on_focus=False)
+        self._field.display = False
         self._keys = Static(classes="panel--keys")
         self._notice = ""
-        self._used_words: Callable[[str], object] | None = None
+        self._use_text: Callable[[str], object] | None = None
         self._is_wanted = False
         self._waking: Timer | None = None
 
@@ -363,7 +363,7 @@ class PanelFrame(Vertical):
     @property
     def has_words(self) -> bool:
         """True while the text field is open, in which the person may have typed something."""
-        return self._used_words is not None
+        return self._use_text is not None
 
     def pressed(self, key: str) -> bool:
         """Handle a key; return False if it has no meaning here."""
@@ -385,19 +385,19 @@ class PanelFrame(Vertical):
 
     def ask_words(self, placeholder: str, use: Callable[[str], object]) -> None:
         """Open the text field; Esc closes it, and ``use`` gets the line that was typed, stripped."""
-        self._used_words = use
-        self._words.placeholder = placeholder
-        self._words.display = True
-        self.screen.set_focus(self._words)
+        self._use_text = use
+        self._field.placeholder = placeholder
+        self._field.display = True
+        self.screen.set_focus(self._field)
         self._draw_keys()
 
     def end_words(self) -> None:
         """Close the text field."""
-        self._used_words = None
-        if self.screen.focused is self._words:
+        self._use_text = None
+        if self.screen.focused is self._field:
             self.screen.set_focus(self._view)
-        self._words.display = False
-        self._words.clear()
+        self._field.display = False
+        self._field.clear()
         self._draw_keys()
 
     @property
@@ -415,7 +415,7 @@ class PanelFrame(Vertical):
     def take_focus(self) -> None:
         """Focus the panel, as soon as it is mounted."""
         self._is_wanted = True
-        wanted = self._words if self.has_words else self._view
+        wanted = self._field if self.has_words else self._view
         if wanted.is_attached:
             self.screen.set_focus(wanted)
 
@@ -425,7 +425,7 @@ class PanelFrame(Vertical):
         """Compose the lines, the text field and the keys."""
         yield self._view
         with Vertical(classes="panel--foot"):
-            yield self._words
+            yield self._field
             yield self._keys
 
     @on(events.Mount)
@@ -439,7 +439,7 @@ class PanelFrame(Vertical):
         inside = max(1, width - 2)
         parts = [self._view.get_content_height(container, viewport, inside)]
         parts.append(self._keys.get_content_height(container, viewport, inside))
-        return sum(parts) + (1 if self._words.display else 0)
+        return sum(parts) + (1 if self._field.display else 0)
 
     @on(events.Resize)
     def _fit(self) -> None:
@@ -468,7 +468,7 @@ class PanelFrame(Vertical):
         if self.asleep and not self.guard.is_typing:
             self.asleep = False
         elif self.asleep:
-            if not _is_left_alone(event.key):
+            if not _is_for_screen(event.key):
                 self.guard.typed()
                 event.stop()
                 event.prevent_default()
@@ -487,13 +487,13 @@ class PanelFrame(Vertical):
             self._notice = ""
             self.redraw()
         key = event.character.lower() if event.character and event.is_printable else event.key
-        return self.pressed(key) or self._scrolled(key)
+        return self.pressed(key) or self._scroll_for(key)
 
     @on(Input.Submitted)
-    def _use_words(self, event: Input.Submitted) -> None:
+    def _submit_text(self, event: Input.Submitted) -> None:
         event.stop()
-        if self._used_words is not None:
-            self._used_words(event.value.strip())
+        if self._use_text is not None:
+            self._use_text(event.value.strip())
 
     @on(Input.Changed)
     def _typing(self, event: Input.Changed) -> None:
@@ -507,10 +507,10 @@ class PanelFrame(Vertical):
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _aimed(self) -> None:
+    def _focus_moved(self) -> None:
         self._draw_keys()
 
-    def _scrolled(self, key: str) -> bool:
+    def _scroll_for(self, key: str) -> bool:
         view, page = self._view, max(1, self._view.size.height - 1)
         far = view.rows
         rows = {"up": -1, "down": 1, "pageup": -page, "pagedown": page, "home": -far, "end": far}.get(key)
@@ -524,7 +524,7 @@ class PanelFrame(Vertical):
             self._keys.update(Content("keys work once you stop typing"))
             return
         keys = [("Enter", "send"), ("Esc", "back")] if self.has_words else list(self.keys())
-        if self.is_beside and self.screen.focused not in (self._view, self._words):
+        if self.is_beside and self.screen.focused not in (self._view, self._field):
             keys = [("Tab", "choose") if "Enter" in key else (key, meaning) for key, meaning in keys]
         below = self._view.rows_below
         if below and not self.has_class("-tiny"):
@@ -532,7 +532,7 @@ class PanelFrame(Vertical):
         elif self._view.scroll_offset.y and not self.has_class("-tiny"):
             keys.append(("PgUp", "above"))
         width = self._keys.content_size.width
-        text = _told_keys(keys, width, " " * (1 if self.is_narrow else 3), f"bold {self.COLOUR}")
+        text = _key_rows(keys, width, " " * (1 if self.is_narrow else 3), f"bold {self.COLOUR}")
         if not self.has_words:
             foot = _joined(self._foot()) if not self.is_low else Content("")
             hinted = _with_hint(text, self._hint(), width - 1)
@@ -545,19 +545,19 @@ def _joined(parts: Sequence[tuple[str, str]]) -> Content:
     return Content(" · ").join(Content.styled(text, style) for text, style in parts)
 
 
-def _told_keys(keys: Sequence[tuple[str, str]], width: int, between: str, style: str) -> Content:
+def _key_rows(keys: Sequence[tuple[str, str]], width: int, between: str, style: str) -> Content:
     """Return the key hints in rows of at most ``width`` cells, each key on one row with its meaning."""
     text = Content("")
     room = 0
     for key, meaning in keys:
-        said = Content.assemble((key, style), " ", meaning)
-        room -= said.cell_length + len(between)
+        hint = Content.assemble((key, style), " ", meaning)
+        room -= hint.cell_length + len(between)
         if not text:
-            text, room = said, width - said.cell_length
+            text, room = hint, width - hint.cell_length
         elif room >= 0:
-            text += Content(between) + said
+            text += Content(between) + hint
         else:
-            text, room = text + "\n" + said, width - said.cell_length
+            text, room = text + "\n" + hint, width - hint.cell_length
     return text
 
 
@@ -574,6 +574,6 @@ def _with_hint(keys: Content, hint: str, width: int) -> Content:
     return keys + Content(between) + Content.styled(hint, "$foreground-muted")
 
 
-def _is_left_alone(key: str) -> bool:
+def _is_for_screen(key: str) -> bool:
     modified = key.startswith(("ctrl+", "alt+")) and key not in {"ctrl+j", "ctrl+m"}
-    return modified or key in LEFT_ALONE or (key.startswith("f") and key[1:].isdecimal())
+    return modified or key in FOR_SCREEN or (key.startswith("f") and key[1:].isdecimal())

@@ -74,7 +74,7 @@ class ProposalPanel(PanelFrame):
         """The cells per line, and the rows for all lines."""
         self._places: Mapping[str, GraphPlace] = MappingProxyType({})
         """The places of the drawn steps, or of their groups, in the order they are drawn."""
-        self._wished = ""
+        self._revision = ""
         self._is_dropping = False
         self._acts: dict[str, Callable[[], object]] = {
             "a": lambda: self.post_message(self.Answered("run")),
@@ -96,14 +96,14 @@ class ProposalPanel(PanelFrame):
         if self._page is Page.STEP:
             return pages.step_page(shown)
         cols, rows = self._room
-        lines, self._places = pages.plan_page(shown, cols, rows, self._wished)
+        lines, self._places = pages.plan_page(shown, cols, rows, self._revision)
         return lines
 
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of the open page."""
         if self._page is not Page.PLAN:
             return [("Esc", "back to the plan")]
-        if self._wished:
+        if self._revision:
             return [("d", "drop…")]
         short = self.is_narrow
         return [
@@ -117,7 +117,7 @@ class ProposalPanel(PanelFrame):
 
     def _hint(self) -> str:
         """Return the keys for looking around."""
-        if self._page is not Page.PLAN or self._wished or self.is_narrow:
+        if self._page is not Page.PLAN or self._revision or self.is_narrow:
             return ""
         return f"←↑↓→ step · Enter opens · Esc {'all groups' if self._group else 'later'}"
 
@@ -131,7 +131,7 @@ class ProposalPanel(PanelFrame):
 
     def tell(self, notice: str) -> None:
         """Show a notice, such as why there is no new version; all keys work again."""
-        self._wished = ""
+        self._revision = ""
         super().tell(notice)
 
     def pressed(self, key: str) -> bool:
@@ -152,14 +152,14 @@ class ProposalPanel(PanelFrame):
             self.post_message(self.Answered("drop"))
         elif key not in self._acts:
             return False
-        elif not self._wished:
+        elif not self._revision:
             self._acts[key]()
         return True
 
     def _revise(self, sentence: str) -> None:
         self.end_words()
         if sentence:
-            self._wished = sentence
+            self._revision = sentence
             self.post_message(self.Answered("revise", sentence))
             self.redraw(from_top=True)
 

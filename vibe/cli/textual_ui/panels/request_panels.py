@@ -36,9 +36,9 @@ from vibe.front.request_text import (
     without_gaps,
 )
 
-LONG: Final = 12
+MOST_UNCOUNTED: Final = 12
 """The most lines of an argument that are shown without saying how many there are."""
-SHORT: Final = 200
+LONGEST_INLINE: Final = 200
 """The most characters of a one-line argument that is shown on the line of its name."""
 BESIDE: Final = 40
 """The most cells to say beside a key what a lasting approval covers; anything longer goes above the keys."""
@@ -71,7 +71,7 @@ class RequestPanel(PanelFrame):
             self.tell(problem)
 
     @property
-    def whose(self) -> tuple[str, str]:
+    def asking_step(self) -> tuple[str, str]:
         """Words for the step that asks, blank if none does, and their style."""
         name = self.pending.step_name
         return (f"  for step {visible(name)}" if name else "", MUTED)
@@ -92,7 +92,7 @@ class ApprovalPanel(RequestPanel):
         """Return the whole call, with nothing cut and nothing that can act on the terminal."""
         event, (verb, what, facts) = self._event, head_of(self._event)
         body = [*_call(event)]
-        head = self._head((verb, ""), (f" {what}".rstrip(), "bold"), (f"  {facts}".rstrip(), MUTED), self.whose)
+        head = self._head((verb, ""), (f" {what}".rstrip(), "bold"), (f"  {facts}".rstrip(), MUTED), self.asking_step)
         is_command = bool(body) and body[0].lead == PROMPT
         lines = [*body, *head] if self.is_low and is_command else [*head, *body]  # a command must always be in sight
         lines += self._gap() if body else ()
@@ -105,12 +105,12 @@ class ApprovalPanel(RequestPanel):
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return the answers that are offered."""
         event = self._event
-        told = offered(covers=bool(event.covers), edits=event.edits)
+        answers = offered(covers=bool(event.covers), edits=event.edits)
         if self.is_narrow:  # an edit has five answers, of which yes and no come first
-            return [(one.key, one.word) for one in sorted(told, key=lambda one: event.edits and one.key not in "yn")]
+            return [(one.key, one.word) for one in sorted(answers, key=lambda one: event.edits and one.key not in "yn")]
         beside = f": {self._beside}" if self._beside else ""
         more = {"s": beside, "n": "…"}
-        return [(each.key, each.says + more.get(each.key, "")) for each in told]
+        return [(each.key, each.says + more.get(each.key, "")) for each in answers]
 
     def _hint(self) -> str:
         """Return what Esc does."""
@@ -118,8 +118,8 @@ class ApprovalPanel(RequestPanel):
 
     def _foot(self) -> Sequence[tuple[str, str]]:
         """Return what confines the call, where it would act, and the rule that makes vibe ask."""
-        *told, rule = [(text, WARN if is_unusual else MUTED) for text, is_unusual in foot_of(self._event)]
-        return [*told, *([(f"in {visible(self._event.cwd)}", MUTED)] if self._event.cwd else []), rule]
+        *answers, rule = [(text, WARN if is_unusual else MUTED) for text, is_unusual in foot_of(self._event)]
+        return [*answers, *([(f"in {visible(self._event.cwd)}", MUTED)] if self._event.cwd else []), rule]
 
     def pressed(self, key: str) -> bool:
         """Answer, if the key is one that is offered."""
@@ -162,8 +162,8 @@ def _argument(name: str, text: str) -> Iterator[Line]:
     is_full = name in FULL
     style = "bold" if is_full else ""
     rows = without_gaps(text if is_full else text.removesuffix("\n"))
-    is_long = len(rows) > LONG
-    if len(rows) == 1 and len(text) <= SHORT and name != COMMAND:
+    is_long = len(rows) > MOST_UNCOUNTED
+    if len(rows) == 1 and len(text) <= LONGEST_INLINE and name != COMMAND:
         said = Content.assemble((f"{visible(name)}: ", MUTED), (visible(rows[0]), style))
         yield Line(text=said, words=False, indent=2)
         return
@@ -176,7 +176,7 @@ def _argument(name: str, text: str) -> Iterator[Line]:
         yield Line(text=visible(row), style=style, lead=lead, hangs=name == COMMAND, words=False)
 
 
-LABELS: Final = 28
+WIDEST_LABEL: Final = 28
 """The widest label, in cells, with which descriptions are aligned in a column."""
 
 
@@ -233,7 +233,7 @@ class OptionChooser:
             for position, option in enumerate(self.choosing.options)
         ]
         column = max([cell_len(label) for label, about in options if about] or [0])
-        column = column if column <= LABELS else 0
+        column = column if column <= WIDEST_LABEL else 0
         if self.choosing.own_words:
             options.append((TYPED if self.choosing.typed else OTHER, ""))
         padded = [(label + " " * (column - cell_len(label)) if about else label, about) for label, about in options]
@@ -352,7 +352,7 @@ class QuestionPanel(ChoicePanel):
         count = f"{self._at + 1} of {len(self._questions)}: " if len(self._questions) > 1 else ""
         header = f"[{visible(question['header'])}] " if question.get("header") else ""
         first, *others = map(visible, question["question"].split("\n"))
-        head, *gap = self._head((f"{count}{header}", MUTED), (first, "bold"), self.whose)
+        head, *gap = self._head((f"{count}{header}", MUTED), (first, "bold"), self.asking_step)
         said = ", ".join(map(visible, self._answers[self._at]))
         answered = [Line(text=f"answered: {said}", style="$text-success", indent=2)] if said else []
         return [head, *(Line(text=text, style="bold", indent=2, lead="  ") for text in others), *answered, *gap]

@@ -226,9 +226,9 @@ def history_entries(messages: Iterable[Message], first: int = 0) -> list[LogEntr
     calls: dict[str, LogEntry] = {}
     for index, message in enumerate(messages, first):
         if isinstance(message, UserMessage):
-            shown.append(_told(message, index))
+            shown.append(_user_entry(message, index))
         elif isinstance(message, AssistantMessage):
-            shown += _answered(message, index, calls)
+            shown += _assistant_entries(message, index, calls)
         elif isinstance(message, ToolMessage):
             call = calls.pop(message.tool_call_id, None)
             if call is not None:
@@ -238,7 +238,7 @@ def history_entries(messages: Iterable[Message], first: int = 0) -> list[LogEntr
     return shown
 
 
-def _told(message: UserMessage, index: int) -> LogEntry:
+def _user_entry(message: UserMessage, index: int) -> LogEntry:
     """Return the entry for a user message: a person's prompt, a notice of the host, or the agent's own summary."""
     from vibe.core.compactor import summary_in  # noqa: PLC0415  long after the first frame
     from vibe.core.middleware.port import HOST_NOTICE  # noqa: PLC0415  as above
@@ -251,18 +251,18 @@ def _told(message: UserMessage, index: int) -> LogEntry:
     return LogEntry("note", one_line(message.content, NOTICE_LENGTH), message_index=index)
 
 
-def _answered(message: AssistantMessage, index: int, calls: dict[str, LogEntry]) -> Iterator[LogEntry]:
+def _assistant_entries(message: AssistantMessage, index: int, calls: dict[str, LogEntry]) -> Iterator[LogEntry]:
     if message.reasoning:
         yield LogEntry("reasoning", message.reasoning, title="thought", message_index=index)
     if message.content.strip():
         status = "interrupted" if message.interrupted else "done"
         yield LogEntry("answer", message.content, status=status, message_index=index)
     for call in message.tool_calls:
-        calls[call.id] = LogEntry("call", title=_called(call), status="cancelled", message_index=index)
+        calls[call.id] = LogEntry("call", title=_call_line(call), status="cancelled", message_index=index)
         yield calls[call.id]
 
 
-def _called(call: ToolCall) -> str:
+def _call_line(call: ToolCall) -> str:
     """Return a one-line title for a call, as far as its arguments allow."""
     try:
         arguments = _arguments.decode(call.arguments)
@@ -274,7 +274,7 @@ def _called(call: ToolCall) -> str:
 
 MOST_LOGGED = 1_000
 """The number of log entries above which older ones are dropped and left to the journal."""
-_NO_TALK: Final = SavedPart(())
+_NOTHING_SAVED: Final = SavedPart(())
 
 
 class ChatPresenter:
@@ -289,12 +289,12 @@ class ChatPresenter:
         self.agent_id = agent_id
         self._log = log
         self._read = read
-        self._saved = SavedTalk(_NO_TALK)
+        self._saved = SavedTalk(_NOTHING_SAVED)
         self._dropped: tuple[JournalPart, ...] = ()
         """The parts of journals with entries older than the first one in the log."""
         self._unshown: Sequence[EntryView] | None = None
         """The entries read from them that are not in the log; None until they are read."""
-        self._at_once = Lock()
+        self._loading = Lock()
         self._agent: AgentView | None = None
         self._seen = 0
         self._noticed = 0
@@ -349,7 +349,7 @@ class ChatPresenter:
 
     async def show_older(self) -> None:
         """Put up to ``CHUNK`` older entries before the log's first, or a note on why they can't be read."""
-        async with self._at_once:
+        async with self._loading:
             await self._show_older()
 
     async def _show_older(self) -> None:
@@ -364,7 +364,7 @@ class ChatPresenter:
                 unshown, problem = [], f"earlier messages can't be shown: {error}"
             if self._dropped is not parts:
                 return  # the log shows something else by now
-        before = [self._still(entry) for entry in unshown[-CHUNK:]]
+        before = [self._finished(entry) for entry in unshown[-CHUNK:]]
         self._unshown = unshown[:-CHUNK]
         if not self._unshown:
             self._dropped = ()
@@ -409,7 +409,7 @@ class ChatPresenter:
 
     def _forget(self) -> None:
         self._agent, self._seen = None, 0
-        self._saved, self._dropped, self._unshown = SavedTalk(_NO_TALK), (), None
+        self._saved, self._dropped, self._unshown = SavedTalk(_NOTHING_SAVED), (), None
         self._live.clear()
         self._streamed.clear()
 
@@ -420,7 +420,7 @@ class ChatPresenter:
                 self._dropped = _before(agent, new)
                 self._log.prepend((), more=True)
         elif new and new[0].number > self._seen + 1 and new[0].name != REWOUND and agent.older:
-            self._log.append(LogEntry("note", _where_older_is(agent)))
+            self._log.append(LogEntry("note", _older_hint(agent)))
         waiting: list[LogEntry] = []
         for entry in new:
             self._seen = entry.number
@@ -431,7 +431,7 @@ class ChatPresenter:
                     self._renumber(agent, entry)
                 else:
                     self._cut(entry)
-            waiting.append(self._made(entry))
+            waiting.append(self._new_entry(entry))
         if waiting:
             self._log.extend(waiting)
             self._leave_older(agent)
@@ -466,14 +466,14 @@ class ChatPresenter:
         self._live.clear()
         self._streamed.clear()
         if note.name == CLEARED:
-            self._saved, self._dropped, self._unshown = SavedTalk(_NO_TALK), (), None
+            self._saved, self._dropped, self._unshown = SavedTalk(_NOTHING_SAVED), (), None
             self._log.reset()
             return
         first = note.message_index or 0
         self._saved.cut(first)
         if self._unshown is not None:
             self._unshown = before_message(self._unshown, first)
-        self._dropped = () if self._unshown == [] else tuple(_as_far_as(part, note) for part in self._dropped)
+        self._dropped = () if self._unshown == [] else tuple(_including(part, note) for part in self._dropped)
         entries = self._log.entries
         lost = (index for index, entry in enumerate(entries) if (entry.message_index or 0) >= first)
         behind = next((index for index in lost if entries[index].message_index is not None), None)
@@ -490,10 +490,10 @@ class ChatPresenter:
                 shown.message_index = index_after_summary(shown.message_index, note.kept_from)
         for entry in self._unshown or ():
             entry.message_index = index_after_summary(entry.message_index, note.kept_from)
-        self._dropped = tuple(_as_far_as(part, note) for part in self._dropped)
+        self._dropped = tuple(_including(part, note) for part in self._dropped)
         self._saved.summarise(note.kept_from)
 
-    def _made(self, entry: EntryView) -> LogEntry:
+    def _new_entry(self, entry: EntryView) -> LogEntry:
         """Return a log entry for an entry of the view."""
         shown = LogEntry(
             _kind(entry),
@@ -507,9 +507,9 @@ class ChatPresenter:
             self._live[entry.key[-1]] = shown
         return shown
 
-    def _still(self, entry: EntryView) -> LogEntry:
+    def _finished(self, entry: EntryView) -> LogEntry:
         """Return a log entry for an entry that won't change any more."""
-        shown = self._made(entry)
+        shown = self._new_entry(entry)
         self._live.pop(entry.key[-1], None)
         self._streamed.pop(entry.key[-1], None)
         return shown
@@ -569,12 +569,12 @@ def _before(agent: AgentView, new: list[EntryView]) -> tuple[JournalPart, ...]:
     )
 
 
-def _as_far_as(part: JournalPart, note: EntryView) -> JournalPart:
+def _including(part: JournalPart, note: EntryView) -> JournalPart:
     """Extend a part to include the event of a note that changes its entries."""
     return replace(part, last=max(part.last, note.last)) if part.source == note.source else part
 
 
-def _where_older_is(agent: AgentView) -> str:
+def _older_hint(agent: AgentView) -> str:
     """Return a line in place of entries that the view dropped before they were shown."""
     source, (first, _) = next(iter(agent.older.items()))
     shown_by = f"vibe plan logs {agent.plan_id} {agent.step_id}" if agent.step_id else ""

@@ -38,12 +38,12 @@ class _Cards:
         self._clock = clock
         self._cards: dict[str, tuple[float | TurnView, LogEntry]] = {}
         """The card of each plan or planner by its id, with the start of its last run or the turn it shows."""
-        self._refresher = Refresher(log, self._beat, SECONDS_PER_FRAME)
+        self._refresher = Refresher(log, self._redraw, SECONDS_PER_FRAME)
 
-    def _keep_time(self) -> None:
-        self._refresher.beat(SECONDS_PER_FRAME if next(self._live(), None) is not None else 0.0)
+    def _redraw_while_live(self) -> None:
+        self._refresher.draw_every(SECONDS_PER_FRAME if next(self._live(), None) is not None else 0.0)
 
-    def _beat(self) -> None:
+    def _redraw(self) -> None:
         for entry in self._live():
             self._log.changed(entry)
 
@@ -75,7 +75,7 @@ class PlanCards(_Cards):
             plan = view.plans.get(plan_id)
             if plan is not None and plan.started_at is not None:
                 self._show(plan, plan.started_at)
-        self._keep_time()
+        self._redraw_while_live()
 
     def record(self, plan: PlanView) -> LogEntry:
         """Return a log entry for a plan that a resumed conversation had before."""
@@ -147,7 +147,7 @@ class PlanningCards(_Cards):
             agent = view.agents.get(run.source) if run.agent == PLANNER else None
             if agent is not None and agent is not view.main and agent.key in changed and agent.turn is not None:
                 self._show(agent, agent.turn)
-        self._keep_time()
+        self._redraw_while_live()
 
     def begin(self, goal: str) -> None:
         """Set the goal for which a plan is about to be written."""

@@ -76,7 +76,7 @@ class StartPage:
         """True once the choices have been visible for long enough that Enter takes one."""
         return self._seen_at is not None and self._clock() - self._seen_at >= SEEN_SECONDS
 
-    def tell(self, facts: StartFacts) -> None:
+    def update(self, facts: StartFacts) -> None:
         """Draw the given facts; a page that is not in the log yet is added once it offers a choice."""
         known = self.facts
         entry, self.facts = self._entry, replace(facts, is_new=known.is_new, with_cards=known.with_cards)
@@ -87,7 +87,7 @@ class StartPage:
         elif not self.facts.is_new and self._choices and self._marked is not None:
             self._log.append(entry)
         if self._choices and self._seen_at is None:
-            self._log.call_after_refresh(self._see)
+            self._log.call_after_refresh(self._note_seen)
 
     def press(self, key: str) -> bool:
         """Handle a key: move the mark, take the marked choice, or look at it; return False for any other key."""
@@ -100,15 +100,15 @@ class StartPage:
         if key == "tab" and not self.facts.is_new:
             self._take(replace(chosen, line=chosen.line.replace(RESUME, "status", 1), verb=LOOK))
         elif key == "escape" and not self.facts.is_new:
-            self.rest()
+            self.release_keys()
         elif key == "enter" and self.was_seen:
-            self.rest()
+            self.release_keys()
             self._take(chosen)
         else:
             return False
         return True
 
-    def rest(self) -> None:
+    def release_keys(self) -> None:
         """Stop taking keys, and keep the rows of the key hints empty."""
         if self._marked is not None:
             self._marked, self._keeps_rows = None, True
@@ -133,7 +133,7 @@ class StartPage:
         self._redraw()
         return True
 
-    def _see(self) -> None:
+    def _note_seen(self) -> None:
         if self._seen_at is None:
             self._seen_at = self._clock()
 

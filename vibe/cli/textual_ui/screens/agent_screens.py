@@ -44,7 +44,7 @@ ACTIONS: Final = frozenset({"talk", "act", "review", "go_to_request", "next_agen
 """The actions of keys that work only while neither the input nor a panel has the focus."""
 
 
-def at_once(key: str, action: str, description: str) -> Binding:
+def priority_binding(key: str, action: str, description: str) -> Binding:
     """Return a binding with priority: its action must run before the next key, as it may open the input for that."""
     return Binding(key, action, description, priority=True, show=False)
 
@@ -78,12 +78,12 @@ class AgentScreen(Screen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", show=False),
-        at_once("t", "talk", "Tell it something"),
-        at_once("x", "act('cancel')", "Stop the step"),
-        at_once("k", "act('skip')", "Skip the step"),
-        at_once("r", "act('retry')", "Do the step again"),
-        at_once("v", "review", "Changes"),
-        at_once("tab", "go_to_request", "What waits for you"),
+        priority_binding("t", "talk", "Tell it something"),
+        priority_binding("x", "act('cancel')", "Stop the step"),
+        priority_binding("k", "act('skip')", "Skip the step"),
+        priority_binding("r", "act('retry')", "Do the step again"),
+        priority_binding("v", "review", "Changes"),
+        priority_binding("tab", "go_to_request", "What waits for you"),
     ]
 
     def __init__(self, desk: AgentDesk) -> None:
@@ -129,7 +129,7 @@ class AgentScreen(Screen[None]):
     def _end(self) -> None:
         self.desk.store.remove(self.present)
 
-    def show_request(self, tile: Tile | None) -> None:
+    def _show_request(self, tile: Tile | None) -> None:
         """Show the panel of a tile's request, if it is not shown yet; its keys work once the person stops typing."""
         asked = "" if tile is None or tile.request is None else tile.request.id
         pending = next((each for each in self.desk.requests.pending if each.id == asked), None)
@@ -144,10 +144,10 @@ class AgentScreen(Screen[None]):
             panel = panel_for(pending, self.desk.clock)
             panel.guard, panel.is_beside = self._guard, True
             self._panel = pending, panel
-            self.hold(panel)
+            self._mount_panel(panel)
             panel.asleep = True
 
-    def hold(self, panel: PanelFrame) -> None:
+    def _mount_panel(self, panel: PanelFrame) -> None:
         """Mount a panel above the input."""
         self.mount(panel, before=self.line)
 
@@ -218,9 +218,9 @@ class TranscriptScreen(AgentScreen):
 
     DEFAULT_CSS = "TranscriptScreen .head { height: 2; margin-bottom: 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        at_once("s", "talk('s')", "Tell it something"),
-        at_once("left", "next_agent(-1)", "Agent before"),
-        at_once("right", "next_agent(1)", "Next agent"),
+        priority_binding("s", "talk('s')", "Tell it something"),
+        priority_binding("left", "next_agent(-1)", "Agent before"),
+        priority_binding("right", "next_agent(1)", "Next agent"),
     ]
     AUTO_FOCUS: ClassVar[str | None] = "ChatLog"
 
@@ -244,7 +244,6 @@ class TranscriptScreen(AgentScreen):
         """The chat log."""
         return self._log
 
-
     def on_mount(self) -> None:
         """Show what is known so far."""
         self.present(self.view, frozenset())
@@ -256,7 +255,7 @@ class TranscriptScreen(AgentScreen):
             self._open(tile.id, tile.agents[-1].id)
         elif self.agent_id:
             self._presenter.present(view, changed)
-        self._refresher.wish()
+        self._refresher.request()
 
     def on_chat_log_older_wanted(self, message: ChatLog.OlderWanted) -> None:
         """Show older entries."""
@@ -290,14 +289,14 @@ class TranscriptScreen(AgentScreen):
         tile, agent, width = self.tile, self.view.agents.get(self.agent_id), max(1, self.size.width)
         if tile is None:
             return
-        self.head.update(Content("\n").join(map(drawn, _state(tile, agent, self.desk.clock(), width))), layout=False)
+        self.head.update(Content("\n").join(map(drawn, _headings(tile, agent, self.desk.clock(), width))), layout=False)
         keys = [*actions(tile), ("←→", "agent"), ("Enter", "fold")]
         self.keys.update(drawn(key_line(keys, width)), layout=False)
-        self.show_request(tile)
-        self._refresher.beat(1.0 if tile.ended_at is None else 0.0)
+        self._show_request(tile)
+        self._refresher.draw_every(1.0 if tile.ended_at is None else 0.0)
 
 
-def _state(tile: Tile, agent: AgentView | None, now: float, width: int) -> tuple[Line, Line]:
+def _headings(tile: Tile, agent: AgentView | None, now: float, width: int) -> tuple[Line, Line]:
     """Return the two head lines, on a tile and on one of its agents."""
     title = "" if tile.step is None or tile.step.title == tile.name else spoken(tile.step.title)
     left: Line = [(" ", ""), fleet.sign_of(tile, int(now)), (f" {one_line(tile.name)}", "bold"), (f"  {title}", "")]
@@ -318,8 +317,8 @@ def _state(tile: Tile, agent: AgentView | None, now: float, width: int) -> tuple
     return first, spread(said, context, width)
 
 
-NOBODY: Final = "no agents yet: /plan GOAL has several work"
-NONE_SUCH: Final = "none now: f shows others"
+NO_AGENTS: Final = "no agents yet: /plan GOAL has several work"
+NONE_MATCH: Final = "none now: f shows others"
 
 
 PANEL_LEAST: Final = 4
@@ -437,9 +436,9 @@ class FleetScreen(AgentScreen):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(at_once(way, f"choose('{way}')", "Choose") for way in ("left", "right", "up", "down")),
-        at_once("enter", "open", "Open"),
-        at_once("f", "filter", "Filter"),
+        *(priority_binding(way, f"choose('{way}')", "Choose") for way in ("left", "right", "up", "down")),
+        priority_binding("enter", "open", "Open"),
+        priority_binding("f", "filter", "Filter"),
         Binding("f2", "back", "Back", show=False),
     ]
     AUTO_FOCUS: ClassVar[str | None] = "FleetView"
@@ -464,7 +463,6 @@ class FleetScreen(AgentScreen):
         """The widget with the tiles."""
         return self._fleet
 
-
     def present(self, view: View, changed: frozenset[Key]) -> None:  # noqa: ARG002  as every presenter
         """Record which tiles changed, and request a redraw."""
         for kind, *way in changed:
@@ -472,7 +470,7 @@ class FleetScreen(AgentScreen):
                 self._touched.add(way[0])
             elif kind == "plans" and len(way) > 2:
                 self._touched.add(f"{way[0]}/{way[2]}")
-        self.refresher.wish()
+        self.refresher.request()
 
     def action_choose(self, way: str) -> None:
         """Choose the next tile in a direction."""
@@ -487,7 +485,7 @@ class FleetScreen(AgentScreen):
             return action in {"choose", "open"}
         return super().check_action(action, parameters)
 
-    def hold(self, panel: PanelFrame) -> None:
+    def _mount_panel(self, panel: PanelFrame) -> None:
         """Mount a panel in the fleet, where it is placed in the chosen tile."""
         self._fleet.mount(panel)
 
@@ -539,19 +537,19 @@ class FleetScreen(AgentScreen):
         now, width = self.desk.clock(), max(1, self.size.width)
         every, shown = tiles(self.view), self._shown()
         tile = self.tile
-        self.show_request(tile)
+        self._show_request(tile)
         self._fleet.show(shown, self.chosen, now, self._panel and self._panel[1], self._touched)
         self._touched.clear()
         self.head.update(drawn(fleet.fleet_head(self.view, every, now, width, self._filter)), layout=False)
         asks = [("Tab", "what waits for you")] if self.view.requests and self._panel is None else []
-        keys = [("", NONE_SUCH if every else NOBODY)]
+        keys = [("", NONE_MATCH if every else NO_AGENTS)]
         if tile is not None:
             keys = [("↑↓←→", "choose"), ("Enter", "open"), *asks, *actions(tile), ("f", "filter")]
         self.keys.update(drawn(key_line(keys, width)), layout=False)
-        self.refresher.beat(_beat_of(shown, now))
+        self.refresher.draw_every(_redraw_interval(shown, now))
 
 
-def _beat_of(shown: Sequence[Tile], now: float) -> float:
+def _redraw_interval(shown: Sequence[Tile], now: float) -> float:
     """Return the seconds between redraws while nothing happens, or 0 if none are needed."""
     if any(tile.state == "run" for tile in shown):
         return SECONDS_PER_REFRESH

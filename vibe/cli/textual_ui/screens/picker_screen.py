@@ -202,25 +202,25 @@ KEY_TOPICS: Final = MappingProxyType({"f2": "Plans", "ctrl+t": "Plans", "shift+t
 _SIGNS: Final = MappingProxyType({
     "up": "↑", "down": "↓", "left": "←", "right": "→", "pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc",
 })  # fmt: skip
-ASKS_HELP: Final = "help "
+HELP_PREFIX: Final = "help "
 """The prefix, before the topic, of the line of a help topic's row; without a slash it can't be a command."""
-UNOFFERED: Final = frozenset({"escape", "ctrl+c", "ctrl+d", "ctrl+p", "tab", "ctrl+up", "ctrl+down"})
+NOT_OFFERED: Final = frozenset({"escape", "ctrl+c", "ctrl+d", "ctrl+p", "tab", "ctrl+up", "ctrl+down"})
 FACT_CELLS: Final = 18
 Tables: TypeAlias = Mapping[str, Sequence[BindingType]]
 """Bindings by owner: the app (``app.``), the chat screen (blank), and a marked log entry (``chat``)."""
 
 
-def overview_of(what: str, commands: Iterable[CommandRow], tables: Tables) -> Picker:
+def menu_of(what: str, commands: Iterable[CommandRow], tables: Tables) -> Picker:
     """Return the picker of all commands (``palette``), of the topics of the ``help``, or of one (``help TOPIC``)."""
     topics = _topics(commands, tables)
-    topic = what.removeprefix(ASKS_HELP)
+    topic = what.removeprefix(HELP_PREFIX)
     if what == "palette":
         rows = dict.fromkeys(row for rows in (topics[ALL_KEYS], *topics.values()) for row in rows if row.line)
         return Picker(title="Commands", rows=lambda _: list(rows), enter="do it")
     if topic in topics:
         return Picker(title=f"Help: {topic}", rows=lambda _: topics[topic], enter="do it")
     names = [
-        PickRow(f"{ASKS_HELP}{name}", name, words=" ".join(f"{row.title} {row.fact}" for row in rows))
+        PickRow(f"{HELP_PREFIX}{name}", name, words=" ".join(f"{row.title} {row.fact}" for row in rows))
         for name, rows in topics.items()
     ]
 
@@ -246,7 +246,7 @@ def _topics(commands: Iterable[CommandRow], tables: Tables) -> dict[str, list[Pi
         for one in (one for one in table if isinstance(one, Binding)):
             action = one.action if one.action.startswith("app.") else f"{owner}{one.action}"
             is_of_entry = owner == "chat"
-            line = "" if is_of_entry or one.key in UNOFFERED else action
+            line = "" if is_of_entry or one.key in NOT_OFFERED else action
             keys.append((line, one.key, f"Marked entry: {one.description.lower()}" if is_of_entry else one.description))
     found[TALK] += [PickRow("", what, mark) for mark, what in MARKS]
     for line, names, what in keys:

@@ -192,7 +192,7 @@ class ReviewScreen(Screen[bool]):
         super().__init__()
         self._review = review
         self._draft = draft
-        self._said = ""
+        self._warning = ""
         self._lines = (0, 0)
         """The first and last line of the comment that is being written."""
         self._sheet = ReviewSheet(review.changes, draft)
@@ -217,9 +217,9 @@ class ReviewScreen(Screen[bool]):
         """Draw everything but the diffs."""
         changes, draft, cols = self._review.changes, self._draft, self.size.width - 2
         self.query_one("#title", Static).update(drawn(review.draw_title(self._review.goal, changes, draft, cols)))
-        keys = fit([(one_line(self._said, cols), "warn")], cols) if self._said else review.draw_keys(draft, cols)
+        keys = fit([(one_line(self._warning, cols), "warn")], cols) if self._warning else review.draw_keys(draft, cols)
         self.query_one("#keys", Static).update(drawn(keys))
-        self._said = ""
+        self._warning = ""
         files = self.query_one("#files", Static)
         files.display = cols >= LIST_FROM
         width, height = files.content_size
@@ -256,7 +256,7 @@ class ReviewScreen(Screen[bool]):
             by_others = change.standing is Standing.CHANGED
             draft.rejected[key] = by_others
             if by_others:
-                self._said = f"{self._review.since(change)}: Enter gives it back and keeps a copy, x leaves it"
+                self._warning = f"{self._review.since(change)}: Enter gives it back and keeps a copy, x leaves it"
         self._sheet.renew()
 
     def action_comment(self) -> None:
@@ -328,7 +328,7 @@ async def review_changes(ask: Ask, drafts: Drafts, talk: Talk, reference: str) -
     if reference == CHAT or not is_new:
         found = await to_thread.run_sync(going_back, talk, 0)
         if found:
-            await _review_chat(ask, drafts, talk, ChatReview(changes=tuple(_changed(*each) for each in found)))
+            await _review_chat(ask, drafts, talk, ChatReview(changes=tuple(_changed_file(*each) for each in found)))
             return
     if meant in {"", CHAT}:
         raise UsageError("/review: no file has changed in this conversation, and no plan has been run in this folder")
@@ -344,7 +344,7 @@ def _plan_here(talk: Talk) -> tuple[str, bool]:
     return ("", False) if folder is None else (folder.plan_id, folder.settings().created >= began)
 
 
-def _changed(file: FileBack, diff: FileDiff) -> ChangedFile:
+def _changed_file(file: FileBack, diff: FileDiff) -> ChangedFile:
     before, after = (None if text is None else PathState(mode=0) for text in (file.before, file.now))
     standing = Standing.CHANGED if file.by_others else Standing.OPEN
     texts = file.before, file.now

@@ -33,7 +33,7 @@ MOST_COLUMNS: Final = 140
 """The most columns of a line, so that its figures are not far from its goal."""
 GUARD_S: Final = 0.5
 """The time, in seconds, in which a request ignores keys after it appeared or moved."""
-TOLD_S: Final = 2.0
+NOTIFICATION_S: Final = 2.0
 """The time, in seconds, for which to show who answered a request elsewhere."""
 DRAW_S: Final = 0.25
 """The interval at which to check for changes."""
@@ -91,7 +91,7 @@ class RunsScreen(Screen[str]):
         super().__init__()
         self._desk = desk
         self._finding = False
-        self._page = LinesPage(self._picture)
+        self._page = LinesPage(self._draw_page)
         self._steady: tuple[object, float] = (None, 0.0)
         """The chosen place with its row on the screen, and when it came there."""
         self._shown: list[ListPlace | None] = []
@@ -226,23 +226,23 @@ class RunsScreen(Screen[str]):
         every = () if board is None or chosen is None else board.waiting
         return next((each for each in every if chosen and each.request.id == chosen.request), None)
 
-    def _tell_settled(self, board: Board) -> None:
+    def _show_settled(self, board: Board) -> None:
         """Say who answered the requests that are gone, unless that was done here."""
         before, self._open = self._open, {each.request.id: each for each in board.waiting}
         for request_id in before.keys() - self._open.keys() - self._answering:
             outcome = before[request_id].settled
             if outcome is not None and outcome.by != BY:
                 words = f"answered by {outcome.by or 'nobody'}: {before[request_id].request.asked}"
-                self.call_later(self.notify, words, timeout=TOLD_S, markup=False)
+                self.call_later(self.notify, words, timeout=NOTIFICATION_S, markup=False)
 
     # --- the picture
 
-    def _picture(self, cols: int, rows: int) -> Sequence[Line]:
+    def _draw_page(self, cols: int, rows: int) -> Sequence[Line]:
         board, cols = self._desk.board, min(cols, MOST_COLUMNS)
         if board is None or not board.ready.is_set():
             return [fit([(" vibe", "bold")], cols), fit([], cols), fit([(f" {LOOKING}", "muted")], cols)]
         runs, requests, now = board.rows(), board.requests(), self._desk.clock()
-        self._tell_settled(board)
+        self._show_settled(board)
         body = list_body(runs, requests, self._desk.chosen, self._desk.query or "", now, cols)
         self._places = list(dict.fromkeys(place for _, place in body if place is not None))
         if self._desk.chosen not in self._places:

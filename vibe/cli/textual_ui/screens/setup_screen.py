@@ -120,7 +120,7 @@ class SetupScreen(Screen[bool]):
         """Leave the setup; on the theme step, bring the old theme back and go on."""
         if self.step is SetupStep.THEME:
             app_of(self).theme = self._theme_before
-            self._give("")
+            self._answer_with("")
         else:
             self._work.cancel()  # an answer that is on its way would find no screen
             self.dismiss(self._is_kept)
@@ -135,7 +135,7 @@ class SetupScreen(Screen[bool]):
         if self.step is SetupStep.DONE:
             self.dismiss(self._is_kept)
         else:
-            self._give(self._marked() or self.query_one(Input).value)
+            self._answer_with(self._marked() or self.query_one(Input).value)
 
     def on_option_list_option_highlighted(self, message: OptionList.OptionHighlighted) -> None:
         """Preview the marked theme."""
@@ -152,7 +152,7 @@ class SetupScreen(Screen[bool]):
     def on_input_changed(self, message: Input.Changed) -> None:
         """List the models that match what is typed."""
         if self.step is SetupStep.MODEL and self._menu is not None:
-            self._list(self._menu.like(message.value))
+            self._show_options(self._menu.like(message.value))
 
     # --- one step after the other
 
@@ -161,24 +161,24 @@ class SetupScreen(Screen[bool]):
         try:
             flow = await to_thread.run_sync(self._open_flow)
         except VibeError as error:
-            self._tell(str(error))
+            self._show_problem(str(error))
             return
         await begun.wait()
         self._show(SetupStep.PROVIDER, "Choose a provider")
         rows = {choice.name: f"{choice.name}: {choice.about}" for choice in flow.choices}
-        choice = flow.choice(await self._picked(list(rows), list(rows.values()), marked=flow.likely))
-        told = await self._kept(flow, SetupSelection(choice=choice, model=""))
+        choice = flow.choice(await self._pick(list(rows), list(rows.values()), marked=flow.likely))
+        closing = await self._complete(flow, SetupSelection(choice=choice, model=""))
         self._is_kept = True
-        self._show(SetupStep.DONE, told, await self._themed(flow))
+        self._show(SetupStep.DONE, closing, await self._choose_theme(flow))
 
-    async def _kept(self, flow: FirstUse, selection: SetupSelection) -> str:
+    async def _complete(self, flow: FirstUse, selection: SetupSelection) -> str:
         """Ask for key and model, test them and save them, again until that succeeds; return the closing words."""
         word = ANOTHER_KEY
         while True:
             if word == ANOTHER_KEY:
-                selection = replace(selection, key=await self._key(selection.choice))
+                selection = replace(selection, key=await self._ask_key(selection.choice))
             if word in {ANOTHER_KEY, ANOTHER_MODEL}:
-                selection = await self._with_model(flow, selection)
+                selection = await self._ask_model(flow, selection)
             answered = ""
             if word == KEEP:
                 self._show(SetupStep.TRIAL, "Saving it ...")
@@ -190,30 +190,30 @@ class SetupScreen(Screen[bool]):
                     likely = {"key": ANOTHER_KEY, "model": ANOTHER_MODEL}.get(trial.fault.value, TRY_AGAIN)
                     key = [ANOTHER_KEY] if selection.choice.variable else []
                     words = [*key, ANOTHER_MODEL, TRY_AGAIN, KEEP]
-                    word = await self._next("The test failed. What now?", answered, words, likely)
+                    word = await self._ask_next("The test failed. What now?", answered, words, likely)
                     continue
             try:
-                told = await to_thread.run_sync(flow.keep, await self._with_place(flow, selection))
+                closing = await to_thread.run_sync(flow.keep, await self._ask_place(flow, selection))
             except VibeError as error:
-                word = await self._next("What now?", str(error), [TRY_AGAIN, KEEP], KEEP)
+                word = await self._ask_next("What now?", str(error), [TRY_AGAIN, KEEP], KEEP)
             else:
-                return "\n".join(filter(None, ("Ready.\n", answered, *told)))
+                return "\n".join(filter(None, ("Ready.\n", answered, *closing)))
 
-    async def _key(self, choice: ProviderChoice, problem: str = "") -> str:
+    async def _ask_key(self, choice: ProviderChoice, problem: str = "") -> str:
         """Return the key that is typed; blank if the one that was found is to be used, or none is needed."""
         if not choice.variable:
             return ""
         found = f" Enter alone uses the one in {choice.key_place}." if choice.key_place else ""
         self._show(SetupStep.KEY, f"The key of {choice.name} ({choice.variable}).{found}", problem)
-        self._type(placeholder="paste the key; it is not shown", secret=True)
+        self._show_input(placeholder="paste the key; it is not shown", secret=True)
         while (text := await self._next_answer()).strip() or not choice.key_place:
             try:
                 return checked_key(text)
             except BadKeyError as error:
-                self._tell(str(error))
+                self._show_problem(str(error))
         return ""
 
-    async def _with_model(self, flow: FirstUse, selection: SetupSelection) -> SetupSelection:
+    async def _ask_model(self, flow: FirstUse, selection: SetupSelection) -> SetupSelection:
         """Return the selection with a model, and with another key if the provider refuses the current one."""
         choice = selection.choice
         while True:
@@ -223,33 +223,33 @@ class SetupScreen(Screen[bool]):
             if not menu.key_is_refused:
                 break
             problem = f"{choice.name} refused the key: check that all of it was copied"
-            selection = replace(selection, key=await self._key(choice, problem))
+            selection = replace(selection, key=await self._ask_key(choice, problem))
         self._show(SetupStep.MODEL, f"Which model of {choice.name}?", menu.problem)
         self._menu = menu
-        self._type(placeholder="type to filter, or enter a model name")
-        return replace(selection, model=(await self._picked(menu.names)).strip())
+        self._show_input(placeholder="type to filter, or enter a model name")
+        return replace(selection, model=(await self._pick(menu.names)).strip())
 
-    async def _next(self, question: str, problem: str, words: Sequence[str], likely: str) -> str:
+    async def _ask_next(self, question: str, problem: str, words: Sequence[str], likely: str) -> str:
         self._show(SetupStep.TRIAL, question, problem)
-        return await self._picked(words, marked=words.index(likely) if likely in words else 0)
+        return await self._pick(words, marked=words.index(likely) if likely in words else 0)
 
-    async def _with_place(self, flow: FirstUse, selection: SetupSelection) -> SetupSelection:
+    async def _ask_place(self, flow: FirstUse, selection: SetupSelection) -> SetupSelection:
         """Return the selection with the place to store its key, after asking if it has one and a keyring works."""
         problem = await to_thread.run_sync(keyring_problem, abandon_on_cancel=True) if selection.key else "no key"
         if problem is not None:
             return selection
         self._show(SetupStep.PLACE, "Where should the key be stored?")
-        word = await self._picked(list(KeyStore), ["the keyring", flow.env_file])
+        word = await self._pick(list(KeyStore), ["the keyring", flow.env_file])
         self._show(SetupStep.TRIAL, "Saving it ...")
         return replace(selection, store=KeyStore(word))
 
-    async def _themed(self, flow: FirstUse) -> str:
+    async def _choose_theme(self, flow: FirstUse) -> str:
         """Let the person choose a theme and save it; return what went wrong, or a blank string."""
         app = app_of(self)
         self._theme_before = app.theme
         names = listed(app.available_themes)
         self._show(SetupStep.THEME, "Choose a theme. The screen previews it.")
-        self._list(names, marked=names.index(app.theme) if app.theme in names else 0)
+        self._show_options(names, marked=names.index(app.theme) if app.theme in names else 0)
         name = await self._next_answer()
         try:
             if name not in {"", self._theme_before}:
@@ -258,7 +258,7 @@ class SetupScreen(Screen[bool]):
             return str(error)
         return ""
 
-    def _give(self, answer: str) -> None:
+    def _answer_with(self, answer: str) -> None:
         self._answer = answer
         self._answered.set()
 
@@ -268,9 +268,9 @@ class SetupScreen(Screen[bool]):
         await self._answered.wait()
         return self._answer
 
-    async def _picked(self, names: Sequence[str], rows: Sequence[str] = (), *, marked: int = 0) -> str:
+    async def _pick(self, names: Sequence[str], rows: Sequence[str] = (), *, marked: int = 0) -> str:
         """Return the name that is picked, or typed if there is an input."""
-        self._list(names, rows, marked=marked)
+        self._show_options(names, rows, marked=marked)
         while not (name := await self._next_answer()).strip():
             continue
         return name
@@ -278,30 +278,30 @@ class SetupScreen(Screen[bool]):
     # --- widgets
 
     def _show(self, step: SetupStep, words: str, problem: str = "") -> None:
-        """Show a step with its words only; ``_list`` and ``_type`` add the options and the input."""
+        """Show a step with its words only; ``_show_options`` and ``_show_input`` add the options and the input."""
         self.step = step
         self._rows = ()
         lines = [shortened(plain_line(line), LONGEST_SENTENCE) for line in words.split("\n")]
         self.query_one("#words", Static).update(Content("\n".join(lines)))
         self.query_one("#keys", Static).update(Content(step.value[1]))
-        self._tell(problem)
+        self._show_problem(problem)
         line, options = self.query_one(Input), self.query_one(OptionList)
         with self.prevent(Input.Changed):
             line.value = ""
         line.display = options.display = False
         self.set_focus(None)
 
-    def _tell(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         words = self.query_one("#problem", Static)
         words.display = bool(problem)
         words.update(Content(shortened(plain_line(problem), LONGEST_SENTENCE)))
 
-    def _type(self, *, placeholder: str, secret: bool = False) -> None:
+    def _show_input(self, *, placeholder: str, secret: bool = False) -> None:
         line = self.query_one(Input)
         line.placeholder, line.password, line.display = placeholder, secret, True
         line.focus()
 
-    def _list(self, names: Sequence[str], rows: Sequence[str] = (), *, marked: int = 0) -> None:
+    def _show_options(self, names: Sequence[str], rows: Sequence[str] = (), *, marked: int = 0) -> None:
         """Offer names as options, shown as ``rows`` if given."""
         self._rows, rows = names, rows or names
         options = self.query_one(OptionList)

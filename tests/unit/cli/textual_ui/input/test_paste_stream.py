@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vibe.cli.textual_ui.palettes import BackgroundTold
+from vibe.cli.textual_ui.palettes import BackgroundReported
 from vibe.cli.textual_ui.terminal_driver import BEGIN, END, Pasted, PasteStream
 
-Item = str | Pasted | BackgroundTold
+Item = str | Pasted | BackgroundReported
 
 
 def joined(items: list[Item]) -> list[Item]:
@@ -131,7 +131,7 @@ def test_the_background_of_the_terminal_is_taken_out_of_what_is_typed_wherever_i
 ) -> None:
     for cut in range(len(answer) + 1):
         pieces = (f"ab{answer[:cut]}", f"{answer[cut:]}cd{KEYS}")
-        assert fed(PasteStream(), *pieces) == ["ab", BackgroundTold(is_dark=is_dark), f"cd{KEYS}"], cut
+        assert fed(PasteStream(), *pieces) == ["ab", BackgroundReported(is_dark=is_dark), f"cd{KEYS}"], cut
 
 
 @pytest.mark.parametrize(("scheme", "is_dark"), [("1", True), ("2", False)])
@@ -139,13 +139,13 @@ def test_a_terminal_that_becomes_dark_or_light_says_so_and_no_key_is_lost(scheme
     answer = f"\x1b[?997;{scheme}n"
     for cut in range(len(answer) + 1):
         items = fed(PasteStream(), f"ab{answer[:cut]}", f"{answer[cut:]}cd{KEYS}")
-        assert [item for item in items if not isinstance(item, str)] == [BackgroundTold(is_dark=is_dark)], cut
+        assert [item for item in items if not isinstance(item, str)] == [BackgroundReported(is_dark=is_dark)], cut
         assert "".join(item for item in items if isinstance(item, str)) == f"abcd{KEYS}", cut
 
 
 def test_of_an_answer_as_long_as_it_likes_little_is_kept() -> None:
     stream = PasteStream()
-    assert fed(stream, "\x1b]11;rgb:0/0/0", *["0" * 1000] * 1000, "\x07x") == [BackgroundTold(is_dark=True), "x"]
+    assert fed(stream, "\x1b]11;rgb:0/0/0", *["0" * 1000] * 1000, "\x07x") == [BackgroundReported(is_dark=True), "x"]
     assert fed(stream, "\x1b]0;title", *["0" * 1000] * 10, "\x07x") == ["x"]
 
 

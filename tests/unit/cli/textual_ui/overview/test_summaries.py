@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipc import events as e
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, SURVEYED, TALKED, WHO, give, moved, view_of
-from vibe.cli.textual_ui.overview.summaries import away_summary, moment, next_lines
+from vibe.cli.textual_ui.overview.summaries import away_summary, next_lines, snapshot
 from vibe.view.view import View
 
 ASKED = e.ApprovalRequestEvent(request_id="r", tool_call_id="1", tool="bash", arguments={}, rule="ask", **WHO)
@@ -18,12 +18,12 @@ def ended(view: View, status: str, outcome: str) -> list[str]:
 
 def test_nothing_happened_while_away() -> None:
     view = view_of(*TALKED, *SURVEYED)
-    assert not away_summary(moment(view), view)
+    assert not away_summary(snapshot(view), view)
 
 
 def test_what_happened_while_away_is_told_in_a_line() -> None:
     view = view_of(*TALKED, *SURVEYED)
-    before = moment(view)
+    before = snapshot(view)
     spent = e.UsageEvent(model="m", prompt_tokens=11_000, completion_tokens=1_000, cost_usd=0.31, **WHO)
     give(view, spent, moved("slugify", "completed", "in_progress"), moved("shorten", "failed", reason="verify"), ASKED)
     assert away_summary(before, view) == (
@@ -34,14 +34,14 @@ def test_what_happened_while_away_is_told_in_a_line() -> None:
 def test_an_answer_that_came_while_away_is_told() -> None:
     prompt = e.PromptStartedEvent(prompt_id="p", conversation_id="chat", session_id="chat")
     view = view_of(*TALKED, prompt)
-    before = moment(view)
+    before = snapshot(view)
     give(view, e.PromptEndedEvent(prompt_id="p", conversation_id="chat", session_id="chat", outcome="completed"))
     assert away_summary(before, view) == "while you were away: the agent answered"
 
 
 def test_the_end_of_a_plan_while_away_is_told() -> None:
     view = view_of(*SURVEYED)
-    before = moment(view)
+    before = snapshot(view)
     ended(view, "failed", "failed")
     assert away_summary(before, view) == "while you were away: the plan failed"
 

@@ -46,7 +46,7 @@ class PanelApp(App[None]):
         self.queue = RequestQueue(lambda request_id: self.steps.get(request_id, ""))
         self.prompt = TextArea(id="prompt")
         self.prompt.styles.height = 3
-        self.bottom = BottomPanel(self.prompt, self.queue, clock=self.clock, now=self.clock, tell=self.told)
+        self.bottom = BottomPanel(self.prompt, self.queue, clock=self.clock, now=self.clock, show_sign=self.told)
 
     def compose(self) -> ComposeResult:
         yield Static("the log", id="log")

@@ -30,7 +30,7 @@ class Shown:
         self.start = StartPage(log, lambda choice: self.taken.append(choice.line), lambda: NOW, lambda: self.now)
 
     async def tell(self, facts: StartFacts) -> None:
-        self.start.tell(facts)
+        self.start.update(facts)
         await self.pilot.pause()
 
     async def see(self) -> None:
@@ -109,7 +109,7 @@ async def test_nothing_moves_while_one_types_and_the_room_goes_with_the_first_pr
     async with shown() as on:
         await on.tell(ALL)
         rows = on.rows
-        on.start.rest()
+        on.start.release_keys()
         assert (on.rows, on.marked) == (rows, "")
         assert not on.start.press("down")
         on.start.close()
@@ -120,7 +120,7 @@ async def test_nothing_moves_while_one_types_and_the_room_goes_with_the_first_pr
 
 async def test_facts_that_come_late_are_shown_and_choices_are_no_more() -> None:
     async with shown() as on:
-        on.start.rest()
+        on.start.release_keys()
         await on.tell(ALL)
         await on.see()
         assert "3 files changed" in on.page.text()

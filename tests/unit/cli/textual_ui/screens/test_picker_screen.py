@@ -22,7 +22,7 @@ from vibe.cli.textual_ui.screens import picker_screen
 from vibe.cli.textual_ui.screens.picker_screen import (
     COMMANDS,
     PickerScreen,
-    overview_of,
+    menu_of,
     shown_keys,
 )
 from vibe.front.cells import Line, text_of
@@ -256,7 +256,7 @@ def test_every_command_of_ours_has_a_topic_and_none_has_two() -> None:
 
 
 def test_a_topic_tells_its_commands_and_keys_and_all_keys_are_told_by_where_they_count() -> None:
-    picker = overview_of("help", [("undo", "", "take back")], {"chat": ChatLog.BINDINGS})
+    picker = menu_of("help", [("undo", "", "take back")], {"chat": ChatLog.BINDINGS})
     assert picker.preview is not None
     topics = {row.title: "\n".join(map(text_of, picker.preview(row, 0))) for row in picker.rows(0)}
 
