@@ -94,19 +94,19 @@ def read_settings(home: Path) -> UiSettings:
         return UiSettings(problem=f"{CONFIG_FILE} can't be read ({error}): using the defaults")
     earlier = {key: moved(name, document[name]) for name, ((_, key), _) in MOVED.items() if name in document}
     given = {**earlier, **(cast("dict[str, Any]", table) if isinstance(table, dict) else {})}
-    default = UiSettings()
+    defaults = UiSettings()
     known = {one.name for one in fields(UiSettings)} - {"problem"}
-    good = {name: value for name, value in given.items() if name in known and _fits(value, getattr(default, name))}
+    good = {name: value for name, value in given.items() if name in known and _fits(value, getattr(defaults, name))}
     bad = [name for name in given if name in known and name not in good]
     return UiSettings(**good, problem=f"[ui] {bad[0]}: invalid value, using the default" if bad else "")
 
 
 def settings_of(env: CliEnvironment) -> UiSettings:
     """Return the settings in the user's vibe folder, overridden by those given for this run."""
-    default = UiSettings()
+    defaults = UiSettings()
     given: Mapping[str, Any] = env.given.values if env.given else {}
     ours = ((name, given.get(f"ui.{name}")) for name in UiSettings.__struct_fields__)
-    good = {name: value for name, value in ours if _fits(value, getattr(default, name))}
+    good = {name: value for name, value in ours if _fits(value, getattr(defaults, name))}
     return replace(read_settings(env.home), **good)
 
 
@@ -213,7 +213,7 @@ class VibeApp(App[None]):
         """Keys and pastes that wait for the one before them to be handled."""
         self._passing: Timer | None = None
         """Ends the wait for a key that got lost on its way; None if no key is on its way."""
-        self._was_text = False
+        self._last_was_text = False
         """True if the last key passed on was text, which may still be on its way."""
         self._uncoloured, self._groundless = [StyleFilter(uncoloured)], [StyleFilter(groundless)]
         self._follow_theme = partial(follow_theme, has_few=has_few_colours(env.environ))
@@ -225,9 +225,9 @@ class VibeApp(App[None]):
         self.animation_level = self.animation_level if self.settings.motion else "none"
         is_known = self.settings.theme in self.available_themes
         self.set_reactive(App.theme, self.settings.theme if is_known else FOLLOW)
-        self.stylesheet.set_variables(self.get_css_variables())  # before the first frame is styled, not once more
+        self.stylesheet.set_variables(self.get_css_variables())  # now, so that the first frame is not styled twice
         self._env = env
-        self.store = UIStateStore(lambda: self.call_later(self._refresher.request))  # the change may be of another task
+        self.store = UIStateStore(lambda: self.call_later(self._refresher.request))  # possibly from another task
         self.controller = AppController(self.store, leave)
         self.chat_screen = ChatScreen(env, self.store, self.controller, self.switch, clock)
         self.next_chat: Hold | None = None
@@ -287,11 +287,11 @@ class VibeApp(App[None]):
                 self.chat_screen.focus_for(event)
             is_text = isinstance(event, Paste) or event.is_printable
             is_text = is_text and isinstance(self.focused, TextArea | Input)
-            if is_text or not self._was_text:
+            if is_text or not self._last_was_text:
                 if isinstance(event, Paste) or event.key != self._pressed[0]:
                     self._pressed = ("", 0.0)  # a key counts as pressed twice only with no other key in between
                 await super().on_event(self._keys.popleft())
-            self._was_text = is_text
+            self._last_was_text = is_text
             if not is_text and (self.focused or self.screen).post_message(self.Passed()):
                 self._passing = self.set_interval(PATIENCE, self._pass_next)
 
@@ -439,7 +439,7 @@ class VibeApp(App[None]):
 
     def _action_show(self, what: str) -> None:
         """Show the command palette or the help over the current screen; if that is a picker, close it."""
-        from vibe.cli.textual_ui.screens import picker_screen  # noqa: PLC0415  behind the first frame
+        from vibe.cli.textual_ui.screens import picker_screen  # noqa: PLC0415  after the first frame
 
         if isinstance(self.screen, picker_screen.PickerScreen):
             self.screen.action_leave()

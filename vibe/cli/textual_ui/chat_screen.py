@@ -104,7 +104,7 @@ class ChatScreen(LowestScreen):
     ChatScreen.high PromptInput > Horizontal { padding: 1; }
     """
 
-    VERTICAL_BREAKPOINTS = [(0, "low"), (TINY, "middling"), (HIGH, "high")]  # noqa: RUF012  as Textual has it
+    VERTICAL_BREAKPOINTS = [(0, "low"), (TINY, "middling"), (HIGH, "high")]  # noqa: RUF012  as in Textual
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+t", "look('overview')", "Overview", show=False),
         Binding("tab", "mark(0)", "Complete, else mark an entry of the chat", show=False),
@@ -126,7 +126,7 @@ class ChatScreen(LowestScreen):
         super().__init__()
         self.is_drawn = Event()
         self.store = store
-        self.requests = RequestQueue(lambda request_id: store.view.asker(request_id))  # noqa: PLW0108  of the view there is then
+        self.requests = RequestQueue(lambda request_id: store.view.asker(request_id))  # noqa: PLW0108  the view may be replaced
         self.switch = switch
         self.log_view = ChatLog(id="log")
         self.start = StartPage(self.log_view, self._take_choice, clock)
@@ -362,10 +362,10 @@ class ChatScreen(LowestScreen):
 
     def _open_agents(self, tile_id: str = "") -> None:
         """Show all agents over the chat, or the transcript of one tile of the fleet screen."""
-        from vibe.cli.textual_ui.screens import agent_screens  # noqa: PLC0415  behind the first frame
+        from vibe.cli.textual_ui.screens import agent_screens  # noqa: PLC0415  after the first frame
 
         chat = self._controller.chat
-        if chat is not None and app_of(self).screen is self:  # else one was just opened
+        if chat is not None and app_of(self).screen is self:  # otherwise a screen was just opened
             desk = agent_screens.AgentDesk(
                 store=self.store, chat=chat, requests=self.requests, read=self._read, clock=self._clock
             )

@@ -336,7 +336,7 @@ class LocalChat:
         finally:
             self._work_ended()
 
-    async def _shell(self, command: str, tell_model: bool) -> None:  # noqa: FBT001  handed on as it is
+    async def _shell(self, command: str, tell_model: bool) -> None:  # noqa: FBT001  passed on positionally
         try:
             await self._conversation.shell(command, tell_model=tell_model, in_colour=True)
         except VibeError as error:

@@ -41,7 +41,7 @@ def show_runs(env: CliEnvironment) -> int:
 
 def _load(env: CliEnvironment, desk: RunsDesk, first: Awaited[str | None]) -> Hold:
     """Load the modules that follow runs, and return the function that holds the list on the screen."""
-    from vibe.app.watch.board import Board  # noqa: PLC0415  behind the first frame
+    from vibe.app.watch.board import Board  # noqa: PLC0415  after the first frame
     from vibe.app.watch.commands import send  # noqa: PLC0415  as above
     from vibe.cli.textual_ui.remote_chat import hold_attached  # noqa: PLC0415  as above
 

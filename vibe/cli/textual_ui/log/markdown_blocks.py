@@ -79,9 +79,9 @@ class _InlineText:
         if name != "link":
             self._spans.insert(0, Span(start, end, _STYLES.get(name, "")))
             return
-        said = self._text[start:end]
+        label = self._text[start:end]
         self._spans += [Span(start, end, _STYLES["link"]), Span(start, end, link_style(url))]
-        if url.startswith(_WEB) and said not in {url, url.partition("://")[2], url.removeprefix("mailto:")}:
+        if url.startswith(_WEB) and label not in {url, url.partition("://")[2], url.removeprefix("mailto:")}:
             self._add(f" ({url})", "$foreground-muted")
 
 
@@ -217,7 +217,7 @@ def _highlighted_listing(code: str, language: str) -> Content:
 
 @cache
 def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # noqa: PLC0415  half of a start
+    from markdown_it import MarkdownIt  # noqa: PLC0415  takes half of the startup time
 
     # Without reference links, the beginning of a text never depends on its end, which streaming relies on.
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True})
@@ -320,8 +320,8 @@ class _BlockWalk:
 @cache
 def _syntax() -> type[HighlightTheme]:
     """Return the styles of code, without amber and red: those mean that a person is needed or something failed."""
-    from pygments.token import Token  # noqa: PLC0415  with Pygments, a third of a start
-    from textual.highlight import HighlightTheme  # noqa: PLC0415  as well
+    from pygments.token import Token  # noqa: PLC0415  Pygments takes a third of the startup time
+    from textual.highlight import HighlightTheme  # noqa: PLC0415  as above
 
     neutral = {
         Token.Error: "",
@@ -345,7 +345,7 @@ def _syntax() -> type[HighlightTheme]:
 
 def highlighted(code: str, language: str) -> Content:
     """Return code highlighted in its language."""
-    from textual.highlight import highlight  # noqa: PLC0415  with Pygments, a third of a start
+    from textual.highlight import highlight  # noqa: PLC0415  Pygments takes a third of the startup time
 
     content = highlight(code, language=language, theme=_syntax())
     # A lexer may add a line end; if it changed more than that, its spans don't fit the code.

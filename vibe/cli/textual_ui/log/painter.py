@@ -148,8 +148,8 @@ class Painter:
         if entry.kind == "call":
             return lay_out(self._widget, _call(entry, cols), cols)
         if entry.kind == "turn":
-            said = styled(clean_line(entry.text), "$foreground-muted").truncate(cols - GUTTER - 1, ellipsis=True)
-            return lay_out(self._widget, [LogBlock(said)], cols)
+            line = styled(clean_line(entry.text), "$foreground-muted").truncate(cols - GUTTER - 1, ellipsis=True)
+            return lay_out(self._widget, [LogBlock(line)], cols)
         kind = self._kinds.get(entry.kind)
         return self._answer(entry, cols) if kind is None else lay_out(self._widget, kind(entry), cols)
 

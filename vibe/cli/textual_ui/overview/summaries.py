@@ -55,20 +55,20 @@ def snapshot(view: View) -> ViewSnapshot:
 
 def away_summary(before: ViewSnapshot, view: View) -> str:
     """Return one line on what happened since a snapshot; blank if there is nothing that the person need know."""
-    said = [*_plans_since(before, view), *_steps_since(before, view)]
+    phrases = [*_plans_since(before, view), *_steps_since(before, view)]
     main = view.main
     if main is not None and main.id in before.busy and not is_busy(main):
-        said.append("the agent answered" if main.outcome in {None, "completed"} else f"the agent {main.outcome}")
+        phrases.append("the agent answered" if main.outcome in {None, "completed"} else f"the agent {main.outcome}")
     if view.requests:
-        said.append("1 waits for you" if len(view.requests) == 1 else f"{len(view.requests)} wait for you")
-    if not said:
+        phrases.append("1 waits for you" if len(view.requests) == 1 else f"{len(view.requests)} wait for you")
+    if not phrases:
         return ""
     tokens = view.spent.tokens - before.tokens
     if tokens > 0:
-        said.append(f"{short(tokens)} tok")
+        phrases.append(f"{short(tokens)} tok")
     if view.spent.cost_usd is not None and before.cost_usd is not None and view.spent.cost_usd > before.cost_usd:
-        said.append(f"${view.spent.cost_usd - before.cost_usd:.2f}")
-    return one_line(f"while you were away: {' · '.join(said)}", WHY_LENGTH)
+        phrases.append(f"${view.spent.cost_usd - before.cost_usd:.2f}")
+    return one_line(f"while you were away: {' · '.join(phrases)}", WHY_LENGTH)
 
 
 def _plans_since(before: ViewSnapshot, view: View) -> list[str]:
@@ -82,12 +82,12 @@ def _steps_since(before: ViewSnapshot, view: View) -> list[str]:
         for step in plan.steps.values():
             if step.status in FINAL and before.steps.get((plan.id, step.id)) != step.status:
                 new.setdefault(step.status, []).append(step.id)
-    said: list[str] = []
+    phrases: list[str] = []
     for status in ("completed", "failed", "skipped", "cancelled"):
         ids = new.get(status, [])
         named = f" ({some_of(ids, MOST_NAMED)})" if status == "failed" else ""
-        said += [f"{counted(len(ids), 'step')} {status}{named}"] if ids else []
-    return said
+        phrases += [f"{counted(len(ids), 'step')} {status}{named}"] if ids else []
+    return phrases
 
 
 def next_lines(plan: PlanView) -> list[str]:
@@ -180,10 +180,10 @@ def _context(view: View, width: int) -> list[Line]:
         return []
     share = min(1.0, agent.context_tokens / agent.context_limit)
     style = pressure(share)
-    said = (f"{share:.0%} of {short(agent.context_limit)}", style or "muted")
+    fact = (f"{share:.0%} of {short(agent.context_limit)}", style or "muted")
     full = max(1, round(share * width))
     return [
-        spread([("Context", "bold")], [said], width),
+        spread([("Context", "bold")], [fact], width),
         fit([("━" * full, style or "accent"), ("─" * (width - full), "muted")], width),
     ]
 

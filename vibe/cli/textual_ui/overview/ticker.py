@@ -186,13 +186,13 @@ def ticker_line(
 
 def _facts(view: View, agent: AgentView | None, room: int) -> Line:
     """Return the parts about the conversation, in at most ``room`` cells."""
-    said = _about(view, agent)
+    texts = _about(view, agent)
     for spare in LEFT_OUT_FIRST:
-        if sum(cell_len(text) + 3 for text, _ in said.values()) - 3 <= room:
+        if sum(cell_len(text) + 3 for text, _ in texts.values()) - 3 <= room:
             break
-        said.pop(spare, None)
+        texts.pop(spare, None)
     parts: Line = []
-    for text, style in said.values():
+    for text, style in texts.values():
         parts += [(" · ", "muted"), (text, style)] if parts else [(text, style)]
     return parts if cells_of(parts) <= room else fit(parts, room)
 
@@ -214,18 +214,18 @@ UNASKED: Final = "AUTO-APPROVES EVERYTHING"
 
 def _about(view: View, agent: AgentView | None) -> dict[str, tuple[str, str]]:
     """Return the parts of the line about a conversation and its agent, by name."""
-    said = {} if agent is None else _about_agent(agent)
+    texts = {} if agent is None else _about_agent(agent)
     if view.spent.calls:
-        said["tokens"] = (f"{short(view.spent.tokens)} tok", "")
+        texts["tokens"] = (f"{short(view.spent.tokens)} tok", "")
         if view.spent.cost_usd is not None:
-            said["cost"] = (dollars(view.spent.cost_usd), "")
-    return said
+            texts["cost"] = (dollars(view.spent.cost_usd), "")
+    return texts
 
 
 def _about_agent(agent: AgentView) -> dict[str, tuple[str, str]]:
     own, mode = mode_of(agent)
     thinking = "" if agent.thinking in {"", "off"} else f"thinking {agent.thinking}"
-    said = {
+    texts = {
         name: (one_line(text, 40), style)
         for name, text, style in (
             ("agent", own, ""),
@@ -237,8 +237,8 @@ def _about_agent(agent: AgentView) -> dict[str, tuple[str, str]]:
     }
     if agent.context_tokens and agent.context_limit:
         share = agent.context_tokens / agent.context_limit
-        said["context"] = (f"{share:.0%} of {short(agent.context_limit)}", pressure(share))
-    return said
+        texts["context"] = (f"{share:.0%} of {short(agent.context_limit)}", pressure(share))
+    return texts
 
 
 def pressure(share: float) -> str:

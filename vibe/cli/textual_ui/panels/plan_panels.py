@@ -72,7 +72,7 @@ class FailedPanel(PlanPanel):
 
     def lines(self) -> Sequence[Line]:
         """Return the failed checks with exit code and tries, the end of the output, and the agent's last words."""
-        step, said = self._step, last_words(self._step)
+        step, words = self._step, last_words(self._step)
         name = step_name(step, self.plan)
         title = "" if name == step.title else f"  {one_line(step.title, LONGEST)}"
         lines = self._head((one_line(name), "bold"), (title, ""))
@@ -85,8 +85,8 @@ class FailedPanel(PlanPanel):
         more = f"{counted(len(rows) - len(shown), 'more line')} · Enter" if len(rows) > len(shown) else ""
         for place, row in enumerate(shown, start=1):
             lines.append(Line(text=row, lead=f"  {BAR}", facts=more if place == len(shown) else "", words=False))
-        if said:
-            lines.append(Line(text=f'"{said}"', style="italic", lead="  ", facts="the agent's last words"))
+        if words:
+            lines.append(Line(text=f'"{words}"', style="italic", lead="  ", facts="the agent's last words"))
         return [*lines, *self._gap()]
 
     def keys(self) -> Sequence[tuple[str, str]]:
@@ -130,8 +130,8 @@ def last_words(step: StepView) -> str:
     """Return the last paragraph an agent of the step said, as one line; blank if none said anything."""
     if step.order is not None and step.order.command is not None:
         return ""
-    said = next((entry.text.strip() for entry in _newest(step) if entry.kind == "answer"), step.summary.strip())
-    return one_line(said.rpartition("\n\n")[2], LONGEST)
+    words = next((entry.text.strip() for entry in _newest(step) if entry.kind == "answer"), step.summary.strip())
+    return one_line(words.rpartition("\n\n")[2], LONGEST)
 
 
 def _newest(step: StepView) -> Iterator[EntryView]:

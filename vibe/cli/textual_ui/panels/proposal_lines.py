@@ -181,8 +181,8 @@ def _bounds(event: PlanProposedEvent, cols: int) -> list[list[Piece]]:
     if event.expected is None:
         none = "no estimate yet"
         return _beside([(f"{none} (first plan here)   ", ""), *steps], [(f"{none}   ", ""), *steps], bound, cols)
-    said = likely(event.expected)
-    return _beside([(f"{said}   ", ""), *steps], [(said, "")], bound, cols)
+    text = likely(event.expected)
+    return _beside([(f"{text}   ", ""), *steps], [(text, "")], bound, cols)
 
 
 def _beside(left: list[Piece], least: list[Piece], right: list[Piece], cols: int) -> list[list[Piece]]:
@@ -238,13 +238,13 @@ def _step_rows(step: StepOutline, shown: ShownProposal, cols: int) -> list[list[
     name: list[Piece] = [("▸ ", "accent"), (one_line(step.id), "bold accent"), ("  ", "")]
     rows = [spread([*name, (spoken(step.title), "")], [(one_line(" · ".join(facts)), "muted")], cols)]
     tries = f"{order.retries} more tr{'y' if order.retries == 1 else 'ies'} if it fails" if order.retries else ""
-    said = [("edits", one_line(", ".join(order.writes), 400))] if order.writes else []
-    said += [("runs", visible(order.command))] if order.command else []
-    said += [("check", visible(one)) for one in order.verify]
+    texts = [("edits", one_line(", ".join(order.writes), 400))] if order.writes else []
+    texts += [("runs", visible(order.command))] if order.command else []
+    texts += [("check", visible(one)) for one in order.verify]
     also = " · ".join(_conditions(step, shown))
-    said += [("also", one_line(also, 400))] if also else []
-    for number, (word, text) in enumerate(said):
-        fact: list[Piece] = [(tries, "muted")] if tries and number == len(said) - bool(also) - 1 else []
+    texts += [("also", one_line(also, 400))] if also else []
+    for number, (word, text) in enumerate(texts):
+        fact: list[Piece] = [(tries, "muted")] if tries and number == len(texts) - bool(also) - 1 else []
         risky = "failed" if word == "also" and order.side_effects else "muted" if word == "also" else ""
         rows.append(spread([*fit([("  " + word, "muted")], _NAMES), (text, risky)], fact, cols))
     return rows
@@ -257,25 +257,25 @@ def _models(order: WorkOrder) -> str | None:
 def _conditions(step: StepOutline, shown: ShownProposal) -> list[str]:
     """Return when and where a step runs and what its failure causes, as far as these differ from the defaults."""
     order = step.order or WorkOrder()
-    said = ["acts outside this folder"] if order.side_effects else []
-    said += [f"asks: {shown.questions.get(order.decision, order.decision)}"] if order.decision else []
-    said += [f"only if {name} is {' or '.join(values)}" for name, values in order.when.items()]
-    said += [f"{name} {how}" for name, how in order.on.items()]
-    said += [f"in a {step.workspace}"] if step.workspace != "shared" else []
-    return said + ([FAILING.get(order.on_failure, order.on_failure)] if order.on_failure != "stop" else [])
+    texts = ["acts outside this folder"] if order.side_effects else []
+    texts += [f"asks: {shown.questions.get(order.decision, order.decision)}"] if order.decision else []
+    texts += [f"only if {name} is {' or '.join(values)}" for name, values in order.when.items()]
+    texts += [f"{name} {how}" for name, how in order.on.items()]
+    texts += [f"in a {step.workspace}"] if step.workspace != "shared" else []
+    return texts + ([FAILING.get(order.on_failure, order.on_failure)] if order.on_failure != "stop" else [])
 
 
 def _about(step: StepOutline, shown: ShownProposal) -> list[str]:
     """Return all of a step's facts: mode, dependencies, limits and conditions."""
     order = step.order or WorkOrder()
-    said = [step.mode, *([f"after {', '.join(step.depends_on)}"] if step.depends_on else [])]
-    said += [f"{name} {value}" for name, value in (("agent", order.agent), ("model", _models(order))) if value]
-    said += _limits(order.max_tokens, order.max_turns, order.max_price, order.timeout_seconds)
-    said += [f"{order.retries} more tr{'y' if order.retries == 1 else 'ies'} if it fails"] if order.retries else []
-    said += [doing(step, shown.questions)[0]] if not order.command and not order.decision else []
-    said += [f"edits {', '.join(order.writes)}"] if order.writes and (order.decision or order.side_effects) else []
-    conditions = [one for one in _conditions(step, shown) if one not in said]
-    return [*said, *conditions, *([FAILING["stop"]] if order.on_failure == "stop" else [])]
+    texts = [step.mode, *([f"after {', '.join(step.depends_on)}"] if step.depends_on else [])]
+    texts += [f"{name} {value}" for name, value in (("agent", order.agent), ("model", _models(order))) if value]
+    texts += _limits(order.max_tokens, order.max_turns, order.max_price, order.timeout_seconds)
+    texts += [f"{order.retries} more tr{'y' if order.retries == 1 else 'ies'} if it fails"] if order.retries else []
+    texts += [doing(step, shown.questions)[0]] if not order.command and not order.decision else []
+    texts += [f"edits {', '.join(order.writes)}"] if order.writes and (order.decision or order.side_effects) else []
+    conditions = [one for one in _conditions(step, shown) if one not in texts]
+    return [*texts, *conditions, *([FAILING["stop"]] if order.on_failure == "stop" else [])]
 
 
 def _limits(
@@ -299,10 +299,10 @@ def _summary(shown: ShownProposal, cols: int) -> list[list[Piece]]:
     key: list[Piece] = [("c", "bold accent"), (" commands" if commands else " details", "muted")]
     if not asks:
         return _beside(runs, runs, key, cols)
-    said = f"asks you first: {asks}"
+    text = f"asks you first: {asks}"
     room = cols - 2 - cells_of([*runs, *key])
     between = "   " * bool(runs)
-    question = between + (said if cells_of([(between + said, "")]) <= room else "asks you first")
+    question = between + (text if cells_of([(between + text, "")]) <= room else "asks you first")
     return _beside([*runs, (question, "warn")], runs, key, cols)
 
 
@@ -327,12 +327,12 @@ def _decisions(document: Mapping[str, Any]) -> list[Line]:
 def _limits_of(found: PlanBounds | None) -> list[Line]:
     if found is None:
         return []
-    said = [
+    texts = [
         f"never more than {counted(found.max_turns, 'model call')}, {found.max_tokens:,} tokens, {price_limit(found)}"
     ]
     if len(found.critical_path) > 1:
-        said.append(f"longest chain: {' → '.join(map(plain_line, found.critical_path))}")
-    return [Line(text=text, style="$foreground-muted", indent=2) for text in (*said, *map(plain_line, found.notes))]
+        texts.append(f"longest chain: {' → '.join(map(plain_line, found.critical_path))}")
+    return [Line(text=text, style="$foreground-muted", indent=2) for text in (*texts, *map(plain_line, found.notes))]
 
 
 # --- what a version changed

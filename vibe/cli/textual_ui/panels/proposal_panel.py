@@ -87,7 +87,7 @@ class ProposalPanel(PanelFrame):
 
     def lines(self) -> Sequence[Line]:
         """Return the lines of the open page."""
-        from vibe.cli.textual_ui.panels import proposal_lines as pages  # noqa: PLC0415  behind the first frame
+        from vibe.cli.textual_ui.panels import proposal_lines as pages  # noqa: PLC0415  after the first frame
 
         self._chosen = self._chosen or pages.first_choice(self.event, self._group)
         shown = pages.ShownProposal(event=self.event, before=self._before, chosen=self._chosen, group=self._group)

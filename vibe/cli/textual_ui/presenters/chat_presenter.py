@@ -124,8 +124,9 @@ class SavedTalk:
         self._part, self._end = self._saved, len(self._saved.messages)
 
     def _index(self, index: int | None) -> int | None:
-        is_known = index is not None and index >= self._kept_from and self._part is self._saved
-        return index - self._offset if is_known and index is not None else None
+        if index is None or index < self._kept_from or self._part is not self._saved:
+            return None
+        return index - self._offset
 
 
 class JournalPart(Struct, frozen=True):
@@ -268,8 +269,8 @@ def _call_line(call: ToolCall) -> str:
         arguments = _arguments.decode(call.arguments)
     except msgspec.DecodeError:
         return one_line(f"{call.name} {call.arguments[:TITLE_LENGTH]}", TITLE_LENGTH)
-    said = " ".join(value[:TITLE_LENGTH] for value in list(arguments.values())[:2] if isinstance(value, str))
-    return one_line(in_verbs(call.name, f"{call.name} {said}"), TITLE_LENGTH)
+    values = " ".join(value[:TITLE_LENGTH] for value in list(arguments.values())[:2] if isinstance(value, str))
+    return one_line(in_verbs(call.name, f"{call.name} {values}"), TITLE_LENGTH)
 
 
 MOST_LOGGED = 1_000

@@ -184,6 +184,6 @@ def _below(plan: PlanView, cols: int) -> list[Line]:
 
 
 def _drawing() -> ModuleType:
-    from vibe.front import plan_card  # noqa: PLC0415  behind the first frame
+    from vibe.front import plan_card  # noqa: PLC0415  after the first frame
 
     return plan_card

@@ -309,12 +309,12 @@ def _headings(tile: Tile, agent: AgentView | None, now: float, width: int) -> tu
     about = one_line(" · ".join(filter(None, (which, agent.profile, agent.model))), LONGEST)
     share = (agent.context_tokens or 0) / agent.context_limit if agent.context_limit else 0.0
     context: Line = [(f"{share:.0%} context ", pressure(share) or "muted")] if share else []
-    said: Line = [
+    second: Line = [
         ("   ", ""),
         (about + " · " * bool(about and words), "muted"),
         (one_line(words, LONGEST), style or "muted"),
     ]
-    return first, spread(said, context, width)
+    return first, spread(second, context, width)
 
 
 NO_AGENTS: Final = "no agents yet: /plan GOAL has several work"
@@ -442,7 +442,7 @@ class FleetScreen(AgentScreen):
         Binding("f2", "back", "Back", show=False),
     ]
     AUTO_FOCUS: ClassVar[str | None] = "FleetView"
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW, "-high")]  # noqa: RUF012  as Textual has it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (LOW, "-high")]  # noqa: RUF012  as in Textual
 
     def __init__(self, desk: AgentDesk) -> None:
         super().__init__(desk)
