@@ -1,4 +1,4 @@
-"""PlanState tracks a plan whose steps a program runs itself; a thin face over ``planner.state.decide``."""
+"""PlanState tracks a plan whose steps a program runs itself; a thin layer over ``planner.state.decide``."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Plans and revisions written by a model."""
+"""Planners: models that write and revise plans, and the checks on what they hand in."""
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""Plans: read from a document, checked, changed, estimated."""
+"""Plan documents: reading, checking, revising and estimating plans."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors of a plan, its decisions and its transitions.
+"""Errors about plans, their decisions and their transitions, and the words for problems in messages.
 
 VibeError
 ├── UsageError

@@ -1,6 +1,6 @@
-"""Expects what a plan will take: medians of similar earlier steps, and the times at which steps would run. Pure.
+"""Predicts what a plan will take from the medians of similar earlier steps, and when its steps would run. Pure.
 
-Nothing is expected of a plan with a step that resembles no earlier one.
+There is no prediction for a plan with a step that resembles no earlier one.
 """
 
 from __future__ import annotations

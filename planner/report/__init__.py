@@ -1,3 +1,3 @@
-"""Plans and what they came to, as text, graphs and pages."""
+"""Reports on plans as text, graphs and pages."""
 
 from __future__ import annotations

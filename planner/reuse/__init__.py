@@ -1,3 +1,3 @@
-"""Results of earlier plans, taken over."""
+"""Reuse of results from earlier plans."""
 
 from __future__ import annotations

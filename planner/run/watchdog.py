@@ -1,4 +1,4 @@
-"""Watchdog measures how long each running step has been silent, by the events that pass; Timers makes delayed calls."""
+"""Watchdog measures how long each running step has been silent; Timers makes the delayed calls of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a plan and of each of its steps, as its recorded facts add up to it."""
+"""The state of a plan and of each of its steps: the data that ``evolve`` builds up from recorded facts."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class StepIndex(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """The state of a plan, as its recorded facts add up to it.
+    """The state of a plan, built up from its recorded facts.
 
     It is changed in place by its one owner: with 10 000 steps, a copy for each fact would cost more than all the rest.
     ``schedule`` follows the steps wherever commands are decided and is None elsewhere; it can always be rebuilt from
