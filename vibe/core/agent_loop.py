@@ -239,7 +239,7 @@ class AgentLoop:
         except ModelError as error:
             return self._failed("provider" if error.halts else "model", error)
         if turn.batch is not None:
-            ran = turn.batch.ran
+            ran = turn.batch.ran  # a call denied because the folder was busy no longer counts once it has run
             self._denied = [one for one in self._denied if one.by != BUSY or one.summary not in ran]
             self._denied.extend(turn.batch.denied)
             self._files_changed.update(dict.fromkeys(turn.batch.files_changed))

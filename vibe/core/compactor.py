@@ -132,6 +132,7 @@ class Compactor(Struct, frozen=True):
         raise VibeError("the model's summary was empty")
 
     async def _ask(self, instructions: str, record: str) -> Completion:
+        """Ask the model for a summary, and count its usage in the conversation."""
         prompt: list[Message] = [
             SystemMessage(instructions),
             UserMessage(f"<conversation>\n{record}\n</conversation>\n\nWrite the summary."),
@@ -219,6 +220,7 @@ def summary_in(message: Message) -> str:
 
 
 def _as_text(message: Message) -> str:
+    """Return one message as text, with its long parts clipped."""
     if isinstance(message, ToolMessage):
         return f"[result of {message.name}: {message.status}]\n{both_ends(message.content, RESULT_LENGTH)}"
     if isinstance(message, AssistantMessage):

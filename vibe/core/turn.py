@@ -159,6 +159,7 @@ class TurnRunner:
                 self._sink.publish(WarningEvent(code=warning.code, message=warning.message))
 
     async def _call_model(self) -> AssistantMessage:
+        """Send the whole conversation to the model, and add its answer to the transcript."""
         kit = self._kit
         conversation = kit.transcript.messages
         sent = len(conversation)

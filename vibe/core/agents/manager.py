@@ -165,6 +165,7 @@ class AgentManager:
         return profile
 
     def _load(self, path: Path) -> None:
+        """Add the profile of a file, or its error, and warn if it conflicts with another profile."""
         label = shown(path, self._sources.user_home)
         try:
             profile = read_agent_file(path, label)
@@ -290,6 +291,7 @@ def _unknown(name: str, value: Any) -> str:
 
 
 def _contradictions(parsed: AgentFile, source: TomlSource) -> Iterator[ConfigError]:
+    """Yield the problems of keys that don't go together."""
     if parsed.auto_approve and parsed.safety is not AgentSafety.YOLO:
         yield _problem(source, ("auto_approve",), 'needs safety = "yolo", because it acts without asking')
     if parsed.agent_type is AgentType.SUBAGENT:

@@ -80,6 +80,7 @@ class _LayerReader:
         return self.layer
 
     def _table(self, section: type[BaseModel], data: Mapping[str, Any], raw: RawPath, key: Key) -> None:
+        """Read a table: ``raw`` is its path in the source, ``key`` the setting it belongs to."""
         for given, value in data.items():
             path = (*raw, given)
             if not key and given in MOVED:
@@ -93,6 +94,7 @@ class _LayerReader:
             self._field(section.model_fields[name].annotation, value, path, (*key, name))
 
     def _field(self, annotation: Any, value: Any, raw: RawPath, key: Key) -> None:
+        """Read one value by the type of its setting: a table, a list of tables, the tools' tables, or a plain value."""
         inner, entry = section_of(annotation), entry_of(annotation)
         if inner is not None and isinstance(value, dict):
             self._table(inner, cast("dict[str, Any]", value), raw, key)
@@ -104,6 +106,7 @@ class _LayerReader:
             self._set(key, value, raw)
 
     def _entries(self, section: type[BaseModel], items: list[Any], raw: RawPath, key: Key) -> None:
+        """Read a list of tables, whose entries are keyed by their alias or name."""
         for index, given in enumerate(items):
             path = (*raw, index)
             item = self._filled(given, path) if key == ("providers",) else given
@@ -121,6 +124,7 @@ class _LayerReader:
                 self._table(section, cast("dict[str, Any]", item), path, entry)
 
     def _filled(self, item: Any, path: RawPath) -> Any:
+        """Return a provider's entry completed by its preset."""
         if not isinstance(item, dict):
             return item
         entry = cast("dict[str, Any]", item)
@@ -131,6 +135,7 @@ class _LayerReader:
             return {"name": entry.get("preset"), **entry}
 
     def _tools(self, tables: dict[str, Any], raw: RawPath) -> None:
+        """Read the tools' tables under our names of the tools."""
         seen: dict[str, str] = {}
         for name, value in tables.items():
             tool, path = canonical_tool_name(name), (*raw, name)
@@ -147,6 +152,7 @@ class _LayerReader:
             self._free(value, path, (TOOLS, tool))
 
     def _free(self, value: Any, raw: RawPath, key: Key) -> None:
+        """Read the values in a tool's table, which may be nested and have any names."""
         if not isinstance(value, dict):
             self._set(key, value, raw)
             return
@@ -165,6 +171,7 @@ class _LayerReader:
             self.layer.settings[key] = Setting(self._resolved(key, value), self._origin_of(raw))
 
     def _resolved(self, key: Key, value: Any) -> Any:
+        """Return a value with our names of tools, and with absolute paths."""
         if key in {("enabled_tools",), ("disabled_tools",), ("denied_tools",)}:
             return _each_text(value, canonical_tool_name)
         if key in {("tool_paths",), ("agent_paths",), ("skill_paths",)}:

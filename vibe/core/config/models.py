@@ -104,6 +104,7 @@ class BackendKind(StrEnum):
 
 
 def _known_backend(value: object) -> object:
+    """Accept one of our backends, or the name of one in an installed package."""
     own = [str(kind) for kind in BackendKind]
     if value in own:
         return BackendKind(value)

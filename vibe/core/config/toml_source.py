@@ -89,6 +89,7 @@ def dotted(path: RawPath) -> str:
 
 
 def _syntax_error(error: tomllib.TOMLDecodeError, label: str, scanner: _Scanner) -> ConfigError:
+    """Return the parser's error with its line, or a clearer one if a key is repeated."""
     if scanner.repeated is not None:
         path, line = scanner.repeated
         first = scanner.lines[path]
@@ -132,6 +133,7 @@ class _Scanner:
             return
 
     def _header(self) -> RawPath:
+        """Read ``[table]`` or ``[[list of tables]]``, and return the path of the keys below it."""
         start = self._at
         brackets = 2 if self.text.startswith("[[", self._at) else 1
         self._at += brackets
@@ -154,6 +156,7 @@ class _Scanner:
         return (*path, self._lengths[path] - 1) if path in self._lengths else path
 
     def _pair(self, table: RawPath) -> None:
+        """Read ``key = value``."""
         self._skip_blank()
         start = self._at
         names = self._key()
@@ -165,6 +168,7 @@ class _Scanner:
         self._value(path)
 
     def _value(self, path: RawPath) -> None:
+        """Skip a value, recording the lines of what is in a list or an inline table."""
         self._skip_blank()
         opening = self.text[self._at : self._at + 1]
         if opening == "[":

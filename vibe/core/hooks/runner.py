@@ -145,6 +145,7 @@ def load_hooks(files: Iterable[HookFile]) -> tuple[Hook, ...]:
 
 
 def _hooks(source: TomlSource, file: HookFile) -> Iterator[Hook]:
+    """Yield the hooks of one file, in either of its two forms."""
     for key in source.data:
         if key != "hooks":
             raise ConfigError(source.where((key,)), key, "is unknown, write hooks as [[hooks]] tables")
@@ -431,6 +432,7 @@ class HookRunner:
         return [hook for hook in self._hooks if hook.event is event and (tool is None or hook.is_about(tool))]
 
     def _payload(self, hook: Hook, call: HookCall | None = None) -> dict[str, Any]:
+        """Return the JSON a hook gets, with each field under our name and under those of other agents."""
         payload = {"event": hook.event.value, "hook_event_name": FOREIGN_EVENTS[hook.event], **self._about}
         if call is not None:
             payload |= {

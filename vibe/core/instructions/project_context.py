@@ -193,6 +193,7 @@ def _changes(entries: Sequence[str]) -> int:
 
 
 def _paths(listed: str, entries: Sequence[str], prefix: str) -> tuple[str, ...]:
+    """Return the tracked files without the deleted ones and with the new ones, relative to the folder at ``prefix``."""
     found = dict.fromkeys(path for path in listed.split("\0") if path)
     for entry in entries[1:]:
         state, path = entry[:2], entry[3:]
@@ -259,6 +260,7 @@ def draw_tree(
 
 
 def _folder_of(listed: Iterable[str], root: Path, look: Walk, limits: ProjectContextConfig) -> _Folder:
+    """Return listed files as nested folders, down to the limit of depth and without those to leave out."""
     top, depth = _Folder(), limits.max_depth
 
     @cache
@@ -284,6 +286,8 @@ def _folder_of(listed: Iterable[str], root: Path, look: Walk, limits: ProjectCon
 
 
 class _Drawing:
+    """Chooses the part of a tree of files that fits into the limits, and draws it."""
+
     def __init__(self, root: Path, limits: ProjectContextConfig, own: Collection[Path]) -> None:
         self._root = root
         self._own = own

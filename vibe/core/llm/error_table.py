@@ -263,6 +263,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         status: int | None = None,
         retry_after: float | None = None,
     ) -> ModelError:
+        """Build an error whose message quotes the provider and gives advice."""
         code = f" (HTTP {status})" if status is not None else ""
         quote = self.quoted(words)
         variable = self.provider.api_key_env_var

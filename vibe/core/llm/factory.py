@@ -162,6 +162,7 @@ class ModelCatalog:
         return PricedBackend(OmittingBackend(RetryingBackend(LimitedBackend(backend, limiter), policy)), provider)
 
     def _build(self, provider: ProviderConfig) -> ModelBackend:
+        """Build the bare backend of a provider, importing only the module it needs."""
         if provider.backend is BackendKind.SCRIPTED:
             from vibe.core.llm.backend.scripted import ScriptedBackend
 

@@ -117,6 +117,7 @@ class RetryingBackend(Struct):
             self._tries.give_up_turn(call)
 
     async def _until_answered(self, request: ModelRequest, observer: ModelObserver, call: object) -> Completion:
+        """Call again and again; other calls may try in between while the provider can't be reached."""
         attempt, misunderstood, answers = 1, 0, self._tries.completed
         started = self.clock()
         deadline = float("inf")

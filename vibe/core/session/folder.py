@@ -150,6 +150,7 @@ class Transcript:
         return len(dangling)
 
     def _apply(self, record: Record) -> None:
+        """Add a record to the state in memory."""
         if isinstance(record, Checkpoint):
             if not self.messages:
                 self.inherited = Spending(record.usage, record.cost_usd)
@@ -547,6 +548,11 @@ class SessionLoader:
         return SessionListing(sessions=tuple(sessions), problems=tuple(problems))
 
     def _load(self, name: str) -> SavedSession:
+        """Read one session, reconstructing its meta data if they are damaged.
+
+        Raises:
+            BrokenSessionError: it can't be understood.
+        """
         folder = SessionFolder(self._sessions / name)
         lost = ""
         try:

@@ -208,6 +208,7 @@ class Restoration:
         self._skipped.update({path: NOT_THERE for left in paths.values() for path in left if path not in self._skipped})
 
     def _write(self, path: str, data: bytes) -> None:
+        """Write a file or a link with its content and mode at the point."""
         self._make_accessible(path)
         file, mode = self._top / path, self._before[path].mode
         if stat.S_ISLNK(mode):

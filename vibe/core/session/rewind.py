@@ -105,6 +105,7 @@ class RewindManager(Struct, frozen=True):
         return Restoration(snapshots, points, start, partial(_who_changed_what, only=only), aside)
 
     def _fork(self, session: SavedSession, conversation: Transcript, message_index: int) -> str:
+        """Create a session with the messages before ``message_index``, and return its id."""
         now = time.time()
         meta = structs.replace(
             session.meta,

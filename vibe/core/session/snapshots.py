@@ -346,6 +346,7 @@ class Snapshots:
         return [(os.path.relpath(found, self.workspace), os.lstat(found)) for found, _, _ in below]
 
     def _prepare(self) -> None:
+        """Open the store and read the log, once."""
         if self._ready:
             return
         self.store.prepare()
@@ -357,6 +358,11 @@ class Snapshots:
         self._ready = True
 
     def _write(self, point: Point) -> None:
+        """Append a point to the log.
+
+        Raises:
+            SnapshotError: writing failed.
+        """
         newly_listed = self._newly_listed(point.changed)
         changed = {_name_of(path): state for path, state in point.changed.items() if path not in newly_listed}
         there = {_name_of(path): state for path, state in newly_listed.items()}
@@ -622,6 +628,7 @@ class BlobStore:
         yield from self._read(batch)
 
     def _read(self, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield the names and contents of blobs that exist."""
         out = self._git("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode()).out
         start = 0
         while start < len(out):
@@ -633,6 +640,7 @@ class BlobStore:
                 start += int(rest[1]) + 1
 
     def _create(self) -> None:
+        """Create the private repository, which can also read the objects of the user's repository."""
         user = self._user
         for name in ("objects/info", "objects/pack", "refs", "info"):
             (self.git_dir / name).mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -28,7 +28,9 @@ PATIENCE_SECONDS = 30.0
 TELL_SECONDS = 1.0
 """Seconds of waiting after which a message says for whom."""
 BESIDE_SECONDS = 2.0
-"""Seconds a run waits for another run of the same process; after that both write side by side."""
+"""Seconds a run waits for another run of the same process.
+
+After that both write side by side, for which the program that started both is responsible."""
 POLL_SECONDS = 0.02
 """Seconds between two attempts to get the turn."""
 NOTE_SECONDS = 1.0

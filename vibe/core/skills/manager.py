@@ -178,6 +178,7 @@ def _entry(info: SkillInfo) -> str:
 
 
 def _discover(sources: SkillSources, warnings: list[str]) -> dict[str, SkillInfo]:
+    """Return all usable skills by name, with warnings about the others and about duplicates."""
     found: dict[str, SkillInfo] = {}
     for folder in sources.configured:
         if not folder.is_dir():
@@ -279,6 +280,7 @@ def _read(path: Path) -> str:
 
 
 def _name(path: Path, fields: Mapping[str, Any], warnings: list[str]) -> str:
+    """Return a skill's name, else its folder's, with warnings about names outside the specification."""
     folder, name = path.parent.name, text_of_field(fields.get("name"))
     if not name:
         warnings.append(f"the frontmatter has no name, the folder's is used: {folder!r}")
@@ -438,6 +440,7 @@ def permits(allowed: tuple[str, ...], tool: str, arguments: Mapping[str, Any]) -
 
 
 def _covers(entry: str, tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether one entry allows a call: its name matches, and its pattern the command or the first text."""
     found = _ENTRY.fullmatch(entry)
     if found is None or not fnmatchcase(tool, our_tool_name(found["name"].strip())):
         return False

@@ -393,6 +393,7 @@ class _MessageTaker:
         self._count(whole.usage)
 
     def _begin(self, event: _Event) -> None:
+        """Open a block."""
         index = self._last + 1 if event.index is None else event.index
         kind = _kind_of(event.content_block)
         block = _OpenBlock(index=index, kind=kind if kind in BLOCKS else "")
@@ -415,6 +416,7 @@ class _MessageTaker:
                 self._add(block, piece)
 
     def _grow(self, event: _Event) -> None:
+        """Add a piece to the block it belongs to."""
         if _kind_of(event.delta) not in DELTAS:
             return
         piece = decoded(_piece, event.delta)
@@ -423,6 +425,7 @@ class _MessageTaker:
         self._add(block or _OpenBlock(index=-1, kind="text"), piece)
 
     def _add(self, block: _OpenBlock, piece: _Piece) -> None:
+        """Pass a piece to the builder, and keep what the block's end will need."""
         if not block.kind:
             return
         self._answer.add_text(piece.text or "")
@@ -437,6 +440,7 @@ class _MessageTaker:
             self._answer.add_call(CallFragment(index=block.index, arguments=piece.partial_json))
 
     def _close(self, index: int) -> None:
+        """Close a block: pass on a complete thought, or arguments that came with the start of a call."""
         block = self._open.pop(index, None)
         if block is None:
             return
@@ -452,6 +456,11 @@ class _MessageTaker:
             self._close(index)
 
     def _finish(self, end: _Event) -> None:
+        """Set why the model stopped, if the event says so.
+
+        Raises:
+            ModelError: the model refused to answer.
+        """
         if end.stop_reason is None:
             return
         if end.stop_reason == "refusal":

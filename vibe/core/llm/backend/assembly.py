@@ -136,6 +136,7 @@ class TaggedReasoning:
         return (thought, rest.lstrip("\n")) if closing and self._opening not in thought else ("", text)
 
     def _inside(self) -> tuple[str, str]:
+        """Return the reasoning up to the closing tag, or up to what may be its start, and the text after it."""
         thought, closing, text = self._held.partition(self._closing)
         if closing:
             text = text.lstrip("\n")
@@ -192,6 +193,8 @@ class CallFragment(Struct, frozen=True, kw_only=True):
 
 
 class _OpenCall(Struct, kw_only=True):
+    """A tool call whose pieces are still coming."""
+
     index: int | None
     id: str
     name: str = ""
@@ -334,6 +337,7 @@ class AnswerBuilder:
             self._observer.delta(Delta(call=piece))
 
     def _find_call(self, fragment: CallFragment, identity: str, text: str) -> _OpenCall | None:
+        """Return the open call that a fragment belongs to, or None if it starts another one."""
         index, name = fragment.index, fragment.name
         if identity:
             known = [call for call in self._calls if call.id == identity and _may_match(index, call.index)]

@@ -85,6 +85,7 @@ class SseParser:
         return events
 
     def _take_line(self, events: list[str]) -> None:
+        """Process the current line; an empty one ends an event."""
         line = bytes(self._line).rstrip(b"\r\n")
         self._line.clear()
         if not self._started:

@@ -208,6 +208,11 @@ class ScriptedBackend:
         """Do nothing: no connection is open."""
 
     def _turn(self, script: ScriptFile, caller: str, index: int) -> ScriptedTurn:
+        """Return a turn of a caller.
+
+        Raises:
+            ModelRequestError: the script has no such turn.
+        """
         agent = script.agent_for(caller)
         if agent is not None and index < len(agent.turns):
             return agent.turns[index]
@@ -226,6 +231,7 @@ class ScriptedBackend:
         return turn.fault
 
     async def _fail(self, fault: ScriptedFault, caller: str, index: int) -> None:
+        """Raise the scripted error, or never return if the fault is silence."""
         if fault.error == "silent":
             await anyio.sleep_forever()
         error = FAULTS[fault.error]
