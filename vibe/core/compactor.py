@@ -88,17 +88,17 @@ class Compactor(Struct, frozen=True):
         if start == 0:
             raise VibeError("there is nothing to summarise")
         completion = await self._summary(messages[:start], int(threshold * RECORD_SHARE))
-        request = self._kept_request(last_request(self.kit.transcript.prompts, messages), threshold)
+        request = self._clipped_request(last_request(self.kit.transcript.prompts, messages), threshold)
         summary = completion.message.content
         if completion.finish_reason is FinishReason.LENGTH:
             summary += CUT_SUMMARY
             self.kit.sink.publish(WarningEvent(code="compact.cut", message=CUT_WARNING))
-        first = stand_in(summary, request, self.kit.reminders())
+        first = summary_message(summary, request, self.kit.reminders())
         shortened = [first, *messages[start:]]
         await self.kit.fork(partial(self.kit.transcript.restart, shortened))
         return estimate_messages(messages) - estimate_messages(shortened)
 
-    def _kept_request(self, request: str, threshold: int) -> str:
+    def _clipped_request(self, request: str, threshold: int) -> str:
         """Return the user's request for the summary: whole, or clipped with a note on where all of it is."""
         most = max(int(threshold * REQUEST_SHARE) * CHARS_PER_TOKEN, REQUEST_LENGTH)
         if len(request) <= most:
@@ -119,9 +119,9 @@ class Compactor(Struct, frozen=True):
         if self.focus:
             instructions = f"{instructions}\n\nKeep above all: {self.focus}\n"
         for attempt in range(ATTEMPTS):
-            record = record_of(messages, max_tokens >> attempt)
+            text = conversation_text(messages, max_tokens >> attempt)
             try:
-                completion = await self._ask(instructions, record)
+                completion = await self._ask(instructions, text)
             except ContextTooLongError:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -131,11 +131,11 @@ class Compactor(Struct, frozen=True):
             break
         raise VibeError("the model's summary was empty")
 
-    async def _ask(self, instructions: str, record: str) -> Completion:
+    async def _ask(self, instructions: str, text: str) -> Completion:
         """Ask the model for a summary, and count its usage in the conversation."""
         prompt: list[Message] = [
             SystemMessage(instructions),
-            UserMessage(f"<conversation>\n{record}\n</conversation>\n\nWrite the summary."),
+            UserMessage(f"<conversation>\n{text}\n</conversation>\n\nWrite the summary."),
         ]
         size = estimate_messages(prompt)
         request = ModelRequest(
@@ -157,7 +157,7 @@ ARGUMENTS_LENGTH = 600
 REQUEST_LENGTH = 8_000
 """Characters of the user's last request that always stay word for word; a high threshold allows more."""
 
-_STAND_IN = (
+_SUMMARY_HEAD = (
     "the conversation was summarised to save context. What stands here takes the place of all that came before the "
     "messages below. Go on with the work; do not comment on the summary."
 )
@@ -182,7 +182,7 @@ def split_recent(messages: Sequence[Message], keep_tokens: int) -> int:
     return min(start, max(answered, default=0))
 
 
-def record_of(messages: Sequence[Message], max_tokens: int) -> str:
+def conversation_text(messages: Sequence[Message], max_tokens: int) -> str:
     """Return the conversation as text of at most about ``max_tokens``: long parts are clipped, then the middle is."""
     room = max_tokens * CHARS_PER_TOKEN
     return both_ends("\n\n".join(map(_as_text, messages)), room)
@@ -200,9 +200,9 @@ def last_request(prompts: Sequence[UserMessage], messages: Sequence[Message]) ->
     return ""
 
 
-def stand_in(summary: str, request: str, reminders: Sequence[str]) -> UserMessage:
+def summary_message(summary: str, request: str, reminders: Sequence[str]) -> UserMessage:
     """Return the message that replaces the summarised part of a conversation."""
-    parts = [f"{HOST_NOTICE}{_STAND_IN}", f"<summary>\n{summary.strip()}\n</summary>"]
+    parts = [f"{HOST_NOTICE}{_SUMMARY_HEAD}", f"<summary>\n{summary.strip()}\n</summary>"]
     if request:
         parts.append(f"The user's last request, word for word:\n<request>\n{request}\n</request>")
     if reminders:
@@ -212,8 +212,8 @@ def stand_in(summary: str, request: str, reminders: Sequence[str]) -> UserMessag
 
 
 def summary_in(message: Message) -> str:
-    """Return the summary in a message made by ``stand_in``; empty for any other message."""
-    if not isinstance(message, UserMessage) or not message.content.startswith(f"{HOST_NOTICE}{_STAND_IN}"):
+    """Return the summary in a message made by ``summary_message``; empty for any other message."""
+    if not isinstance(message, UserMessage) or not message.content.startswith(f"{HOST_NOTICE}{_SUMMARY_HEAD}"):
         return ""
     found = _SUMMARY.search(message.content)
     return found.group(1) if found else ""

@@ -182,7 +182,7 @@ class PlanDraft(Struct, kw_only=True):
             profile = None if agent is None else self.agents.delegated(agent)
             own = models if profile is None else models.adjusted(profile.settings)
             alias = model or (None if profile is None else profile.model) or self.context.default_model
-            return own.dearest_token(own.resolve(alias))
+            return own.highest_token_price(own.resolve(alias))
         except VibeError:  # an estimate must work for plans that can't run yet
             return None
 

@@ -38,7 +38,7 @@ class PlanFilesLog(Struct, eq=False):
 
     snapshots: Snapshots
     _now: Callable[[], float] = time.time
-    met_others: Callable[[], bool] = bool
+    others_have_written: Callable[[], bool] = bool
     _busy: set[str] | None = None  # None until it is read what an earlier process left
 
     def take(self, begun: tuple[str, ...] = (), ended: tuple[str, ...] = (), rewound: tuple[str, ...] = ()) -> Point:
@@ -56,7 +56,7 @@ class PlanFilesLog(Struct, eq=False):
                 ended=ended,
                 busy=tuple(sorted(busy | set(ended))),
                 cut=left and bool(busy),
-                others=self.met_others(),
+                others=self.others_have_written(),
                 rewound=rewound,
             )
         )
@@ -138,7 +138,7 @@ def recording_executor(
     if not any(step.command is None and step.workspace == "shared" and may_write(step) for step in plan.steps):
         return executor
     snapshots = _snapshots(store, engine.environ, engine.own_places)
-    return RecordingExecutor(executor, PlanFilesLog(snapshots, met_others=turn.met_others), sink)
+    return RecordingExecutor(executor, PlanFilesLog(snapshots, others_have_written=turn.others_have_written), sink)
 
 
 def _snapshots(store: PlanStore, environ: Mapping[str, str], own: OwnPlaces) -> Snapshots:

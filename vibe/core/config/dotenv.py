@@ -42,7 +42,7 @@ def read_env_file(path: Path, label: str) -> EnvFile:
         return EnvFile(values={}, lines={}, warnings=())
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
-    warnings = _exposure(path, label)
+    warnings = _permission_warnings(path, label)
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
@@ -55,7 +55,7 @@ def read_env_file(path: Path, label: str) -> EnvFile:
     return EnvFile(values=values, lines=lines, warnings=tuple(warnings))
 
 
-def _exposure(path: Path, label: str) -> list[str]:
+def _permission_warnings(path: Path, label: str) -> list[str]:
     readable = path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH)
     if os.name == "nt" or not readable:
         return []
@@ -74,7 +74,7 @@ def _value(found: re.Match[str]) -> str:
     return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), found["escaped"])
 
 
-_HARMLESS = re.compile(r"[\w.~+/=:@%-]*", re.ASCII)
+_NEEDS_NO_QUOTES = re.compile(r"[\w.~+/=:@%-]*", re.ASCII)
 
 
 def write_variable(path: Path, label: str, name: str, value: str) -> None:
@@ -132,7 +132,7 @@ def _put(path: Path, label: str, text: str) -> None:
 
 
 def _quoted(value: str) -> str:
-    if _HARMLESS.fullmatch(value):
+    if _NEEDS_NO_QUOTES.fullmatch(value):
         return value
     if "'" not in value:
         return f"'{value}'"

@@ -109,7 +109,7 @@ class _LayerReader:
         """Read a list of tables, whose entries are keyed by their alias or name."""
         for index, given in enumerate(items):
             path = (*raw, index)
-            item = self._filled(given, path) if key == ("providers",) else given
+            item = self._with_preset(given, path) if key == ("providers",) else given
             name = _entry_name(item)
             entry = (*key, f"[{name}]")
             if not isinstance(item, dict):
@@ -123,7 +123,7 @@ class _LayerReader:
                 self.layer.entries[entry] = self._origin_of(path)
                 self._table(section, cast("dict[str, Any]", item), path, entry)
 
-    def _filled(self, item: Any, path: RawPath) -> Any:
+    def _with_preset(self, item: Any, path: RawPath) -> Any:
         """Return a provider's entry completed by its preset."""
         if not isinstance(item, dict):
             return item
@@ -142,16 +142,16 @@ class _LayerReader:
             if is_foreign(TOOLS, name):
                 self.layer.foreign.append(foreign_note(self._origin_of(path), dotted(path)))
                 continue
-            if tool in seen and not _agree(value, tables[seen[tool]]):
+            if tool in seen and not _have_no_conflict(value, tables[seen[tool]]):
                 problem = f"is the same tool as {TOOLS}.{seen[tool]}, put both tables into [{TOOLS}.{tool}]"
                 self._problem(path, problem)
                 continue
             seen[tool] = name
             if isinstance(value, dict):
                 self._warn_misspelled(cast("dict[str, Any]", value), path)
-            self._free(value, path, (TOOLS, tool))
+            self._tool_values(value, path, (TOOLS, tool))
 
-    def _free(self, value: Any, raw: RawPath, key: Key) -> None:
+    def _tool_values(self, value: Any, raw: RawPath, key: Key) -> None:
         """Read the values in a tool's table, which may be nested and have any names."""
         if not isinstance(value, dict):
             self._set(key, value, raw)
@@ -161,7 +161,7 @@ class _LayerReader:
             if is_foreign(written(key), name):
                 self.layer.foreign.append(foreign_note(self._origin_of(path), dotted(path)))
             else:
-                self._free(inner, path, (*key, name))
+                self._tool_values(inner, path, (*key, name))
 
     def _set(self, key: Key, value: Any, raw: RawPath) -> None:
         text = json.dumps(value, default=str, ensure_ascii=False)
@@ -272,7 +272,7 @@ def _entry_name(item: Any) -> str | None:
     return name if isinstance(name, str) and name and table.get("name") else None
 
 
-def _agree(one: Any, other: Any) -> bool:
+def _have_no_conflict(one: Any, other: Any) -> bool:
     """Return whether two tables of the same tool have no conflicting values."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return False
@@ -341,7 +341,7 @@ class InvalidConfigError(ConfigError):
         self.problems = problems
 
 
-LOOKS = "ui"
+UI = "ui"
 STDIO_FIELDS = ("command", "args", "env")
 PATTERN_KEYS = (
     *(f"{which}_{kind}" for kind in ("tools", "agents", "skills") for which in ("enabled", "disabled")),
@@ -374,9 +374,9 @@ def shape_problems(merged: Layer) -> list[ConfigError]:
     return parsed if isinstance(parsed, list) else []
 
 
-def drop_bad_looks(merged: Layer) -> tuple[str, ...]:
+def drop_invalid_ui(merged: Layer) -> tuple[str, ...]:
     """Remove wrong values in ``[ui]``, on which no work depends, and return a sentence about each."""
-    bad = [problem for problem in shape_problems(merged) if (problem.key or "").startswith(f"{LOOKS}.")]
+    bad = [problem for problem in shape_problems(merged) if (problem.key or "").startswith(f"{UI}.")]
     for problem in bad:
         merged.settings.pop(tuple((problem.key or "").split(".")), None)
     return tuple(f"{problem}; it is as usual" for problem in bad)
@@ -400,7 +400,7 @@ def _parsed(model: type[M], data: Any, merged: Layer, prefix: Key = ()) -> M | l
         return model.model_validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
         found = error.errors(include_url=False)
-        return [_wrong((*prefix, *_key(details["loc"], merged)), wording(details), merged) for details in found]
+        return [_config_error((*prefix, *_key(details["loc"], merged)), wording(details), merged) for details in found]
 
 
 def _tool_problems(data: Mapping[str, Any], merged: Layer) -> Iterator[ConfigError]:
@@ -409,7 +409,7 @@ def _tool_problems(data: Mapping[str, Any], merged: Layer) -> Iterator[ConfigErr
         yield from parsed if isinstance(parsed, list) else ()
 
 
-def _wrong(key: Key, problem: str, merged: Layer) -> ConfigError:
+def _config_error(key: Key, problem: str, merged: Layer) -> ConfigError:
     return ConfigError(origin_of(merged, key), written(key), problem)
 
 
@@ -428,12 +428,12 @@ def _key(location: tuple[str | int, ...], merged: Layer) -> Key:
 def _model_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
     if config.find_model(config.active_model) is None:
         choice = _choice(config.active_model, [model.key for model in config.models])
-        yield _wrong(("active_model",), f"unknown model {config.active_model!r}, {choice}", merged)
+        yield _config_error(("active_model",), f"unknown model {config.active_model!r}, {choice}", merged)
     for model in config.models:
         if config.find_provider(model.provider) is None:
             choice = _choice(model.provider, [provider.name for provider in config.providers])
             problem = f"unknown provider {model.provider!r}, {choice}"
-            yield _wrong(("models", f"[{model.key}]", "provider"), problem, merged)
+            yield _config_error(("models", f"[{model.key}]", "provider"), problem, merged)
 
 
 def _choice(name: str, known: list[str]) -> str:
@@ -442,16 +442,16 @@ def _choice(name: str, known: list[str]) -> str:
 
 def _provider_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
     for provider in config.providers:
-        if name := _missing(provider):
+        if name := _missing_field(provider):
             problem = f"is missing, backend {str(provider.backend)!r} needs it"
-            yield _wrong(("providers", f"[{provider.name}]", name), problem, merged)
+            yield _config_error(("providers", f"[{provider.name}]", name), problem, merged)
 
         elif provider.is_server and not _is_address(provider.api_base):
             problem = f"{NO_ADDRESS}, not {shown_value(provider.api_base)}"
-            yield _wrong(("providers", f"[{provider.name}]", "api_base"), problem, merged)
+            yield _config_error(("providers", f"[{provider.name}]", "api_base"), problem, merged)
 
 
-def _missing(provider: ProviderConfig) -> str | None:
+def _missing_field(provider: ProviderConfig) -> str | None:
     if provider.backend is BackendKind.SCRIPTED:
         return None if provider.script else "script"
     return "api_base" if provider.is_server and not provider.api_base else None
@@ -481,7 +481,7 @@ def _server_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]
         wrong |= {name: f"has no effect for {kind}, remove it" for name in foreign if (*key, name) in merged.settings}
         if "{token}" not in server.api_key_format:
             wrong["api_key_format"] = "must contain {token} where the key goes"
-        yield from (_wrong((*key, name), problem, merged) for name, problem in wrong.items())
+        yield from (_config_error((*key, name), problem, merged) for name, problem in wrong.items())
 
 
 def _pattern_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:

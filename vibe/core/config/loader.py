@@ -22,7 +22,7 @@ from vibe.core.config.layers import (
     Layer,
     Setting,
     default_layer,
-    drop_bad_looks,
+    drop_invalid_ui,
     merge,
     read_layer,
     validate,
@@ -181,8 +181,8 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
         *_flag_layers(request, user_home),
     ]
     merged = merge(layers)
-    _add(given, merged)
-    looks = () if request.drafts else drop_bad_looks(merged)
+    _add_given(given, merged)
+    ui_warnings = () if request.drafts else drop_invalid_ui(merged)
     config = validate(merged)
     writable = (Path(absolute(place, request.workdir, user_home)) for place in config.sandbox.writable)
     guarding = (request.workdir, *writable)
@@ -199,7 +199,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
                 for key in servers.entries
                 if merged.entries[key] != MCP
             ),
-            *looks,
+            *ui_warnings,
             *([foreign_summary(len(merged.foreign))] if merged.foreign else []),
         ),
         foreign=tuple(merged.foreign),
@@ -276,7 +276,7 @@ def _given_layers(given: GivenSettings, workdir: Path, user_home: Path) -> Itera
         yield layer
 
 
-def _add(given: GivenSettings, merged: Layer) -> None:
+def _add_given(given: GivenSettings, merged: Layer) -> None:
     """Append the given instructions and disabled tools to the configured ones.
 
     Raises:

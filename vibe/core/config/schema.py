@@ -76,15 +76,15 @@ def suggestion(name: str, section: type[BaseModel], table: Key) -> list[str]:
     elsewhere = [written(key) for key in leaves() if key[-1] == name]
     if elsewhere:
         return elsewhere[:1]
-    near = _meant(name, section) or closest(name, section.model_fields)
+    near = _beginning_with(name, section) or closest(name, section.model_fields)
     if near:
         return [written((*table, near[0]))]
     groups = () if table else ("providers", "models")
     entries = ((group, entry_of(VibeConfig.model_fields[group].annotation)) for group in groups)
-    return [f"{group}[NAME].{near}" for group, entry in entries if entry for near in _meant(name, entry)][:1]
+    return [f"{group}[NAME].{near}" for group, entry in entries if entry for near in _beginning_with(name, entry)][:1]
 
 
-CALLED_OTHERWISE = {
+FOREIGN_SETTING_NAMES = {
     "base_url": "api_base",
     "endpoint": "api_base",
     "url": "api_base",
@@ -93,12 +93,12 @@ CALLED_OTHERWISE = {
 """Names that other programs use for settings of ours."""
 
 
-def _meant(name: str, section: type[BaseModel]) -> list[str]:
+def _beginning_with(name: str, section: type[BaseModel]) -> list[str]:
     """Return the setting with this name, or whose name begins with it.
 
     So ``api_key`` suggests ``api_key_env_var`` and not the more similar ``api_base``.
     """
-    wanted = CALLED_OTHERWISE.get(name, name)
+    wanted = FOREIGN_SETTING_NAMES.get(name, name)
     return [known for known in section.model_fields if known == wanted or known.startswith(f"{wanted}_")][:1]
 
 

@@ -41,7 +41,7 @@ class TrustStore:
 
     def undecided(self, workdir: Path) -> list[Path]:
         """Return the files of the project around ``workdir`` that are not loaded because trust is undecided."""
-        return [path for path in self._teaching(workdir) if self._verdict(path.parent) is None]
+        return [path for path in self._files_needing_trust(workdir) if self._verdict(path.parent) is None]
 
     def _verdict(self, folder: Path) -> bool | None:
         """Return whether the nearest entry trusts a folder, or None if there is no entry."""
@@ -55,7 +55,7 @@ class TrustStore:
 
     def untrusted_reason(self, workdir: Path) -> str | None:
         """Return a sentence on the files around ``workdir`` that are not loaded, or None if all are."""
-        left_out = [path for path in self._teaching(workdir) if not self.is_trusted(path.parent)]
+        left_out = [path for path in self._files_needing_trust(workdir) if not self.is_trusted(path.parent)]
         if not left_out:
             return None
         names = [f"{shown(path, self._user_home)}{_kinds_in(path)}" for path in left_out]
@@ -68,15 +68,15 @@ class TrustStore:
             f"load {'it' if len(names) == 1 else 'them'} this time, or trust the folder with `vibe trust add`"
         )
 
-    def _teaching(self, workdir: Path) -> list[Path]:
+    def _files_needing_trust(self, workdir: Path) -> list[Path]:
         """Return the project's files that are loaded only with trust; the folder that contains each must be trusted."""
         project = find_project_dir(workdir, home=self._home, user_home=self._user_home)
         lineage = project_lineage(workdir, self._user_home)
         named = [
             folder / name
             for folder in lineage
-            for name in (*[name for name in DOCS if _teaches(folder / name)][:1], ".agents")
-            if _teaches(folder / name)
+            for name in (*[name for name in DOCS if _has_content(folder / name)][:1], ".agents")
+            if _has_content(folder / name)
         ]
         return [*([project] if project else []), *(path for path in named if path != self._home)]
 
@@ -87,11 +87,11 @@ class TrustStore:
         return frozenset(self._folder(source, key, index, item) for index, item in enumerate(folders))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  TOML lists hold anything
 
     def _folder(self, source: TomlSource, key: str, index: int, item: object) -> Path:
-        if isinstance(item, str) and (path := self._meant(item)).is_absolute():
+        if isinstance(item, str) and (path := self._expanded(item)).is_absolute():
             return path.resolve()
         raise ConfigError(source.where((key, index)), f"{key}[{index}]", f"must be an absolute path, not {item!r}")
 
-    def _meant(self, text: str) -> Path:
+    def _expanded(self, text: str) -> Path:
         return self._user_home / text[2:] if text.startswith("~/") else Path(text)
 
     def folders(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -152,7 +152,7 @@ class TrustStore:
         listed: list[Any] = document.get(key, [])
         wanted = folder.resolve()
         for index in reversed(range(len(listed))):
-            if self._meant(str(listed[index])).resolve() == wanted:
+            if self._expanded(str(listed[index])).resolve() == wanted:
                 del listed[index]
 
 
@@ -180,7 +180,7 @@ def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool)
     return trusts
 
 
-def _teaches(path: Path) -> bool:
+def _has_content(path: Path) -> bool:
     return path.exists() and not (path.is_dir() and is_empty(path))
 
 

@@ -51,7 +51,7 @@ def project_context(loaded: LoadedConfig, library: PromptLibrary) -> ProjectCont
     Raises:
         UsageError: a user's template can't be read.
     """
-    reason = _dangerous(loaded.workdir.resolve(), loaded.user_home.resolve())
+    reason = _why_not_one_project(loaded.workdir.resolve(), loaded.user_home.resolve())
     if reason:
         template = library.load(DANGEROUS_TEMPLATE)
         return ProjectContext(section=filled(template, {"abs_path": str(loaded.workdir), "reason": reason}))
@@ -70,7 +70,7 @@ def project_context(loaded: LoadedConfig, library: PromptLibrary) -> ProjectCont
     return ProjectContext(section="\n\n".join(filter(None, (section, _readme(loaded)))), git=view)
 
 
-def _dangerous(workdir: Path, user_home: Path) -> str:
+def _why_not_one_project(workdir: Path, user_home: Path) -> str:
     """Return why a folder can't be a single project's, as a phrase; empty if it can."""
     if workdir == user_home:
         return "it is the home directory"

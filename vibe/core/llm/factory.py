@@ -111,7 +111,7 @@ class ModelCatalog:
             )
         return found
 
-    def dearest_token(self, model: ModelConfig) -> float | None:
+    def highest_token_price(self, model: ModelConfig) -> float | None:
         """Return the price in USD of the model's most expensive kind of token, or None if unknown.
 
         This may load the price list.

@@ -50,7 +50,7 @@ class FileHistory(Middleware):
     def before_run(self, tasks: TaskGroup) -> None:
         """Keep the task group in which snapshots are taken while the model is called."""
         self._tasks = tasks
-        self._turn.found, self._turn.left = self.found, self.left
+        self._turn.before_write, self._turn.after_write = self.before_write, self.after_write
 
     async def before_tools(self, context: TurnContext, calls: Sequence[ToolCall]) -> Sequence[Warn]:
         """Remember the place of the calls in the conversation."""
@@ -59,7 +59,7 @@ class FileHistory(Middleware):
         self._background_may_write |= any(call.name == BACKGROUND for call in calls)
         return self._take_warnings()
 
-    async def found(self, others_wrote: bool) -> None:  # noqa: FBT001  the write turn's signature
+    async def before_write(self, others_wrote: bool) -> None:  # noqa: FBT001  the write turn's signature
         """Record the files as a person or other runs left them, before a call that may change some."""
         await self._all_recorded()
         messages = self._transcript.messages
@@ -71,7 +71,7 @@ class FileHistory(Middleware):
         elif others_wrote:
             await self._take(len(messages), found=True)
 
-    def left(self, leave: Callable[[], Awaitable[None]]) -> None:
+    def after_write(self, leave: Callable[[], Awaitable[None]]) -> None:
         """Start to record the files as the calls left them; give up the write turn after that."""
         self._recorded = Event()
         self._tasks.start_soon(self._record, self._place, leave, self._recorded)
@@ -87,7 +87,7 @@ class FileHistory(Middleware):
 
     async def after_run(self, context: TurnContext) -> Sequence[Warn]:
         """Record the remaining changes: those of a turn that was cut short and of background commands."""
-        self._turn.found = self._turn.left = None
+        self._turn.before_write = self._turn.after_write = None
         await self._all_recorded()
         if self._background_may_write:
             self._background_may_write = False

@@ -67,9 +67,9 @@ class WriteTurn:
         process: FolderLocks | None = None,
     ) -> None:
         notes = [Path(note) for note in environ[WRITERS_VARIABLE].split(os.pathsep)]
-        self.found: Callable[[bool], Awaitable[None]] | None = None
+        self.before_write: Callable[[bool], Awaitable[None]] | None = None
         """Awaited before the run writes, with True if others may have written since it last did."""
-        self.left: Callable[[Callable[[], Awaitable[None]]], None] | None = None
+        self.after_write: Callable[[Callable[[], Awaitable[None]]], None] | None = None
         """Called once no call of the run writes any more, with the function that gives up the turn."""
         self._own_note, self._notes_above = notes[-1], notes[-2::-1]
         self._notes_folder = self._own_note.parent
@@ -97,12 +97,12 @@ class WriteTurn:
         try:
             async with self._found_lock:
                 others_wrote, self._others_wrote = self._others_wrote, False
-                if self.found is not None:
-                    await self.found(others_wrote)
+                if self.before_write is not None:
+                    await self.before_write(others_wrote)
             yield
         finally:
-            if self._users == 1 and self.left is not None:
-                self.left(self._leave)
+            if self._users == 1 and self.after_write is not None:
+                self.after_write(self._leave)
             else:
                 with CancelScope(shield=True):
                     await self._leave()
@@ -112,7 +112,7 @@ class WriteTurn:
         async with self.held(tell):
             return await to_thread.run_sync(do)
 
-    def met_others(self) -> bool:
+    def others_have_written(self) -> bool:
         """Return whether others may have written since the last call of this; blocks."""
         met, self._met_others = self._met_others or self._others_wrote_last(), False
         self._last = text_of(self._own_note.with_name(LAST))

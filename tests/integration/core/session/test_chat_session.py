@@ -9,7 +9,7 @@ import pytest
 from tests.integration.core.session.repository import ENVIRON, repository, write
 from vibe.app.conversation.opening import Opening
 from vibe.app.conversation.session import ChatSession, before_summary
-from vibe.core.compactor import stand_in
+from vibe.core.compactor import summary_message
 from vibe.core.config.paths import VibePaths
 from vibe.core.messages import Outcome, UserMessage
 from vibe.core.session.errors import BrokenSessionError
@@ -56,7 +56,7 @@ def test_what_was_said_before_summaries_is_found_in_the_sessions_that_have_it(tm
         session.transcript.append(UserMessage(text))
     first = session.session_id
     for number in (1, 2):
-        summary = stand_in(f"summary {number}", "", ())
+        summary = summary_message(f"summary {number}", "", ())
         kept = session.transcript.messages[-1]
         session.fork_now(partial(session.transcript.restart, [summary, kept]))
         session.transcript.append(UserMessage(f"after {number}"))
@@ -86,7 +86,7 @@ def test_what_stands_behind_a_summary_word_for_word_is_not_found_before_it_too(
         session.transcript.append(UserMessage(text))
     messages = list(session.transcript.messages)
     behind = messages[len(messages) - kept :]
-    session.fork_now(partial(session.transcript.restart, [stand_in("in short", "", ()), *behind]))
+    session.fork_now(partial(session.transcript.restart, [summary_message("in short", "", ()), *behind]))
 
     earlier = before_summary(VibePaths(vibe_home), session.session_id)
 

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from tests.fakes.llm_ports import MemoryObserver
 from vibe.core.config.models import ModelConfig
-from vibe.core.llm.backend.local import TurnObserver, encoded, rebuilt, turn_schema
+from vibe.core.llm.backend.local import TurnObserver, encoded, parsed_turn, turn_schema
 from vibe.core.llm.port import Completion, Delta, FinishReason, ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
 
@@ -108,7 +108,7 @@ def test_without_tools_nothing_is_held_to_a_schema() -> None:
 
 
 def test_a_call_is_rebuilt() -> None:
-    built = rebuilt(completion('{"name": "read_file",\n "arguments": {"path": "\\u00e4"}\n}'))
+    built = parsed_turn(completion('{"name": "read_file",\n "arguments": {"path": "\\u00e4"}\n}'))
 
     (call,) = built.message.tool_calls
     assert (call.name, json.loads(call.arguments), built.message.content) == ("read_file", {"path": "ä"}, "")
@@ -116,7 +116,7 @@ def test_a_call_is_rebuilt() -> None:
 
 
 def test_a_torn_call_stays_one_that_the_limit_cut() -> None:
-    built = rebuilt(completion('{"name": "read_file", "arguments": {"path": "a', FinishReason.LENGTH))
+    built = parsed_turn(completion('{"name": "read_file", "arguments": {"path": "a', FinishReason.LENGTH))
 
     assert [(call.name, call.arguments) for call in built.message.tool_calls] == [("read_file", '{"path": "a')]
     assert built.finish_reason is FinishReason.LENGTH
@@ -132,7 +132,7 @@ def test_a_torn_call_stays_one_that_the_limit_cut() -> None:
     ],
 )
 def test_an_answer_is_what_the_json_says(text: str, answer: str) -> None:
-    built = rebuilt(completion(text))
+    built = parsed_turn(completion(text))
 
     assert (built.message.content, built.message.tool_calls) == (answer, ())
 

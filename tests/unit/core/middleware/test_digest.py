@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from vibe.core.compactor import last_request, record_of, split_recent, stand_in
+from vibe.core.compactor import conversation_text, last_request, split_recent, summary_message
 from vibe.core.llm.tokens import estimate_messages
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.system.plain_text import both_ends
@@ -31,7 +31,7 @@ def test_a_call_is_never_parted_from_its_results() -> None:
 
 
 def test_a_record_keeps_its_beginning_and_its_end() -> None:
-    record = record_of([UserMessage("first"), *TALK * 50, UserMessage("last")], 1_000)
+    record = conversation_text([UserMessage("first"), *TALK * 50, UserMessage("last")], 1_000)
 
     assert len(record) < 4_200
     assert record.startswith("[user]\nfirst")
@@ -50,7 +50,7 @@ def test_the_last_request_is_the_last_one_a_person_made() -> None:
 
 
 def test_a_request_survives_a_summary_of_a_summary() -> None:
-    first = stand_in("so far", "write\na parser", ["[ ] 1: lexer"])
+    first = summary_message("so far", "write\na parser", ["[ ] 1: lexer"])
 
     assert last_request([], [first]) == "write\na parser"
     assert "[ ] 1: lexer" in first.content

@@ -259,7 +259,7 @@ async def test_where_folders_can_not_be_locked_a_file_of_the_home_is(
 
 async def test_whether_others_wrote_meanwhile_is_known(root: Path) -> None:
     mine, theirs = (turn_in(root / "work", locks=root / "locks", name=name) for name in ("mine", "theirs"))
-    asked = partial(anyio.to_thread.run_sync, mine.met_others)
+    asked = partial(anyio.to_thread.run_sync, mine.others_have_written)
 
     await asked()
     async with mine.held(print):

@@ -345,11 +345,11 @@ class _MessageTaker:
         event = decoded(_event, data)
         match event.type:
             case "content_block_delta":
-                self._grow(event)
+                self._extend_block(event)
             case "content_block_start":
-                self._begin(event)
+                self._open_block(event)
             case "content_block_stop":
-                self._close(self._last if event.index is None else event.index)
+                self._close_block(self._last if event.index is None else event.index)
             case "message_start":
                 message = decoded(_message, event.message) or _Event()
                 self._take_whole(message)
@@ -379,7 +379,7 @@ class _MessageTaker:
             raise self._errors.from_chunk(failure)
 
     def _stop(self) -> None:
-        self._close_all()
+        self._close_all_blocks()
         if not self._answer.finished:
             for index in self._without_arguments:
                 self._answer.add_call(CallFragment(index=index, arguments={}))
@@ -388,16 +388,16 @@ class _MessageTaker:
 
     def _take_whole(self, whole: _Event) -> None:
         for number, block in enumerate(whole.content or []):
-            self._begin(_Event(index=number, content_block=block))
-            self._close(number)
+            self._open_block(_Event(index=number, content_block=block))
+            self._close_block(number)
         self._count(whole.usage)
 
-    def _begin(self, event: _Event) -> None:
+    def _open_block(self, event: _Event) -> None:
         """Open a block."""
         index = self._last + 1 if event.index is None else event.index
         kind = _kind_of(event.content_block)
         block = _OpenBlock(index=index, kind=kind if kind in BLOCKS else "")
-        self._close(index)
+        self._close_block(index)
         self._open[index], self._last = block, index
         if not block.kind:
             return
@@ -413,18 +413,18 @@ class _MessageTaker:
             case "redacted_thinking":
                 block.sealed = piece.data or ""
             case _:
-                self._add(block, piece)
+                self._add_piece(block, piece)
 
-    def _grow(self, event: _Event) -> None:
+    def _extend_block(self, event: _Event) -> None:
         """Add a piece to the block it belongs to."""
         if _kind_of(event.delta) not in DELTAS:
             return
         piece = decoded(_piece, event.delta)
         block = self._open.get(self._last if event.index is None else event.index)
         # Text of a block that was never opened still counts; pieces of unknown calls or thoughts are dropped.
-        self._add(block or _OpenBlock(index=-1, kind="text"), piece)
+        self._add_piece(block or _OpenBlock(index=-1, kind="text"), piece)
 
-    def _add(self, block: _OpenBlock, piece: _Piece) -> None:
+    def _add_piece(self, block: _OpenBlock, piece: _Piece) -> None:
         """Pass a piece to the builder, and keep what the block's end will need."""
         if not block.kind:
             return
@@ -439,7 +439,7 @@ class _MessageTaker:
             block.text.append(piece.partial_json)
             self._answer.add_call(CallFragment(index=block.index, arguments=piece.partial_json))
 
-    def _close(self, index: int) -> None:
+    def _close_block(self, index: int) -> None:
         """Close a block: pass on a complete thought, or arguments that came with the start of a call."""
         block = self._open.pop(index, None)
         if block is None:
@@ -451,9 +451,9 @@ class _MessageTaker:
         elif block.kind in {"thinking", "redacted_thinking"}:
             self._answer.add_thought(Thought("", "".join(block.text), "".join(block.signature), block.sealed))
 
-    def _close_all(self) -> None:
+    def _close_all_blocks(self) -> None:
         for index in list(self._open):
-            self._close(index)
+            self._close_block(index)
 
     def _finish(self, end: _Event) -> None:
         """Set why the model stopped, if the event says so.
@@ -465,7 +465,7 @@ class _MessageTaker:
             return
         if end.stop_reason == "refusal":
             raise self._errors.request(f"refused to answer{_explained(end.stop_details)}")
-        self._close_all()
+        self._close_all_blocks()
         self._answer.finish(end.stop_reason)
         if end.stop_reason == PAUSE and not self._ids:
             self._answer.note(PAUSED)

@@ -82,7 +82,7 @@ def tools_prompt(tools: Sequence[ToolSchema]) -> str:
     return "\n".join(lines)
 
 
-def rebuilt(completion: Completion) -> Completion:
+def parsed_turn(completion: Completion) -> Completion:
     """Return the completion with the tool call or the answer that its JSON text contains."""
     text = completion.message.content
     call = _CALL.fullmatch(text)
@@ -212,7 +212,7 @@ class LocalBackend:
         backend = await to_thread.run_sync(self._ready, abandon_on_cancel=True)
         if not request.tools:
             return await backend.complete(request, observer)
-        return rebuilt(await backend.complete(request, TurnObserver(observer)))
+        return parsed_turn(await backend.complete(request, TurnObserver(observer)))
 
     async def aclose(self) -> None:
         """Stop the server, unless others in this process use it."""

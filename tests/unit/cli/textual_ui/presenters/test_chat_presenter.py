@@ -28,7 +28,7 @@ from vibe.cli.textual_ui.presenters.chat_presenter import (
     SavedPart,
     journals_of,
 )
-from vibe.core.compactor import stand_in
+from vibe.core.compactor import summary_message
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.system.errors import UsageError
 from vibe.view.agent_view import MOST_ENTRIES, TEXT_CHARACTERS, EntryView
@@ -367,7 +367,7 @@ async def test_what_was_said_before_a_summary_comes_above_it() -> None:
         raise UsageError("the session is gone")
 
     async with shown() as chat:
-        messages = [stand_in("In short.", "", ()), UserMessage("third")]
+        messages = [summary_message("In short.", "", ()), UserMessage("third")]
         chat.presenter.resume(SavedPart(messages, read))
         assert chat.said == [("reasoning", "the conversation was summarised here"), ("user", "third")]
         for _ in range(3):
