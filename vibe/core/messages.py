@@ -1,4 +1,4 @@
-"""The data of a conversation: messages, usage and cost, and how work ends, as frozen records.
+"""Messages, usage, cost and outcomes: the data of a conversation, as frozen records.
 
 Messages are stored one per line in ``messages.jsonl``. They are msgspec structs tagged with their role, so that they
 can be read back from there.

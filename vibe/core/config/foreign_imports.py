@@ -1,4 +1,4 @@
-"""Names that Python code for Mistral Vibe imports: where they are here, or what to use instead."""
+"""Maps names that Python code for Mistral Vibe imports to where they are here, or to what to use instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of Mistral Vibe: those without effect here, and those with another name here.
+"""Lists the settings of Mistral Vibe that have no effect here, or another name.
 
 Knowing them keeps the ``config.toml`` of Mistral Vibe from causing a warning for each key.
 """

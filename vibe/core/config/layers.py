@@ -1,4 +1,4 @@
-"""Layers of settings: reads each source into the same flat form, merges the layers and validates the result."""
+"""Reads each source of settings into a layer of the same flat form, merges the layers and validates the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known providers, which ``preset = "NAME"`` in a ``[[providers]]`` table refers to."""
+"""The known providers that ``preset = "NAME"`` in a ``[[providers]]`` table refers to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of the settings, derived from their models: which keys exist, and how text becomes a value of each."""
+"""Derives from the settings' models which keys exist, and how text becomes a value of each."""
 
 from __future__ import annotations
 

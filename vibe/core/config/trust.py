@@ -1,4 +1,4 @@
-"""TrustStore: the list of folders whose ``.vibe`` may be loaded. Trust is needed because its content can run code."""
+"""TrustStore: the folders whose ``.vibe`` may be loaded, which needs trust because its content can run code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Project context: a short description of the workspace for the system prompt: its files, git state and README."""
+"""Describes the workspace for the system prompt, within limits: its files, git state and README."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Project instructions: the AGENTS.md (else CLAUDE.md) files of the user, the project, and folders agents work in."""
+"""Loads the AGENTS.md (else CLAUDE.md) files of the user, the project, and folders that agents work in."""
 
 from __future__ import annotations
 

@@ -118,13 +118,13 @@ class RetryingBackend(Struct):
 
     async def _until_answered(self, request: ModelRequest, observer: ModelObserver, call: object) -> Completion:
         """Call again and again; other calls may try in between while the provider can't be reached."""
-        attempt, misunderstood, answers = 1, 0, self._tries.completed
+        attempt, misunderstood, completed = 1, 0, self._tries.completed
         started = self.clock()
         deadline = float("inf")
         while True:
             try:
-                shown = _AttemptObserver(observer, attempt, self._tries.note_answer)
-                completion = await self.inner.complete(request, shown)
+                attempt_observer = _AttemptObserver(observer, attempt, self._tries.note_answer)
+                completion = await self.inner.complete(request, attempt_observer)
             except ModelError as error:
                 failure = error
             else:
@@ -138,20 +138,19 @@ class RetryingBackend(Struct):
                 deadline = self.clock() + self.policy.max_total_seconds
             misunderstood += isinstance(failure, ModelProtocolError)
             wait = self.policy.wait(attempt, failure.retry_after, self.rng)
-            hopeless = not failure.retryable or misunderstood > self.policy.protocol_retries
-            if hopeless:
+            if not failure.retryable or misunderstood > self.policy.protocol_retries:
                 raise _final_error(failure, attempt)
-            last = deadline if self._reached else min(deadline, started + self.policy.unreached_seconds)
-            unanswered = not isinstance(failure, ModelProtocolError) and answers == self._tries.completed
-            answers = self._tries.completed
-            if self.clock() + wait <= last:
+            give_up_at = deadline if self._reached else min(deadline, started + self.policy.unreached_seconds)
+            unanswered = not isinstance(failure, ModelProtocolError) and completed == self._tries.completed
+            completed = self._tries.completed
+            if self.clock() + wait <= give_up_at:
                 observer.notice(
                     RetryNotice(attempt=attempt, wait_seconds=wait, reason=str(failure), unreachable=unreachable)
                 )
                 if unreachable:
                     self._tries.is_unreachable = True
                     await self._tries.take_turn(call)
-            if self.clock() + wait > last and answers == self._tries.completed:
+            if self.clock() + wait > give_up_at and completed == self._tries.completed:
                 raise _final_error(failure, attempt, self._wait_too_long(failure), unanswered=unanswered)
             await self.sleep(wait)
             attempt += 1

@@ -1,4 +1,4 @@
-"""Middleware that limits an agent: its turns, its spending, and repeating itself."""
+"""Middleware that limits an agent's turns and spending, and stops an agent that repeats itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of saved conversations.
+"""Errors of saved conversations, their files and their locks.
 
 EnvironmentFailure
 ├── TranscriptError          a conversation can't be read or written (folder.py)

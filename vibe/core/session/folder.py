@@ -1,4 +1,4 @@
-"""Saved conversations: Transcript, the messages; SessionFolder, the place of one; SessionLoader, which finds them.
+"""Reads and writes saved conversations: Transcript has the messages, SessionFolder the files, SessionLoader finds them.
 
 A session's folder has ``meta.json``, ``messages.jsonl``, long tool outputs and a lock.
 

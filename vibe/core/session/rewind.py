@@ -102,7 +102,7 @@ class RewindManager(Struct, frozen=True):
             raise SnapshotError(f"no file was put back: {points[start].lost}")
         points.append(Point(changed=snapshots.changes(), found=True))
         aside = aside_folder(session.folder.path, time.time())
-        return Restoration(snapshots, points, start, partial(_who_changed_what, only=only), aside)
+        return Restoration(snapshots, points, start, partial(_blame, only=only), aside)
 
     def _fork(self, session: SavedSession, conversation: Transcript, message_index: int) -> str:
         """Create a session with the messages before ``message_index``, and return its id."""
@@ -136,7 +136,7 @@ def _point_at(points: Sequence[Point], message_index: int) -> int | None:
     return max(before - 1, 0) if points else None
 
 
-def _who_changed_what(since: Sequence[Point], only: Collection[str] = ()) -> Blame:
+def _blame(since: Sequence[Point], only: Collection[str] = ()) -> Blame:
     """Attribute the changes since a point to the agent and to others; after an interrupted turn, to both.
 
     ``only`` limits the agent's changes, see ``RewindManager.rewind``.

@@ -163,13 +163,13 @@ DONE: Final = "[DONE]"
 class StreamReader:
     """Checks and reads the answers of one provider.
 
-    ``taker`` knows the provider's events: for an answer it makes a function that adds the data of one event to that
-    answer and returns whether it was the last event.
+    ``make_taker`` knows the provider's events: it makes the function that adds the data of one event to an answer, and
+    that returns whether it was the last event.
     """
 
-    def __init__(self, errors: ErrorMapper, taker: Callable[[AnswerBuilder], Callable[[str], bool]]) -> None:
+    def __init__(self, errors: ErrorMapper, make_taker: Callable[[AnswerBuilder], Callable[[str], bool]]) -> None:
         self.errors = errors
-        self._taker = taker
+        self._make_taker = make_taker
 
     async def check(self, response: httpx.Response) -> None:
         """Accept an event stream, or JSON: some servers send the whole answer at once, although a stream was asked for.
@@ -204,7 +204,7 @@ class StreamReader:
         Raises:
             ModelError: an event can't be read, or reports a failure.
         """
-        parser, taker = SseParser(), self._taker(answer)
+        parser, taker = SseParser(), self._make_taker(answer)
         take = partial(self._take, taker, answer)
         done, size = False, 0
         with anyio.CancelScope() as scope:

@@ -10,7 +10,7 @@ from tests.fakes.hooks import hook_run
 from vibe.core.hooks.runner import Hook, HookCall, HookEvent, HookRunner
 from vibe.core.instructions.project_docs import NestedDocs
 from vibe.core.middleware.port import Notice, TurnContext, Warn
-from vibe.core.middleware.reminders import MAX_RETURNS, Taught
+from vibe.core.middleware.reminders import MAX_RETURNS, GuidanceNotices
 from vibe.core.session.folder import Transcript
 from vibe.core.tools.guidance import CallGuidance
 from vibe.shell.process.port import CommandResult
@@ -29,9 +29,9 @@ class Unhappy:
         return hook_run(exit_code=0) if self.content else hook_run(exit_code=2, stderr="run the tests")
 
 
-def stopping(commands: Unhappy) -> Taught:
+def stopping(commands: Unhappy) -> GuidanceNotices:
     hook = Hook(name="tests", event=HookEvent.POST_AGENT_TURN, command="x")
-    return Taught(CallGuidance(hooks=HookRunner([hook], commands, MemorySink(), {})))
+    return GuidanceNotices(CallGuidance(hooks=HookRunner([hook], commands, MemorySink(), {})))
 
 
 async def test_an_agent_is_sent_back_only_so_often() -> None:
@@ -52,7 +52,7 @@ async def test_what_was_said_about_calls_is_passed_on_once(tmp_path: Path) -> No
     (tmp_path / "lib" / "AGENTS.md").write_text("lib rules")
     docs = NestedDocs(root=tmp_path, origin=tmp_path, trusts=lambda _: True)
     guidance = CallGuidance(docs=docs)
-    taught = Taught(guidance)
+    taught = GuidanceNotices(guidance)
     await guidance.after_call(CALL, [tmp_path / "lib" / "a.py"], status="ok", result="x")
     (notice,) = await taught.before_turn(CONTEXT)
     assert isinstance(notice, Notice)
