@@ -151,9 +151,9 @@ class AppController:
 
     def steer_queued(self) -> None:
         """Tell the agent at work the queued prompts; those with images, commands and shell lines stay queued."""
-        told = [line for line in self._queued if _is_mere_text(line)]
-        if told and self.chat is not None and self.chat.steer("\n\n".join(line.text for line in told)):
-            self._store.change(queued=tuple(line for line in self._queued if line not in told))
+        steered = [line for line in self._queued if _is_mere_text(line)]
+        if steered and self.chat is not None and self.chat.steer("\n\n".join(line.text for line in steered)):
+            self._store.change(queued=tuple(line for line in self._queued if line not in steered))
 
     def interrupt(self) -> bool:
         """Stop what is at work; return False if nothing is."""
