@@ -63,11 +63,11 @@ def _leave_open(_: object) -> None:
     return
 
 
-def _opening(make: Callable[P, None]) -> Callable[P, None]:
+def _raising_os_error(make: Callable[P, None]) -> Callable[P, None]:
     """Make a socket's constructor raise ``OSError`` when the system has run out of memory or of file descriptors."""
 
     @wraps(make)
-    def made(*args: P.args, **options: P.kwargs) -> None:
+    def wrapper(*args: P.args, **options: P.kwargs) -> None:
         exceptions = load().exceptions
         try:
             make(*args, **options)
@@ -76,7 +76,7 @@ def _opening(make: Callable[P, None]) -> Callable[P, None]:
         except exceptions.OutOfFiles as error:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE)) from error
 
-    return made
+    return wrapper
 
 
 class ConnectionLostError(Exception):
@@ -86,7 +86,7 @@ class ConnectionLostError(Exception):
 class PubSocket:
     """Sends to all subscribers and never blocks."""
 
-    @_opening
+    @_raising_os_error
     def __init__(self, address: str) -> None:
         self._socket = load().Pub0(send_buffer_size=BUFFERED_MESSAGES)
         _listen(self._socket, address)
@@ -127,7 +127,7 @@ class RepSocket:
     It uses NNG's raw mode. The connection of whoever sends a request of more than ``limit`` bytes is cut.
     """
 
-    @_opening
+    @_raising_os_error
     def __init__(self, address: str, *, limit: int) -> None:
         pynng = self._pynng = load()
         self._socket = pynng.Rep0(
@@ -155,7 +155,7 @@ class RepSocket:
 class SubSocket:
     """Receives everything a publisher sends, and connects and reconnects by itself."""
 
-    @_opening
+    @_raising_os_error
     def __init__(self, address: str, buffered: int = BUFFERED_MESSAGES) -> None:
         self._pynng = load()
         self._socket = self._pynng.Sub0(
@@ -193,7 +193,7 @@ class ReqSocket:
     after a minute, and when the other side comes back.
     """
 
-    @_opening
+    @_raising_os_error
     def __init__(self, address: str, *, once: bool = False) -> None:
         self._pynng = load()
         self._socket = self._pynng.Req0(reconnect_time_min=RECONNECT_MS, reconnect_time_max=RECONNECT_MS)

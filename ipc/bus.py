@@ -93,7 +93,7 @@ class EventBus:
         """The bus's own warnings, which it has no way to record."""
         self._closed = self._ending = False
         # Any user of the machine can connect to a TCP port, so there only a holder of the run's token may read.
-        self._guarded = addresses.events.startswith(TCP)
+        self._needs_token = addresses.events.startswith(TCP)
         self.journal = Journal(folder / JOURNAL_NAME)
         self.entry = Entry(
             source=source,
@@ -150,9 +150,9 @@ class EventBus:
         body = encode_event(event)
         self.journal.append(body)
         if self.journal.error is not None and not self.warnings:
-            self._warn(self.journal.error)
-        if self._guarded:
-            self._beat(end=False)
+            self._record_warning(self.journal.error)
+        if self._needs_token:
+            self._send_heartbeat(end=False)
         else:
             self._pub.send(event_frame(event, body))
 
@@ -172,7 +172,7 @@ class EventBus:
         self._closed = True
         self.journal.sync()
         if self.journal.error is not None and not self.warnings:
-            self._warn(self.journal.error)
+            self._record_warning(self.journal.error)
         self._registry.remove(self.entry)
         self._ending = True
         os.write(self._wake_in, b"x")
@@ -191,7 +191,7 @@ class EventBus:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _warn(self, error: OSError) -> None:
+    def _record_warning(self, error: OSError) -> None:
         reason = error.strerror or "it can't be written"
         message = (
             f"the journal {self.journal.path} can't be written: {reason}; events are kept in memory until there is "
@@ -209,30 +209,30 @@ class EventBus:
         next_beat = 0.0
         while not self._ending:
             if time.monotonic() >= next_beat:
-                self._beat(end=False)
+                self._send_heartbeat(end=False)
                 next_beat = time.monotonic() + HEARTBEAT_S
             poll.poll(max(0.0, next_beat - time.monotonic()) * 1000)
             self._answer_all()
         poll.unregister(self._wake_out)
-        self._beat(end=True)
+        self._send_heartbeat(end=True)
         deadline = time.monotonic() + (LINGER_S if self._pub.subscribers else 0.0)
         while (left := deadline - time.monotonic()) > 0:
             poll.poll(left * 1000)
             self._answer_all()
 
-    def _beat(self, *, end: bool) -> None:
+    def _send_heartbeat(self, *, end: bool) -> None:
         self._pub.send(heartbeat_frame(Heartbeat(source=self.entry.source, seq=self.journal.head, end=end)))
 
     def _answer_all(self) -> None:
-        while (asked := self._rep.receive()) is not None:
+        while (received := self._rep.receive()) is not None:
             try:
-                request = decode_request(asked.data)
+                request = decode_request(received.data)
             except CodecError:
                 request = ReplayRequest()
-            asked.answer(self._answer(request))
+            received.answer(self._answer(request))
 
     def _answer(self, request: ReplayRequest) -> bytes:
-        if self._guarded and not self.entry.allows(request.token):
+        if self._needs_token and not self.entry.allows(request.token):
             return encode_answer(ReplayHeader(version=WIRE_VERSION, refused=True), [])
         head = self.journal.head
         bodies: list[bytes] = []

@@ -35,7 +35,7 @@ SETTLING_S = 1.0
 LINGER_S = 0.05
 """Seconds that the last answer has to leave before the socket closes. NNG itself flushes nothing."""
 
-LOOK_S = 0.1
+POLL_S = 0.1
 """Seconds between two checks, by a caller that waits for an answer, whether the run is still alive."""
 
 Serve: TypeAlias = Callable[[commands.RunCommand], Awaitable[commands.Reply]]
@@ -44,11 +44,11 @@ Serve: TypeAlias = Callable[[commands.RunCommand], Awaitable[commands.Reply]]
 _logger = logging.getLogger(__name__)
 
 
-class _Asked(Struct):
+class _RememberedCommand(Struct):
     """A command with an id, and its reply once there is one."""
 
     command: commands.RunCommand
-    over: anyio.Event = field(default_factory=anyio.Event)
+    done: anyio.Event = field(default_factory=anyio.Event)
     reply: commands.Reply | None = None
 
 
@@ -57,10 +57,10 @@ class CommandDesk:
 
     def __init__(self, entry: Entry, serve: Serve) -> None:
         self._entry = entry
-        self._carry_out = serve
-        self._asked: dict[str, _Asked] = {}
+        self._serve_command = serve
+        self._remembered: dict[str, _RememberedCommand] = {}
 
-    def taken(self, data: bytes, *, is_owner: bool = False) -> commands.RunCommand | commands.Reply:
+    def command_in(self, data: bytes, *, is_owner: bool = False) -> commands.RunCommand | commands.Reply:
         """Return the command in a request, or at once the reply if there is nothing to carry out.
 
         ``is_owner`` says that the request comes from whoever started the run, who needs no token.
@@ -70,8 +70,8 @@ class CommandDesk:
             if not (is_owner or self._entry.allows(envelope.token)):
                 return refusal("token", "wrong token: use the one in the run's file in $VIBE_HOME/run")
             if envelope.version != commands.COMMAND_VERSION:
-                speaks = f"the request has version {envelope.version}, this run needs {commands.COMMAND_VERSION}"
-                return refusal("version", speaks)
+                versions = f"the request has version {envelope.version}, this run needs {commands.COMMAND_VERSION}"
+                return refusal("version", versions)
             if envelope.type not in _TAGS:
                 return refusal("unknown", f"unknown request {envelope.type[:60]!r}: known are {', '.join(_TAGS)}")
             command = commands.decode_command(data)
@@ -89,25 +89,25 @@ class CommandDesk:
         """
         if not command.command_id or isinstance(command, commands.Requests):
             return await self._reply(command)
-        known = self._asked.get(command.command_id)
+        known = self._remembered.get(command.command_id)
         if known is None:
-            known = self._asked[command.command_id] = _Asked(command)
-            if len(self._asked) > MOST_REMEMBERED:
-                del self._asked[next(iter(self._asked))]
+            known = self._remembered[command.command_id] = _RememberedCommand(command)
+            if len(self._remembered) > MOST_REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]
             try:
                 known.reply = await self._reply(command)
             finally:
-                known.over.set()
+                known.done.set()
         elif known.command != command:
             return refusal(
                 "invalid", f"the command_id {command.command_id!r} was used by another command: give each a unique one"
             )
-        await known.over.wait()
-        return known.reply or _UNTOLD
+        await known.done.wait()
+        return known.reply or _NO_REPLY
 
     async def _reply(self, command: commands.RunCommand) -> commands.Reply:
         try:
-            return await self._carry_out(command)
+            return await self._serve_command(command)
         except Exception as error:  # one of the four doors: the run goes on, and the sender hears of the defect
             _logger.exception("a command could not be served")
             what = type(error).__name__
@@ -122,11 +122,11 @@ class _ControlServer:
         self._socket = socket
         self._waiting: dict[ReceivedRequest, CancelScope] = {}
         self._answered = -LINGER_S
-        self._listening = CancelScope()
-        self._deaf = anyio.Event()
+        self._listening_scope = CancelScope()
+        self._stopped_listening = anyio.Event()
 
     @asynccontextmanager
-    async def at_work(self) -> AsyncGenerator[None]:
+    async def serving(self) -> AsyncGenerator[None]:
         """Serve while the block runs."""
         try:
             async with anyio.create_task_group() as tasks:
@@ -140,25 +140,25 @@ class _ControlServer:
 
     async def _listen(self, tasks: TaskGroup) -> None:
         try:
-            with self._listening:
+            with self._listening_scope:
                 while True:
                     await self._socket.wait()
-                    self._take_all(tasks)
+                    self._handle_all(tasks)
         finally:
-            self._deaf.set()
+            self._stopped_listening.set()
 
     async def _end(self) -> None:
         """Let waiting commands get their replies, and refuse requests that still arrive."""
-        self._listening.cancel()
+        self._listening_scope.cancel()
         with CancelScope(shield=True):
-            await self._deaf.wait()
-            await self._settle()
+            await self._stopped_listening.wait()
+            await self._wait_for_replies()
             while (left := self._answered + LINGER_S - anyio.current_time()) > 0:
                 with anyio.move_on_after(left):
                     await self._socket.wait()
-                    self._take_all(None)
+                    self._handle_all(None)
 
-    async def _settle(self) -> None:
+    async def _wait_for_replies(self) -> None:
         """Wait for the tasks of commands, and cancel those that take longer than SETTLING_S."""
         with anyio.move_on_after(SETTLING_S):
             while self._waiting:  # noqa: ASYNC110  ends in milliseconds
@@ -168,23 +168,23 @@ class _ControlServer:
         while self._waiting:  # noqa: ASYNC110  as above
             await anyio.sleep(0.001)
 
-    def _take_all(self, tasks: TaskGroup | None) -> None:
+    def _handle_all(self, tasks: TaskGroup | None) -> None:
         """Answer every request that has arrived, or start a task that does. Without ``tasks`` the run has ended."""
         while (request := self._socket.receive()) is not None:
-            taken = self._desk.taken(request.data)
-            if isinstance(taken, commands.Reply):
-                self._answer(request, taken)
+            command = self._desk.command_in(request.data)
+            if isinstance(command, commands.Reply):
+                self._answer(request, command)
             elif tasks is None:
                 self._answer(request, _ENDED)
-            elif len(self._waiting) >= MOST_WAITING and not isinstance(taken, commands.Pause | commands.Cancel):
+            elif len(self._waiting) >= MOST_WAITING and not isinstance(command, commands.Pause | commands.Cancel):
                 problem = f"{MOST_WAITING} commands are already waiting: try again later"
                 self._answer(request, refusal("refused", problem))
             else:
                 self._waiting[request] = CancelScope()
-                tasks.start_soon(self._serve, request, taken)
+                tasks.start_soon(self._serve, request, command)
 
     async def _serve(self, request: ReceivedRequest, command: commands.RunCommand) -> None:
-        reply = _UNTOLD
+        reply = _NO_REPLY
         try:
             with self._waiting[request]:
                 reply = await self._desk.reply(command)
@@ -206,7 +206,7 @@ def refusal(reason: str, message: str) -> commands.Reply:
 
 
 _ENDED = refusal("ended", "the run has ended: nothing was changed")
-_UNTOLD = refusal("ended", "the run ended before it replied: check its status")
+_NO_REPLY = refusal("ended", "the run ended before it replied: check its status")
 
 
 @asynccontextmanager
@@ -222,7 +222,7 @@ async def control_server(entry: Entry, serve: Serve) -> AsyncGenerator[None]:
     """
     socket = await to_thread.run_sync(lambda: RepSocket(entry.control, limit=TRANSPORT_LIMIT_BYTES))
     try:
-        async with _ControlServer(CommandDesk(entry, serve), socket).at_work():
+        async with _ControlServer(CommandDesk(entry, serve), socket).serving():
             yield
     finally:
         with CancelScope(shield=True):
@@ -241,7 +241,7 @@ async def send_command(entry: Entry, command: commands.Command) -> commands.Repl
     question = commands.encode_command(msgspec.structs.replace(command, token=entry.token))
     socket = await to_thread.run_sync(lambda: ReqSocket(entry.control, once=True))
     try:
-        answers = await unless(partial(_ended, entry), partial(socket.ask, question))
+        answers = await unless(partial(_wait_until_ended, entry), partial(socket.ask, question))
     except ConnectionLostError:
         answers = []
     finally:
@@ -252,8 +252,8 @@ async def send_command(entry: Entry, command: commands.Command) -> commands.Repl
     return commands.decode_reply(answers[0])
 
 
-async def _ended(entry: Entry) -> None:
+async def _wait_until_ended(entry: Entry) -> None:
     """Wait for a run to end, and then a moment longer for its last reply to arrive."""
     while await to_thread.run_sync(lambda: entry.alive):  # noqa: ASYNC110  no event reports another process's end
-        await anyio.sleep(LOOK_S)
-    await anyio.sleep(LOOK_S)
+        await anyio.sleep(POLL_S)
+    await anyio.sleep(POLL_S)

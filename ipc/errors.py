@@ -95,7 +95,7 @@ def decoded(
         raise error(str(reason)) from reason
 
 
-def kept_in(path: Path, kind: type[T]) -> T | None:
+def read_json_file(path: Path, kind: type[T]) -> T | None:
     """Return the ``kind`` that a JSON file holds, or None if the file holds something else or can't be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)

@@ -68,14 +68,14 @@ class Journal:
         line = body + b"\n"
         with self._lock:
             if self.unwritten:
-                self._hold(line)
+                self._keep_in_memory(line)
                 self._write_unwritten()
             else:
                 try:
                     self._write(line)
                 except OSError as error:
                     self.error = self.error or error
-                    self._hold(line)
+                    self._keep_in_memory(line)
             self.head += 1
         if not self._dirty.is_set():
             self._dirty.set()
@@ -123,7 +123,7 @@ class Journal:
         append_all(self._fd, line, end)
         self._offsets.append(end + len(line))
 
-    def _hold(self, line: bytes) -> None:
+    def _keep_in_memory(self, line: bytes) -> None:
         if self._unwritten_bytes + len(line) > MAX_UNWRITTEN_BYTES:
             reason = self.error.strerror if self.error else "unknown"
             raise JournalError(

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ipc.codec import WIRE_VERSION
-from ipc.errors import BusUnavailableError, JournalError, UnknownSourceError, kept_in
+from ipc.errors import BusUnavailableError, JournalError, UnknownSourceError, read_json_file
 from ipc.journal import is_being_written
 from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, run_folders
 from vibe.system.files import replace_file
@@ -126,7 +126,7 @@ class Registry(Struct, eq=False):
     def ended(self) -> list[Entry]:
         """Return every publisher that is gone but whose journal is still there, the newest first."""
         folders = run_folders(self.home, self.runtime_dir)
-        entries = filter(None, (kept_in(path / PUBLISHER_NAME, Entry) for path in folders))
+        entries = filter(None, (read_json_file(path / PUBLISHER_NAME, Entry) for path in folders))
         gone = (entry for entry in entries if entry.ended is not None or not entry.alive)
         kept = (entry for entry in gone if Path(entry.journal).is_file())
         return sorted(kept, key=lambda entry: entry.started, reverse=True)
@@ -136,8 +136,8 @@ class Registry(Struct, eq=False):
         now = time.time() if now is None else now
         for entry in self._registered():
             if not entry.alive:
-                self._clear_up(entry)
-        if not self._is_sweep_due(now):
+                self._forget(entry)
+        if not self._claim_sweep(now):
             return
         for folder in run_folders(self.home, self.runtime_dir):
             journal = folder / JOURNAL_NAME
@@ -146,7 +146,7 @@ class Registry(Struct, eq=False):
                 if changed < now - LEFTOVERS_KEPT_S and not is_being_written(journal):
                     shutil.rmtree(folder, ignore_errors=True)
 
-    def _clear_up(self, entry: Entry) -> None:
+    def _forget(self, entry: Entry) -> None:
         """Forget a publisher that died and remove its sockets, and its events unless they are to be kept."""
         folder = Path(entry.journal).parent
         if folder.parent in bases(self.home, self.runtime_dir):
@@ -158,7 +158,7 @@ class Registry(Struct, eq=False):
         with suppress(OSError):
             self._file(entry.source).unlink(missing_ok=True)
 
-    def _is_sweep_due(self, now: float) -> bool:
+    def _claim_sweep(self, now: float) -> bool:
         """Return whether the last search for old folders is more than an hour ago, and if so record this one."""
         stamp = self.home / "run" / _SWEPT_NAME
         with suppress(OSError):
@@ -210,7 +210,7 @@ class Registry(Struct, eq=False):
     def _at_journal(self, path: Path) -> Origin:
         if not path.is_file():
             raise JournalError(path, "no such file", "give the path of a journal.jsonl or a source id")
-        entry = kept_in(path.with_name(PUBLISHER_NAME), Entry)
+        entry = read_json_file(path.with_name(PUBLISHER_NAME), Entry)
         if entry is None or Path(entry.journal).name != path.name:
             return Origin(source=None, events=None, replay=None, journal=path)
         known = next((other for other in self.running() if other.source == entry.source), entry)
@@ -228,7 +228,7 @@ class Registry(Struct, eq=False):
         folder = self.home / "run"
         if not folder.is_dir():
             return []
-        found = [(path, kept_in(path, Entry)) for path in folder.glob("*.json")]
+        found = [(path, read_json_file(path, Entry)) for path in folder.glob("*.json")]
         entries = [entry for path, entry in found if entry is not None and path.name == f"{entry.source}.json"]
         return sorted(entries, key=lambda entry: entry.started)
 
@@ -249,7 +249,7 @@ def checked_source(source: str) -> str:
 
 def ended_in_good_order(journal: Path) -> bool:
     """Return whether the publisher that wrote ``journal`` closed its bus, rather than died."""
-    entry = kept_in(journal.with_name(PUBLISHER_NAME), Entry)
+    entry = read_json_file(journal.with_name(PUBLISHER_NAME), Entry)
     return entry is not None and entry.ended is not None
 
 

@@ -31,13 +31,13 @@ class StampingSink:
         self._sink = sink
         self._clock = clock
         self._seq = 0
-        self._drawn = os.urandom(12).hex()
+        self._id_prefix = os.urandom(12).hex()
         """The prefix of all ids. Drawing random bytes for each event would be a third of what publishing it costs."""
 
     def publish(self, event: Event) -> None:
         """Stamp the event and pass it on."""
         self._seq = seq = self._seq + 1
-        event_id = f"{self._drawn}{seq:08x}"
+        event_id = f"{self._id_prefix}{seq:08x}"
         self._sink.publish(
             structs.replace(event, event_id=event_id, seq=seq, source=self.source, ts=event.ts or self._clock())
         )

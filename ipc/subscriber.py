@@ -79,7 +79,7 @@ class Subscription:
 
     buffered = BUFFERED_MESSAGES
     """Live messages that may wait for a slow consumer; beyond that the oldest are dropped and replayed later."""
-    rest = 0.0
+    gather_seconds = 0.0
     """Seconds to let live events gather once one has come. A consumer that can wait is woken less often."""
 
     def __init__(
@@ -114,11 +114,11 @@ class Subscription:
         self._head = 0
         self._ready: deque[EventRecord] = deque()
         self._journal: Path | None = None
-        self._live: SubSocket | None = None
-        self._ask: ReqSocket | None = None
+        self._stream: SubSocket | None = None
+        self._requests: ReqSocket | None = None
         self._reader: JournalReader | None = None
         self._ending: EndReason | None = None
-        self._heard = 0.0
+        self._last_message = 0.0
 
     @property
     def head(self) -> int:
@@ -157,11 +157,11 @@ class Subscription:
         self.source, self._journal = origin.source, origin.journal
         self._token = self._token or origin.token
         if origin.events is None or origin.replay is None:
-            await self._turn_to_journal()
+            await self._switch_to_journal()
             return
-        self._heard = time.monotonic()
-        self._live = SubSocket(origin.events, self.buffered)
-        self._ask = ReqSocket(origin.replay)
+        self._last_message = time.monotonic()
+        self._stream = SubSocket(origin.events, self.buffered)
+        self._requests = ReqSocket(origin.replay)
         header = await self._answer(ReplayRequest(), CONNECT_S)
         if header is not None and header[0].refused:
             remedy = "set VIBE_BUS_TOKEN to the one in its file in $VIBE_HOME/run"
@@ -175,7 +175,7 @@ class Subscription:
             known = [entry.source for entry in await to_thread.run_sync(self._registry.running)]
             raise UnknownSourceError(str(self._target), "does not answer", known)
         elif await self._is_gone():
-            await self._turn_to_journal()
+            await self._switch_to_journal()
 
     # --- getting the next records
 
@@ -184,11 +184,11 @@ class Subscription:
         if self._reader is not None:
             await self._read_journal(self._reader)
         elif self._ending is not None:
-            await self._end_or_turn()
+            await self._end_or_switch()
         elif self._is_behind():
             await self._replay()
-        elif self._live is not None:
-            await self._listen(self._live)
+        elif self._stream is not None:
+            await self._listen(self._stream)
 
     def _is_behind(self) -> bool:
         return self._next is not None and self._next <= self._head
@@ -196,20 +196,20 @@ class Subscription:
     async def _listen(self, live: SubSocket) -> None:
         frames = live.receive(FRAMES_AT_ONCE)
         if frames:
-            self._heard = time.monotonic()
+            self._last_message = time.monotonic()
             for frame in frames:
-                self._take(frame)
+                self._take_message(frame)
             await lowlevel.checkpoint()
             return
         with anyio.move_on_after(SILENCE_S):
             await live.wait()
-            if self.rest:
-                await anyio.sleep(self.rest)
+            if self.gather_seconds:
+                await anyio.sleep(self.gather_seconds)
             return
         if await self._is_gone():
-            await self._turn_to_journal()
+            await self._switch_to_journal()
 
-    def _take(self, frame: bytes) -> None:
+    def _take_message(self, frame: bytes) -> None:
         """Take in one message. Messages in another format are ignored; a lost event shows as a gap later."""
         if self._ending is not None:
             return
@@ -248,10 +248,10 @@ class Subscription:
         answer = await self._answer(ReplayRequest(first=self._next), ANSWER_S)
         if answer is None:
             if await self._is_gone():
-                await self._turn_to_journal()
+                await self._switch_to_journal()
             return
         header, bodies = answer
-        self._heard = time.monotonic()
+        self._last_message = time.monotonic()
         if header.source != self.source:
             self._ending = EndReason.REPLACED
             return
@@ -267,28 +267,28 @@ class Subscription:
                 self.replayed += 1
 
     async def _answer(self, request: ReplayRequest, seconds: float) -> tuple[ReplayHeader, list[bytes]] | None:
-        if self._ask is None:
+        if self._requests is None:
             return None
         question = encode_request(structs.replace(request, token=self._token))
         with anyio.move_on_after(seconds):
-            return decode_answer(await self._ask.ask(question))
+            return decode_answer(await self._requests.ask(question))
         return None
 
     # --- the end
 
     async def _is_gone(self) -> bool:
-        silent = time.monotonic() - self._heard
+        silent = time.monotonic() - self._last_message
         if self._journal is None or not self._journal.exists():
             return silent > LOST_S
         return not await to_thread.run_sync(is_being_written, self._journal)
 
-    async def _end_or_turn(self) -> None:
+    async def _end_or_switch(self) -> None:
         if self._is_behind() or self._ending is EndReason.REPLACED:
-            await self._turn_to_journal()
+            await self._switch_to_journal()
         else:
             self.ended = self._ending
 
-    async def _turn_to_journal(self) -> None:
+    async def _switch_to_journal(self) -> None:
         """Stop listening to the publisher and read the rest from its journal."""
         journal = self._journal
         if self._ending is None:
@@ -299,11 +299,11 @@ class Subscription:
             return
         try:
             if journal is None:
-                await self._settle()
+                await self._finish()
             else:
                 self._reader = await to_thread.run_sync(JournalReader, journal, self._next)
         except JournalError:
-            await self._settle()
+            await self._finish()
 
     async def _read_journal(self, reader: JournalReader) -> None:
         batch = await to_thread.run_sync(reader.read_batch)
@@ -311,16 +311,16 @@ class Subscription:
             try:
                 head = decode_head(body)
             except CodecError as error:
-                what_to_give = "give the path of a journal.jsonl of a run"
-                raise JournalError(reader.path, f"its line {seq} is no event", what_to_give) from error
+                remedy = "give the path of a journal.jsonl of a run"
+                raise JournalError(reader.path, f"its line {seq} is no event", remedy) from error
             self.source = self.source or head.source
             if seq == self._next:
                 self._deliver(seq, body, head.topic)
                 self.replayed += 1
         if not batch:
-            await self._settle()
+            await self._finish()
 
-    async def _settle(self) -> None:
+    async def _finish(self) -> None:
         """End, once the file has no more; a publisher that could not write may still have the rest in memory."""
         if self._is_behind() and self._ending is not EndReason.REPLACED:
             answer = await self._answer(ReplayRequest(first=self._next), ANSWER_S)
@@ -332,10 +332,10 @@ class Subscription:
             raise EventsLostError(self.source or str(self._target), self._next, self._head, self._journal)
 
     def _close(self) -> None:
-        for part in (self._live, self._ask, self._reader):
+        for part in (self._stream, self._requests, self._reader):
             if part is not None:
                 part.close()
-        self._live = self._ask = self._reader = None
+        self._stream = self._requests = self._reader = None
 
 
 subscribe = Subscription

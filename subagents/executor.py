@@ -16,7 +16,7 @@ from vibe.core.session.errors import WorkspaceLockedError
 from vibe.system.errors import innermost, shortage
 
 
-def unserved(error: BaseException) -> StepResult | None:
+def interrupted_by(error: BaseException) -> StepResult | None:
     """Return the result of an attempt that ``error`` interrupted, or None if the error is a failure of the attempt.
 
     An attempt is interrupted if the system has run out of something, or if others write in the folder.

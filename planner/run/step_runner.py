@@ -33,7 +33,7 @@ from subagents.executor import (
     StepTask,
     StopSignal,
     internal_failure,
-    unserved,
+    interrupted_by,
 )
 from subagents.step.prompts import told_message
 from subagents.step_result import LOST_REASON, AgentUsage
@@ -213,8 +213,8 @@ class StepRunner:
             cause = innermost(error)
             if isinstance(cause, CommandStartError):
                 detail = str(cause) if cause.cwd.is_dir() else f"the folder {str(cause.cwd)!r} is gone"
-                return unserved(error) or StepResult(outcome=Outcome.FAILED, reason="workspace", detail=detail)
-            return unserved(error) or internal_failure(described(cause))
+                return interrupted_by(error) or StepResult(outcome=Outcome.FAILED, reason="workspace", detail=detail)
+            return interrupted_by(error) or internal_failure(described(cause))
 
 
 def _previous_attempt(run: StepRun, step: StepState) -> str:

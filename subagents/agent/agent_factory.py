@@ -84,11 +84,11 @@ def agent_kit(context: AgentContext, own: AgentParts) -> AgentKit:
     )
 
 
-def with_duty(kit: AgentKit, context: AgentContext, own: AgentParts, duty: HandIn) -> AgentKit:
+def with_hand_in(kit: AgentKit, context: AgentContext, own: AgentParts, hand_in: HandIn) -> AgentKit:
     """Return ``kit``, made from ``context`` and ``own``, for a prompt of the same conversation with a hand-in."""
-    tools = context.tools.with_tool(duty.tool_class())
+    tools = context.tools.with_tool(hand_in.tool_class())
     executor = _executor(replace(context, tools=tools), own)
-    return replace(kit, hand_in=duty, tools=executor, offered=tools.schemas, notes=lambda: tools.visible.notes)
+    return replace(kit, hand_in=hand_in, tools=executor, offered=tools.schemas, notes=lambda: tools.visible.notes)
 
 
 def _executor(context: AgentContext, own: AgentParts) -> ToolExecutor:

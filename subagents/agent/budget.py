@@ -157,7 +157,7 @@ class Account:
         for entry in self._entries:
             entry.book(usage, cost_usd)
 
-    def show(self, usage: Usage, cost_usd: float | None) -> None:
+    def mirror(self, usage: Usage, cost_usd: float | None) -> None:
         """Set what is spent on the root account to the figures of the account that it mirrors."""
         self._entries[-1].usage, self._entries[-1].cost_usd = usage, cost_usd
 
@@ -173,20 +173,20 @@ class Account:
             room = min(entry.free_room(model, prompt_tokens) for entry in self._entries)
             if room >= min(wanted_tokens, FAIR_ANSWER, best):
                 reserved = CallReservation(self, model, prompt_tokens, int(min(room, wanted_tokens)))
-                return await self._covered(reserved, model, prompt_tokens)
+                return await self._reserve_above(reserved, model, prompt_tokens)
             await self._tree.freed.wait()
 
-    async def _covered(self, reserved: CallReservation, model: ModelConfig, prompt_tokens: int) -> CallReservation:
+    async def _reserve_above(self, own: CallReservation, model: ModelConfig, prompt_tokens: int) -> CallReservation:
         """Reserve the same room on what is above the tree, too, and shrink the reservation if that gives less."""
         upstream = self._tree.upstream
         if upstream is None:
-            return reserved
+            return own
         try:
-            reserved.extend(await upstream(model, prompt_tokens, reserved.max_completion_tokens))
+            own.add_upstream(await upstream(model, prompt_tokens, own.max_completion_tokens))
         except BaseException:
-            reserved.release()
+            own.release()
             raise
-        return reserved
+        return own
 
     def hold(self, tokens: int, price: float) -> None:
         """Reserve tokens and USD on this account and all above it; amounts below 0 give them back."""
@@ -204,21 +204,21 @@ class CallReservation:
     def __init__(self, account: Account, model: ModelConfig, prompt_tokens: int, completion_tokens: int) -> None:
         self.max_completion_tokens = completion_tokens
         self._account = account
-        self._above: Reservation | None = None
+        self._upstream: Reservation | None = None
         self._tokens = prompt_tokens + completion_tokens
         self._price = _price(model, prompt_tokens, completion_tokens)
         account.hold(self._tokens, self._price)
 
-    def extend(self, above: Reservation) -> None:
+    def add_upstream(self, above: Reservation) -> None:
         """Add the reservation made above the tree, which ends together with this one."""
-        self._above = above
+        self._upstream = above
         self.max_completion_tokens = min(self.max_completion_tokens, above.max_completion_tokens)
 
     def settle(self, usage: Usage, cost_usd: float | None) -> None:
         """Book what the call used and give back the rest."""
         self._account.book(usage, cost_usd)
-        if self._above is not None:
-            self._above.settle(usage, cost_usd)
+        if self._upstream is not None:
+            self._upstream.settle(usage, cost_usd)
         self.release()
 
     def release(self) -> None:
@@ -226,8 +226,8 @@ class CallReservation:
         if self._tokens:
             self._account.hold(-self._tokens, -self._price)
             self._tokens = 0
-            if self._above is not None:
-                self._above.release()
+            if self._upstream is not None:
+                self._upstream.release()
 
 
 def _price(model: ModelConfig, prompt_tokens: int, completion_tokens: int = 0) -> float:

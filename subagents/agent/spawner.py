@@ -90,7 +90,7 @@ class Spawner:
         self._context = context
         self._folder = folder
         self._earlier = tuple(earlier_subagents(folder, agent_id))
-        self._mine: list[SubAgent] = []
+        self._started: list[SubAgent] = []
 
     @property
     def agents(self) -> tuple[AgentUsage, ...]:
@@ -100,7 +100,7 @@ class Spawner:
     @property
     def started(self) -> tuple[AgentUsage, ...]:
         """The usage of the subagents that this spawner started itself, and of theirs."""
-        return tuple(own for agent in self._mine for own in agent.agents)
+        return tuple(own for agent in self._started for own in agent.agents)
 
     async def spawn(self, order: SubagentOrder) -> SubagentReport:
         """Carry out an order with a fresh subagent. Its result is on disk before this returns."""
@@ -110,7 +110,7 @@ class Spawner:
             raise SpawnError(str(error)) from error
         async with self._pool.place(), background_commands() as background:
             agent = await anyio.to_thread.run_sync(self._make, order, profile, background)
-            self._mine.append(agent)
+            self._started.append(agent)
             acted = ActResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
             try:
                 acted = await self._work(agent, order)

@@ -86,13 +86,13 @@ class SubAgent:
             spent=total_of((self.conversation, *before)),
         )
         self._context = replace(self._context, account=account, tools=self._tools)
-        self._spawner = self._spawner_of_its_own()
+        self._spawner = self._make_spawner()
         self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
         self._started: float | None = None
 
     async def execute(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
         """Do the step, or continue it where its conversation was cut off."""
-        self._heed(stop)
+        self._pass_on_stop(stop)
         self._started = self._context.run.clock()
         self._announce_start()
         if not self.conversation.messages:
@@ -106,12 +106,12 @@ class SubAgent:
 
     async def continue_with(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
         """After ``execute``, act on another prompt in the same conversation."""
-        self._heed(stop)
+        self._pass_on_stop(stop)
         return await self._loop.act(prompt, stop)
 
-    async def go_on(self, stop: StopSignal | None = None) -> ActResult:
+    async def resume(self, stop: StopSignal | None = None) -> ActResult:
         """After ``execute``, act on the messages it was sent since its last turn."""
-        self._heed(stop)
+        self._pass_on_stop(stop)
         return await self._loop.resume(stop)
 
     @property
@@ -123,10 +123,10 @@ class SubAgent:
         """Send it a message to read before its next model call. Return False if it is too long for its model."""
         return self._loop.steer(text, by, at_rest=True)
 
-    def hear(self, told: Iterable[str]) -> None:
-        """Send it the messages in ``told``, except those that are in its conversation already."""
+    def deliver(self, messages: Iterable[str]) -> None:
+        """Send it ``messages``, except those that are in its conversation already."""
         read = Counter(prompt.content for prompt in self.conversation.prompts)
-        for text in told:
+        for text in messages:
             if read[text]:
                 read[text] -= 1
             elif not self.steer(text):
@@ -154,12 +154,10 @@ class SubAgent:
 
     def last_words(self) -> str:
         """Return the last text it wrote, or an empty string."""
-        said = (
-            m.content for m in reversed(self.conversation.messages) if isinstance(m, AssistantMessage) and m.content
-        )
-        return next(said, "")
+        messages = reversed(self.conversation.messages)
+        return next((m.content for m in messages if isinstance(m, AssistantMessage) and m.content), "")
 
-    def _heed(self, stop: StopSignal | None) -> None:
+    def _pass_on_stop(self, stop: StopSignal | None) -> None:
         if self._spawner is not None:
             self._spawner.stop = stop or NeverStop()
 
@@ -193,7 +191,7 @@ class SubAgent:
             conversation=self.conversation.messages,
         )
 
-    def _spawner_of_its_own(self) -> ChildSpawner | None:
+    def _make_spawner(self) -> ChildSpawner | None:
         context, folder = self._context, self._state.subagents
         if context.spawning is None or folder is None or TASK_TOOL not in self._tools.available:
             return None
@@ -357,7 +355,7 @@ class ReadOnlyAgent:
         place = AgentPlace(
             root=context.workspace.root, sink=context.sink, environ=context.environ, subagent={"id": self._name}
         )
-        asking = None if context.user_input is None else _Once(context.user_input)
+        asking = None if context.user_input is None else _AskOnce(context.user_input)
         own = Limits(max_tokens=limits.max_tokens, max_price=limits.max_price)
         account = context.account.open(f"the {self._name}", own)
         return agent_kit(
@@ -391,7 +389,7 @@ def reading_tools(tools: ToolManager, *, attended: bool) -> ToolManager:
     return tools.only(keep)
 
 
-class _Once(Struct, eq=False):
+class _AskOnce(Struct, eq=False):
     """Asks the person the first time it is called, and nobody afterwards."""
 
     _ask: UserInput | None

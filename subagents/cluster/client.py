@@ -15,10 +15,11 @@ from distributed import Client
 from distributed.security import Security
 from msgspec import Struct, field
 
-from subagents.cluster.comm_link import LOST_SECONDS, RELAY, RelayPlugin, called, comm_link
+from subagents.cluster.comm_link import RELAY, RelayPlugin, call_handler, comm_link
 from subagents.cluster.places import hold
 from subagents.remote.frames import FrameLink
 from subagents.remote.places import (
+    LOST_SECONDS,
     ClusterGoneError,
     NoMorePlaceError,
     PlaceFullError,
@@ -35,7 +36,7 @@ LATE_SECONDS = 1.0
 """Seconds without a place after which ``Wanted.late`` is called."""
 INFO_SECONDS = 2.0
 """Seconds that all workers have to answer; a frozen one never does."""
-HANDS_SECONDS = 12.0
+ANNOUNCE_SECONDS = 12.0
 """Seconds that a worker has to announce a place the scheduler gave it, before the worker itself is asked."""
 ASK_SECONDS = 5.0
 """Seconds that such a question to one worker may take, and also closing the connection."""
@@ -107,15 +108,15 @@ class ClusterClient:
             self._check_scheduler()
             with suppress(*BROKEN):
                 known = (await self._scheduler.identity(n_workers=-1))["workers"]
-                said = await self._said_by([*known])
+                reports = await self._info_of([*known])
                 return [
-                    WorkerInfo(address=address, slots=one["nthreads"], host=one["host"], said=said[address])
+                    WorkerInfo(address=address, slots=one["nthreads"], host=one["host"], report=reports[address])
                     for address, one in known.items()
-                    if isinstance(said[address], Mapping)
+                    if isinstance(reports[address], Mapping)
                 ]
             await anyio.sleep(POLL_SECONDS)
 
-    async def _said_by(self, workers: Sequence[str]) -> Mapping[str, Any]:
+    async def _info_of(self, workers: Sequence[str]) -> Mapping[str, Any]:
         """Return the ``info`` of each worker, empty for one that does not answer."""
         found: dict[str, Any] = {worker: {} for worker in workers}
 
@@ -136,8 +137,8 @@ class ClusterClient:
     async def forget(self, address: str) -> None:
         """See ``Places``. A worker that answers the scheduler is kept; any other ends once its attempts have ended."""
         with suppress(*BROKEN), anyio.move_on_after(INFO_SECONDS + ASK_SECONDS):
-            said = (await self._said_by([address]))[address]
-            if isinstance(said, Mapping) and said:
+            report = (await self._info_of([address]))[address]
+            if isinstance(report, Mapping) and report:
                 return
             await self._scheduler.unregister(address=address, stimulus_id=f"vibe-lost-{time()}")
 
@@ -179,11 +180,11 @@ class ClusterClient:
         """Subscribe to announcements of places, and again if the scheduler was gone meanwhile."""
         if self._comm is not self._client.scheduler_comm:
             self._comm = self._client.scheduler_comm
-            self._client.subscribe_topic(self._topic, self._heard)
+            self._client.subscribe_topic(self._topic, self._take_announcement)
 
     async def _announced(self, waiter: _Waiter, key: str, future: Any) -> str:
         began = anyio.current_time()
-        asks = began + HANDS_SECONDS
+        asks = began + ANNOUNCE_SECONDS
         while not waiter.announced.is_set():
             with anyio.move_on_after(POLL_SECONDS):
                 await waiter.announced.wait()
@@ -199,13 +200,13 @@ class ClusterClient:
             if waiter.wanted.late is not None and anyio.current_time() - began >= LATE_SECONDS:
                 waiter.wanted.late()
             if anyio.current_time() >= asks:
-                await self._check_hands(key)
-                asks = anyio.current_time() + HANDS_SECONDS / 4
+                await self._check_assigned_worker(key)
+                asks = anyio.current_time() + ANNOUNCE_SECONDS / 4
         if waiter.full:
             raise PlaceFullError
         return waiter.at
 
-    async def _check_hands(self, key: str) -> None:
+    async def _check_assigned_worker(self, key: str) -> None:
         """Ask the worker to which the scheduler gave an attempt, if any, whether it is alive.
 
         Raises:
@@ -231,24 +232,24 @@ class ClusterClient:
         call = {"op": "vibe_link", "attempt": attempt, "reply": False}
         if address not in self._relayed:
             try:
-                return await called(address, security, call)
+                return await call_handler(address, security, call)
             except BROKEN:
                 self._relayed.add(address)
         try:
             await self._client.register_plugin(RelayPlugin())
-            return await called(self._scheduler.address, security, {**call, "op": RELAY, "to": address})
+            return await call_handler(self._scheduler.address, security, {**call, "op": RELAY, "to": address})
         except BROKEN as error:
             raise PlaceLostError(address, f"it can't be reached: {error or type(error).__name__}") from error
 
-    def _heard(self, event: tuple[float, Any]) -> None:
+    def _take_announcement(self, event: tuple[float, Any]) -> None:
         """Take the announcement of a place. Only the first for an attempt counts."""
-        said = event[1]
-        waiter = self._waiting.get(said["attempt"])
+        place = event[1]
+        waiter = self._waiting.get(place["attempt"])
         if waiter is None or waiter.announced.is_set():
             self.fenced += 1
-            logger.warning("a second place for an attempt, at %s, is left alone", said["at"])
+            logger.warning("a second place for an attempt, at %s, is left alone", place["at"])
             return
-        waiter.at, waiter.full = said["at"], said["full"]
+        waiter.at, waiter.full = place["at"], place["full"]
         waiter.announced.set()
 
 

@@ -15,7 +15,6 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from subagents.process.protocol import LinkError
 from subagents.remote.frames import Beat, Frame, LineBatch, decode_frame, encode_frame
-from subagents.remote.places import LOST_SECONDS
 from vibe.system.errors import innermost
 
 BEATS = 4
@@ -40,17 +39,17 @@ class CommLink:
     A read of a comm must never be cancelled while the comm is in use, so one task reads and another writes.
     """
 
-    def __init__(self, comm: Any, lost_seconds: float = LOST_SECONDS) -> None:
+    def __init__(self, comm: Any, lost_seconds: float) -> None:
         self.why_lost = ""
         self._comm = comm
         self._lost_seconds = lost_seconds
-        self._heard = anyio.current_time()
+        self._last_heard = anyio.current_time()
         self._flaw: LinkError | None = None
         self._queue: deque[Frame] = deque()
         self._queued = anyio.Event()
         self._sent = anyio.Event()
         self._scope = anyio.CancelScope(shield=True)
-        self._put, self._arrived = anyio.create_memory_object_stream[Frame](MOST_ARRIVED)
+        self._arriving, self._arrived = anyio.create_memory_object_stream[Frame](MOST_ARRIVED)
 
     async def run(self) -> None:
         """Read, write and watch the other end until ``close``. Shielded, so that a cancelled owner can still send."""
@@ -97,18 +96,18 @@ class CommLink:
         try:
             while True:
                 frame = decode_frame(await self._comm.read())
-                self._heard = anyio.current_time()
+                self._last_heard = anyio.current_time()
                 if not isinstance(frame, Beat):
-                    self._heard = math.inf
-                    await self._put.send(frame)
-                    self._heard = anyio.current_time()
+                    self._last_heard = math.inf
+                    await self._arriving.send(frame)
+                    self._last_heard = anyio.current_time()
         except LinkError as error:
             self._flaw = error
             self._end(str(error))
         except BROKEN as error:
             self._end(f"the link broke: {error or type(error).__name__}")
         finally:
-            self._put.close()
+            self._arriving.close()
 
     async def _write(self) -> None:
         try:
@@ -139,7 +138,7 @@ class CommLink:
 
     async def _flush(self, frame: Frame, count: int) -> None:
         """Write a frame, and only then remove ``count`` frames from the queue."""
-        await _put_out(self._comm, encode_frame(frame))
+        await _write_through(self._comm, encode_frame(frame))
         for _ in range(count):
             self._queue.popleft()
         self._sent.set()
@@ -148,7 +147,7 @@ class CommLink:
     async def _watch(self) -> None:
         """End the link once nothing has been heard for too long."""
         while not self.why_lost:
-            silent = anyio.current_time() - self._heard
+            silent = anyio.current_time() - self._last_heard
             if silent > self._lost_seconds:
                 self._end(f"no word for {self._lost_seconds:g} s")
             await anyio.sleep(max(0.05, min(self._lost_seconds - silent, self._lost_seconds / BEATS)))
@@ -162,7 +161,7 @@ class CommLink:
 
 
 @asynccontextmanager
-async def comm_link(comm: Any, lost_seconds: float = LOST_SECONDS) -> AsyncGenerator[CommLink]:
+async def comm_link(comm: Any, lost_seconds: float) -> AsyncGenerator[CommLink]:
     """Yield a link over a comm, and close it at the end of the block."""
     link = CommLink(comm, lost_seconds)
     try:
@@ -205,7 +204,7 @@ class RelayPlugin(SchedulerPlugin):
         try:
             if to in self._workers:
                 security = self._security.get_connection_args("scheduler")
-                other = await called(to, security, {**call, "op": "vibe_link", "reply": False})
+                other = await call_handler(to, security, {**call, "op": "vibe_link", "reply": False})
                 async with anyio.create_task_group() as group:
                     group.start_soon(_pass_on, comm, other)
                     group.start_soon(_pass_on, other, comm)
@@ -216,7 +215,7 @@ class RelayPlugin(SchedulerPlugin):
         return Status.dont_reply
 
 
-async def called(address: str, security: Mapping[str, Any], call: Mapping[str, object]) -> Any:
+async def call_handler(address: str, security: Mapping[str, Any], call: Mapping[str, object]) -> Any:
     """Connect to ``address``, call a handler, and return the comm, which leads to the handler from then on.
 
     Raises the errors of Dask, see ``BROKEN``.
@@ -226,7 +225,7 @@ async def called(address: str, security: Mapping[str, Any], call: Mapping[str, o
     return comm
 
 
-async def _put_out(comm: Any, message: object) -> None:
+async def _write_through(comm: Any, message: object) -> None:
     """Write to a comm, and wait until the system has the message; Dask itself would buffer without limit."""
     await comm.write(message)
     stream = getattr(comm, "stream", None)
@@ -237,7 +236,7 @@ async def _put_out(comm: Any, message: object) -> None:
 async def _pass_on(source: Any, sink: Any) -> None:
     try:
         while True:
-            await _put_out(sink, await source.read())
+            await _write_through(sink, await source.read())
     except BROKEN:
         source.abort()  # this ends the other direction, too
         sink.abort()

@@ -81,7 +81,7 @@ async def serve(kind: str, address: str, slots: int, folder: str, certificates: 
     """Serve until the node ends: a worker ends when its scheduler is gone or has removed it."""
     if kind == "scheduler":
         async with scheduler_at(address, folder, certificates) as own:
-            _say(own)
+            _print_address(own)
             await anyio.sleep_forever()
     # Without certificates a worker must stay on loopback; without an address of its own it would listen on all.
     host = LOOPBACK if not certificates else None
@@ -91,11 +91,11 @@ async def serve(kind: str, address: str, slots: int, folder: str, certificates: 
             **NO_PAGE,
         )  # fmt: skip
         async with node:
-            _say(node.address)
+            _print_address(node.address)
             await node.finished()
 
 
-def _say(address: str) -> None:
+def _print_address(address: str) -> None:
     sys.stdout.write(f"{address}\n")
     sys.stdout.flush()
 

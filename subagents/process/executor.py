@@ -22,7 +22,7 @@ from ipc import events as e
 from ipc.sink import EventSink
 from subagents.agent.run_services import RunServices
 from subagents.agent.subagent import finished_event
-from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, unserved
+from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, interrupted_by
 from subagents.process.child_process import ProcessPool, ProcessStartError
 from subagents.process.parent import StepServer
 from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchError, StopAtTurnEnd
@@ -97,10 +97,10 @@ class EventCloser:
 
     def close_open(self, outcome: str, reason: str, detail: str) -> None:
         """Announce the end of everything that is open, innermost first; ``detail`` tells people why."""
-        for begins, ends, names, told, why in _PAIRS:
+        for begins, ends, names, values, why in _PAIRS:
             for begun in list(self._open[begins].values()):
                 same = {name: getattr(begun, name) for name in names}
-                self._end(begun, ends(**same, **told, **({why: detail} if why else {})))
+                self._end(begun, ends(**same, **values, **({why: detail} if why else {})))
         for agent in reversed(list(self._agents.values())):
             turns, duration_s = agent.spent.usage.calls, self._clock() - agent.started
             self._end(agent.begun, finished_event(outcome, reason, agent.spent, turns, duration_s))
@@ -150,7 +150,8 @@ class ProcessExecutor(Struct, eq=False):
         try:
             process = await self._pool.take()
         except ProcessStartError as error:
-            return unserved(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
+            failed = StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
+            return interrupted_by(error) or failed
         attempt = await Attempt(process, self._services, others).make(task, stop)
         result = attempt.server.result or await self._unfinished(task, attempt)
         result = structs.replace(result, pid=process.pid)
@@ -161,8 +162,8 @@ class ProcessExecutor(Struct, eq=False):
     async def _unfinished(self, task: StepTask, attempt: Attempt) -> StepResult:
         """Return the result of an attempt whose process reported none, with the usage of all its calls."""
         folder = await anyio.to_thread.run_sync(self._step_folder, task.step_id)
-        said = await anyio.to_thread.run_sync(attempt_spending, folder, task.attempt)
-        return structs.replace(attempt.verdict(), **structs.asdict(total_of((said, *attempt.server.lost))))
+        spent = await anyio.to_thread.run_sync(attempt_spending, folder, task.attempt)
+        return structs.replace(attempt.verdict(), **structs.asdict(total_of((spent, *attempt.server.lost))))
 
 
 class Attempt:
@@ -175,8 +176,8 @@ class Attempt:
         self.server = StepServer(replace(services, sink=self._events), process.link, others)
         self.heard: list[str] = []
         """The messages that its agent has been given."""
-        self._flaw: LinkError | None = None
-        self._hung_up = False
+        self._link_error: LinkError | None = None
+        self._has_left = False
         self._stopped = False
         self._late = False
         self._begun = anyio.Event()
@@ -184,14 +185,14 @@ class Attempt:
     async def make(self, task: StepTask, stop: StopSignal) -> Self:
         """Run the attempt, pass on people's messages meanwhile, and leave nothing of it running."""
         try:
-            with self._services.steering.heard_by(task.step_id, self._tell, lambda: self._events.agent_id) as early:
+            with self._services.steering.heard_by(task.step_id, self._deliver, lambda: self._events.agent_id) as early:
                 self.heard += early
                 await self._work(structs.replace(task, told=(*task.told, *early)), stop)
         finally:
             await self._end()
         return self
 
-    async def _tell(self, text: str, by: str = "") -> bool:
+    async def _deliver(self, text: str, by: str = "") -> bool:
         is_heard = await self.server.tell(text, by)
         self.heard += [text] * is_heard
         return is_heard
@@ -202,16 +203,16 @@ class Attempt:
         with anyio.move_on_after(limit * (1 + len(task.setup))) as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._process.listen)
-                group.start_soon(self._pass_on, stop)
+                group.start_soon(self._pass_stop_on, stop)
                 await self._serve(task)
                 group.cancel_scope.cancel()
         self._late = scope.cancelled_caught
 
     async def _end(self) -> None:
         """Make sure that no process is left, and that everything announced has an end."""
-        told = self.server.result is not None
-        await self._process.end(grace_seconds=EXIT_SECONDS if self._hung_up else 0.0)
-        if not told:
+        has_result = self.server.result is not None
+        await self._process.end(grace_seconds=EXIT_SECONDS if self._has_left else 0.0)
+        if not has_result:
             verdict = self.verdict()
             self._events.close_open(verdict.outcome.value, verdict.reason or "", verdict.detail)
 
@@ -221,10 +222,10 @@ class Attempt:
             return StepResult(outcome=Outcome.LIMIT, reason="timeout", detail="the step ran out of time")
         if self._stopped:
             return StepResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
-        if self._flaw is None and self._process.why_lost:
+        if self._link_error is None and self._process.why_lost:
             return StepResult(outcome=Outcome.FAILED, reason=LOST_REASON, detail=self._process.why_lost)
-        if isinstance(self._flaw, MismatchError):
-            return StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(self._flaw))
+        if isinstance(self._link_error, MismatchError):
+            return StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(self._link_error))
         return StepResult(outcome=Outcome.FAILED, reason=CRASHED, detail=self._cause())
 
     async def _serve(self, task: StepTask) -> None:
@@ -234,27 +235,27 @@ class Attempt:
                 await self.server.send(Begin(task, account.usage, account.cost_usd))
                 self._begun.set()
                 await self.server.serve()
-            self._hung_up = True
+            self._has_left = True
         except LinkError as error:
-            self._flaw = error
+            self._link_error = error
         except anyio.get_cancelled_exc_class():
             self._stopped = True
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                await self._let_leave()
+                await self._ask_to_exit()
             raise
         finally:
             self.server.met.set()
 
-    async def _let_leave(self) -> None:
+    async def _ask_to_exit(self) -> None:
         """Ask the process to exit, and take its last messages."""
         try:
             await self.server.send(CancelNow())
             await self.server.serve(leaving=True)
-            self._hung_up = True
+            self._has_left = True
         except LinkError as error:
-            self._flaw = error
+            self._link_error = error
 
-    async def _pass_on(self, stop: StopSignal) -> None:
+    async def _pass_stop_on(self, stop: StopSignal) -> None:
         """Once a stop is requested, tell the process to stop at the end of its turn."""
         await self._begun.wait()
         while not stop.requested:  # noqa: ASYNC110  a stop signal can only be polled
@@ -262,8 +263,8 @@ class Attempt:
         await self.server.send(StopAtTurnEnd())
 
     def _cause(self) -> str:
-        if self._flaw is not None:
-            return f"the step's process was stopped because of what it sent: {self._flaw}"
+        if self._link_error is not None:
+            return f"the step's process was stopped because of what it sent: {self._link_error}"
         code = self._process.exit_code
         last_line = self._process.printed.rpartition("\n")[2]
         words = f": {last_line}" if last_line else ""

@@ -39,7 +39,7 @@ class _Lease(Struct, eq=False):
     worst: Spending | None = None
 
 
-class _Said(Struct, eq=False):
+class _Message(Struct, eq=False):
     """A message to a step's agent; ``taken`` is valid once ``answered`` is set."""
 
     answered: anyio.Event = field(default_factory=anyio.Event)
@@ -62,7 +62,7 @@ class StepServer:
         self._transport = transport
         self._others = others
         self._leases: dict[int, _Lease] = {}
-        self._said: dict[int, _Said] = {}
+        self._messages: dict[int, _Message] = {}
         self._numbers = itertools.count(1)
         self._is_serving = False
         self._start: Callable[..., object]
@@ -102,13 +102,13 @@ class StepServer:
             self.met.set()
             try:
                 while (line := await self._transport.receive()) is not None:
-                    self._take(protocol.from_step(line))
+                    self._handle(protocol.from_step(line))
             except protocol.LinkError as error:
                 flaw = error
             finally:
                 self._is_serving = False
-                for said in self._said.values():  # a process that is gone answers nothing more
-                    said.answered.set()
+                for sent in self._messages.values():  # a process that is gone answers nothing more
+                    sent.answered.set()
             if self.result is None and not leaving:
                 self._write_off()
             group.cancel_scope.cancel()
@@ -120,22 +120,22 @@ class StepServer:
         await self.met.wait()
         if not self._is_serving:
             return False
-        number, said = next(self._numbers), _Said()
-        self._said[number] = said
+        number, sent = next(self._numbers), _Message()
+        self._messages[number] = sent
         try:
             await self.send(protocol.Say(number, text, by))
-            await said.answered.wait()
+            await sent.answered.wait()
         finally:
-            del self._said[number]
-        return said.taken
+            del self._messages[number]
+        return sent.taken
 
-    def _heard(self, heard: protocol.Heard) -> None:
-        said = self._said.get(heard.number)
-        if said is not None:
-            said.taken = heard.taken
-            said.answered.set()
+    def _note_reply(self, heard: protocol.Heard) -> None:
+        sent = self._messages.get(heard.number)
+        if sent is not None:
+            sent.taken = heard.taken
+            sent.answered.set()
 
-    def _take(self, message: protocol.FromStep) -> None:
+    def _handle(self, message: protocol.FromStep) -> None:
         match message:
             case protocol.Announced(event):
                 self._announce(bytes(event))
@@ -147,7 +147,7 @@ class StepServer:
             case protocol.Paused(provider, seconds):
                 self._limiter(provider).pause(seconds)
             case protocol.Heard():
-                self._heard(message)
+                self._note_reply(message)
             case protocol.Ended(result):
                 self.result = result
             case protocol.Hello():
@@ -221,7 +221,7 @@ class StepServer:
                 yield protocol.Granted(number, writes=tuple(self._others()))
             case protocol.TurnToWrite():
                 turns = services.turns
-                async with nullcontext() if turns is None else turns(partial(self._tell_wait, number)):
+                async with nullcontext() if turns is None else turns(partial(self._announce_wait, number)):
                     yield protocol.Granted(number)
             case _:
                 assert_never(want)
@@ -253,7 +253,7 @@ class StepServer:
         answers = await self._services.user_input(questions, want.request_id)
         return None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
 
-    def _tell_wait(self, number: int, message: str) -> None:
+    def _announce_wait(self, number: int, message: str) -> None:
         self._start(self.send, protocol.Waits(number, message))
 
     def _limiter(self, provider: str) -> CallLimiter:

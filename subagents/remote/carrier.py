@@ -17,12 +17,12 @@ from ipc.sink import EventSink
 from subagents.process.protocol import LinkError
 from subagents.process.transport import Transport
 from subagents.remote.frames import FilePart, Frame, FrameLink, LineBatch, OrderRefused, PackPart, ProcessGone, WorkTree
-from subagents.remote.keeper import keep
-from subagents.remote.trees import bring, checked_commit, unpack
+from subagents.remote.keeper import store_part
+from subagents.remote.trees import check_out, checked_commit, unpack
 from subagents.worktree.errors import GitFailedError
 from subagents.worktree.worktree import Worktree
 
-OF_THE_RUN = ("plan.", "worktree.", "session.", "prompt.", "conversation.")
+RUN_EVENTS = ("plan.", "worktree.", "session.", "prompt.", "conversation.")
 """Prefixes of the types of events that only the run may announce."""
 
 
@@ -57,7 +57,7 @@ class OwnEvents(Struct, frozen=True):
         """
         kind = str(type(event).__struct_config__.tag)
         step_id = event.subagent_step_id
-        if kind.startswith(OF_THE_RUN) or (step_id != self._step_id and (step_id or kind != "warning")):
+        if kind.startswith(RUN_EVENTS) or (step_id != self._step_id and (step_id or kind != "warning")):
             raise LinkError(f"a worker can't announce {kind!r} of step {step_id!r}")
         self._sink.publish(event)
 
@@ -83,7 +83,7 @@ class RemoteCarrier:
         self._worktree = worktree
         self._folder = folder
         self._largest_tree = largest_tree
-        self._out, self._into = exchange, exchange.back()
+        self._to_worker, self._to_run = exchange, exchange.back()
         self._lines: deque[bytes] = deque()
         self._pack = bytearray()
         self._is_gone = False
@@ -100,11 +100,11 @@ class RemoteCarrier:
 
     def post(self, line: bytes) -> None:
         """See ``Transport``."""
-        self._link.post(LineBatch((self._out(line.rstrip(b"\n")),)))
+        self._link.post(LineBatch((self._to_worker(line.rstrip(b"\n")),)))
 
     async def send(self, line: bytes) -> None:
         """See ``Transport``."""
-        await self._link.send(LineBatch((self._out(line.rstrip(b"\n")),)))
+        await self._link.send(LineBatch((self._to_worker(line.rstrip(b"\n")),)))
 
     async def receive(self) -> bytes | None:
         """See ``Transport``."""
@@ -113,7 +113,7 @@ class RemoteCarrier:
             if frame is None:
                 return None
             await self._take(frame)
-        return self._into(self._lines.popleft()) if self._lines else None
+        return self._to_run(self._lines.popleft()) if self._lines else None
 
     def close(self) -> None:
         """See ``Transport``. This does nothing: the link ends with the place."""
@@ -130,14 +130,14 @@ class RemoteCarrier:
             case LineBatch(lines):
                 self._lines.extend(lines)
             case FilePart(data=data):
-                await to_thread.run_sync(keep, self._folder, frame, self._into(data))
+                await to_thread.run_sync(store_part, self._folder, frame, self._to_run(data))
             case PackPart(data):
                 self._pack += data
                 if len(self._pack) > self._largest_tree:
                     raise LinkError(f"a tree of more than {self._largest_tree} bytes")
             case WorkTree(commit, flaw):
                 self.flaw = flaw
-                await to_thread.run_sync(self._bring, checked_commit(commit))
+                await to_thread.run_sync(self._check_out, checked_commit(commit))
             case ProcessGone(exit_code, printed):
                 self.exit_code, self.printed, self._is_gone = exit_code, printed, True
             case OrderRefused():
@@ -145,13 +145,13 @@ class RemoteCarrier:
             case _:
                 raise LinkError(f"{type(frame).__name__} is no word of a worker at work")
 
-    def _bring(self, commit: str) -> None:
+    def _check_out(self, commit: str) -> None:
         worktree = self._worktree
         try:
             if self._pack:
                 unpack(worktree.repository.git, bytes(self._pack), most=self._largest_tree, strict=True)
             if not self.flaw:
-                bring(worktree, commit)
+                check_out(worktree, commit)
         except GitFailedError as error:
             raise LinkError(f"a tree that git does not take: {error}") from error
         self._pack.clear()

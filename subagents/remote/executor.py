@@ -75,7 +75,7 @@ class Parcel(Struct, frozen=True, kw_only=True):
     needed: tuple[str, ...] = ()
 
 
-class _Sent(Struct, eq=False):
+class _Shipment(Struct, eq=False):
     """The things sent for an attempt: its worktree here, a commit of that, and the files of its step."""
 
     worktree: Worktree
@@ -103,8 +103,8 @@ class ClusterExecutor(Struct, eq=False):
     _choosing: anyio.Lock = field(default_factory=anyio.Lock)
     _opening: anyio.Lock = field(default_factory=anyio.Lock)
     _project: tuple[Repository, str] | None = None
-    _trees: dict[str, str] = field(default_factory=dict[str, str])  # see ``commit_at_head``
-    _made: set[str] = field(default_factory=set[str])  # commits that were sent, on which later packs may build
+    _known_trees: dict[str, str] = field(default_factory=dict[str, str])  # see ``commit_at_head``
+    _sent_commits: set[str] = field(default_factory=set[str])  # commits that were sent, on which later packs may build
     _left_out: dict[str, tuple[float, str]] = field(default_factory=dict[str, "tuple[float, str]"])
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
@@ -113,14 +113,14 @@ class ClusterExecutor(Struct, eq=False):
             return await self._local.run(task, stop)
         started = time.monotonic()
         try:
-            result = await self._until_told(task, stop)
+            result = await self._until_result(task, stop)
         except NoMorePlaceError:
             result = StepResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before it had a place")
         except ClusterGoneError as error:
             result = StepResult(outcome=Outcome.INTERRUPTED, reason=ENVIRONMENT_REASON, detail=str(error))
         return structs.replace(result, duration_s=time.monotonic() - started)
 
-    async def _until_told(self, task: StepTask, stop: StopSignal) -> StepResult:
+    async def _until_result(self, task: StepTask, stop: StopSignal) -> StepResult:
         """Make an attempt, and repeat it when it is lost, until a worker reports its result.
 
         At most MOST_FRESH lost attempts are repeated, and none that has side effects.
@@ -141,13 +141,13 @@ class ClusterExecutor(Struct, eq=False):
                 problem, times = str(error), times + 1
                 logger.warning("step %s: %s", task.step_id, problem)
                 name = self._names.get(error.address, error.address.rpartition("/")[2])
-                self._tell(task, "lost", name, problem)
+                self._announce(task, "lost", name, problem)
                 # The worker may still be there. Unless it answers, it must get nothing more before it registers anew.
                 await self._places.forget(error.address)
         outcome = Outcome.INTERRUPTED if task.step.side_effects else Outcome.FAILED
         result = StepResult(outcome=outcome, reason=LOST_REASON, detail=problem, lost=times)
-        said = await to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
-        return structs.replace(result, **structs.asdict(total_of((said, *lost))))
+        spent = await to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
+        return structs.replace(result, **structs.asdict(total_of((spent, *lost))))
 
     @asynccontextmanager
     async def _place(self, task: StepTask, stop: StopSignal) -> AsyncGenerator[tuple[str, f.FrameLink]]:
@@ -159,29 +159,29 @@ class ClusterExecutor(Struct, eq=False):
         sink = self._services.sink
         late = cache(partial(sink.publish, PlanWaitingEvent(step_id=task.step_id, waits_for="worker")))
         async with AsyncExitStack() as stack:
-            while (place := await self._placed(task, Wanted(late=late, stop=stop), stack)) is None:
+            while (place := await self._try_place(task, Wanted(late=late, stop=stop), stack)) is None:
                 late()
                 await anyio.sleep(ROOM_SECONDS)
                 if stop.requested:
                     raise NoMorePlaceError
             yield place
 
-    async def _placed(self, task: StepTask, wanted: Wanted, stack: AsyncExitStack) -> tuple[str, f.FrameLink] | None:
+    async def _try_place(self, task: StepTask, wanted: Wanted, stack: AsyncExitStack) -> tuple[str, f.FrameLink] | None:
         """Wait for a place on a worker with room, and enter it. Return None if there is no such worker now."""
         # One step chooses at a time, because a worker's report of its room is outdated by the next place there.
         async with self._choosing if task.step.needs else nullcontext():
-            found = await self._wanted(task, wanted)
+            found = await self._requirements(task, wanted)
             if found is not None:
                 with suppress(PlaceFullError):
                     return await stack.enter_async_context(self._places.place(found))
         return None
 
-    def _tell(self, task: StepTask, status: str, worker: str, detail: str = "") -> None:
+    def _announce(self, task: StepTask, status: str, worker: str, detail: str = "") -> None:
         sink, step = self._services.sink, task.step_id
         event = PlacementEvent(subagent_step_id=step, status=status, worker=worker, attempt=task.attempt, detail=detail)
         sink.publish(event)
 
-    async def _wanted(self, task: StepTask, wanted: Wanted) -> Wanted | None:
+    async def _requirements(self, task: StepTask, wanted: Wanted) -> Wanted | None:
         """Return ``wanted`` with the step's priority and needs, and only workers that meet them now, or None.
 
         Workers that could not do a step lately are excluded.
@@ -233,8 +233,8 @@ class ClusterExecutor(Struct, eq=False):
         verdict = attempt.verdict()
         if verdict.reason == LOST_REASON:
             raise PlaceLostError(address, verdict.detail)
-        said = await to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
-        return structs.replace(verdict, worker=carrier.worker, **structs.asdict(said))
+        spent = await to_thread.run_sync(attempt_spending, self._parcel.steps / task.step_id, task.attempt)
+        return structs.replace(verdict, worker=carrier.worker, **structs.asdict(spent))
 
     async def _begin(self, task: StepTask, link: f.FrameLink, address: str) -> RemoteCarrier:
         """Greet the worker, send what the attempt needs, and wait until it can begin.
@@ -249,14 +249,14 @@ class ClusterExecutor(Struct, eq=False):
         parcel = self._parcel
         hello = Hello.own(parcel.shipped.capabilities)
         link.post(f.RunHello(hello=hello, run=parcel.run, project=project))
-        sent = await to_thread.run_sync(self._sent, task, repository)
+        sent = await to_thread.run_sync(self._shipment, task, repository)
         with anyio.fail_after(HELLO_SECONDS):
             worker = await link.receive()
         if not isinstance(worker, f.WorkerHello):
             raise LinkError(f"no hello: {link.why_lost or type(worker).__name__}")
         hello.check(worker.hello, needed=self._parcel.needed)
         exchange = self._exchange(sent.worktree, worker)
-        await self._order(task, link, sent, worker, exchange)
+        await self._send_order(task, link, sent, worker, exchange)
         folder = self._parcel.steps / task.step_id
         carrier = RemoteCarrier(link, sent.worktree, folder, exchange, self._settings.largest_tree)
         setup = self._settings.setup
@@ -268,14 +268,14 @@ class ClusterExecutor(Struct, eq=False):
                 if not isinstance(frame, f.PackMissing):
                     raise LinkError(f"no place: {link.why_lost or type(frame).__name__}")
                 await _send_parts(link, await to_thread.run_sync(pack, repository.git, sent.commit))
-        self._made.add(sent.commit)
+        self._sent_commits.add(sent.commit)
         carrier.worker = _name_of(worker.host, address)
         self._names[address] = carrier.worker
-        self._tell(task, "placed", carrier.worker)
+        self._announce(task, "placed", carrier.worker)
         return carrier
 
-    async def _order(
-        self, task: StepTask, link: f.FrameLink, sent: _Sent, worker: f.WorkerHello, exchange: PathExchange
+    async def _send_order(
+        self, task: StepTask, link: f.FrameLink, sent: _Shipment, worker: f.WorkerHello, exchange: PathExchange
     ) -> None:
         """Send the order, and what the attempt needs and the worker doesn't have."""
         shipped = None
@@ -299,7 +299,7 @@ class ClusterExecutor(Struct, eq=False):
         for data in sent.files.values():
             await _send_parts(link, exchange(data))
         if not has_tree:
-            have = [commit for commit in worker.commits if commit in self._made]
+            have = [commit for commit in worker.commits if commit in self._sent_commits]
             await _send_parts(link, await to_thread.run_sync(pack, repository.git, sent.commit, have))
 
     def _exchange(self, worktree: Worktree, worker: f.WorkerHello) -> PathExchange:
@@ -319,17 +319,17 @@ class ClusterExecutor(Struct, eq=False):
             str(self._parcel.workspace): workspace,
         })
 
-    def _sent(self, task: StepTask, repository: Repository) -> _Sent:
+    def _shipment(self, task: StepTask, repository: Repository) -> _Shipment:
         """Return what has to be sent for an attempt. Blocks."""
         path = Path(task.workdir or "")
         for _ in Path(repository.prefix).parts:
             path = path.parent
         worktree = Worktree(repository=repository, path=path, branch="")
-        goes_on = has_begun(self._parcel.steps / task.step_id, task)
+        continues = has_begun(self._parcel.steps / task.step_id, task)
         results = [Path(file) for file in result_files(task)]
         files = files_to_send(self._parcel.steps, task.step_id, results)
-        commit = commit_of(worktree) if goes_on else commit_at_head(worktree, self._trees)
-        return _Sent(worktree, commit, files)
+        commit = commit_of(worktree) if continues else commit_at_head(worktree, self._known_trees)
+        return _Shipment(worktree, commit, files)
 
     async def _opened(self) -> tuple[Repository, str]:
         async with self._opening:

@@ -1,6 +1,6 @@
 """Saves what must outlive a worker: the files of an attempt's step and its tree are sent to the run as they change.
 
-``Keeper`` runs on the worker. ``keep`` writes on the run's side, within the step's own folder. Both block.
+``Keeper`` runs on the worker. ``store_part`` writes on the run's side, within the step's own folder. Both block.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SLOW_SECONDS = 2.0
 """Seconds. A tree that takes longer to copy is copied only at intervals, any other before each model call."""
 
 _NAME = re.compile(r"[^/\0]{1,255}(?:/[^/\0]{1,255}){0,15}")
-_Seen: TypeAlias = tuple[int, int, int]
+_FileState: TypeAlias = tuple[int, int, int]
 
 
 class Keeper:
@@ -41,16 +41,16 @@ class Keeper:
         self._folder = folder
         self._worktree = worktree
         self._commit = commit
-        self._due_seconds = checkpoint_seconds
-        self._took = 0.0
-        self._copied = time.monotonic()
+        self._interval_seconds = checkpoint_seconds
+        self._copy_seconds = 0.0
+        self._copied_at = time.monotonic()
         self._seen = dict(_files(folder))
 
     def frames(self, *, last: bool) -> list[Frame]:
         """Return what the run doesn't have yet. A tree that is slow to copy comes only at intervals, or if ``last``."""
-        return [*self._grown(last=last), *self._tree(last=last)]
+        return [*self._changed_files(last=last), *self._tree(last=last)]
 
-    def _grown(self, *, last: bool) -> list[Frame]:
+    def _changed_files(self, *, last: bool) -> list[Frame]:
         frames: list[Frame] = []
         for name, now in _files(self._folder):
             before = self._seen.get(name)
@@ -68,8 +68,8 @@ class Keeper:
         return frames
 
     def _tree(self, *, last: bool) -> list[Frame]:
-        age = time.monotonic() - self._copied
-        if not last and self._took > SLOW_SECONDS and age < self._due_seconds:
+        age = time.monotonic() - self._copied_at
+        if not last and self._copy_seconds > SLOW_SECONDS and age < self._interval_seconds:
             return []
         started = time.monotonic()
         try:
@@ -81,12 +81,12 @@ class Keeper:
             repository = self._worktree.repository
             frames = [*parts_of(pack(repository.git, commit, [self._commit])), WorkTree(commit)]
             self._commit = commit
-        self._copied = time.monotonic()
-        self._took = self._copied - started
+        self._copied_at = time.monotonic()
+        self._copy_seconds = self._copied_at - started
         return frames
 
 
-def keep(folder: Path, kept: FilePart, data: bytes) -> None:
+def store_part(folder: Path, kept: FilePart, data: bytes) -> None:
     """Write a part of a file that a worker sent into the run's folder of the step.
 
     Raises:
@@ -130,7 +130,7 @@ def _checked(name: str) -> str:
     return name
 
 
-def _files(folder: Path) -> Generator[tuple[str, _Seen]]:
+def _files(folder: Path) -> Generator[tuple[str, _FileState]]:
     """Yield the regular files below a folder with inode, size and time of change. Links are not followed."""
     for path in (Path(place, name) for place, _, names in os.walk(folder) for name in names):
         with suppress(OSError):

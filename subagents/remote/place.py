@@ -51,7 +51,7 @@ HOST_SECONDS = 1.0
 """Seconds beyond the grace period that the host of commands has to end one attempt before it is killed."""
 SETUP_SECONDS = 3_600.0
 """Seconds that each of the user's setup commands may take."""
-MOST_SAID = 2_000
+MOST_OUTPUT = 2_000
 """Characters of a failed setup command's output that are reported."""
 DONE = ".done"
 """Suffix of the file that says that a template is complete, and by its date when it was last used."""
@@ -224,12 +224,12 @@ class WorkerPlace:
 
         No attempt may be prepared meanwhile.
         """
-        kept = _last_used(self._projects.glob("*.git"))
-        large = [one for one in kept if sum(1 for _ in one.glob("objects/pack/*.pack")) > MOST_PACKS]
-        made = _last_used(self._templates.glob(f"*{DONE}"))
-        there = {*made, *(one.with_suffix("") for one in made), *kept} - {*large}
+        projects = _last_used(self._projects.glob("*.git"))
+        large = [one for one in projects if sum(1 for _ in one.glob("objects/pack/*.pack")) > MOST_PACKS]
+        marks = _last_used(self._templates.glob(f"*{DONE}"))
+        kept = {*marks, *(mark.with_suffix("") for mark in marks), *projects} - {*large}
         for path in (*self._projects.glob("*.git"), *self._templates.glob("*")):
-            if path not in there:
+            if path not in kept:
                 path.unlink() if path.suffix == DONE else shutil.rmtree(path, ignore_errors=True)
 
     async def sweep(self) -> None:
@@ -256,15 +256,15 @@ class WorkerPlace:
         try:
             async with self._tidying:  # wait until old projects are removed, so as not to find one that is going
                 pass
-            files = {name: await _parts(link) for name in order.files}
+            files = {name: await _receive_parts(link) for name in order.files}
             repository = await self._receive_tree(link, project, order)
             lock = self._lock(project)
             async with lock:
-                await self._know(run, order, repository)
-            made = await unless(partial(_left, link), partial(self._set_up, project, order, repository))
-            if not made:
+                await self._prepare_run(run, order, repository)
+            set_up = await unless(partial(_until_left, link), partial(self._set_up, project, order, repository))
+            if not set_up:
                 raise LinkError("the run has left")
-            shared = replace(repository, workspace=made[0], prefix=order.prefix, share=order.settings.setup.share)
+            shared = replace(repository, workspace=set_up[0], prefix=order.prefix, share=order.settings.setup.share)
             worktree = _worktree(shared, checkout)
             async with _checked_out(worktree, order.commit, lock):
                 await to_thread.run_sync(_write_files, run, order.step_id, files)
@@ -291,15 +291,15 @@ class WorkerPlace:
             if project not in self._opened or not (folder / "HEAD").is_file():
                 self._opened[project] = await to_thread.run_sync(open_project, folder, order.commit, self._environ)
             repository = self._opened[project]
-        data = b"" if order.has_tree else await _parts(link)
-        if not await to_thread.run_sync(_take_tree, repository, order, data):
+        data = b"" if order.has_tree else await _receive_parts(link)
+        if not await to_thread.run_sync(_unpack_tree, repository, order, data):
             await link.send(f.PackMissing())
-            data = await _parts(link)
+            data = await _receive_parts(link)
             await to_thread.run_sync(partial(unpack, repository.git, data, most=order.settings.largest_tree))
         await to_thread.run_sync(note_commit, repository, order.commit)
         return repository
 
-    async def _know(self, run: RunHere, order: f.Order, repository: Repository) -> None:
+    async def _prepare_run(self, run: RunHere, order: f.Order, repository: Repository) -> None:
         """Prepare for a run, if that has not been done yet.
 
         Raises:
@@ -365,10 +365,10 @@ async def _run_setup(folder: Path, commands: Sequence[str], environ: Mapping[str
     for command in commands:
         ended = await run_command(command, cwd=folder, environ=environ, timeout=SETUP_SECONDS)
         if not ended.is_success:
-            said = redact(f"{ended.stdout}\n{ended.stderr}".strip(), environ)[-MOST_SAID:]
+            output = redact(f"{ended.stdout}\n{ended.stderr}".strip(), environ)[-MOST_OUTPUT:]
             failed = f"failed with exit code {ended.exit_code}"
             how = f"ran longer than {SETUP_SECONDS:.0f} s" if ended.timed_out else failed
-            raise SetupFailedError(f"the command {command!r} of [cluster] setup {how}: {said}")
+            raise SetupFailedError(f"the command {command!r} of [cluster] setup {how}: {output}")
 
 
 async def _carry(link: f.FrameLink, process: Carrier, keeper: Keeper) -> None:
@@ -382,13 +382,13 @@ async def _carry(link: f.FrameLink, process: Carrier, keeper: Keeper) -> None:
     async def until_left() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(process.listen)
-            await _bring_lines(link, process)
+            await _forward_lines(link, process)
             group.cancel_scope.cancel()
 
     await unless(until_left, partial(_send_lines, link, process, keeper))
 
 
-async def _left(link: f.FrameLink) -> None:
+async def _until_left(link: f.FrameLink) -> None:
     """Return once the run has left. It sends nothing while it waits."""
     with suppress(LinkError):
         await link.receive()
@@ -399,25 +399,25 @@ async def _send_lines(link: f.FrameLink, process: Carrier, keeper: Keeper) -> No
     while (line := await process.link.receive()) is not None:
         ended = line.startswith(_ENDED)
         if ended or _ROOM.match(line):
-            await _keep(link, keeper, last=ended)
+            await _send_kept(link, keeper, last=ended)
         await link.send(f.LineBatch((line,)))
     if not ended:
-        await _keep(link, keeper, last=True)
+        await _send_kept(link, keeper, last=True)
 
 
-async def _keep(link: f.FrameLink, keeper: Keeper, *, last: bool) -> None:
+async def _send_kept(link: f.FrameLink, keeper: Keeper, *, last: bool) -> None:
     for frame in await to_thread.run_sync(partial(keeper.frames, last=last)):
         await link.send(frame)
 
 
-async def _bring_lines(link: f.FrameLink, process: Carrier) -> None:
+async def _forward_lines(link: f.FrameLink, process: Carrier) -> None:
     with suppress(LinkError):
         while isinstance(frame := await link.receive(), f.LineBatch):
             for line in frame.lines:
                 await process.link.send(line + b"\n")
 
 
-async def _parts(link: f.FrameLink) -> bytes:
+async def _receive_parts(link: f.FrameLink) -> bytes:
     """Receive the parts of a pack or a file, and return them joined.
 
     Raises:
@@ -431,7 +431,7 @@ async def _parts(link: f.FrameLink) -> bytes:
     raise LinkError(f"no part of a pack or a file: {link.why_lost or type(frame).__name__}")
 
 
-def _take_tree(repository: Repository, order: f.Order, data: bytes) -> bool:
+def _unpack_tree(repository: Repository, order: f.Order, data: bytes) -> bool:
     """Unpack the order's pack, if there is one, and return whether the repository has the order's tree."""
     if not data:
         return has_tree(repository, order.commit)

@@ -106,23 +106,23 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class WorkerInfo(Struct, frozen=True, kw_only=True):
-    """A worker of the cluster; ``said`` is its ``VibeWorkerPlugin.info``, empty if it does not answer."""
+    """A worker of the cluster; ``report`` is its ``VibeWorkerPlugin.info``, empty if it does not answer."""
 
     address: str
     slots: int
     host: str
-    said: Mapping[str, Any]
+    report: Mapping[str, Any]
 
     @property
     def room(self) -> int:
         """The number of its free slots."""
-        return self.slots - self.said.get("held", 0)
+        return self.slots - self.report.get("held", 0)
 
     def has_room(self, needs: Mapping[str, float | str]) -> bool:
         """Return whether the worker could do a step with these needs now."""
-        used = self.said.get("used", {})
-        free = {name: amount - used.get(name, 0) for name, amount in self.said.get("resources", {}).items()}
-        return self.room > 0 and not unmet(needs, self.said.get("labels", {}), free)
+        used = self.report.get("used", {})
+        free = {name: amount - used.get(name, 0) for name, amount in self.report.get("resources", {}).items()}
+        return self.room > 0 and not unmet(needs, self.report.get("labels", {}), free)
 
 
 class Places(Protocol):

@@ -70,10 +70,10 @@ def commit_of(worktree: Worktree) -> str:
     return commit_without_parents(worktree.repository, worktree.tree(index=CHECKPOINT_INDEX))
 
 
-def commit_at_head(worktree: Worktree, asked: dict[str, str]) -> str:
+def commit_at_head(worktree: Worktree, known_trees: dict[str, str]) -> str:
     """Return a commit of a new worktree's files, which are those of its branch.
 
-    ``asked`` maps commits to their trees, to save calls of git; this commit is added.
+    ``known_trees`` maps commits to their trees, to save calls of git; this commit is added.
 
     Raises:
         WorktreeError: Git or the disk refuses.
@@ -81,14 +81,14 @@ def commit_at_head(worktree: Worktree, asked: dict[str, str]) -> str:
     folder, admin = worktree.repository.common_dir, worktree.admin_folder()
     head = text_of(admin / "HEAD").strip().removeprefix("ref: ") if admin is not None else ""
     commit = text_of(folder / head).strip()
-    tree = asked.get(commit, "")
+    tree = known_trees.get(commit, "")
     with suppress(OSError, zlib.error):  # git has just written it here, so usually no call is needed
         data = zlib.decompress((folder / "objects" / commit[:2] / commit[2:]).read_bytes())
         tree = data.partition(b"\0tree ")[2][: len(commit)].decode("ascii", "replace")
     if not COMMIT.fullmatch(tree):
         tree = worktree.git("rev-parse", "HEAD^{tree}").text
     if commit:
-        asked[commit] = tree
+        known_trees[commit] = tree
     return commit_without_parents(worktree.repository, tree)
 
 
@@ -113,7 +113,7 @@ def unpack(git: Git, data: bytes, *, most: int, strict: bool = False) -> None:
     git("index-pack", "--stdin", "--fix-thin", f"--max-input-size={most}", *checks, stdin=data)
 
 
-def bring(worktree: Worktree, commit: str) -> None:
+def check_out(worktree: Worktree, commit: str) -> None:
     """Change a worktree's files to those of a commit, without moving its branch or removing ignored files.
 
     Raises:

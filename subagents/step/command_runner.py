@@ -85,17 +85,17 @@ class HostCommands:
             WorkspaceLockedError: Others were writing in the folder for too long.
         """
         turns = self._run_context.turns
-        async with nullcontext() if turns is None else turns(self._tell_wait):
+        async with nullcontext() if turns is None else turns(self._warn_of_wait):
             return await self._run(command, purpose=purpose)
 
-    def _tell_wait(self, message: str) -> None:
+    def _warn_of_wait(self, message: str) -> None:
         self._sink.publish(WarningEvent(code=WAITS, message=message))
 
     async def _run(self, command: str, *, purpose: Purpose) -> CommandResult:
         call_id = uuid4().hex
-        own = purpose is Purpose.STEP
-        common = command_environ(self._environ) | NOT_INTERACTIVE if own else child_environ(self._environ)
-        environ = {**common, **self._variables}
+        is_check = purpose is Purpose.VERIFY
+        base = child_environ(self._environ) if is_check else command_environ(self._environ) | NOT_INTERACTIVE
+        environ = {**base, **self._variables}
 
         async def stream(piece: OutputPiece) -> None:
             self._sink.publish(
@@ -118,7 +118,7 @@ class HostCommands:
         )
         self._log.note(f"== {self._heading(purpose)}\n$ {command}")
         confinement = self._run_context.confinement
-        if own and confinement is not None and not confinement.required:
+        if not is_check and confinement is not None and not confinement.required:
             confinement = None
         starts = 0
         while True:
@@ -129,7 +129,7 @@ class HostCommands:
                     shell.command.argv,
                     cwd=self._root,
                     environ=shell.command.environ,
-                    timeout=None if own else self._run_context.verify_seconds,
+                    timeout=self._run_context.verify_seconds if is_check else None,
                     on_output=stream,
                     limit=OutputLimit(log=self._log),
                 )
@@ -137,17 +137,17 @@ class HostCommands:
                 await self._close_log("stopped before it ended")
                 raise
             finally:
-                aside = await shell.put_aside()
+                set_aside = await shell.put_aside()
             if starts == MOST_STARTS or not shell.is_unbegun(ended):
                 break
         result = shell.annotated(ended)
-        left = f"[{ended.left_running}]" if ended.left_running else ""
-        if left:
+        left_running = f"[{ended.left_running}]" if ended.left_running else ""
+        if left_running:
             self._sink.publish(WarningEvent(code="left_running", message=f"{purpose.value}: {ended.left_running}"))
-        for note in filter(None, (aside, left)):
+        for note in filter(None, (set_aside, left_running)):
             result = replace(result, stderr=f"{result.stderr.rstrip()}\n{note}\n".lstrip())
-        told = result.stderr.removeprefix(ended.stderr.rstrip()).strip()
-        await self._close_log(f"{ending_of(result)} after {result.duration_s:.1f} s", told)
+        notes = result.stderr.removeprefix(ended.stderr.rstrip()).strip()
+        await self._close_log(f"{ending_of(result)} after {result.duration_s:.1f} s", notes)
         self._sink.publish(
             ToolResultEvent(
                 tool_call_id=call_id,
@@ -169,9 +169,9 @@ class HostCommands:
         what = "command" if purpose is Purpose.STEP else "check"
         return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime())} UTC, attempt {self._attempt}, {what}"
 
-    async def _close_log(self, how: str, told: str = "") -> None:
+    async def _close_log(self, how: str, notes: str = "") -> None:
         """Write the rest of a command's output to the log, then the host's notes on it and how it ended."""
-        self._log.note(f"{told}\n== {how}\n" if told else f"== {how}\n")
+        self._log.note(f"{notes}\n== {how}\n" if notes else f"== {how}\n")
         with CancelScope(shield=True):
             await to_thread.run_sync(self._log.write)
 
@@ -183,8 +183,8 @@ def output_of(result: CommandResult) -> str:
 
 def failure_of(command: str, result: CommandResult, after: str = "") -> str:
     """Return a sentence that names a failed command, how it ended, and the line of its output that says why."""
-    said = failing_line(output_of(result))
-    return f"`{command}` {ending_of(result)}{after}{f': {said}' if said else ''}"
+    line = failing_line(output_of(result))
+    return f"`{command}` {ending_of(result)}{after}{f': {line}' if line else ''}"
 
 
 def ending_of(result: CommandResult) -> str:
@@ -196,7 +196,7 @@ async def run_commands(task: StepTask, commands: HostCommands) -> StepResult:
     """Do a step without a model: its command, then its checks. The first that doesn't exit with 0 fails the step."""
     summary = ""
     with move_on_after(task.step.timeout_seconds):
-        for purpose, command in _lines(task):
+        for purpose, command in _command_lines(task):
             ended = await commands.run(command, purpose=purpose)
             printed = commands.masked(output_of(ended))
             output = printed[-SUMMARY_CHARACTERS:]
@@ -214,7 +214,7 @@ async def run_commands(task: StepTask, commands: HostCommands) -> StepResult:
     return StepResult(outcome=Outcome.LIMIT, reason="timeout", detail=f"{what} ran out of time")
 
 
-def _lines(task: StepTask) -> Iterator[tuple[Purpose, str]]:
+def _command_lines(task: StepTask) -> Iterator[tuple[Purpose, str]]:
     """Yield the command lines of a step, each with its purpose."""
     if task.step.command is not None and not task.only_checks:
         yield Purpose.STEP, task.step.command

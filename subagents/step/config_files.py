@@ -74,7 +74,7 @@ HIDEABLE = (sys.stdlib_module_names | {
 
 MODULE_ENDINGS = frozenset({"py", "pyc", "pyd", "so"})
 """File name extensions of modules."""
-LEFT_OUT = (
+SKIPPED_FOLDERS = (
     *DEFAULT_IGNORES, "site-packages", "vendor", "_build", "_deps", "cmake-build-*", "bower_components",
     "__pypackages__", "Pods", ".yarn", ".gradle", ".terraform", ".direnv", ".pixi",
 )  # fmt: skip
@@ -86,7 +86,7 @@ _PATTERNS = [
     re.escape(pattern.lower()).replace("\\*", "[^/]*") for patterns in CONFIG_FILES.values() for pattern in patterns
 ]
 _CONFIG_FILE = re.compile(rf"(?:.*/)?(?:{'|'.join(_PATTERNS)})", re.DOTALL)
-_LEFT_OUT = re.compile("|".join(map(translate, LEFT_OUT)))
+_SKIPPED = re.compile("|".join(map(translate, SKIPPED_FOLDERS)))
 
 
 class ConfigChange(Struct, frozen=True):
@@ -106,23 +106,23 @@ def is_config_file(name: str) -> bool:
     return bool(_CONFIG_FILE.fullmatch(name.lower()))
 
 
-def is_looked_at(name: str) -> bool:
+def is_searched(name: str) -> bool:
     """Return whether a path, separated by ``/``, is outside all folders that are left out."""
-    return not any(_LEFT_OUT.fullmatch(folder) for folder in name.split("/")[:-1])
+    return not any(_SKIPPED.fullmatch(folder) for folder in name.split("/")[:-1])
 
 
 def names_file(name: str, writes: Sequence[str] | None) -> bool:
     """Return whether one of ``writes`` covers a path and ends with the file's own name."""
     globs = (one for glob in writes or () for one in expand_braces(glob))
-    return any(_last(glob) == _last(name) and matches_any(name, [glob]) for glob in globs)
+    return any(_base_name(glob) == _base_name(name) and matches_any(name, [glob]) for glob in globs)
 
 
 def config_files(root: Path, folders: Iterable[Path]) -> Iterator[str]:
     """Yield the config files below ``root``; ``folders`` are those where checks look for modules first. Blocks."""
-    yield from _listed(root)
+    yield from _config_files_below(root)
     for folder in dict.fromkeys(folders):
         if folder.is_relative_to(root):
-            yield from (path.relative_to(root).as_posix() for path in _hiding(folder))
+            yield from (path.relative_to(root).as_posix() for path in _hiding_modules(folder))
 
 
 def hides_module(path: Path, folders: Iterable[Path]) -> bool:
@@ -147,7 +147,7 @@ def differences(before: Mapping[str, str | None], now: Mapping[str, str | None])
     return sorted([*new, *gone, *changed], key=lambda one: one.name)
 
 
-def _listed(root: Path) -> Iterator[str]:
+def _config_files_below(root: Path) -> Iterator[str]:
     folders, left = deque([""]), MOST_ENTRIES
     while folders and left > 0:
         folder = folders.popleft()
@@ -156,11 +156,11 @@ def _listed(root: Path) -> Iterator[str]:
         below = {f"{folder}{entry.name}": entry.is_dir(follow_symlinks=False) for entry in entries}
         yield from (name for name, is_folder in below.items() if not is_folder and is_config_file(name))
         folders += (
-            f"{name}/" for name, is_folder in below.items() if is_folder and not _LEFT_OUT.fullmatch(_last(name))
+            f"{name}/" for name, is_folder in below.items() if is_folder and not _SKIPPED.fullmatch(_base_name(name))
         )
 
 
-def _hiding(folder: Path) -> Iterator[Path]:
+def _hiding_modules(folder: Path) -> Iterator[Path]:
     """Yield the files in a folder, or in packages there, that hide modules."""
     for entry in _entries(folder):
         path = Path(entry.path)
@@ -174,5 +174,5 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     return sorted(entries_of(folder), key=lambda entry: entry.name)
 
 
-def _last(name: str) -> str:
+def _base_name(name: str) -> str:
     return name.rpartition("/")[2]

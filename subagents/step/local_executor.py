@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from subagents.agent.agent_factory import AgentState
 from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import SubAgent, SubAgentConfig, earlier_subagents
-from subagents.executor import StepResult, StepTask, StopSignal, unserved
+from subagents.executor import StepResult, StepTask, StopSignal, interrupted_by
 from subagents.step.command_runner import LOG_FILE, HostCommands, Purpose, failure_of, output_of, run_commands
 from subagents.step.config_files import ConfigChange
 from subagents.step.prompts import REPAIR_HEADINGS, config_message, first_message, repair_message, result_files
@@ -84,9 +84,9 @@ class AgentStep:
         try:
             with move_on_after(self._step.timeout_seconds) as scope:
                 await self._work_until_checked(stop)
-                self._fail_if_all_was_refused()
+                self._fail_if_all_writes_refused()
             if scope.cancelled_caught:  # the timeout counts, whatever the agent has reported
-                self._settle(OUT_OF_TIME.outcome, OUT_OF_TIME.reason, OUT_OF_TIME.detail)
+                self._set_outcome(OUT_OF_TIME.outcome, OUT_OF_TIME.reason, OUT_OF_TIME.detail)
             outcome, reason = self._acted.outcome, self._acted.reason
         except Exception:
             outcome, reason = Outcome.FAILED, None
@@ -97,29 +97,29 @@ class AgentStep:
         return self._result()
 
     async def _work_until_checked(self, stop: StopSignal) -> None:
-        if await self._tampered():
+        if await self._fail_if_tampered():
             return  # an earlier attempt did it, so this one is not worth a token
-        prompt, left = first_message(self._task), await self._reconfigured()
-        self._take(await self._agent.execute(f"{prompt}\n\n{left.prompt}" if left else prompt, stop))
+        prompt, earlier = first_message(self._task), await self._config_finding()
+        self._record(await self._agent.execute(f"{prompt}\n\n{earlier.prompt}" if earlier else prompt, stop))
         while self._acted.outcome in CHECKABLE:
-            finding = await self._finding() if self._step.verify else None
-            if self._step.verify and await self._tampered():
+            finding = await self._run_checks() if self._step.verify else None
+            if self._step.verify and await self._fail_if_tampered():
                 return
             if finding is None and self._agent.has_unread:
-                self._take(await self._agent.go_on(stop))
+                self._record(await self._agent.resume(stop))
                 continue
             if finding is None:
                 self._is_over = True
                 if self._step.verify:
-                    self._settle(Outcome.COMPLETED, None, "")
+                    self._set_outcome(Outcome.COMPLETED, None, "")
                 return
             if self._acted.outcome is Outcome.BLOCKED:
                 return  # a repair would be blocked, too, because what the work needs is an approval
             if self._repairs() >= self._step.max_repairs:
-                self._settle(Outcome.FAILED, "verify", finding.detail)
+                self._set_outcome(Outcome.FAILED, "verify", finding.detail)
                 self._printed = finding.printed
                 return
-            self._take(await self._agent.continue_with(finding.prompt, stop))
+            self._record(await self._agent.continue_with(finding.prompt, stop))
 
     def _result(self) -> StepResult:
         acted = self._acted
@@ -140,15 +140,15 @@ class AgentStep:
             provider_refused=acted.error is not None and acted.error.halts,
         )
 
-    async def _finding(self) -> _Finding | None:
+    async def _run_checks(self) -> _Finding | None:
         """Run the checks and return a finding about the first that fails, or None.
 
         No further check is run once a file of the checks, or a config file, has changed.
         """
         for command in self._step.verify:
-            if await self._tampered():
+            if await self._fail_if_tampered():
                 return None
-            if (reconfigured := await self._reconfigured()) is not None:
+            if (reconfigured := await self._config_finding()) is not None:
                 return reconfigured
             result = await self._commands.run(command, purpose=Purpose.VERIFY)
             await to_thread.run_sync(self._guard.checked)
@@ -160,16 +160,16 @@ class AgentStep:
                     detail=self._commands.masked(failure_of(command, result, after)),
                     printed=failing_part(self._commands.masked(output_of(result))),
                 )
-        return await self._reconfigured()
+        return await self._config_finding()
 
-    async def _reconfigured(self) -> _Finding | None:
+    async def _config_finding(self) -> _Finding | None:
         """Return a finding about changed config files of the checks, or None if none have changed."""
         found = await to_thread.run_sync(self._guard.config_changes)
         if not found:
             return None
         return _Finding(prompt=config_message(self._task, found), detail=_config_detail(found))
 
-    async def _tampered(self) -> bool:
+    async def _fail_if_tampered(self) -> bool:
         """Return whether a file of the checks was changed, and if so fail the step."""
         changed = await to_thread.run_sync(self._guard.tampered)
         if changed:
@@ -177,27 +177,27 @@ class AgentStep:
                 f"{some_of(changed, SHOWN_FILES)}, which this step's checks run, changed since the step "
                 "first started: restore it, or list it in `writes` if the step is meant to change it"
             )
-            self._settle(Outcome.FAILED, "verify", detail)
+            self._set_outcome(Outcome.FAILED, "verify", detail)
         return bool(changed)
 
     def _repairs(self) -> int:
         """Return how many repairs were asked for. They are counted in the conversation, which survives a resume."""
         return sum(prompt.content.startswith(REPAIR_HEADINGS) for prompt in self._agent.conversation.prompts)
 
-    def _take(self, acted: ActResult) -> None:
+    def _record(self, acted: ActResult) -> None:
         self._acted = acted
         self._files_changed.update(dict.fromkeys(acted.files_changed))
 
-    def _fail_if_all_was_refused(self) -> None:
+    def _fail_if_all_writes_refused(self) -> None:
         """Fail a completed step without checks that changed nothing because rules denied its writes."""
         if self._step.verify:
             return  # the checks have decided
         refused = [one for one in self._acted.denied if one.by == "rule" and one.tool in WRITE_TOOLS]
         if self._acted.outcome is Outcome.COMPLETED and refused and not self._files_changed:
             detail = f"every write was refused, so the step changed nothing: {refused[0].reason}"
-            self._settle(Outcome.FAILED, "refused", detail)
+            self._set_outcome(Outcome.FAILED, "refused", detail)
 
-    def _settle(self, outcome: Outcome, reason: str | None, detail: str) -> None:
+    def _set_outcome(self, outcome: Outcome, reason: str | None, detail: str) -> None:
         self._acted = replace(self._acted, outcome=outcome, reason=reason, detail=detail)
 
 
@@ -250,9 +250,9 @@ class LocalExecutor(Struct, eq=False):
                     work = partial(self._run_agent, context, task, stop, commands, others)
                 else:
                     work = partial(run_commands, task, commands)
-                ended = await ended_soon(work, mark)
+                ended = await without_leftovers(work, mark)
         except Exception as error:
-            if (ended := unserved(error)) is None:
+            if (ended := interrupted_by(error)) is None:
                 raise
         return structs.replace(ended, duration_s=self._context.run.clock() - started)
 
@@ -266,10 +266,10 @@ class LocalExecutor(Struct, eq=False):
     ) -> StepResult:
         guard = await to_thread.run_sync(self._guard, context.workspace.root, task, others)
         async with background_commands() as background:
-            agent = await to_thread.run_sync(self._agent, _bounded(context, task, guard), task, background)
+            agent = await to_thread.run_sync(self._agent, _within_claim(context, task, guard), task, background)
             step = AgentStep(task, agent, commands, guard)
             with context.run.steering.heard_by(task.step_id, step.steer, lambda: agent.subagent_id) as early:
-                agent.hear((*task.told, *early))
+                agent.deliver((*task.told, *early))
                 return await step.run(stop)
 
     def _guard(self, root: Path, task: StepTask, others: Callable[[], Sequence[str]]) -> TamperGuard:
@@ -322,7 +322,7 @@ class LocalExecutor(Struct, eq=False):
         )
 
 
-def _bounded(context: AgentContext, task: StepTask, guard: TamperGuard) -> AgentContext:
+def _within_claim(context: AgentContext, task: StepTask, guard: TamperGuard) -> AgentContext:
     """Return ``context`` limited to the files that the step claims to write."""
     claim = None if task.step.writes is None else tuple(task.step.writes)
     workspace = replace(
@@ -357,7 +357,7 @@ def _name(kind: str, attempt: int, conversation: str) -> str:
     return ".".join((kind, *([str(attempt)] if attempt > 1 else []), *([conversation] if conversation else [])))
 
 
-async def ended_soon(work: Callable[[], Awaitable[T]], mark: str) -> T:
+async def without_leftovers(work: Callable[[], Awaitable[T]], mark: str) -> T:
     """Do ``work``, whose processes carry ``mark`` as ``ATTEMPT_MARK``; if it is cancelled, none of them outlives it.
 
     After a cancellation they have GRACE_SECONDS to end, whatever ``work`` itself allows them, and are then killed.
@@ -365,7 +365,7 @@ async def ended_soon(work: Callable[[], Awaitable[T]], mark: str) -> T:
     ended = Event()
     try:
         async with create_task_group() as group:
-            group.start_soon(_hurry, ended, mark)
+            group.start_soon(_kill_when_late, ended, mark)
             try:
                 return await work()
             finally:
@@ -376,7 +376,7 @@ async def ended_soon(work: Callable[[], Awaitable[T]], mark: str) -> T:
     raise AssertionError("the group swallows nothing")  # for the type checker
 
 
-async def _hurry(ended: Event, mark: str) -> None:
+async def _kill_when_late(ended: Event, mark: str) -> None:
     """Kill the processes that carry ``mark`` if they outlive a cancellation by GRACE_SECONDS."""
     try:
         await ended.wait()

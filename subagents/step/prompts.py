@@ -52,8 +52,8 @@ def first_message(task: StepTask) -> str:
     if task.context:
         parts.append(f"# Context\n{beginning(task.context, _room(task, CONTEXT_SHARE, MAX_CONTEXT))}")
     if task.inputs:
-        told = _inputs(task.inputs, _room(task, INPUTS_SHARE, MAX_INPUTS))
-        parts.append(f"# What the steps before this one report\n{told}")
+        reports = _inputs(task.inputs, _room(task, INPUTS_SHARE, MAX_INPUTS))
+        parts.append(f"# What the steps before this one report\n{reports}")
     if task.before:
         parts.append(f"# An attempt before this one, by another model, did not get this step done\n{task.before}")
     parts.append(f"# Your step: {task.step.title}\n{task.step.instructions}")
@@ -93,12 +93,12 @@ def config_message(task: StepTask, found: Sequence[ConfigChange]) -> str:
     )
 
 
-def told_message(told: PlanToldEvent) -> str:
+def told_message(event: PlanToldEvent) -> str:
     """Return a person's message or review comments as the step's agent reads them."""
-    if not told.comments:
-        return told.text
-    parts = [told.text, f"{REVIEW_HEADING} Change what they ask for; leave the rest of the work as it is."]
-    return "\n\n".join(part for part in (*parts, *map(_comment, told.comments)) if part)
+    if not event.comments:
+        return event.text
+    parts = [event.text, f"{REVIEW_HEADING} Change what they ask for; leave the rest of the work as it is."]
+    return "\n\n".join(part for part in (*parts, *map(_comment, event.comments)) if part)
 
 
 def _comment(comment: ReviewComment) -> str:
@@ -134,35 +134,35 @@ def _room(task: StepTask, share: float, most: int) -> int:
 
 def _inputs(inputs: Sequence[StepInput], room: int) -> str:
     """Return as many inputs as there is room for, each with an equal share of it; the others are only named."""
-    told = inputs if room >= SMALLEST_SHARE * len(inputs) else inputs[: int(room * (1 - NAMES_SHARE)) // SMALLEST_SHARE]
-    parts = [_input(one, room // len(told) - OVERHEAD) for one in told]
-    if others := inputs[len(told) :]:
-        parts.append(_others(others, int(room * NAMES_SHARE)))
+    full = inputs if room >= SMALLEST_SHARE * len(inputs) else inputs[: int(room * (1 - NAMES_SHARE)) // SMALLEST_SHARE]
+    parts = [_input(one, room // len(full) - OVERHEAD) for one in full]
+    if others := inputs[len(full) :]:
+        parts.append(_only_named(others, int(room * NAMES_SHARE)))
     return "\n\n".join(parts)
 
 
 def _input(one: StepInput, room: int) -> str:
     """Return one result in ``room`` characters. Its output is shown in full or not at all: half of it is not JSON."""
-    files = beginning(", ".join(one.files_changed), room // 4, _place(one, "files_changed"))
+    files = beginning(", ".join(one.files_changed), room // 4, _where_all_is(one, "files_changed"))
     output = "" if one.output is None else json.dumps(one.output, ensure_ascii=False)
     whole = output if len(output) <= room // 2 else ""
     summary = beginning(
-        one.summary or "(no summary)", room - len(whole) - min(len(files), room // 4), _place(one, "summary")
+        one.summary or "(no summary)", room - len(whole) - min(len(files), room // 4), _where_all_is(one, "summary")
     )
     lines = [f"## {beginning(one.title, MAX_TITLE)} ({one.step_id}, {one.status})", summary]
     if output:
-        lines.append(f"Output: {whole or f'{len(output)} characters of JSON' + _place(one, 'output')}")
+        lines.append(f"Output: {whole or f'{len(output)} characters of JSON' + _where_all_is(one, 'output')}")
     if files:
         lines.append(f"Files changed: {files}")
     return "\n".join(lines)
 
 
-def _others(others: Sequence[StepInput], room: int) -> str:
+def _only_named(others: Sequence[StepInput], room: int) -> str:
     names = beginning(", ".join(f"{one.step_id} ({one.status})" for one in others), room)
     place = next((one.result_file for one in others if one.result_file is not None), None)
     whole = f" What each reports is in a file such as {place}." if place is not None else ""
     return f"## {len(others)} more steps\n{names}{whole}"
 
 
-def _place(one: StepInput, field: str) -> str:
+def _where_all_is(one: StepInput, field: str) -> str:
     return f", whole as `{field}` in {one.result_file}" if one.result_file is not None else ""

@@ -24,7 +24,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ipc.errors import kept_in
+from ipc.errors import read_json_file
 from subagents.executor import StepTask
 from subagents.step.config_files import (
     BUILT_FILES,
@@ -33,7 +33,7 @@ from subagents.step.config_files import (
     differences,
     hides_module,
     is_config_file,
-    is_looked_at,
+    is_searched,
     names_file,
 )
 from vibe.core.modes import ExecutionMode
@@ -56,7 +56,7 @@ BREAK = re.compile(r"[();|&]+")
 INNER_COMMAND = re.compile(r"\$\(|`|[<>]\(")
 """Begins a command inside another one."""
 
-LOOKING = frozenset({
+LOOKING_PROGRAMS = frozenset({
     ":", "[", "[[", "cat", "cd", "cmp", "comm", "cut", "diff", "echo", "egrep", "exit", "false", "fgrep", "file",
     "grep", "head", "jq", "ls", "md5sum", "printf", "pwd", "rg", "sha256sum", "sort", "stat", "tail", "test", "tr",
     "true", "uniq", "wc",
@@ -81,31 +81,32 @@ def words_of(line: str, root: Path) -> tuple[list[CommandWord], list[Path]]:
     """Return the words of a line, and of quoted lines in it, and the folders that its paths may be relative to."""
     words: list[CommandWord] = []
     folders = [root]
-    starts, given, before = True, False, ""
+    at_start, at_script, previous = True, False, ""
     for text in _split(line):
         if BREAK.fullmatch(text):
-            starts, given, before = True, False, ""
+            at_start, at_script, previous = True, False, ""
             continue
         if re.search(r"\s", text):
             inner, more = words_of(text, root)
             words += inner
             folders += more[1:]
         entered = root / text
-        if before in ENTERING and entered.is_dir():
-            folders.append(normal(entered))
+        if previous in ENTERING and entered.is_dir():
+            folders.append(normalized(entered))
         else:
-            words.append(CommandWord(text, runs=starts or given))
-        given = (starts and bool(INTERPRETER.fullmatch(text.rsplit("/", 1)[-1]))) or (given and text.startswith("-"))
-        starts = starts and _sets_variable(text)
-        before = text
+            words.append(CommandWord(text, runs=at_start or at_script))
+        is_interpreter = at_start and bool(INTERPRETER.fullmatch(text.rsplit("/", 1)[-1]))
+        at_script = is_interpreter or (at_script and text.startswith("-"))
+        at_start = at_start and _sets_variable(text)
+        previous = text
     return words, folders
 
 
 def only_looks(lines: Iterable[str]) -> bool:
-    """Return whether these lines run only programs of ``LOOKING``."""
+    """Return whether these lines run only programs of ``LOOKING_PROGRAMS``."""
     commands = [command for line in lines for command in line.split("\n")]
     return not any(INNER_COMMAND.search(command) for command in commands) and all(
-        program in LOOKING for command in commands for program in _programs(command)
+        program in LOOKING_PROGRAMS for command in commands for program in _programs(command)
     )
 
 
@@ -130,7 +131,7 @@ def module_folders(lines: Iterable[str], root: Path) -> Iterator[Path]:
         for word in words:
             if word.text.startswith("PYTHONPATH="):
                 parts = word.text.partition("=")[2].split(":")
-                yield from (normal(folder / part) for part in parts for folder in folders)
+                yield from (normalized(folder / part) for part in parts for folder in folders)
         tests = [folder / name for folder in folders for name in sorted(TEST_FOLDERS)]
         run = [path for word in words for path in paths_of(word.text, folders) if word.runs or _is_test(path, root)]
         yield from (_outside_packages(path if path.is_dir() else path.parent, root) for path in (*tests, *run))
@@ -174,10 +175,10 @@ def paths_of(text: str, folders: Iterable[Path]) -> Iterator[Path]:
 
 def _stands_for(part: str, folder: Path) -> Iterator[Path]:
     if part.startswith("/") or not re.search(r"[*?\[]", part):
-        yield normal(folder / part)
+        yield normalized(folder / part)
         return
     try:
-        yield from (normal(path) for path in islice(folder.glob(part), MAX_MATCHES))
+        yield from (normalized(path) for path in islice(folder.glob(part), MAX_MATCHES))
     except (ValueError, NotImplementedError, OSError):  # not a pattern of file names
         return
 
@@ -195,7 +196,7 @@ def modules_of(text: str, folders: Iterable[Path]) -> Iterator[Path]:
                 break
 
 
-def normal(path: Path) -> Path:
+def normalized(path: Path) -> Path:
     """Return the path without ``.`` and ``..``; links are not resolved."""
     return Path(os.path.normpath(path))
 
@@ -229,23 +230,23 @@ class TamperGuard:
         self._root = root
         self._path = record
         self._others = others
-        self._known = _Record(files={})
+        self._recorded = _Record(files={})
         if task.step.verify:
-            self._known = kept_in(record, _Record) or self._first_seen()
+            self._recorded = read_json_file(record, _Record) or self._record_first_state()
 
     @property
     def protected(self) -> frozenset[Path]:
         """The resolved paths of the files that the checks consist of."""
-        return frozenset(Path(os.path.realpath(self._root / name)) for name in self._known.files)
+        return frozenset(Path(os.path.realpath(self._root / name)) for name in self._recorded.files)
 
     def configures(self, path: Path) -> bool:
         """Return whether a resolved path, existing or not, would configure the checks, judging by its name alone."""
         root = Path(os.path.realpath(self._root))
-        if self._known.config is None or not path.is_relative_to(root):
+        if self._recorded.config is None or not path.is_relative_to(root):
             return False
         name = path.relative_to(root).as_posix()
         return not names_file(name, self._step.writes) and (
-            (is_config_file(name) and is_looked_at(name))
+            (is_config_file(name) and is_searched(name))
             or (not path.exists() and hides_module(path, module_folders(self._step.verify, root)))
         )
 
@@ -258,7 +259,7 @@ class TamperGuard:
 
         A file that a concurrent step claims to write may change; then its new state is recorded.
         """
-        known = self._known.files
+        known = self._recorded.files
         now = {name: _digest(self._root / name) for name in known}
         differing = [name for name, digest in known.items() if now[name] != digest]
         claimed = self._others() if differing else ()
@@ -270,46 +271,46 @@ class TamperGuard:
 
     def config_changes(self) -> tuple[ConfigChange, ...]:
         """Return the changes of config files, except those that concurrent steps claim to write. Blocks."""
-        return self._unforgiven(self._theirs)
+        return self._changes_except(self._claimed_by_others)
 
     def checked(self) -> None:
         """Record config files that a check just built, because they are not the step's doing. Blocks."""
-        self._unforgiven(_built)
+        self._changes_except(_built)
 
-    def _theirs(self, found: Sequence[ConfigChange]) -> list[str]:
+    def _claimed_by_others(self, found: Sequence[ConfigChange]) -> list[str]:
         claimed = self._others() if found else ()
         return [one.name for one in found if matches_any(one.name, claimed)]
 
-    def _unforgiven(self, forgiven_of: Callable[[Sequence[ConfigChange]], list[str]]) -> tuple[ConfigChange, ...]:
-        known = self._known.config
+    def _changes_except(self, accepted_of: Callable[[Sequence[ConfigChange]], list[str]]) -> tuple[ConfigChange, ...]:
+        known = self._recorded.config
         if known is None:
             return ()
         now = self._config_now()
         found = differences(known, now)
-        forgiven = forgiven_of(found)
-        for name in forgiven:
+        accepted = accepted_of(found)
+        for name in accepted:
             known.pop(name, None)
             known.update({name: now[name]} if name in now else {})
-        if forgiven:
+        if accepted:
             self._write()
-        return tuple(one for one in found if one.name not in forgiven)
+        return tuple(one for one in found if one.name not in accepted)
 
     def _config_now(self) -> Digests:
         names = config_files(self._root, module_folders(self._step.verify, self._root))
-        return {_text(name): _digest(self._root / name) for name in names if not names_file(name, self._step.writes)}
+        return {_escaped(name): _digest(self._root / name) for name in names if not names_file(name, self._step.writes)}
 
-    def _first_seen(self) -> _Record:
+    def _record_first_state(self) -> _Record:
         task, root = self._task, self._root
         names = (path.relative_to(root).as_posix() for path in islice(checked_files(task, root), MAX_FILES))
-        self._known = _Record(
-            files={name: _digest(root / name) for name in names if name == _text(name)},
+        self._recorded = _Record(
+            files={name: _digest(root / name) for name in names if name == _escaped(name)},
             config=None if only_looks(task.step.verify) else self._config_now(),
         )
         self._write()
-        return self._known
+        return self._recorded
 
     def _write(self) -> None:
-        replace_file(self._path, msgspec.json.encode(self._known), sync=False)
+        replace_file(self._path, msgspec.json.encode(self._recorded), sync=False)
 
 
 def _built(found: Sequence[ConfigChange]) -> list[str]:
@@ -324,14 +325,14 @@ def record_name(task: StepTask) -> str:
 def checked_files(task: StepTask, root: Path) -> Iterator[Path]:
     """Yield the files that the ``verify`` lines of a step consist of, each once. Reads the file system."""
     seen: set[Path] = set()
-    for path in (path for line in task.step.verify for path in _named(line, task, root)):
+    for path in (path for line in task.step.verify for path in _files_named_in(line, task, root)):
         name = path.relative_to(root).as_posix()
         if path not in seen and not (task.step.writes is not None and matches_any(name, task.step.writes)):
             seen.add(path)
             yield path
 
 
-def _named(line: str, task: StepTask, root: Path) -> Iterator[Path]:
+def _files_named_in(line: str, task: StepTask, root: Path) -> Iterator[Path]:
     words, folders = words_of(line, root)
     strict = task.step.writes is not None
     for word in words:
@@ -349,7 +350,7 @@ def _named(line: str, task: StepTask, root: Path) -> Iterator[Path]:
                 yield path
 
 
-def _text(name: str) -> str:
+def _escaped(name: str) -> str:
     """Return the name with escapes for the bytes that are invalid in UTF-8."""
     return name.encode("utf-8", "backslashreplace").decode()
 
@@ -397,7 +398,7 @@ class RunClaims:
     @contextmanager
     def beside(self, task: StepTask) -> Generator[Callable[[], Sequence[str]]]:
         """See ``ConcurrentClaims``. For a step in a worktree, only steps in the same worktree count."""
-        own = _Claim(task.step_id, task.workdir, _claimed(task))
+        own = _Claim(task.step_id, task.workdir, _claim_of(task))
         first, already = self._first.setdefault(task.step_id, (len(self._begun), tuple(self._active)))
 
         def others() -> Sequence[str]:
@@ -418,7 +419,7 @@ class RunClaims:
             self._active.remove(own)
 
 
-def _claimed(task: StepTask) -> tuple[str, ...]:
+def _claim_of(task: StepTask) -> tuple[str, ...]:
     if task.step.writes is None and task.workdir is not None:
         return ("**",)
     return tuple(task.step.writes or ())

@@ -25,7 +25,7 @@ from vibe.system.files import POLL_SECONDS, FileLock
 
 LOCK_NAME = "vibe.lock"
 """The file in a repository that plans lock while they change it."""
-OURS = b"vibe plan run\n"
+LOCK_CONTENT = b"vibe plan run\n"
 """The content of vibe's ``index.lock``. Git's own are empty or contain an index."""
 
 PATIENCE_SECONDS = 10.0
@@ -51,24 +51,24 @@ def lock_repository(common_dir: Path, seconds: float = 0) -> FileLock | None:
 
 
 @contextmanager
-def index_lock(git_dir: Path, scratch: Path) -> Generator[None]:
-    """Hold git's lock on the index, as any git command that writes would. Blocks. The repository's lock must be held.
+def index_lock(repository: Repository) -> Generator[None]:
+    """Hold git's lock on the index, as any git command that writes would. Blocks.
 
-    ``scratch`` is a folder of vibe's on the same file system.
+    The repository's lock must be held, and its scratch folder must exist.
 
     Raises:
         MergeRefusedError: A git command of the user's does not release it.
         WorktreeError: The repository can't be written.
     """
-    path, draft = git_dir / "index.lock", scratch / "lock"
+    path, draft = repository.git_dir / "index.lock", repository.scratch / "lock"
     deadline = time.monotonic() + PATIENCE_SECONDS
     try:
-        draft.write_bytes(OURS)
+        draft.write_bytes(LOCK_CONTENT)
         while True:
             with suppress(FileExistsError):
                 os.link(draft, path)  # a link never appears without its content, which says whose lock it is
                 break
-            drop_own_index_lock(git_dir)
+            drop_own_index_lock(repository.git_dir)
             if time.monotonic() > deadline:
                 raise MergeRefusedError(f"{str(path)!r} is held by a git command: end it, or remove the file")
             time.sleep(POLL_SECONDS)
@@ -77,14 +77,14 @@ def index_lock(git_dir: Path, scratch: Path) -> Generator[None]:
     try:
         yield
     finally:
-        drop_own_index_lock(git_dir)
+        drop_own_index_lock(repository.git_dir)
 
 
 def drop_own_index_lock(git_dir: Path) -> None:
     """Remove the index lock of a vibe process that was killed. The repository's lock must be held."""
     path = git_dir / "index.lock"
     with suppress(OSError):
-        if path.read_bytes() == OURS:
+        if path.read_bytes() == LOCK_CONTENT:
             path.unlink()
 
 
@@ -107,52 +107,52 @@ class WorkingTree:
         Raises:
             StaleTreeError: A path has neither the content before nor the content after its change.
         """
-        goes = {change.path for change in changes if change.new_mode == ABSENT}
-        unsure = [change for change in changes if not self._is_before(change, goes) and not self._is_after(change)]
+        doomed = {change.path for change in changes if change.new_mode == ABSENT}
+        unsure = [change for change in changes if not self._is_before(change, doomed) and not self._is_after(change)]
         self._ask([change.path for change in unsure])
         if unsure:  # files that a sparse checkout keeps out of the folder count as they are in the index
             listed = self._git("ls-files", "-z", "-t", "--", ":/").items
             self._hidden = frozenset(item[2:] for item in listed if item.startswith("S "))
-        stale = [change.path for change in unsure if not self._is_before(change, goes) and not self._is_after(change)]
+        stale = [change.path for change in unsure if not self._is_before(change, doomed) and not self._is_after(change)]
         if stale:
             raise StaleTreeError(stale)
-        return [change for change in changes if self._is_before(change, goes)]
+        return [change for change in changes if self._is_before(change, doomed)]
 
     def all_done(self, changes: Sequence[Change]) -> bool:
         """Return whether all changes have been made."""
         self._ask([change.path for change in changes if not self._is_after(change)])
         return all(self._is_after(change) for change in changes)
 
-    def _is_before(self, change: Change, goes: AbstractSet[str]) -> bool:
-        if not self._is_reachable(change.path, goes):
+    def _is_before(self, change: Change, doomed: AbstractSet[str]) -> bool:
+        if not self._is_reachable(change.path, doomed):
             return False
         if change.old_mode == ABSENT and change.new_mode != ABSENT and (self._repository.top / change.path).is_dir():
-            return self._is_emptied(change.path, goes)
+            return self._is_emptied(change.path, doomed)
         # The executable bit does not count, because not every file system has one.
         return self._is_at(change.path, change.old_mode, change.old, exactly=False)
 
     def _is_after(self, change: Change) -> bool:
         return self._is_at(change.path, change.new_mode, change.new, exactly=True)
 
-    def _is_reachable(self, path: str, goes: AbstractSet[str]) -> bool:
+    def _is_reachable(self, path: str, doomed: AbstractSet[str]) -> bool:
         """Return whether each folder on the way to ``path`` is a folder, missing, or a file that will be removed."""
         for parent in reversed(Path(path).parents[:-1]):
-            found = _stat(self._repository.top / parent)
+            found = _lstat(self._repository.top / parent)
             if found is None:
                 return True
             if not stat.S_ISDIR(found.st_mode):
-                return parent.as_posix() in goes
+                return parent.as_posix() in doomed
         return True
 
-    def _is_emptied(self, path: str, goes: AbstractSet[str]) -> bool:
+    def _is_emptied(self, path: str, doomed: AbstractSet[str]) -> bool:
         """Return whether every file in a folder will be removed."""
         top = self._repository.top
         files = (Path(folder, name) for folder, _, names in os.walk(top / path) for name in names)
-        return all(file.relative_to(top).as_posix() in goes for file in files)
+        return all(file.relative_to(top).as_posix() in doomed for file in files)
 
     def _is_at(self, path: str, mode: str, oid: str, *, exactly: bool) -> bool:
         file = self._repository.top / path
-        found = _stat(file) if self._is_reachable(path, frozenset()) else None
+        found = _lstat(file) if self._is_reachable(path, frozenset()) else None
         if mode == ABSENT or found is None or stat.S_ISDIR(found.st_mode):
             return found is None and (mode == ABSENT or (not exactly and path in self._hidden))
         if stat.S_ISLNK(found.st_mode) != (mode == LINK):
@@ -182,7 +182,7 @@ class WorkingTree:
         return digest.hexdigest()
 
 
-def _stat(path: Path) -> os.stat_result | None:
+def _lstat(path: Path) -> os.stat_result | None:
     try:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -231,7 +231,7 @@ def apply_merge(repository: Repository, plan: MergePlan) -> None:
     staged = _stage(repository, due, index if plan.index == plan.files else None)
     try:
         _remove(repository, due)
-        _place(repository, due, staged)
+        _put_files(repository, due, staged)
         if plan.index:
             index.replace(repository.git_dir / "index")
     except OSError as error:
@@ -250,12 +250,12 @@ def is_merged(repository: Repository, plan: MergePlan) -> bool:
 def _stage(repository: Repository, due: Sequence[Change], index: Path | None) -> Path:
     """Make git check out the new files into the scratch folder, and return where they are."""
     folder = repository.scratch / "files"
-    come = [change for change in due if change.new_mode != ABSENT]
-    if come:
+    added = [change for change in due if change.new_mode != ABSENT]
+    if added:
         if index is None:
             index = repository.scratch / "files.index"
-            repository.update_index(index, come)
-        listed = stdin_of(change.path for change in come)
+            repository.update_index(index, added)
+        listed = stdin_of(change.path for change in added)
         repository.git("checkout-index", "-z", "--stdin", f"--prefix={folder}/", stdin=listed, index=index)
     return folder
 
@@ -276,7 +276,7 @@ def _remove(repository: Repository, due: Sequence[Change]) -> None:
             break
 
 
-def _place(repository: Repository, due: Sequence[Change], staged: Path) -> None:
+def _put_files(repository: Repository, due: Sequence[Change], staged: Path) -> None:
     for change in due:
         if change.new_mode == ABSENT:
             continue

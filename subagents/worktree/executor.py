@@ -18,7 +18,7 @@ from msgspec import Struct, field, structs
 
 from ipc.events import WarningEvent, WorktreeEvent
 from ipc.sink import EventSink
-from subagents.executor import KeptWork, StepExecutor, StepResult, StepTask, StopSignal, unserved
+from subagents.executor import KeptWork, StepExecutor, StepResult, StepTask, StopSignal, interrupted_by
 from subagents.step.local_executor import has_begun
 from subagents.worktree.apply import held, lock_repository
 from subagents.worktree.errors import MergeRefusedError, WorktreeError, WorktreeRefusedError, name_some
@@ -33,7 +33,7 @@ from vibe.system.files import FileLock
 from vibe.system.racing import shielded
 
 
-def write_out(repository: Repository, record: WorktreeRecord, folder: Path, step_id: str) -> KeptWork | None:
+def write_kept_work(repository: Repository, record: WorktreeRecord, folder: Path, step_id: str) -> KeptWork | None:
     """Write the files of a dropped attempt's branch into ``folder``, under a name that marks them for deletion.
 
     Return None if the branch doesn't exist. Blocks; the repository's lock must be held, with its scratch folder.
@@ -98,19 +98,19 @@ class WorktreeExecutor(Struct, eq=False):
     _turns: Turns | None = None
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
     _opened: Repository | None = None
-    _janitors: TaskGroup | None = None
+    _deletions: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
         """Open the task group that deletes worktrees of merged steps in the background, while later steps run."""
-        self._janitors = anyio.create_task_group()
-        await self._janitors.__aenter__()
+        self._deletions = anyio.create_task_group()
+        await self._deletions.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
         """Wait until all of them are deleted."""
-        janitors, self._janitors = self._janitors, None
-        if janitors is not None:
-            await janitors.__aexit__(None, None, None)  # they raise nothing, and the block's error must not cancel them
+        deletions, self._deletions = self._deletions, None
+        if deletions is not None:
+            await deletions.__aexit__(None, None, None)  # they raise nothing; the block's error must not cancel them
             await _shielded(partial(remove_if_empty, self._place.folder))
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
@@ -120,22 +120,22 @@ class WorktreeExecutor(Struct, eq=False):
         try:
             return await self._run(task, stop)
         except (WorktreeError, WorktreeRefusedError) as error:
-            return unserved(error) or StepResult(outcome=Outcome.FAILED, reason="workspace", detail=str(error))
+            return interrupted_by(error) or StepResult(outcome=Outcome.FAILED, reason="workspace", detail=str(error))
 
     async def _run(self, task: StepTask, stop: StopSignal) -> StepResult:
         step = await self._worktree(task.step_id, task.attempt, task.step.title)
-        goes_on = await to_thread.run_sync(lambda: has_begun(self._place.step_folder(task.step_id), task))
-        record = await self._alone(partial(step.open, restarts=not goes_on))
+        continues = await to_thread.run_sync(lambda: has_begun(self._place.step_folder(task.step_id), task))
+        record = await self._with_lock(partial(step.open, restarts=not continues))
         if record.phase is Phase.WORKING:
             self._announce(task, record, "created")
             if record.base.left_out:
-                said = LEFT_UNREAD.format(step=repr(task.step_id), files=name_some(record.base.left_out))
-                self._warn(task, said, code="worktree.left_out")
+                message = LEFT_UNREAD.format(step=repr(task.step_id), files=name_some(record.base.left_out))
+                self._warn(task, message, code="worktree.left_out")
             elsewhere = getattr(self._inner, "works_elsewhere", False)
             setup = tuple(self._place.setup) if step.is_new or elsewhere else ()
             result = await self._inner.run(structs.replace(_in_worktree(task, step), setup=setup), stop)
             task = structs.replace(task, setup=setup if elsewhere else ())  # the merge and its checks happen here
-            if _goes_on(result):
+            if _continues_later(result):
                 return structs.replace(result, files_changed=(), folder=record.folder)  # the user's files are unchanged
             record = await self._finish(step, result)
         return await self._merge(task, stop, step, record)
@@ -151,7 +151,7 @@ class WorktreeExecutor(Struct, eq=False):
         for step_id in await to_thread.run_sync(self._place.steps):
             record = await to_thread.run_sync(self._place.record, step_id)
             if record is not None and record.phase is Phase.MERGING:
-                await self._writing((await self._worktree(step_id, record.attempt)).recover, step_id)
+                await self._in_turn((await self._worktree(step_id, record.attempt)).recover, step_id)
 
     async def clear(self, step_ids: Collection[str]) -> None:
         """Remove the worktrees of steps that will not be continued, and keep unmerged work on their branches.
@@ -162,7 +162,7 @@ class WorktreeExecutor(Struct, eq=False):
         for step_id in await to_thread.run_sync(self._place.steps):
             record = await to_thread.run_sync(self._place.record, step_id)
             if record is not None and step_id in step_ids:
-                await self._alone((await self._worktree(step_id, record.attempt)).clear)
+                await self._with_lock((await self._worktree(step_id, record.attempt)).clear)
 
     @asynccontextmanager
     async def kept(self, step_id: str) -> AsyncGenerator[KeptWork | None]:
@@ -174,8 +174,8 @@ class WorktreeExecutor(Struct, eq=False):
         try:
             record = await to_thread.run_sync(self._place.record, step_id)
             if record is not None and record.phase is Phase.DROPPED:
-                written = partial(write_out, record=record, folder=self._place.folder, step_id=step_id)
-                work = await self._alone(written)
+                written = partial(write_kept_work, record=record, folder=self._place.folder, step_id=step_id)
+                work = await self._with_lock(written)
         except (WorktreeError, WorktreeRefusedError) as error:
             logger.warning("the work of step %s can't be read: %s", step_id, error)
         try:
@@ -185,9 +185,9 @@ class WorktreeExecutor(Struct, eq=False):
                 await self._delete(work.top)
 
     async def _delete(self, rest: Path) -> None:
-        if self._janitors is not None:
+        if self._deletions is not None:
             delete = partial(shutil.rmtree, rest, ignore_errors=True)  # keep its parent, where the next one is made
-            self._janitors.start_soon(_shielded, delete)
+            self._deletions.start_soon(_shielded, delete)
         else:
             await _shielded(partial(remove_folder, rest))
 
@@ -197,27 +197,27 @@ class WorktreeExecutor(Struct, eq=False):
             try:
                 return await _shielded(partial(step.finish, result))
             except WorktreeError as error:
-                if unserved(error):
+                if interrupted_by(error):
                     raise
                 result = _refused(result, error)
-        return await self._alone(partial(step.drop, result=result))
+        return await self._with_lock(partial(step.drop, result=result))
 
     async def _merge(self, task: StepTask, stop: StopSignal, step: StepWorktree, record: WorktreeRecord) -> StepResult:
         """Merge, and have conflicts resolved, until the work is in the user's tree or can't be merged."""
         try:
             merged = await self._until_merged(task, stop, step, record)
         except WorktreeError as error:
-            if unserved(error):
+            if interrupted_by(error):
                 raise
             record = await to_thread.run_sync(self._place.record, task.step_id) or record
             result = record.result or StepResult(outcome=Outcome.FAILED)
-            merged = await self._alone(partial(step.drop, result=_refused(result, error)))
+            merged = await self._with_lock(partial(step.drop, result=_refused(result, error)))
         if isinstance(merged, StepResult):
             return merged
         result = merged.result or StepResult(outcome=Outcome.FAILED, reason="merge", detail="its result is lost")
         if merged.phase is Phase.MERGED:
             self._announce(task, merged, "merged", files=result.files_changed, left_out=merged.left_out)
-            await self._delete(await self._alone(step.clean_up))
+            await self._delete(await self._with_lock(step.clean_up))
             if merged.left_out:
                 self._warn(task, LEFT_OUT.format(files=name_some(merged.left_out), step=repr(task.step_id)))
         else:
@@ -233,7 +233,7 @@ class WorktreeExecutor(Struct, eq=False):
                 resolved = await self._resolve(task, stop, step, record)
                 if isinstance(resolved, StepResult):
                     return resolved
-            record = await self._writing(step.merge, task.step_id)
+            record = await self._in_turn(step.merge, task.step_id)
         return record
 
     async def _resolve(
@@ -243,9 +243,9 @@ class WorktreeExecutor(Struct, eq=False):
 
         Return a result, rather than the new record, if the attempt stops here and continues later.
         """
-        conflict = await self._alone(step.begin_conflict)
+        conflict = await self._with_lock(step.begin_conflict)
         theirs = await to_thread.run_sync(other_side, await self._repository(), record.base, conflict)
-        resolving = Resolving(conflict=conflict, round=record.rounds, theirs=theirs)
+        resolving = ConflictResolution(conflict=conflict, round=record.rounds, theirs=theirs)
         so_far = record.result or StepResult(outcome=Outcome.FAILED)
         clash = f"conflicts in {name_some(conflict.paths)}"
         self._warn(task, f"merging step {task.step_id!r} found {clash}: a subagent resolves them")
@@ -258,41 +258,42 @@ class WorktreeExecutor(Struct, eq=False):
                 problem = problem or "no budget left for it"
                 break
             done = await self._inner.run(job, stop)
-            so_far = joined(so_far, done)
-            if _goes_on(done):
+            so_far = with_usage_of(so_far, done)
+            if _continues_later(done):
                 return _paused(so_far, done)
             if done.outcome is not Outcome.COMPLETED:
                 problem = done.detail or done.reason or done.outcome.value
                 break
             problem = await to_thread.run_sync(step.unresolved, conflict, checks)
             if not problem and task.step.verify:
-                checked = await self._inner.run(check_task(task), stop)
-                if _goes_on(checked):
+                check = task.with_step(title=f"Check the merge of: {task.step.title}")
+                checked = await self._inner.run(structs.replace(check, only_checks=True), stop)
+                if _continues_later(checked):
                     return _paused(so_far, checked)
-                said = f"{checked.detail}\n{checked.summary}".strip()
-                problem = said if checked.outcome is not Outcome.COMPLETED else ""
+                failure = f"{checked.detail}\n{checked.summary}".strip()
+                problem = failure if checked.outcome is not Outcome.COMPLETED else ""
             if not problem:
                 resolved = await _shielded(partial(step.end_conflict, conflict, so_far))
                 self._announce(task, resolved, "resolved", files=tuple(conflict.paths))
                 return resolved
         refused = _refused(so_far, MergeRefusedError(f"the {clash} are not resolved: {problem.splitlines()[0]}"))
-        return await self._alone(partial(step.drop, result=refused))
+        return await self._with_lock(partial(step.drop, result=refused))
 
     async def _repository(self) -> Repository:
         if self._opened is None:
             self._opened = await to_thread.run_sync(self._open_repository)
         return self._opened
 
-    async def _writing(self, act: Callable[[Repository], T], step_id: str) -> T:
+    async def _in_turn(self, act: Callable[[Repository], T], step_id: str) -> T:
         """Call ``act``, which writes the user's files, in the run's turn to write."""
 
         def tell(message: str) -> None:
             self._sink.publish(WarningEvent(code=WAITS, message=message, subagent_step_id=step_id))
 
         async with nullcontext() if self._turns is None else self._turns(tell):
-            return await self._alone(act)
+            return await self._with_lock(act)
 
-    async def _alone(self, act: Callable[[Repository], T]) -> T:
+    async def _with_lock(self, act: Callable[[Repository], T]) -> T:
         """Call ``act`` in a thread while the repository is locked against other steps and processes."""
         repository = await self._repository()
         async with self._lock:
@@ -307,7 +308,7 @@ class WorktreeExecutor(Struct, eq=False):
         repository = await self._repository()
         return StepWorktree(place=self._place, step_id=step_id, number=attempt, title=title, repository=repository)
 
-    def _announce(self, task: StepTask, record: WorktreeRecord, status: str, **told: Any) -> None:
+    def _announce(self, task: StepTask, record: WorktreeRecord, status: str, **fields: Any) -> None:
         self._sink.publish(
             WorktreeEvent(
                 subagent_step_id=task.step_id,
@@ -318,7 +319,7 @@ class WorktreeExecutor(Struct, eq=False):
                 round=record.rounds,
                 base=record.base.commit,
                 commit=record.work or "",
-                **told,
+                **fields,
             )
         )
 
@@ -342,7 +343,7 @@ def _in_worktree(task: StepTask, step: StepWorktree) -> StepTask:
     return structs.replace(task, workdir=str(step.folder.workdir))
 
 
-def _goes_on(result: StepResult) -> bool:
+def _continues_later(result: StepResult) -> bool:
     """Return whether the attempt will be continued later, in the same worktree."""
     is_refused = result.provider_refused and result.outcome is not Outcome.COMPLETED
     return result.outcome is Outcome.INTERRUPTED or is_refused
@@ -388,7 +389,7 @@ when you are done.
 """
 
 
-class Resolving(Struct, frozen=True, kw_only=True):
+class ConflictResolution(Struct, frozen=True, kw_only=True):
     """A conflict to be resolved, number ``round`` of the step.
 
     ``theirs`` describes what came into the project meanwhile.
@@ -439,11 +440,6 @@ class Resolving(Struct, frozen=True, kw_only=True):
         return f"{prompt}\nAn earlier try was not good enough: {problem}\n" if problem else prompt
 
 
-def check_task(task: StepTask) -> StepTask:
-    """Return a task that only runs the step's checks."""
-    return structs.replace(task.with_step(title=f"Check the merge of: {task.step.title}"), only_checks=True)
-
-
 def other_side(repository: Repository, base: Base, conflict: MergeConflict) -> tuple[str, ...]:
     """Return descriptions of what came into the project, in the files that clash, since the step began."""
     paths = [f":(top,literal){path}" for path in conflict.paths]
@@ -454,7 +450,7 @@ def other_side(repository: Repository, base: Base, conflict: MergeConflict) -> t
     return tuple(subjects)
 
 
-def joined(first: StepResult, second: StepResult) -> StepResult:
+def with_usage_of(first: StepResult, second: StepResult) -> StepResult:
     """Return ``first`` with the usage, turns, time, denials and agents of ``second`` added."""
     return structs.replace(
         first,

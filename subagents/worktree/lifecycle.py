@@ -16,7 +16,7 @@ from subagents.executor import StepResult, StepTask
 from subagents.step.tamper_guard import TamperGuard
 from subagents.worktree.apply import apply_merge, index_lock, is_merged
 from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some
-from subagents.worktree.merge import MergeConflict, MergePlan, Words, Work, plan_merge
+from subagents.worktree.merge import MergeConflict, MergePlan, Messages, Work, plan_merge
 from subagents.worktree.repository import Base, Change, Repository, take_base
 from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder
 from vibe.system.files import replace_file
@@ -107,7 +107,7 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
             raise WorktreeError(problem) from error
 
 
-def work_of(step_id: str, plan_id: str) -> str:
+def commit_mark(step_id: str, plan_id: str) -> str:
     """Return the sentence in the messages of a step's own commits that distinguishes them from others."""
     return f"The work of step {step_id!r} of plan {plan_id}."
 
@@ -144,11 +144,11 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return Worktree(repository=repository, path=self.place.folder / name, branch=branch)
 
     @property
-    def _words(self) -> Words:
+    def _messages(self) -> Messages:
         """The messages of the step's commit and of its merge."""
         title, plan_id = " ".join(self.title.split()) or self.step_id, self.place.plan_id
         whose = f"step {self.step_id!r} of plan {plan_id}"
-        return Words(work=f"{title}\n\n{work_of(self.step_id, plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
+        return Messages(work=f"{title}\n\n{commit_mark(self.step_id, plan_id)}\n", merge=f"Merge {whose}\n\n{title}\n")
 
     def open(self, repository: Repository, *, restarts: bool) -> WorktreeRecord:
         """Continue the attempt from its recorded phase, or begin it with a fresh worktree.
@@ -178,7 +178,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
             WorktreeError: It can't be committed.
         """
         record = self._record()
-        work, changes = self.folder.commit(record.base, self._words.work) or (None, ())
+        work, changes = self.folder.commit(record.base, self._messages.work) or (None, ())
         self._changes = changes
         names = tuple(self.repository.from_workspace(change.path) for change in changes)
         shown = tuple(name.encode("utf-8", "backslashreplace").decode() for name in names)
@@ -188,9 +188,9 @@ class StepWorktree(Struct, kw_only=True, eq=False):
     def drop(self, repository: Repository, result: StepResult) -> WorktreeRecord:
         """End the attempt without a merge, and keep its work on its branch."""
         record = self._record()
-        kept = _keep(self.worktree(repository), record, self._words)
-        said = f"{result.detail.rstrip('.')}; {kept}" if result.detail and kept else result.detail or kept
-        result = structs.replace(result, detail=said, files_changed=())  # no file of the user's has changed
+        kept = _keep_on_branch(self.worktree(repository), record, self._messages)
+        detail = f"{result.detail.rstrip('.')}; {kept}" if result.detail and kept else result.detail or kept
+        result = structs.replace(result, detail=detail, files_changed=())  # no file of the user's has changed
         return self._write(structs.replace(record, phase=Phase.DROPPED, result=result, conflict=None, plan=None))
 
     def merge(self, repository: Repository) -> WorktreeRecord:
@@ -204,9 +204,9 @@ class StepWorktree(Struct, kw_only=True, eq=False):
             return record
         if record.work is None:
             return self._write(structs.replace(record, phase=Phase.MERGED), sync=False)
-        with index_lock(repository.git_dir, repository.scratch):
+        with index_lock(repository):
             changes = self._changes or repository.changes(record.base.commit, record.work)
-            work = Work(commit=record.work, changes=changes, words=self._words)
+            work = Work(commit=record.work, changes=changes, messages=self._messages)
             for _ in range(MERGE_TRIES - 1):
                 with suppress(StaleTreeError):
                     return self._merge_once(repository, record, work)
@@ -241,7 +241,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
             return self._write(merged)
         if repository.git("rev-parse", "HEAD").text == plan.head:
             try:
-                with index_lock(repository.git_dir, repository.scratch):
+                with index_lock(repository):
                     apply_merge(repository, plan)
             except StaleTreeError:
                 pass  # it is planned anew, as recorded below
@@ -282,7 +282,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         Raises:
             WorktreeError: It can't be committed.
         """
-        work = self.folder.end_conflict(conflict, self._words.work)
+        work = self.folder.end_conflict(conflict, self._messages.work)
         self._changes = ()
         resolved = structs.replace(
             self._record(), phase=Phase.FINISHED, base=conflict.base, work=work, result=result, conflict=None
@@ -305,7 +305,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         if record.phase is Phase.MERGED:
             remove_folder(self.clean_up(repository))
         elif record.phase is not Phase.DROPPED:
-            _keep(self.worktree(repository), record, self._words)
+            _keep_on_branch(self.worktree(repository), record, self._messages)
             self._write(structs.replace(record, phase=Phase.DROPPED, conflict=None, plan=None))
 
     def _create(self, repository: Repository) -> WorktreeRecord:
@@ -346,7 +346,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return record
 
 
-def _keep(folder: Worktree, record: WorktreeRecord, words: Words) -> str:
+def _keep_on_branch(folder: Worktree, record: WorktreeRecord, messages: Messages) -> str:
     """Keep an attempt's work on its branch and remove its worktree.
 
     Return a phrase that says where the work is, or an empty string if there is none.
@@ -356,7 +356,7 @@ def _keep(folder: Worktree, record: WorktreeRecord, words: Words) -> str:
         if work is not None:
             folder.repository.git("update-ref", folder.ref, work)
         elif record.phase is Phase.WORKING and folder.is_there:
-            work, _ = folder.commit(record.base, words.work) or (None, ())
+            work, _ = folder.commit(record.base, messages.work) or (None, ())
     except WorktreeError as error:
         return f"its work is in {str(folder.path)!r}: {error}"
     folder.remove()

@@ -45,8 +45,8 @@ class MergeConflict(Struct, frozen=True, kw_only=True):
         return Base(commit=self.onto, head=self.head, ref=self.ref)
 
 
-class Words(Struct, frozen=True, kw_only=True):
-    """The messages of the step's commit and of the merge."""
+class Messages(Struct, frozen=True, kw_only=True):
+    """The messages of the step's commit and of the merge commit."""
 
     work: str
     merge: str
@@ -57,7 +57,7 @@ class Work(Struct, frozen=True, kw_only=True):
 
     commit: str
     changes: tuple[Change, ...]
-    words: Words
+    messages: Messages
 
 
 def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | MergeConflict | None:
@@ -70,9 +70,9 @@ def plan_merge(repository: Repository, base: Base, step: Work) -> MergePlan | Me
     state = _checked_state(repository, base)
     if not step.changes:
         return None
-    inner = [change.path for change in step.changes if GITLINK in (change.old_mode, change.new_mode)]
-    if inner:
-        raise MergeRefusedError(f"{name_some(inner)} is a nested repository, whose changes can't be merged")
+    nested = [change.path for change in step.changes if GITLINK in (change.old_mode, change.new_mode)]
+    if nested:
+        raise MergeRefusedError(f"{name_some(nested)} is a nested repository, whose changes can't be merged")
     is_real = base.commit == base.head and repository.is_ancestor(base.head, state.head)
     if is_real:
         plan = _plan_clean(repository, state, base, step)
@@ -99,7 +99,7 @@ def _plan_clean(
 ) -> MergePlan | MergeConflict | None:
     """Plan the merge with the last commit, or return None if it would write where the user has uncommitted changes."""
     head, work, changes = state.head, step.commit, step.changes
-    if _meets(changes, state.dirty):
+    if _touches_uncommitted(changes, state.dirty):
         return None
     tree = f"{work}^{{tree}}"
     if head != base.commit:
@@ -107,9 +107,9 @@ def _plan_clean(
         if clashes:
             return None if state.dirty else MergeConflict(onto=head, head=head, ref=state.ref, paths=clashes)
         changes = repository.changes(head, tree)
-        if _meets(changes, state.dirty):
+        if _touches_uncommitted(changes, state.dirty):
             return None
-    commit = repository.commit(tree, [head, work], step.words.merge) if changes else None
+    commit = repository.commit(tree, [head, work], step.messages.merge) if changes else None
     return MergePlan(head=head, commit=commit, files=changes, index=changes)
 
 
@@ -130,8 +130,8 @@ def _plan_dirty(
     committed = {change.path for change in index}
     commit = None
     if index:
-        own = repository.commit(tree, [head], step.words.work)
-        commit = repository.commit(tree, [head, own], step.words.merge)
+        own = repository.commit(tree, [head], step.messages.work)
+        commit = repository.commit(tree, [head, own], step.messages.merge)
     left_out = tuple(change.path for change in files if change.path not in committed)
     return MergePlan(head=head, commit=commit, files=files, index=index, left_out=left_out)
 
@@ -164,7 +164,7 @@ def merge_trees(repository: Repository, ours: str, theirs: str) -> tuple[str, tu
     return tree, tuple(clashes)
 
 
-def _meets(changes: Sequence[Change], dirty: Sequence[str]) -> bool:
+def _touches_uncommitted(changes: Sequence[Change], dirty: Sequence[str]) -> bool:
     """Return whether a change touches an uncommitted path, or one above or below it."""
     paths = {change.path for change in changes}
     folders = {parent for path in paths for parent in _parents(path)}

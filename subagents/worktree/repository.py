@@ -24,7 +24,7 @@ from vibe.system.programs import find_program, shunned
 EFFECTIVE = os.access in os.supports_effective_ids
 
 
-def sort_paths(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+def sort_by_state(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     """Return the paths below ``top`` without a file or link, those with a readable one, and the unreadable."""
 
     @cache
@@ -32,7 +32,7 @@ def sort_paths(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str], l
         """Return whether ``parent`` is reached from ``top`` without following a link."""
         return parent == top or (is_reached(parent.parent) and not parent.is_symlink())
 
-    gone, there, closed = list[str](), list[str](), list[str]()
+    missing, present, unreadable = list[str](), list[str](), list[str]()
     for path in paths:
         file = top / path
         try:
@@ -40,13 +40,13 @@ def sort_paths(top: Path, paths: Iterable[str]) -> tuple[list[str], list[str], l
         except (FileNotFoundError, NotADirectoryError):
             mode = 0
         except OSError:
-            closed.append(path)
+            unreadable.append(path)
             continue
         if stat.S_ISREG(mode) and not os.access(file, os.R_OK, effective_ids=EFFECTIVE):
-            closed.append(path)
+            unreadable.append(path)
         else:
-            (there if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else gone).append(path)
-    return gone, there, closed
+            (present if stat.S_ISREG(mode) or stat.S_ISLNK(mode) else missing).append(path)
+    return missing, present, unreadable
 
 
 def stdin_of(paths: Iterable[str]) -> bytes:
@@ -218,18 +218,18 @@ class Repository(Struct, frozen=True, kw_only=True):
         Unreadable paths are in the tree as they are in the index, if there. The user's index is only read.
         """
         index = self.scratch / "snapshot"
-        closed: tuple[str, ...] = ()
+        unreadable: tuple[str, ...] = ()
         for tries in range(1, SNAPSHOT_TRIES + 1):
             if (self.git_dir / "index").is_file():
                 shutil.copyfile(self.git_dir / "index", index)
             try:
-                _, closed = self.record(self.git, self.outside, index=index)
+                _, unreadable = self.record(self.git, self.outside, index=index)
             except GitFailedError:
                 if tries == SNAPSHOT_TRIES:
                     raise
             else:
                 break
-        return self.git("write-tree", index=index).text, closed
+        return self.git("write-tree", index=index).text, unreadable
 
     def record(
         self, git: Git, outside: Sequence[str] = (), index: Path | None = None
@@ -243,15 +243,15 @@ class Repository(Struct, frozen=True, kw_only=True):
         """
         words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", "--deduplicate")
         found = git(*words, "--", ":/", *outside, index=index).items
-        inner = tuple(path.rstrip("/") for path in found if path.endswith("/"))
-        gone, there, closed = sort_paths(git.folder, (path for path in found if not path.endswith("/")))
-        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in gone) else {}
-        gone = [path for path in gone if path not in gitlinks]
-        if gone:  # first, to make room for the others
-            git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(gone), index=index)
-        if there:
-            git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(there), index=index)
-        return inner, tuple(closed)
+        nested = tuple(path.rstrip("/") for path in found if path.endswith("/"))
+        missing, present, unreadable = sort_by_state(git.folder, (path for path in found if not path.endswith("/")))
+        gitlinks = self.gitlinks(git, index) if any((git.folder / path).is_dir() for path in missing) else {}
+        missing = [path for path in missing if path not in gitlinks]
+        if missing:  # first, to make room for the others
+            git("update-index", "-z", "--force-remove", "--stdin", stdin=stdin_of(missing), index=index)
+        if present:
+            git("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=stdin_of(present), index=index)
+        return nested, tuple(unreadable)
 
     def gitlinks(self, git: Git, index: Path | None = None) -> dict[str, str]:
         """Return the paths of the submodules in an index, with their commits."""
@@ -421,11 +421,11 @@ def take_base(repository: Repository) -> Base:
     head = Base(commit=state.head, head=state.head, ref=state.ref)
     if not state.dirty:
         return head
-    tree, closed = repository.snapshot()
+    tree, unreadable = repository.snapshot()
     if not repository.changes(state.head, tree):
-        return structs.replace(head, left_out=closed)
+        return structs.replace(head, left_out=unreadable)
     commit = repository.commit(tree, [state.head], "What the working tree held when a step of a plan started\n")
-    return Base(commit=commit, head=state.head, ref=state.ref, left_out=closed)
+    return Base(commit=commit, head=state.head, ref=state.ref, left_out=unreadable)
 
 
 def parse_status(items: Sequence[str]) -> RepositoryState:

@@ -22,7 +22,7 @@ from vibe.system.git.discovery import located_at
 from vibe.system.git.shelter import take_shelter
 from vibe.system.process import kill_in_folder
 
-INDEX_MARK = b"\0\0\xe0\0"
+SUBMODULE_MODE = b"\0\0\xe0\0"
 """The mode of a submodule, as it appears in every index that has one."""
 
 
@@ -35,10 +35,10 @@ def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
         MergeRefusedError: One has changed.
         GitFailedError: Git refuses.
     """
-    if INDEX_MARK not in (admin / "index").read_bytes():
+    if SUBMODULE_MODE not in (admin / "index").read_bytes():
         return
     for path, commit in repository.gitlinks(git).items():
-        changed = _changed(git.folder / path, commit, repository)
+        changed = _changed_file(git.folder / path, commit, repository)
         if changed:
             raise MergeRefusedError(
                 f"the step changed {changed!r} in the submodule {path!r}, which can't be merged: commit it there "
@@ -46,7 +46,7 @@ def check_submodules(repository: Repository, git: Git, admin: Path) -> None:
             )
 
 
-def _changed(folder: Path, commit: str, repository: Repository) -> str:
+def _changed_file(folder: Path, commit: str, repository: Repository) -> str:
     """Return a file in a submodule that differs from its commit, or an empty string."""
     if folder.is_symlink() or not os.path.lexists(folder / ".git"):
         return next(_files(folder), "")
@@ -93,10 +93,10 @@ def link_shared(share: Sequence[str], workspace: Path, workdir: Path) -> None:
 
 def shared_links(share: Sequence[str], workspace: Path, workdir: Path) -> list[Path]:
     """Return the links that still exist, which don't belong to the step's work."""
-    return [workdir / name for name in share if _leads_to(workdir / name, workspace / name)]
+    return [workdir / name for name in share if _is_link_to(workdir / name, workspace / name)]
 
 
-def _leads_to(link: Path, source: Path) -> bool:
+def _is_link_to(link: Path, source: Path) -> bool:
     try:
         return link.readlink() == source
     except OSError:
@@ -214,7 +214,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
             raise GitFailedError(words, self.path, answer.problem)
         for path in self._unmerged():
             if not _is_marked(self.path / path, conflict.onto):
-                self._explain(path, conflict.onto)
+                self._write_markers(path, conflict.onto)
 
     def unresolved(self, conflict: MergeConflict) -> str:
         """Return the reason that the resolution can't be committed, or an empty string."""
@@ -311,11 +311,11 @@ class Worktree(Struct, frozen=True, kw_only=True):
         check_submodules(self.repository, git, admin)
         links = shared_links(self.repository.share, self.repository.workspace, self.workdir)
         outside = [f":(top,exclude,literal){link.relative_to(self.path).as_posix()}" for link in links]
-        inner, closed = self.repository.record(git, outside, index=admin / index if index else None)
-        if inner:
-            raise MergeRefusedError(f"the step made a git repository at {name_some(inner)}, which can't be committed")
-        if closed:
-            raise MergeRefusedError(f"the step left {name_some(closed)}, which can't be read and so can't be committed")
+        nested, denied = self.repository.record(git, outside, index=admin / index if index else None)
+        if nested:
+            raise MergeRefusedError(f"the step made a git repository at {name_some(nested)}, which can't be committed")
+        if denied:
+            raise MergeRefusedError(f"the step left {name_some(denied)}, which can't be read and so can't be committed")
         if index:
             return git("write-tree", index=admin / index).text
         date_ahead(admin / "index")
@@ -343,11 +343,11 @@ class Worktree(Struct, frozen=True, kw_only=True):
         items = self.git("ls-files", "-u", "-z").items
         return list(dict.fromkeys(item.partition("\t")[2] for item in items))
 
-    def _explain(self, path: str, onto: str) -> None:
+    def _write_markers(self, path: str, onto: str) -> None:
         """Write markers that name both sides into a file that git can't mark (binary, deleted, of another kind)."""
         items = self.git("ls-files", "-u", "-z", "--", f":(top,literal){path}").items
         sides = {item.split(" ", 2)[2][0]: item.split(" ", 2)[1] for item in items}
-        ours, theirs = _side(sides.get("2")), _side(sides.get("3"))
+        ours, theirs = _side_text(sides.get("2")), _side_text(sides.get("3"))
         file = self.path / path
         with suppress(OSError):  # a folder of the other side may be in its place, which git has reported
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -380,7 +380,7 @@ def _is_marked(file: Path, onto: str) -> bool:
         return False  # the file was deleted, which resolves the conflict
 
 
-def _side(oid: str | None) -> str:
+def _side_text(oid: str | None) -> str:
     return f"this side has the content that `git cat-file blob {oid}` prints" if oid else "this side deleted the file"
 
 

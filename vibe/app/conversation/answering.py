@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
-from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit, with_duty
+from subagents.agent.agent_factory import AgentParts, AgentState, agent_kit, with_hand_in
 from subagents.agent.budget import Account
 from subagents.agent.run_context import AgentContext, RunContext
 from subagents.agent.spawner import Spawner
@@ -132,7 +132,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
 
     def kit_for(self, hand_in: HandIn | None) -> AgentKit:
         """Return the kit for answering a prompt, with the duty to hand in a value if there is one. Reads files."""
-        return self.kit if hand_in is None else with_duty(self.kit, self.context, self.own, hand_in)
+        return self.kit if hand_in is None else with_hand_in(self.kit, self.context, self.own, hand_in)
 
     def as_sent(self, prompt: str, piped: bytes = b"", *, expand: bool = True) -> str:
         """Return a prompt with the command or skill it names, the piped input and the files it mentions filled in.

@@ -75,7 +75,7 @@ async def _ask(address: str, certificates: Certificates | None) -> list[WorkerIn
 
 
 def _row(info: WorkerInfo) -> WorkerRow:
-    described = dict(info.said)
+    described = dict(info.report)
     known: dict[str, Any] = {name: described[name] for name in WorkerRow.__struct_fields__ if name in described}
     known |= {"steps": sorted(described.get("steps", {}).values()), "sandbox": described.get("capabilities", ())}
     return convert({**known, "address": info.address, "host": info.host, "slots": info.slots}, WorkerRow)

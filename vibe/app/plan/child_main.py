@@ -32,7 +32,7 @@ from subagents.agent.budget import Account, Limits
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnError, SpawnPool
 from subagents.agent.steering import Steering
-from subagents.executor import StepResult, StepTask, internal_failure, unserved
+from subagents.executor import StepResult, StepTask, internal_failure, interrupted_by
 from subagents.process import protocol
 from subagents.process.transport import SocketTransport, Transport
 from subagents.step.local_executor import LocalExecutor
@@ -171,11 +171,11 @@ async def _attempt_result(
         if isinstance(error, VibeError):
             return _environment_failure(error)
         logger.exception("step %s raised", begin.task.step_id)
-        return unserved(raised) or internal_failure(described(error))
+        return interrupted_by(raised) or internal_failure(described(error))
 
 
 def _environment_failure(error: VibeError) -> StepResult:
-    return unserved(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
+    return interrupted_by(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
 
 
 async def _run_attempt(link: StepLink, document: StepDocument, engine: Engine, begin: protocol.Begin) -> StepResult:
@@ -366,7 +366,7 @@ class LinkedLedger:
     def __init__(self, link: StepLink, limits: Limits, usage: Usage, cost_usd: float | None) -> None:
         self._link = link
         self.account = Account("the plan", limits, self.reserve)
-        self.account.show(usage, cost_usd)
+        self.account.mirror(usage, cost_usd)
 
     async def reserve(self, model: ModelConfig, prompt_tokens: int, wanted_tokens: int) -> LinkedReservation:
         """Reserve room on the plan's account; see ``vibe.core.budget.Budget``."""
@@ -383,7 +383,7 @@ class LinkedLedger:
         except LeaseRefusedError as error:
             refused = error.refused
             raise BudgetExhaustedError(refused.account, refused.limit, refused.spent) from error
-        self.account.show(granted.usage, granted.cost_usd)
+        self.account.mirror(granted.usage, granted.cost_usd)
         return LinkedReservation(self._link, granted)
 
 

@@ -198,7 +198,7 @@ def _branches(repository: Repository) -> Iterator[_Branch]:
         matched = _BRANCH.fullmatch(name)
         if matched is None or not name.startswith(lifecycle.plan_branches(matched[1])):
             continue
-        if ref in merged or lifecycle.work_of(matched[2], matched[1]) in body:
+        if ref in merged or lifecycle.commit_mark(matched[2], matched[1]) in body:
             yield _Branch(name=name, plan_id=matched[1], is_merged=ref in merged, worktree=worktree)
 
 

@@ -14,7 +14,7 @@ from planner.plan.diagnostics import listed
 from planner.plan.model import Step
 from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder, find_plan
-from subagents.worktree.lifecycle import Phase, WorktreePlace, work_of
+from subagents.worktree.lifecycle import Phase, WorktreePlace, commit_mark
 from subagents.worktree.repository import Repository, open_repository
 from vibe.app.engine.host import Host
 from vibe.app.plan.rewind import FILES_FOLDER, Changes
@@ -149,7 +149,7 @@ class PlanReview:
         for step_id in own:
             attempts = self._state.steps[step_id].attempts
             done = [one.number for one in attempts if one.result.outcome is Outcome.COMPLETED]
-            merged = [(parent, work) for work, parent, said in log if work_of(step_id, self.plan_id) in said]
+            merged = [(parent, work) for work, parent, said in log if commit_mark(step_id, self.plan_id) in said]
             record = place.record(step_id)
             if record is not None and record.phase is Phase.MERGED and record.work and len(merged) < len(done):
                 merged.append((record.base.commit, record.work))  # merged into files, but could not be committed

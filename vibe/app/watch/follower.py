@@ -86,7 +86,7 @@ class Follower:
 
     def _subscription(self, entry: Entry) -> Subscription:
         subscription = subscribe(Path(entry.journal), home=self._home, after=0, runtime_dir=self._runtime_dir)
-        subscription.rest = REST_S
+        subscription.gather_seconds = REST_S
         return subscription
 
     async def _take_recorded_facts(self) -> None:

@@ -127,7 +127,7 @@ class InputLines:
 
     async def _answer(self, line: bytes, desk: CommandDesk) -> None:
         """Carry out the command in a line and write the reply; a blank line stands for one that was too long."""
-        command = desk.taken(line, is_owner=True) if line else refusal("invalid", TOO_LONG)
+        command = desk.command_in(line, is_owner=True) if line else refusal("invalid", TOO_LONG)
         reply = command if isinstance(command, Reply) else await desk.reply(command)
         told = json.loads(encode_reply(reply))
         if reply.reason == "unknown":

@@ -87,7 +87,7 @@ async def test_a_frozen_worker_is_lost_and_changes_nothing_once_thawed(rig: Rig,
 async def test_a_worker_that_is_frozen_before_it_announces_a_place_is_found_out(
     rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "HANDS_SECONDS", 1.0)
+    monkeypatch.setattr(module, "ANNOUNCE_SECONDS", 1.0)
     monkeypatch.setattr(module, "ASK_SECONDS", 2.0)
     with cluster(tmp_path, 1) as made:
         made.workers[0].signal(signal.SIGSTOP)

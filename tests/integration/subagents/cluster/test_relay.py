@@ -13,7 +13,7 @@ import pytest
 from distributed.security import Security
 
 from subagents.cluster import client, comm_link
-from subagents.cluster.comm_link import RelayPlugin, called
+from subagents.cluster.comm_link import RelayPlugin, call_handler
 from tests.fakes.cluster import RemoteRun, cluster
 from tests.integration.subagents.worktree.rig import FILES, Rig, worktree_task
 from vibe.core.messages import NeverStop, Outcome
@@ -27,9 +27,9 @@ async def test_many_attempts_at_once_are_made_by_way_of_the_scheduler(
     async def around(address: str, security: Mapping[str, Any], call: Mapping[str, object]) -> Any:
         if "to" not in call:
             raise OSError("no way there")
-        return await called(address, security, call)
+        return await call_handler(address, security, call)
 
-    monkeypatch.setattr(client, "called", around)
+    monkeypatch.setattr(client, "call_handler", around)
     rig = Rig(tmp_path).create(FILES)
     results: dict[str, tuple[Outcome, str, int]] = {}
     with cluster(tmp_path, 4, 4) as made:
@@ -83,7 +83,7 @@ async def test_a_relay_reads_no_more_than_the_other_end_takes(monkeypatch: pytes
     async def found(*_: object) -> Endless:
         return worker
 
-    monkeypatch.setattr(comm_link, "called", found)
+    monkeypatch.setattr(comm_link, "call_handler", found)
     await plugin.start(SimpleNamespace(workers={"tcp://w": None}, security=Security(), handlers={}))
     async with anyio.create_task_group() as group:
         group.start_soon(plugin.relay, run, "tcp://w")

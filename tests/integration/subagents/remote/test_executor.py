@@ -27,7 +27,7 @@ class Places:
         self.forgotten: list[str] = []
 
     async def workers(self) -> Sequence[WorkerInfo]:
-        return [WorkerInfo(address=address, slots=1, host="h", said={}) for address in (HERE, THERE)]
+        return [WorkerInfo(address=address, slots=1, host="h", report={}) for address in (HERE, THERE)]
 
     @asynccontextmanager
     async def place(self, wanted: Wanted) -> AsyncGenerator[tuple[str, f.FrameLink]]:

@@ -69,7 +69,7 @@ def test_no_history_travels_and_back_comes_what_changed(rig: Rig) -> None:
     work = trees.commit_of(checkout)
     back = trees.pack(there.git, work, [commit])
     trees.unpack(here.git, back, most=MOST, strict=True)
-    trees.bring(here, work)
+    trees.check_out(here, work)
 
     assert 50_000 < len(sent) < 55_000
     assert len(back) < 1_000
