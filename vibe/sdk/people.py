@@ -160,10 +160,10 @@ def _answer(question: Question, given: str | Sequence[str]) -> QuestionAnswer:
 
 
 async def choice(decide: object, decision: PlanDecisionEvent) -> Sequence[str] | None:
-    """Return what a program chooses for a decision; an empty sequence leaves it open.
+    """Return the options that a program chooses for a decision; an empty sequence leaves it open.
 
     Raises:
-        UsageError: If that is no answer to the decision.
+        UsageError: If they are no answer to the decision.
     """
     result = await called(decide, decision)
     chosen = () if result is None else selections(result, "decide= returned")

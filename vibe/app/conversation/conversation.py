@@ -387,7 +387,7 @@ class Conversation:
 
     @contextmanager
     def _busy(self) -> Generator[None]:
-        """Be busy while the block runs. An interruption ends it at the end of the block."""
+        """Be busy while the block runs. An interruption cancels the block, and execution continues after it."""
         self._check_idle()
         self._occupation = CancelScope()
         try:
