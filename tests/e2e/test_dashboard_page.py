@@ -856,6 +856,31 @@ async def test_a_comment_that_is_being_written_stays_while_the_changes_go_on(
         await to_thread.run_sync(is_kept)
 
 
+async def test_changes_that_could_not_be_read_are_asked_for_again(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        page = await opened(browser, vibe)
+
+        def are_shown() -> None:
+            page.look(1200, 860)
+            page.wait(status("a", "in_progress"))
+            file: dict[str, Any] = {"path": "a.py", "status": "added", "added": 1, "removed": 0, "hunks": []}
+            page.run(
+                "const real = fetch, told = [[404, { message: 'git is busy' }], [200, "
+                f"{json.dumps({'files': [file]})}]];"
+                "window.fetch = (path, ...more) => { if (!path.endsWith('/diff')) return real(path, ...more);"
+                "const [status, body] = told.length > 1 ? told.shift() : told[0];"
+                "return Promise.resolve(new Response(JSON.stringify(body), { status })) }"
+            )
+            page.click("#dag [data-step=a]")
+            page.click("#step .tabs button:nth-child(2)")
+            page.wait("document.querySelector('#step .note')?.textContent === 'git is busy'")
+            page.wait("document.querySelector('#step .file b')?.textContent === 'a.py'")
+
+        await to_thread.run_sync(are_shown)
+
+
 async def test_over_plain_http_by_another_name_it_answers_as_well(vibe: VibeCommand, browser: Browser) -> None:
     async with running(vibe.home) as run:
         run.begins()

@@ -61,7 +61,8 @@ export async function showDiff(box, { files, added, removed, status, attempt, wo
   if (!known) box.replaceChildren(h("p.empty", "Looking at what it changed."));
   const reply = await ask(stepPath("diff"));
   const own = edits(), atWork = status === "in_progress" && !worktree;
-  if (reply.ok && own.length && (atWork || !reply.files?.length)) reply.files = own;
+  if (own.length && (atWork || !reply.files?.length)) reply.files = own;
+  if (!reply.ok && isLive()) setTimeout(changed, 2000, "all");  // git may have been busy
   if (loaded.size > 20) loaded.clear();
   loaded.set(key, { version, reply });
   if (key === place() && ui.of === "changes" && !isWriting()) paint(box, version, reply);
