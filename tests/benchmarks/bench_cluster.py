@@ -38,7 +38,7 @@ from tests.fakes.step_links import shared_of_a_run
 from tests.fakes.waiting import written
 from tests.integration.subagents.worktree.rig import FILES, Rig, environment, git, worktree_task
 from vibe.app.cluster.certificates import write_certificates
-from vibe.app.cluster.service import Node, kept, worker_settings
+from vibe.app.cluster.service import Node, keep_running, worker_settings
 from vibe.core.messages import NeverStop
 
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
@@ -108,7 +108,7 @@ async def _up(folder: Path) -> float:
             settings=settings,
             is_quiet=True,
         )
-        group.start_soon(kept, node, serving.append)
+        group.start_soon(keep_running, node, serving.append)
         await _until(lambda: len(serving) == 2)
         began -= time.perf_counter()
         group.cancel_scope.cancel()
