@@ -46,22 +46,22 @@ class LogText(io.TextIOWrapper):
 class Beginning:
     """An EventSink that reports through ``telling`` that a run has begun, and then moves its log beside its records."""
 
-    def __init__(self, home: Path, draft: IO[bytes], telling: int) -> None:
+    def __init__(self, home: Path, draft: IO[bytes], report_to: int) -> None:
         self._home = home
         self._draft = draft
-        self._telling: int | None = telling
+        self._report_to: int | None = report_to
 
     def publish(self, event: Event) -> None:
         """Report the first event that shows the run has begun."""
-        if self._telling is None or not isinstance(event, BEGINNINGS):
+        if self._report_to is None or not isinstance(event, BEGINNINGS):
             return
         kind, own = ("plan_id", event.plan_id) if event.plan_id else ("session_id", event.session_id)
         log = self._move_log(kind, own)
-        told = {kind: own, "source": event.source, "pid": os.getpid(), "log": str(log)}
-        with suppress(OSError):  # who began it may be gone
-            os.write(self._telling, json.dumps(told).encode())
-            os.close(self._telling)
-        self._telling = None
+        report = {kind: own, "source": event.source, "pid": os.getpid(), "log": str(log)}
+        with suppress(OSError):  # the process that started it may be gone
+            os.write(self._report_to, json.dumps(report).encode())
+            os.close(self._report_to)
+        self._report_to = None
 
     def _move_log(self, kind: str, own: str) -> Path:
         """Continue writing in the run's own log, and return its path."""
@@ -83,14 +83,14 @@ def detached(carry_out: Callable[[CliEnvironment], int], output: Callable[[], st
     printed. In the new process, this returns when the command ends.
     """
     with tempfile.TemporaryFile() as draft:
-        told, telling = os.pipe()
+        reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            os.close(told)
-            return carry_out(_without_terminal(env, draft, telling))
-        os.close(telling)
+            os.close(reading)
+            return carry_out(_without_terminal(env, draft, writing))
+        os.close(writing)
         try:
-            begun = os.read(told, AT_ONCE)
+            begun = os.read(reading, AT_ONCE)
         except KeyboardInterrupt:
             os.kill(child, signal.SIGTERM)
             return ExitCode.INTERRUPTED
@@ -104,14 +104,14 @@ def detached(carry_out: Callable[[CliEnvironment], int], output: Callable[[], st
         return code if code >= 0 else 128 - code
 
 
-def _without_terminal(env: CliEnvironment, draft: IO[bytes], telling: int) -> CliEnvironment:
+def _without_terminal(env: CliEnvironment, draft: IO[bytes], report_to: int) -> CliEnvironment:
     """Leave the terminal, which may now go away; piped input can still be read."""
     os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if os.isatty(0):
         _put(os.open(os.devnull, os.O_RDONLY), 0)
     _put(os.dup(draft.fileno()), 1, 2)
-    beginning = Beginning(env.home, draft, telling)
+    beginning = Beginning(env.home, draft, report_to)
     stdout, stderr = (LogText(descriptor, env.environ) for descriptor in (1, 2))
     return replace(env, stdout=stdout, stderr=stderr, detached=beginning)
 

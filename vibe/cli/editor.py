@@ -29,7 +29,7 @@ def open_editor(path: Path, env: CliEnvironment, instead: str = "") -> None:
     try:
         program, *words = shlex.split(command)
         found = find_program(program, env.environ) or program
-        code = subprocess.run([found, *words, path], cwd=env.cwd, env=dict(env.environ), check=False).returncode  # noqa: S603  the user's own
+        code = subprocess.run([found, *words, path], cwd=env.cwd, env=dict(env.environ), check=False).returncode  # noqa: S603  the user's own command
         problem = f"ended with exit code {code}, so nothing was changed" if code else ""
     except (OSError, ValueError) as error:
         problem = f"can't be started ({error})"

@@ -110,14 +110,14 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
 
     def write_json(self, document: object) -> None:
         """Print a document as indented JSON."""
-        import json  # noqa: PLC0415  most that is printed is text
+        import json  # noqa: PLC0415  most output is text
 
         self.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
 def _working_directory() -> Path:
     try:
-        return Path.cwd()  # noqa: TID251  the command line alone knows where it was called
+        return Path.cwd()  # noqa: TID251  only the command line knows where it was called
     except OSError as error:
         raise EnvironmentFailure(
             f"the current directory can't be used ({error.strerror}): change to another"

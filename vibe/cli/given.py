@@ -27,8 +27,8 @@ def given_settings(words: Iterable[tuple[str, str]], env: CliEnvironment) -> Giv
     by_flag: dict[str, list[str]] = {}
     for flag, word in words:
         by_flag.setdefault(flag, []).append(word)
-    told = by_flag.get(INSTRUCTIONS, ())
-    texts = (read_text(INSTRUCTIONS, word[1:], env) if word[:1] == "@" else in_utf8(word) for word in told)
+    instructions = by_flag.get(INSTRUCTIONS, ())
+    texts = (read_text(INSTRUCTIONS, word[1:], env) if word[:1] == "@" else in_utf8(word) for word in instructions)
     return GivenSettings(
         values=dict(_value(word) for word in by_flag.get(SET, ())),
         instructions="\n\n".join(text.strip() for text in texts),
@@ -51,7 +51,7 @@ def _value(word: str) -> tuple[str, Any]:
 
 
 def _servers(name: str, env: CliEnvironment) -> Iterator[Mapping[str, Any]]:
-    from vibe.cli.commands.mcp import read_servers  # noqa: PLC0415  it loads what few runs need
+    from vibe.cli.commands.mcp import read_servers  # noqa: PLC0415  few runs need what it loads
 
     for found in read_servers(read_text(MCP, name, env), f"{MCP} {name}"):
         if found.problem:

@@ -113,7 +113,7 @@ def _flag(about: str, **more: Any) -> Mapping[str, Any]:
 
 
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
-    # of several commands
+    # shared by several commands
     "--add-dir": _words("DIR", "another folder to work in", dest="extra_roots"),
     "--auto-approve/--yolo": _flag("run everything no rule denies, without asking"),
     "--bus": _word("ADDRESS", "publish events here, e.g. tcp://127.0.0.1:5555", dest="bus_address"),
@@ -159,7 +159,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--resume": _word("ID", "continue the session with this id, or the last", nargs="?", const=""),
     "--version/-V": _word(None, "print the version", action=ShowVersion, nargs=0),
     "--debug": _flag("show tracebacks"),
-    # plans: to write one, to run one
+    # writing and running plans
     "goal": _word("GOAL", "what the plan must achieve; '-': from stdin", nargs="+"),
     "--from": _word("PLAN", "change this plan file instead, as GOAL says", dest="base"),
     "-o": _word("FILE", "write the plan here; default: to stdout", dest="to"),
@@ -201,7 +201,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "write a report here at the end: .md, .html, .json or .xml (JUnit); "
         "'github': annotations and step summary; repeatable",
     ),
-    # plans: to look at one, to control one
+    # viewing and controlling plans
     "plan": _word("ID", "the plan's id or a prefix, or 'latest'"),
     "plan:file": _word("FILE|NAME", "'-': from stdin"),
     "plan:any": _word("FILE|ID", "a plan file, '-' for stdin, a plan's id, or a name of `vibe plan library`"),

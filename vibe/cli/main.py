@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if text:
         return _print(text)
     gc.set_threshold(*COLLECTED_AT)
-    from vibe.cli.environment import CliEnvironment  # noqa: PLC0415  costs what help and the version must not
+    from vibe.cli.environment import CliEnvironment  # noqa: PLC0415  too slow for help and the version
     from vibe.cli.run import run_command_line
 
     try:
@@ -43,7 +43,7 @@ def _asked_text(arguments: Sequence[str]) -> str:
         return f"vibe {__version__}\n"
     if HELP.isdisjoint(arguments):
         return ""
-    from argparse import Namespace  # noqa: PLC0415  costs what the version must not
+    from argparse import Namespace  # noqa: PLC0415  too slow for the version
 
     from vibe.cli.grammar import read_words  # noqa: PLC0415  as above
     from vibe.cli.parser import CommandLineError, TextRequested  # noqa: PLC0415  as above
@@ -52,7 +52,7 @@ def _asked_text(arguments: Sequence[str]) -> str:
         read_words(arguments, Namespace())
     except TextRequested as shown:
         return shown.text
-    except CommandLineError:  # told as every other error is
+    except CommandLineError:  # reported later, like any other error
         return ""
     return ""
 

@@ -97,7 +97,7 @@ class Parser(argparse.ArgumentParser):
         commands = [str(word) for action in self._actions for word in action.choices or ()]
         return f"a command is missing: choose from {', '.join(commands)}"
 
-    def told(self, args: argparse.Namespace) -> list[str]:
+    def options_set(self, args: argparse.Namespace) -> list[str]:
         """Return the options of this command whose value differs from the default."""
         return [
             action.option_strings[-1]

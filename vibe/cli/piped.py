@@ -32,7 +32,7 @@ def read_context(env: CliEnvironment, *, waits: bool) -> tuple[bytes, str]:
     try:
         descriptor = env.stdin.fileno()
         mode = os.fstat(descriptor).st_mode
-    except (OSError, ValueError):  # none of the system's: it was put in its place
+    except (OSError, ValueError):  # a replacement without a descriptor
         return (b"" if env.stdin.closed else read_all(env)), ""
     if waits:
         return read_all(env), ""
@@ -65,7 +65,7 @@ def _next(env: CliEnvironment) -> bytes:
         select.select([descriptor], [], [])
         try:
             return os.read(descriptor, CHUNK)
-        except BlockingIOError:  # who else has it made it so
+        except BlockingIOError:  # another process made it non-blocking
             continue
         except OSError as error:
             raise UsageError(f"standard input can't be read ({error.strerror})") from error

@@ -22,7 +22,7 @@ from vibe.core.config.paths import VibePaths
 from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, innermost, shortage, unexpected
 from vibe.system.plain_text import plain
 
-TOLD = (VibeError, IpcError)
+EXPECTED = (VibeError, IpcError)
 """Errors whose message is shown as it is."""
 STOPPED = frozenset({ExitCode.INTERRUPTED, ExitCode.TERMINATED})
 SECONDS_FOR_READER = 2.0
@@ -81,9 +81,9 @@ def _carry_out(words: list[str], env: CliEnvironment, *, debug: bool) -> int:
         env.stdout.flush()
     except KeyboardInterrupt as stopped:
         return ExitCode(stopped.args[0]) if stopped.args else ExitCode.INTERRUPTED
-    except BrokenPipeError:  # its reader has seen enough
+    except BrokenPipeError:  # the reader has seen enough
         return code
-    except TOLD as error:
+    except EXPECTED as error:
         return _report(error, exit_code_of(error), env, debug=debug)
     except Exception as error:  # noqa: BLE001  the last place that can tell the user
         problem = problem_of(env.stdout)
@@ -101,7 +101,7 @@ def exit_code_of(error: Exception) -> ExitCode:
         return ExitCode.USAGE
     if isinstance(error, VibeError) and not isinstance(error, EnvironmentFailure):
         return ExitCode.FAILED
-    return ExitCode.ENVIRONMENT if isinstance(error, TOLD) else ExitCode.FAILED
+    return ExitCode.ENVIRONMENT if isinstance(error, EXPECTED) else ExitCode.FAILED
 
 
 def _dispatch(words: list[str], env: CliEnvironment) -> int:
@@ -120,7 +120,7 @@ def _dispatch(words: list[str], env: CliEnvironment) -> int:
     wait = getattr(args, "wait", None)
     env = replace(env, patience=math.inf if wait is True else wait or None)
     if getattr(args, "given", ()):
-        from vibe.cli.given import given_settings  # noqa: PLC0415  it loads the models of the settings
+        from vibe.cli.given import given_settings  # noqa: PLC0415  it loads the settings' models
 
         env = replace(env, given=given_settings(args.given, env))
     command, below = words[0] if words and words[0] in COMMANDS else "prompt", getattr(args, "subcommand", "")
@@ -160,6 +160,6 @@ def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug:
         import traceback  # noqa: PLC0415  rarely asked for
 
         traceback.print_exception(error, file=env.stderr)
-    sentence = str(error) if isinstance(error, TOLD) else unexpected(error, with_what=" with the output of --debug")
+    sentence = str(error) if isinstance(error, EXPECTED) else unexpected(error, with_what=" with the output of --debug")
     env.stderr.write(f"vibe: {plain(sentence)}\n")
     return code

@@ -19,7 +19,7 @@ EXIT_OF = {which: 128 + which for which in (signal.SIGHUP, signal.SIGINT, signal
 """The exit code for each signal, as shells define it."""
 
 
-TURNS = 5
+SETTLING_ITERATIONS = 5
 """Event loop iterations to run after the end, so that a signal that arrived with it is still handled."""
 
 
@@ -58,18 +58,18 @@ async def handled_signals(host: Host, on_signal: Callable[[signal.Signals, int],
         await started.wait()
         try:
             yield log
-        except Exception as error:  # noqa: BLE001  handed on below, once the group can no longer wrap it
+        except Exception as error:  # noqa: BLE001  raised below, once the group can no longer wrap it
             raised = error
         finally:
-            await _hear_what_came()
+            await _handle_late_signals()
             group.cancel_scope.cancel()
     if raised is not None:
         raise raised
 
 
-async def _hear_what_came() -> None:
+async def _handle_late_signals() -> None:
     with anyio.CancelScope(shield=True):
-        for _ in range(TURNS):
+        for _ in range(SETTLING_ITERATIONS):
             await anyio.lowlevel.checkpoint()
 
 
@@ -93,7 +93,7 @@ class ProcessEnd:
         self._is_ours = is_ours
         self._is_near = False
         if is_ours:
-            atexit.register(self._leave_if_near)  # after all that is registered later
+            atexit.register(self._leave_if_near)  # runs after all handlers that are registered later
 
     def is_near(self, code: int) -> None:
         """Record that the results of work in progress are no longer wanted."""

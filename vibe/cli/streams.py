@@ -106,7 +106,7 @@ class OutputStream(io.FileIO):
             return
         self._waiting.extend(data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
         self._size += len(data)
-        if self._writer is None:  # the process may end before it has
+        if self._writer is None:  # a daemon: the process may end before it is done
             self._writer = threading.Thread(target=self._write_on, name="standard output", daemon=True)
             self._writer.start()
 
@@ -132,7 +132,7 @@ class OutputStream(io.FileIO):
             return None
 
     def _write_now(self, data: ReadableBuffer) -> int:
-        while (written := cast("int | None", super().write(data))) is None:  # it would block
+        while (written := cast("int | None", super().write(data))) is None:  # writing would block
             select.select([], [self], [])
         return written
 
@@ -159,7 +159,7 @@ def forgive(stream: TextIO) -> None:
 def settle(stream: TextIO, seconds: float | None = None) -> None:
     """Wait at most ``seconds`` until the reader has taken everything; drop the rest."""
     forgive(stream)
-    finish = getattr(stream, "finish", None)  # of a CiLog
+    finish = getattr(stream, "finish", None)  # only a CiLog has one
     if finish is not None:
         finish()
     stream.flush()
@@ -201,7 +201,7 @@ def _text(descriptor: int, *, ci: bool, forgiving: bool = False) -> TextIO:
     buffer = io.BufferedWriter(OutputStream(descriptor, forgiving=forgiving))
     kind = io.TextIOWrapper
     if ci and not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        from vibe.front.ci_log import CiLog as kind  # noqa: N813, PLC0415  few runs are read by a service
+        from vibe.front.ci_log import CiLog as kind  # noqa: N813, PLC0415  few runs write to a CI service
     return kind(buffer, encoding="utf-8", errors="replace", line_buffering=os.isatty(descriptor) or forgiving)
 
 
@@ -219,4 +219,4 @@ def _hold_closed_descriptors() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, flags)  # the lowest number that is free: this one
+            os.open(os.devnull, flags)  # takes the lowest free number, which is this one

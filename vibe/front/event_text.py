@@ -23,7 +23,7 @@ def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
     return one_line(_WORDS[type(event)](event), limit)
 
 
-def trouble(event: e.WarningEvent | e.ErrorEvent) -> str:
+def problem_text(event: e.WarningEvent | e.ErrorEvent) -> str:
     """Return a warning or an error as people read it, without its code, which is for programs."""
     return f"{'warning' if isinstance(event, e.WarningEvent) else 'error'}: {event.message}"
 
@@ -199,11 +199,11 @@ def _usage(event: e.UsageEvent) -> str:
 
 def _server(event: e.ToolServerEvent) -> str:
     detail = event.detail or counted(event.tools, "tool")
-    said = "" if event.status == "starting" else f": {detail}"
-    return f"MCP server {event.server} ({event.transport}) {event.status}{said}"
+    about = "" if event.status == "starting" else f": {detail}"
+    return f"MCP server {event.server} ({event.transport}) {event.status}{about}"
 
 
-def _told(event: e.PlanToldEvent) -> str:
+def _steered(event: e.PlanToldEvent) -> str:
     comments = [f"{one.file}:{one.first}: {one.text}" for one in event.comments]
     return f"step {event.step_id} told: {'; '.join(filter(None, (event.text, *comments)))}"
 
@@ -261,7 +261,7 @@ _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
     e.PlanUnfoldedEvent: lambda event: f"step {event.step_id} has {counted(len(event.children), 'item')}",
     e.PlanAttemptEvent: lambda event: f"step {event.step_id} attempt {event.attempt} ended{_because(event.left)}",
     e.PlanRetryEvent: lambda event: f"step {event.step_id} starts attempt {event.attempt}",
-    e.PlanToldEvent: _told,
+    e.PlanToldEvent: _steered,
     e.PlanEditedEvent: lambda _: "plan changed by a command",
     e.PlanResetEvent: lambda event: f"steps will run again: {', '.join(event.step_ids)}",
     e.PlanReusedEvent: lambda event: f"step {event.step_id} reused from plan {event.from_plan}",

@@ -46,7 +46,7 @@ MOST_TEXT: Final = 8_000
 """Characters at the end of a text that are read to find its last lines."""
 _PRINTED: Final = 3
 """Lines shown of what a call printed or wrote."""
-_TOLD, _CHANGED = 12, 40
+_PROMPT_LINES, _CALL_LINES = 12, 40
 """Lines shown of a prompt, and of a call, where there is room for all of it."""
 _LOOKS: Final = {"+": "done", "-": "failed"}
 """Styles for the lines of a diff, by sign."""
@@ -90,7 +90,7 @@ def tiles(view: View) -> list[Tile]:
                 found += [agent_tile(agent) for agent in step.agents.values() if agent.parent_id is not None]
     main = view.main
     free = (agent for agent in view.agents.values() if agent.plan_id is None and agent is not main)
-    others = (agent for agent in free if agent.parent_id or agent.asked_at or agent.entries)  # else it never worked
+    others = (agent for agent in free if agent.parent_id or agent.asked_at or agent.entries)  # others never worked
     return [*found, *map(agent_tile, others)]
 
 
@@ -193,25 +193,25 @@ def fleet_head(view: View, known: Sequence[Tile], now: float, width: int, shown:
     plan, waiting = view.plan, len(view.requests)
     figures = [] if plan is None else plan_facts(plan, plan.clock(now))
     working = sum(tile.state in {"run", "ask"} for tile in known)
-    said: Line = [*figures[:1], (f"{' · ' * bool(figures)}{working} at work", "muted")]
-    said += [(f" · {waiting} wait{'s' * (waiting == 1)} for you", "warn")] if waiting else []
-    said += figures[1:]
-    while len(said) > 2 and cells_of(said) + len(" Agents   ") > width:
-        said.pop()  # the price first, then tokens
+    facts: Line = [*figures[:1], (f"{' · ' * bool(figures)}{working} at work", "muted")]
+    facts += [(f" · {waiting} wait{'s' * (waiting == 1)} for you", "warn")] if waiting else []
+    facts += figures[1:]
+    while len(facts) > 2 and cells_of(facts) + len(" Agents   ") > width:
+        facts.pop()  # drops the price first, then the tokens
     about = f"  {shown} only" if shown else "" if plan is None else f"  {one_line(plan.goal, TITLE_LENGTH)}"
-    return spread([(" Agents", "bold"), (about, "warn" if shown else "muted")], [*said, (" ", "")], width)
+    return spread([(" Agents", "bold"), (about, "warn" if shown else "muted")], [*facts, (" ", "")], width)
 
 
 def key_line(keys: Sequence[tuple[str, str]], width: int) -> Line:
     """Return a line with as many keys as fit, and the way back at its right edge."""
     end: Line = [("Esc", "bold accent"), (" back ", "muted")]
-    said: Line = [(" ", "")]
+    line: Line = [(" ", "")]
     for key, word in keys:
         more: Line = [(key, "bold accent"), (f" {word}", "muted"), ("   ", "")]
-        if cells_of([*said, *more, *end]) > width:
+        if cells_of([*line, *more, *end]) > width:
             break
-        said += more
-    return spread(said, end, width)
+        line += more
+    return spread(line, end, width)
 
 
 # --- a tile -----------------------------------------------------------------------------------------------------
@@ -311,8 +311,8 @@ def tile_body(tile: Tile, width: int, rows: int, now: float) -> list[Line]:
         words = _wrapped(one_line(tile.request.asked, TITLE_LENGTH), width - 2)
         tail = [[("  " if at else "? ", "bold warn"), (line, "bold")] for at, line in enumerate(words)]
         tail = [*tail, *([("  ", ""), *line] for line in _answers(tile.request.event))][:rows]
-    elif (said := tile_doing(tile, now))[1] in {"warn", "failed"} or not any(each.entries for each in tile.agents):
-        tail = [[("  ", ""), said]]
+    elif (now_doing := tile_doing(tile, now))[1] in {"warn", "failed"} or not any(each.entries for each in tile.agents):
+        tail = [[("  ", ""), now_doing]]
     return [*transcript_tail(tile.agents, width, rows - len(tail)), *tail]
 
 
@@ -348,11 +348,11 @@ def _entry_lines(entry: EntryView, width: int, rows: int, *, whole: bool) -> lis
         return [[(line, "")] for line in _tail(entry.text, width, rows)]
     if entry.kind == "reasoning":
         seconds, is_open = int(entry.until - entry.ts), entry.status == "streaming"
-        said = "thinking" if is_open else f"thought for {seconds} s" if seconds > 0 else "thought"
+        heading = "thinking" if is_open else f"thought for {seconds} s" if seconds > 0 else "thought"
         thoughts = _tail(entry.text, width, _PRINTED) if is_open or whole else []
-        return [[(line, "muted")] for line in (said, *thoughts)]
-    told = entry.text.strip().split("\n")[: _TOLD if whole else 1]
-    words = [one_line(line, TITLE_LENGTH) for line in told]
+        return [[(line, "muted")] for line in (heading, *thoughts)]
+    shown = entry.text.strip().split("\n")[: _PROMPT_LINES if whole else 1]
+    words = [one_line(line, TITLE_LENGTH) for line in shown]
     if entry.kind == "user":
         return [fit([("  " if at else "> ", "accent"), (line, "muted")], width) for at, line in enumerate(words)]
     style = {"warning": "warn", "error": "failed"}.get(entry.status, "muted")
@@ -365,12 +365,12 @@ def _call_lines(call: CallView, width: int, *, whole: bool) -> list[Line]:
     facts: Line = [(words, "failed" if failed else "muted")] if (words := call_facts(call)) else []
     lines = [spread([outcome, (" ", ""), (call_title(call), "")], facts, width)]
     if call.diff and whole:
-        for each in islice(diff_lines(call.diff), _CHANGED):
+        for each in islice(diff_lines(call.diff), _CALL_LINES):
             sign = each.sign if each.sign in _LOOKS else " "
             lines.append([(f"{each.number}{sign} ", "muted"), (each.text, _LOOKS.get(sign, ""))])
         return lines
     if failed or whole or call.status == "running":
-        printed = _tail(call.text, width - 4, _CHANGED if whole else _PRINTED)
+        printed = _tail(call.text, width - 4, _CALL_LINES if whole else _PRINTED)
         lines += [[("  │ ", "muted"), (line, "muted")] for line in printed]
     elif call.diff:
         added = [line[1:] for line in call.diff[-MOST_TEXT:].splitlines() if line[:1] == "+" and line[:3] != "+++"]

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from ipc.codec import encode_event
 from ipc.events import ErrorEvent, Event, WarningEvent
-from vibe.front.event_text import describe, one_line, step_of, trouble
+from vibe.front.event_text import describe, one_line, problem_text, step_of
 
 TROUBLE = (WarningEvent, ErrorEvent)
 LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
@@ -34,8 +34,8 @@ def line_of(kinds: tuple[type[Event], ...], event: Event) -> str:
     """Return a readable line for an event of one of the given kinds, or ``""`` for any other."""
     if not isinstance(event, kinds):
         return ""
-    said = trouble(event) if isinstance(event, TROUBLE) else describe(event, SENTENCE_LENGTH)
-    return f"{step_of(event)}{one_line(said, SENTENCE_LENGTH)}\n"
+    text = problem_text(event) if isinstance(event, TROUBLE) else describe(event, SENTENCE_LENGTH)
+    return f"{step_of(event)}{one_line(text, SENTENCE_LENGTH)}\n"
 
 
 def json_line(event: Event) -> str:

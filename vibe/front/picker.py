@@ -79,7 +79,7 @@ def fitting(rows: Sequence[PickRow], query: str, found: Collection[str] = ()) ->
     return sorted(fits, key=lambda row: (0, row.line) if begins and row.line.startswith(begins) else (1, ""))
 
 
-def told(title: str, facts: Iterable[tuple[str, str]]) -> list[Line]:
+def titled(title: str, facts: Iterable[tuple[str, str]]) -> list[Line]:
     """Return a preview with a title and named facts; blank facts are left out."""
     return [[(title, "bold")], [], *([(f"{name:<10}", "muted"), (fact, "")] for name, fact in facts if fact)]
 

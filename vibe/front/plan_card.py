@@ -120,11 +120,11 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
         if step.fixed and failures:
             often = {1: "once", 2: "twice"}.get(step.fixed, f"{step.fixed} times")
             who = "the same agent" if step.attempt == 1 else f"try {step.attempt}"
-            said, end = f"  its check failed {often} (", f"); {who} fixed it"
+            middle, end = f"  its check failed {often} (", f"); {who} fixed it"
             name = one_line(step_name(step, plan))
-            room = width - cells_of([(name + said + end, "")]) - 2
+            room = width - cells_of([(name + middle + end, "")]) - 2
             why = cut(one_line(failures[-1].why), max(LEAST_WHY, room))
-            lines.append([("  ", ""), (name, "bold"), (said + why + end, "muted")])
+            lines.append([("  ", ""), (name, "bold"), (middle + why + end, "muted")])
         elif step.status == "failed":
             lines.append([
                 ("  ", ""),
@@ -233,13 +233,13 @@ def _stops(order: e.WorkOrder | None) -> bool:
 
 def _head(plan: PlanView, at: float, ahead: _Ahead, width: int) -> Line:
     sign = _SIGNS.get(plan.status, ("▸ ", "bold accent"))
-    said = plan_facts(plan, at)
+    facts = plan_facts(plan, at)
     left = max((end - at for _, end in ahead.values()), default=0.0)
     if left >= 1:
-        said.insert(1 if width < 60 else len(said), (f" · ~{clock(left)} left", "muted"))
-    while len(said) > 1 and width < 60 and sum(len(text) for text, _ in said) > width // 2:
-        said.pop()  # the price first, then tokens
-    return spread([sign, (one_line(plan.goal, 400), "bold")], said, width)
+        facts.insert(1 if width < 60 else len(facts), (f" · ~{clock(left)} left", "muted"))
+    while len(facts) > 1 and width < 60 and sum(len(text) for text, _ in facts) > width // 2:
+        facts.pop()  # drops the price first, then the tokens
+    return spread([sign, (one_line(plan.goal, 400), "bold")], facts, width)
 
 
 def plan_facts(plan: PlanView, at: float) -> Line:
@@ -298,8 +298,8 @@ def _step(step: StepView, frame: _Frame, width: int) -> Line:
     shown = "" if not spans else clock(seconds) if state in {"run", "ask"} else took(seconds)
     line += [(f"{cut(shown, _TIME - 1):>{_TIME - 1}} ", "muted"), ("  ", "")]
     words, style = doing(step, frame.plan, frame.now)
-    said: Line = [(words, style)] if words or frame.titles else [(title, "muted")]
-    line += fit(said, frame.words)
+    words_cell: Line = [(words, style)] if words or frame.titles else [(title, "muted")]
+    line += fit(words_cell, frame.words)
     return fit([(text, f"{style} chosen") for text, style in line] if step.id == frame.chosen else line, width)
 
 
@@ -394,8 +394,8 @@ def _placed(step: StepView, words: str) -> str:
 def _items(step: StepView, plan: PlanView, state: str) -> Piece:
     """Return the number of items of a list by status, and the first question that one of them asks."""
     asking = next((item for item in step.items if state == "ask" and need(item) == "ask"), None)
-    said = f"  {one_line(f'{step_name(asking, plan)} asks: {_question(asking, plan)}', 400)}" if asking else ""
-    words = items_text(item.status for item in step.items) + said
+    question = f"  {one_line(f'{step_name(asking, plan)} asks: {_question(asking, plan)}', 400)}" if asking else ""
+    words = items_text(item.status for item in step.items) + question
     return (words, {"ask": "warn", "failed": "failed"}.get(state, ""))
 
 
@@ -438,8 +438,8 @@ def _waits_for(step: StepView, plan: PlanView) -> str:
 
 def _silence(step: StepView, now: float) -> float:
     """Return the seconds since the step's model or command last sent a byte, or 0 where silence means nothing."""
-    heard = step.current and step.current.heard_at
-    return 0.0 if heard is None else max(0.0, now - heard)
+    heard_at = step.current and step.current.heard_at
+    return 0.0 if heard_at is None else max(0.0, now - heard_at)
 
 
 # --- more steps than rows --------------------------------------------------------------------------------------
@@ -632,8 +632,8 @@ def _draft(call: CallView, agent: AgentView, busy: Piece, now: float, width: int
     steps = drafted(call.written)
     seconds = (agent.last_byte_at or now) - (agent.first_byte_at or now)
     speed = f" · {round(agent.streamed / CHARACTERS_PER_TOKEN / seconds)} tok/s" if seconds >= LEAST_STREAM_S else ""
-    said = f"{counted(len(steps), 'step')} so far" if steps else ""
-    yield spread([*_lead(busy, "writing"), (said, "")], [(clock(now - call.ts) + speed, "muted")], width)
+    count = f"{counted(len(steps), 'step')} so far" if steps else ""
+    yield spread([*_lead(busy, "writing"), (count, "")], [(clock(now - call.ts) + speed, "muted")], width)
     ids = min(20, max((len(step.id) for step in steps), default=0)) + 2
     for step in steps[max(0, len(steps) - max(0, rows - 1)) :]:
         mark = sign(step) if step.mode else ("·", "muted")
@@ -646,10 +646,10 @@ def _draft(call: CallView, agent: AgentView, busy: Piece, now: float, width: int
 def drafted(written: str) -> list[e.StepOutline]:
     """Return the steps in a partly written plan (JSON). The last one may be incomplete."""
     try:
-        said = table_of(from_json(written, allow_partial="trailing-strings"))
+        document = table_of(from_json(written, allow_partial="trailing-strings"))
     except ValueError:
         return []
-    steps = [table_of(step) for step in _list(table_of(said.get("value", said)).get("steps"))]
+    steps = [table_of(step) for step in _list(table_of(document.get("value", document)).get("steps"))]
     return [
         e.StepOutline(
             id=str(step["id"]),
@@ -689,12 +689,12 @@ def _facts(time: str, turn: TurnView) -> Line:
 
 def _sum(turn: TurnView) -> str:
     """Summarize a planner's work: ``read 3 files, searched twice``."""
-    said: list[str] = []
+    parts: list[str] = []
     for tool, verb in DID.items():
         calls = [call for call in turn.did if call.tool == tool and call.status == "ok"]
         often = {1: "once", 2: "twice"}.get(len(calls), f"{len(calls)} times")
-        said += [f"read {counted(len(_read(calls)), 'file')}" if tool == READ else f"{verb} {often}"] if calls else []
-    return ", ".join(said)
+        parts += [f"read {counted(len(_read(calls)), 'file')}" if tool == READ else f"{verb} {often}"] if calls else []
+    return ", ".join(parts)
 
 
 def _read(calls: Iterable[DoneView]) -> set[str]:

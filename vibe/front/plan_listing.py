@@ -151,9 +151,9 @@ def _item_name(child: Child, plan: Plan) -> str:
     return child.key if is_shared else child.title
 
 
-def _step_line(step: Step, was: StepState, title: str = "") -> str:
-    status = was.status.value
-    detail = f"  {one_line(was.detail or was.reason or '')}"
+def _step_line(step: Step, state: StepState, title: str = "") -> str:
+    status = state.status.value
+    detail = f"  {one_line(state.detail or state.reason or '')}"
     return f"{MARKS[status]} {step.id}: {one_line(title or step.title)} ({status}){detail}".rstrip()
 
 
@@ -205,7 +205,7 @@ def _counted(plan: PlanSummary, home: Path) -> PlanSummary:
 def _removed(folder: PlanFolder, plan: Plan, state: State) -> list[tuple[RemovedStep, Spending]]:
     if not state.revisions:
         return []
-    from vibe.app.plan.usage_history import removed_from  # noqa: PLC0415  conversations are read for few plans
+    from vibe.app.plan.usage_history import removed_from  # noqa: PLC0415  few plans need conversations read
 
     return removed_from(plan, state, folder)
 

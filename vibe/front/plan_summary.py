@@ -32,8 +32,8 @@ def summary_text(ended: PlanRun, *, in_chat: bool = False) -> str:
     record = ended.record
     lines = ["", *_table(list(_shown(record.steps or ()))), *removed_lines([step for step, _ in record.removed_steps])]
     own = [step for step in record.steps or () if step.reason != REUSED_REASON]
-    told = [step for step in own if not _pattern(step) or step.status is StepStatus.FAILED]
-    lines += _command_output(told, str(record.plan_id))
+    printed = [step for step in own if not _pattern(step) or step.status is StepStatus.FAILED]
+    lines += _command_output(printed, str(record.plan_id))
     changed = sorted({file for step in own for file in step.last_result.files_changed})
     if changed:
         lines += ["", f"Changed in {ended.workspace}:", *(f"  {one_line(file)}" for file in changed)]
@@ -135,17 +135,17 @@ def _verdict(ended: PlanRun) -> str:
     if record.usage.calls:
         spent.append(f"{short(record.usage.total_tokens)} tokens")
         spent += [] if record.cost_usd is None else [dollars(record.cost_usd)]
-    told = record.detail or record.reason or ""
-    stands = "done" if ended.status is PlanStatus.COMPLETED else ended.status.value
+    why = record.detail or record.reason or ""
+    outcome = "done" if ended.status is PlanStatus.COMPLETED else ended.status.value
     if ended.status is PlanStatus.PAUSED and not record.detail:
-        stands = paused_text(record.reason)
-    elif told and told not in {ended.status.value, CHECK, "exit_code"}:
-        stands += f" ({told})"
+        outcome = paused_text(record.reason)
+    elif why and why not in {ended.status.value, CHECK, "exit_code"}:
+        outcome += f" ({why})"
     figures = ", ".join([f"{done} of {counted(len(steps), 'step')}", *spent])
-    return f"{one_line(stands, WHY_LENGTH)}: {figures} (plan {record.plan_id})"
+    return f"{one_line(outcome, WHY_LENGTH)}: {figures} (plan {record.plan_id})"
 
 
-def _next_commands(ended: PlanRun, in_chat: bool) -> list[str]:  # noqa: FBT001  handed on as it is
+def _next_commands(ended: PlanRun, in_chat: bool) -> list[str]:  # noqa: FBT001  passed on unchanged
     plan_id = str(ended.record.plan_id)
     if ended.status is PlanStatus.PAUSED:
         goes_on = "/plan resume" if in_chat else f"vibe plan resume {plan_id}"

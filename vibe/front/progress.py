@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO, get_args
 
 from ipc import events as e
-from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, step_of, trouble
+from vibe.front.event_text import LINE_LENGTH, counted, describe, one_line, problem_text, step_of
 from vibe.front.output import SENTENCE_LENGTH, TROUBLE, EventLines
 from vibe.system.failing_lines import failing_line
 from vibe.system.plain_text import plain
@@ -133,5 +133,5 @@ def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:
 def _trouble(event: e.Event) -> str:
     """Return a warning in words, or an error that no step's end reports."""
     if isinstance(event, e.WarningEvent):
-        return "" if event.code in SUMMARISED | PASSING else trouble(event)
-    return trouble(event) if isinstance(event, e.ErrorEvent) and event.subagent_step_id is None else ""
+        return "" if event.code in SUMMARISED | PASSING else problem_text(event)
+    return problem_text(event) if isinstance(event, e.ErrorEvent) and event.subagent_step_id is None else ""

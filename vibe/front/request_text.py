@@ -14,7 +14,7 @@ from ipc.events import AnswerEvent, ApprovalRequestEvent, CommandDisplay, DiffDi
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.front.cells import Line, cells_of, fit, spread
 from vibe.front.event_text import one_line, plus_minus
-from vibe.front.start_screen import moment
+from vibe.front.start_screen import past_time
 from vibe.system.plain_text import ESCAPE
 from vibe.view.agent_view import VERBS
 from vibe.view.figures import counter
@@ -103,14 +103,14 @@ def head_of(request: ApprovalRequestEvent) -> tuple[str, str, str]:
 
 def shown_arguments(request: ApprovalRequestEvent) -> dict[str, str]:
     """Return the arguments that neither the first line nor a diff shows, as texts; those shown in full first."""
-    told = head_of(request)[1].removesuffix("?").split(", ")
+    in_head = head_of(request)[1].removesuffix("?").split(", ")
     hidden = SHOWN_BY_DIFF if request.diff else frozenset[str]()
     shown = {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in request.arguments.items()
         if name not in hidden
     }
-    names = [name for name, text in shown.items() if name not in TARGETS or visible(text) not in told]
+    names = [name for name, text in shown.items() if name not in TARGETS or visible(text) not in in_head]
     return {name: shown[name] for name in sorted(names, key=lambda name: name not in FULL)}
 
 
@@ -159,8 +159,8 @@ def why(request: ApprovalRequestEvent) -> str:
 
 def prompt_of(request: ApprovalRequestEvent) -> str:
     """Return the prompt, which lists the possible answers."""
-    told = (f"[{each.key}] {each.says}" for each in offered(covers=True, edits=request.edits))
-    return f"  {'  '.join(told)}, or: n WHY  > "
+    answers = (f"[{each.key}] {each.says}" for each in offered(covers=True, edits=request.edits))
+    return f"  {'  '.join(answers)}, or: n WHY  > "
 
 
 def parse_answer(line: str, request: ApprovalRequestEvent) -> ApprovalAnswer | None:
@@ -189,8 +189,8 @@ def _shown(char: str) -> str:
 def says_more(request: ApprovalRequestEvent) -> bool:
     """Return whether the summary says something that neither a diff nor the arguments say."""
     shown = {value for value in request.arguments.values() if isinstance(value, str)}
-    said = {form for value in shown for form in (value, f"{request.tool} {value}", f"{request.tool}: {value}")}
-    return bool(request.summary) and not diff_of(request) and request.summary not in said
+    known = {form for value in shown for form in (value, f"{request.tool} {value}", f"{request.tool}: {value}")}
+    return bool(request.summary) and not diff_of(request) and request.summary not in known
 
 
 def diff_of(request: ApprovalRequestEvent) -> str:
@@ -198,7 +198,7 @@ def diff_of(request: ApprovalRequestEvent) -> str:
     display, text = request.preview, request.arguments.get("content")
     if request.diff or not isinstance(display, DiffDisplay) or not isinstance(text, str):
         return request.diff
-    from vibe.core.tools.edits import file_diff  # noqa: PLC0415  behind the first frame
+    from vibe.core.tools.edits import file_diff  # noqa: PLC0415  loaded after the first frame
 
     return file_diff(display.files[0].path, None, text, whole=True).text
 
@@ -306,13 +306,13 @@ def choosing_of_question(question: Mapping[str, Any]) -> Choosing:
 def answered_lines(answers: Sequence[tuple[str, str]], by: str, at: float, cols: int) -> list[Line]:
     """Return questions with their answers, who gave them (as in events), and when (in unix seconds), as lines."""
     who = {"": "you", "user": "you", "timeout": "nobody answered", "default": "by default"}.get(by, one_line(by))
-    facts = [(f"{who}, {moment(at, at)}", "muted")]
+    facts = [(f"{who}, {past_time(at, at)}", "muted")]
     lines: list[Line] = []
     for question, answer in answers:
         asked: Line = [("→ ", "warn"), (one_line(question, ANSWERED_LENGTH), "muted")]
-        said: Line = [("  ", ""), (one_line(answer, ANSWERED_LENGTH), "")]
-        is_long = cells_of([*asked, *said, *facts]) > cols
-        lines += [spread(asked, facts, cols), fit(said, cols)] if is_long else [spread([*asked, *said], facts, cols)]
+        reply: Line = [("  ", ""), (one_line(answer, ANSWERED_LENGTH), "")]
+        is_long = cells_of([*asked, *reply, *facts]) > cols
+        lines += [spread(asked, facts, cols), fit(reply, cols)] if is_long else [spread([*asked, *reply], facts, cols)]
     return lines
 
 

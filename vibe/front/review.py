@@ -161,8 +161,8 @@ def _head(change: ChangedFile, draft: ReviewDraft, cols: int) -> Line:
     name: Line = [(one_line(change.name, cols), "bold"), (by, "muted"), (since, "warn")]
     verdict = draft.verdict(change)
     sign, style = _SIGNS[verdict]
-    said = (f"  {verdict}", "muted") if verdict == "open" else (f"  {sign} {verdict}", style)
-    return spread(name, [(plus_minus([change.diff]), "muted"), said], cols)
+    shown = (f"  {verdict}", "muted") if verdict == "open" else (f"  {sign} {verdict}", style)
+    return spread(name, [(plus_minus([change.diff]), "muted"), shown], cols)
 
 
 def draw_files(changes: Sequence[ChangedFile], draft: ReviewDraft, chosen: int, size: tuple[int, int]) -> list[Line]:
@@ -193,9 +193,9 @@ def draw_title(goal: str, changes: Sequence[ChangedFile], draft: ReviewDraft, co
 
 def draw_keys(draft: ReviewDraft, cols: int) -> Line:
     """Return the bottom line: the keys, and what Enter does."""
-    said = counted(len(draft.comments), "comment")
-    said = f"send {said}" if any(key[0] for key, _ in draft.comments) else f"{said} into your line"
-    parts = [said] if draft.comments else []
+    send = counted(len(draft.comments), "comment")
+    send = f"send {send}" if any(key[0] for key, _ in draft.comments) else f"{send} into your line"
+    parts = [send] if draft.comments else []
     parts += [f"give back {counted(len(draft.rejected), 'file')}"] if draft.rejected else []
     words = ["a", "accept", "x", "reject", "c", "comment", "z", "side by side", "↑↓", "file", "j k", "line"]
     words += ["Shift+↑↓", "more lines"] if cols >= MORE_KEYS else []

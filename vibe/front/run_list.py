@@ -96,10 +96,10 @@ def head_line(rows: Iterable[Row], requests: int, now: float, cols: int) -> Line
     every = list(rows)
     running = sum(group_of(row) == RUNNING for row in every)
     spent = sum(row.get("cost_usd", 0.0) for row in every if row.get("started_at", 0.0) >= now - now % 86_400)
-    said: Line = [(" vibe", "bold")]
-    said += [(f" · {requests} waiting", "warn")] if requests else []
-    said += [(f" · {running} running", "muted")] if running else []
-    return spread(said, [(f"{dollars(spent)} today ", "muted")] if spent else [], cols)
+    line: Line = [(" vibe", "bold")]
+    line += [(f" · {requests} waiting", "warn")] if requests else []
+    line += [(f" · {running} running", "muted")] if running else []
+    return spread(line, [(f"{dollars(spent)} today ", "muted")] if spent else [], cols)
 
 
 def run_line(row: Row, now: float, cols: int, mark: str = " ") -> Line:

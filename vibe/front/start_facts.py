@@ -65,7 +65,7 @@ def priced_facts(conversation: Conversation, facts: AgentFacts) -> AgentFacts:
     model = conversation.setup.model
     try:
         prices = usual_prices(conversation.setup.engine.models.provider(model), model)
-    except VibeError:  # the provider is none: the first prompt says it
+    except VibeError:  # no such provider: the first prompt reports it
         return facts
     return replace(facts, model=replace(facts.model, prices=prices))
 
@@ -112,7 +112,7 @@ def _mode(setup: Setup, mode: ApprovalMode) -> str:
 def _sandbox(setup: Setup) -> SandboxFacts | None:
     try:
         choice = setup.engine.confinement.choice()
-    except VibeError:  # it could not be found out; what is required was there when the conversation was opened
+    except VibeError:  # unknown now; a required sandbox was checked when the conversation was opened
         return None
     if choice.sandbox is None:
         return SandboxFacts()
@@ -124,7 +124,7 @@ def _git(workdir: Path, guidance: Guidance) -> GitFacts:
     view = guidance.git
     if view is not None and view.branch is not None:
         return GitFacts(branch=view.branch, changed=view.changes)
-    commit, branch = git_head(workdir)  # it was not asked, or did not answer in time
+    commit, branch = git_head(workdir)  # git was not asked, or did not answer in time
     return GitFacts(is_repository=not (commit is None and branch is None), branch=branch or "")
 
 

@@ -145,7 +145,7 @@ def _left(plan: PlanSummary, now: float) -> StartChoice:
     return StartChoice(
         line=f"/plan resume {plan.plan_id}",
         title=[(one_line(plan.goal, LONGEST), "bold")],
-        fact=f"{done} of {total} done · {moment(plan.updated, now)}",
+        fact=f"{done} of {total} done · {past_time(plan.updated, now)}",
         short=f"{done}/{total}",
         is_sent=True,
         verb=RESUME,
@@ -175,19 +175,19 @@ def _plan(goal: str) -> StartChoice:
     return StartChoice(line=f"/plan {goal}", title=title, fact="several agents, side by side")
 
 
-def moment(at: float, now: float) -> str:
+def past_time(at: float, now: float) -> str:
     """Return a past time to the minute: ``17:40``, ``yesterday 17:40``, ``Monday 17:40``, or else the date."""
     if at > now:
         return date_text(at, "%H:%M")
     at = max(at, 0.0)
     then = time.localtime(at)
     days = _day(now) - _day(at)
-    said = time.strftime("%H:%M", then)
+    clock_time = time.strftime("%H:%M", then)
     if days <= 0:
-        return said
+        return clock_time
     if days == 1:
-        return f"yesterday {said}"
-    return f"{time.strftime('%A', then)} {said}" if days <= _NAMED_DAYS else time.strftime("%Y-%m-%d", then)
+        return f"yesterday {clock_time}"
+    return f"{time.strftime('%A', then)} {clock_time}" if days <= _NAMED_DAYS else time.strftime("%Y-%m-%d", then)
 
 
 def _day(at: float) -> int:
@@ -244,8 +244,8 @@ def _paused(facts: StartFacts, now: float, room: int, marked: int | None) -> Ite
     if project is not None and len(known) == 1:
         plan = project.left[0]
         ahead = project.to_go.get(plan.plan_id)
-        stands = [edge, ("Paused plan  ", "bold warn"), (_stands(plan, now), "")]
-        yield _beside(stands, [[(_to_go(ahead) if ahead else "", "muted")]], room)
+        heading = [edge, ("Paused plan  ", "bold warn"), (_stands(plan, now), "")]
+        yield _beside(heading, [[(_to_go(ahead) if ahead else "", "muted")]], room)
         if plan.plan_id not in facts.with_cards:
             yield fit([edge, *known[0].title], room)
     else:
@@ -261,7 +261,7 @@ def _stands(plan: PlanSummary, now: float) -> str:
     """Return a plan's progress, when it was paused, and why."""
     done, total = plan.progress
     why = " as its process ended" if plan.is_interrupted else _PAUSED_WHY.get(plan.reason or "", "")
-    return f"{done} of {total} done · paused {moment(plan.updated, now)}{why}"
+    return f"{done} of {total} done · paused {past_time(plan.updated, now)}{why}"
 
 
 def _to_go(ahead: Expectation) -> str:
@@ -295,7 +295,7 @@ def _head(facts: StartFacts, room: int) -> Iterator[Line]:
     agent = facts.agent
     right: list[Line] = [] if agent is None else [_model(agent.model), _sandbox(agent), _counts(agent)]
     sides = list(zip_longest(left, right, fillvalue=Line()))
-    # The counts are spared where the rest has room beside each other.
+    # The counts may be dropped if the other rows fit side by side.
     if all(cells_of(one) + _GAP + cells_of(other) <= room for one, other in sides[:2]):
         yield from (_beside(one, [other], room) for one, other in sides if one or other)
     else:

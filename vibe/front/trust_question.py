@@ -27,7 +27,7 @@ async def ask_for_trust(host: Host, workdir: Path, ask: UserInput, refuse: Calla
     try:
         found = await to_thread.run_sync(TrustStore(host.home, user_home=user_home).undecided, workdir)
     except ConfigError:
-        return False  # opening the conversation says it
+        return False  # opening the conversation reports this
     lineage = project_lineage(workdir, user_home)
     if not found or not lineage:
         return False
@@ -42,7 +42,7 @@ async def ask_for_trust(host: Host, workdir: Path, ask: UserInput, refuse: Calla
     )
     answers = await ask([question])
     if not answers or answers[0].is_other:
-        return False  # asked again next time
+        return False  # the question comes again next time
     file, trusted = TrustStore(host.home, user_home=user_home), trusts.get(answers[0].answer)
     try:
         if trusted is not None:

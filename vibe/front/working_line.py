@@ -110,7 +110,7 @@ def _silence(work: CurrentWork, now: float) -> float:
 
 def _parts(work: CurrentWork, now: float, silence: float) -> dict[str, tuple[str, str]]:
     parts: dict[str, tuple[str, str]] = {}
-    if not silence or work.heard_at != work.since:  # else it is the same number
+    if not silence or work.heard_at != work.since:  # otherwise both numbers are equal
         parts["time"] = (f" · {clock(now - work.since)}", "muted")
     tokens = work.streamed // CHARACTERS_PER_TOKEN
     if tokens:

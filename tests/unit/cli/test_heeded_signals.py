@@ -9,7 +9,7 @@ from typing import Any
 from ipc.events import Event, SessionStartedEvent
 from vibe.app.conversation.opening import NO_LIMITS, Opening, Seat
 from vibe.app.engine.host import Host
-from vibe.cli.commands.one_prompt import PipedPrompt, answered
+from vibe.cli.commands.one_prompt import PipedPrompt, hold_conversation
 from vibe.cli.signals import cancelled_by_signals
 from vibe.core.messages import Outcome
 
@@ -38,7 +38,7 @@ async def test_whoever_has_read_that_a_run_started_can_stop_it_and_gets_its_reco
 
     opening = Opening(prompt="go", workdir=tmp_path)
 
-    record = await answered(host, opening, Seat(listeners=[Impatient()]), NO_LIMITS, PipedPrompt("go"))
+    record = await hold_conversation(host, opening, Seat(listeners=[Impatient()]), NO_LIMITS, PipedPrompt("go"))
 
     assert (record.outcome, record.exit_code) == (Outcome.INTERRUPTED, 143)
 

@@ -11,7 +11,18 @@ from ipc import events as e
 from ipc.events import Event
 from tests.unit.cli.textual_ui.overview.views import HOSTILE, SURVEYED, TALKED, WHO, moved, outline, view_of
 from vibe.front.cells import Line, cells_of, text_of
-from vibe.front.fleet import FADE_S, Tile, TilePlace, actions, beside, fleet_head, hears, places, tile_lines, tiles
+from vibe.front.fleet import (
+    FADE_S,
+    Tile,
+    TilePlace,
+    actions,
+    beside,
+    fleet_head,
+    hears,
+    places,
+    tile_lines,
+    tiles,
+)
 from vibe.view.view import View
 
 NOW = 1092.0

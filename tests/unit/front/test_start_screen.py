@@ -21,7 +21,7 @@ from vibe.front.start_screen import (
     SandboxFacts,
     StartFacts,
     choices,
-    moment,
+    past_time,
     start_lines,
 )
 
@@ -228,4 +228,4 @@ def test_what_comes_from_outside_is_cleaned() -> None:
     ],
 )
 def test_a_time_is_told_as_people_say_it(at: tuple[int, ...], said: str) -> None:
-    assert moment(time.mktime((*at, 0, 0, 0, -1)), NOW) == said  # pyright: ignore[reportArgumentType]  five and four
+    assert past_time(time.mktime((*at, 0, 0, 0, -1)), NOW) == said  # pyright: ignore[reportArgumentType]  five and four

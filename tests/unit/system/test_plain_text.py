@@ -5,7 +5,7 @@ import pytest
 from planner.report.formatting import one_line as document_line
 from planner.report.formatting import time_text
 from vibe.front.event_text import one_line as terminal_line
-from vibe.front.start_screen import moment
+from vibe.front.start_screen import past_time
 from vibe.system.plain_text import date_text, plain
 from vibe.view.figures import ago
 
@@ -27,6 +27,6 @@ def test_a_terminal_and_a_document_show_the_same(text: str) -> None:
 def test_a_moment_that_no_calendar_has_is_told_all_the_same(damaged: float) -> None:
     assert date_text(damaged, "%Y") == f"{damaged:g}"
     assert (time_text(damaged), time_text(0)) == (f"{damaged:g}", "")
-    assert moment(damaged, 1e9)
+    assert past_time(damaged, 1e9)
     assert ago(damaged, 1e9)
     assert date_text(86_400, "%Y-%m-%d", utc=True) == "1970-01-02"

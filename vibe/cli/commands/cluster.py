@@ -20,13 +20,13 @@ from vibe.system.awake_loop import run_awake
 from vibe.system.own_places import user_home_of
 
 CACHE_VARIABLE = "XDG_CACHE_HOME"
-ALL_NETWORKS = "0.0.0.0"  # noqa: S104  whoever comes needs a certificate
+ALL_NETWORKS = "0.0.0.0"  # noqa: S104  every client needs a certificate
 
 
 def run_certs(args: Arguments, env: CliEnvironment) -> int:
     """Write the certificates."""
     check_installed()
-    from vibe.app.cluster.certificates import write_certificates  # noqa: PLC0415  what it imports may be missing
+    from vibe.app.cluster.certificates import write_certificates  # noqa: PLC0415  its imports may be missing
 
     made = write_certificates(_folder(args.dir, env))
     env.write_lines([

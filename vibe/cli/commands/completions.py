@@ -43,7 +43,7 @@ def _latest(folder: Path) -> list[str]:
 
 
 def _configured(kind: str, env: CliEnvironment) -> list[str]:
-    from vibe.core.config.loader import ConfigRequest, load_config  # noqa: PLC0415  costs what plans and sessions do without
+    from vibe.core.config.loader import ConfigRequest, load_config  # noqa: PLC0415  plans and sessions don't need it
     from vibe.core.config.presets import PRESETS  # noqa: PLC0415  as above
 
     loaded = load_config(ConfigRequest(home=env.home, workdir=env.cwd, environ=env.environ))

@@ -55,7 +55,7 @@ def run_set(args: Arguments, env: CliEnvironment) -> None:
             else "this folder is not trusted, so it is not read"
         )
         env.stderr.write(f"vibe: {one_line(f'{label}: {args.key} is set, but has no effect here: {why}', LONGEST)}\n")
-    with suppress(ConfigError):  # of other settings, which every other command says
+    with suppress(ConfigError):  # about other settings; every other command reports those
         env.warn(warning for warning in settings.load().warnings if f": {args.key}: " in warning)
 
 

@@ -145,7 +145,7 @@ def _steady(row: Row) -> dict[str, Any]:
 def _web(args: Arguments, env: CliEnvironment) -> int:
     """Serve the page; its address and token are printed first. Ending by Ctrl-C or SIGTERM counts as success."""
     from vibe.dashboard.acting import BY  # noqa: PLC0415  as below
-    from vibe.dashboard.server import Served, Tokens  # noqa: PLC0415  not for those that read lines
+    from vibe.dashboard.server import Served, Tokens  # noqa: PLC0415  only the page needs it
 
     for name in args.allow_host:
         if not HOST_NAME.fullmatch(name):

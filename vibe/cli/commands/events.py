@@ -52,7 +52,7 @@ def run(args: Arguments, env: CliEnvironment) -> int | None:
 
 
 def _schema(_args: Arguments, env: CliEnvironment) -> None:
-    from importlib.resources import files  # noqa: PLC0415  not for those that follow a run
+    from importlib.resources import files  # noqa: PLC0415  following a run doesn't need it
 
     env.stdout.write(files("ipc").joinpath(SCHEMA_FILE).read_text(encoding="utf-8"))
 
@@ -73,7 +73,7 @@ def _entry_line(entry: Entry) -> str:
 def _watch(args: Arguments, env: CliEnvironment) -> int:
     if not env.stdout.isatty():
         raise CommandLineError("stdout is not a terminal; for events as lines, run `vibe events tail --from 1`")
-    from vibe.cli.terminal.watching import watch  # noqa: PLC0415  not for those that print lines
+    from vibe.cli.terminal.watching import watch  # noqa: PLC0415  printing lines doesn't need it
 
     return watch(_subscription(_source(args, env), 0, (), env), env)
 
@@ -96,7 +96,7 @@ def _tail(args: Arguments, env: CliEnvironment) -> int:
     source = _source(args, env)
     words = _text if args.output == "json" else _line
     after = "now" if args.first is None else args.first - 1
-    # A journal without a publisher has no "now": all of it is wanted.
+    # A journal without a publisher has no "now", so print all of it.
     if args.first is None and "/" in source and "://" not in source:
         after = 0
     return anyio.run(_follow, source, after, tuple(args.topic), words, env)
@@ -134,22 +134,22 @@ async def _write_all(subscription: Subscription, words: Callable[[EventRecord], 
 
 
 def _export(args: Arguments, env: CliEnvironment) -> None:
-    from vibe.app.telemetry import Telemetry, headers_in, run_before  # noqa: PLC0415  not for those that follow a run
+    from vibe.app.telemetry import Telemetry, headers_in, run_before  # noqa: PLC0415  following a run doesn't need it
 
     before = partial(run_before, Registry(env.home, env.runtime_dir))
-    told = Telemetry(args.otlp, headers_in(env.environ), content=args.content, metrics=False, before=before)
-    sent = anyio.run(_publish_all, _subscription(_source(args, env), 0, (), env), told)
-    told.close()
+    telemetry = Telemetry(args.otlp, headers_in(env.environ), content=args.content, metrics=False, before=before)
+    sent = anyio.run(_publish_all, _subscription(_source(args, env), 0, (), env), telemetry)
+    telemetry.close()
     env.answer(args, {"events": sent, "otlp": args.otlp}, [f"{sent} events sent to {args.otlp}"])
 
 
-async def _publish_all(subscription: Subscription, told: Telemetry) -> int:
+async def _publish_all(subscription: Subscription, telemetry: Telemetry) -> int:
     """Pass every event of a run to telemetry and return their number."""
     events = 0
     async with subscription as records:
         async for record in records:
             if record.event is not None:
-                told.publish(record.event)
+                telemetry.publish(record.event)
                 events += 1
     return events
 

@@ -61,21 +61,21 @@ class InputLines:
     """The commands on standard input, carried out one after the other and each answered by a line.
 
     ``over`` is set once no more are taken, because the input has ended or nobody reads the output; setting it has the
-    same effect. From then on, open and new questions to ``person`` go unanswered. Holding ``_telling`` delays replies.
+    same effect. From then on, open and new questions to ``person`` go unanswered. Holding ``_replying`` delays replies.
     ``has_refused`` means that at least one command was not carried out.
     """
 
     def __init__(self, env: CliEnvironment) -> None:
         self.over = anyio.Event()
         self.has_refused = False
-        self._telling = anyio.Lock()
+        self._replying = anyio.Lock()
         self.person = Absentee(self.over.wait, NOBODY_LEFT)
         self._write = partial(write_document, out=env.stdout)
         self._env = env
 
     async def serve(self, desk: CommandDesk) -> None:
         """Take commands until there are no more."""
-        await unless(self._is_unwanted, partial(self._read, desk))
+        await unless(self._until_unwanted, partial(self._read, desk))
         self.over.set()
 
     async def run(self, session: PlanSession, before_start: Callable[[], object] | None) -> PlanRun:
@@ -96,7 +96,7 @@ class InputLines:
         [ended] = await unless(listen, partial(session.run, start))
         return ended
 
-    async def _is_unwanted(self) -> None:
+    async def _until_unwanted(self) -> None:
         while not (self.over.is_set() or has_failed(self._env.stdout)):
             with anyio.move_on_after(LOOK_SECONDS):
                 await self.over.wait()
@@ -108,8 +108,8 @@ class InputLines:
                 await anyio.sleep(READER_SECONDS)
             chunk = await self._chunk()
             is_open = bool(chunk)
-            for line in lines.feed(chunk or b"\n"):  # the last line may have no end
-                async with self._telling:
+            for line in lines.feed(chunk or b"\n"):  # the last line may lack a line feed
+                async with self._replying:
                     await shielded(partial(self._answer, line, desk))
 
     async def _chunk(self) -> bytes:
@@ -117,7 +117,7 @@ class InputLines:
         stdin = self._env.stdin
         try:
             descriptor = stdin.fileno()
-        except (OSError, ValueError):  # none of the system's: it was put in its place
+        except (OSError, ValueError):  # a replacement without a descriptor
             return await to_thread.run_sync(stdin.buffer.read, CHUNK_BYTES)
         try:
             return await read_ready(descriptor)
@@ -129,12 +129,12 @@ class InputLines:
         """Carry out the command in a line and write the reply; a blank line stands for one that was too long."""
         command = desk.command_in(line, is_owner=True) if line else refusal("invalid", TOO_LONG)
         reply = command if isinstance(command, Reply) else await desk.reply(command)
-        told = json.loads(encode_reply(reply))
+        fields = json.loads(encode_reply(reply))
         if reply.reason == "unknown":
-            told["reason"] = "invalid"
+            fields["reason"] = "invalid"
         self.has_refused |= not reply.ok
         names = ("ok", "reason", "message", "data")
-        self._write({"type": "reply", "command_id": _id_in(line), **{name: told[name] for name in names}})
+        self._write({"type": "reply", "command_id": _id_in(line), **{name: fields[name] for name in names}})
 
 
 TOO_LONG = f"a line has at most {MAX_REQUEST_BYTES:,} bytes"
@@ -176,13 +176,13 @@ class PromptLines(InputLines):
         async def answer_all() -> RunRecord:
             record = None
             async for prompt_id, command in self._queue:
-                async with self._telling:  # the reply to it comes first
+                async with self._replying:  # its reply must be written first
                     pass
                 record = await self._answered(conversation, command, limits, prompt_id)
                 record = record.after_signal(signals.exit_code)
                 self._write({"type": "result", "prompt_id": prompt_id, **record.as_document()})
             if self._is_stopped and (record is None or record.exit_code == ExitCode.DONE):
-                return _unsaid(conversation, *STOPPED)
+                return _unsent(conversation, *STOPPED)
             return record or self._nothing(conversation)
 
         commands = conversation.commands.on(GivePrompt, partial(self._take, conversation))
@@ -194,9 +194,9 @@ class PromptLines(InputLines):
     def _nothing(self, conversation: Conversation) -> RunRecord:
         """Return the record of a conversation without a prompt."""
         if not self.has_refused:
-            return _unsaid(conversation, Outcome.COMPLETED)
+            return _unsent(conversation, Outcome.COMPLETED)
         self._env.tell(f"vibe: {NOTHING_TAKEN}")
-        return _unsaid(conversation, Outcome.FAILED, "usage", NOTHING_TAKEN)
+        return _unsent(conversation, Outcome.FAILED, "usage", NOTHING_TAKEN)
 
     def stop(self) -> None:
         """Take nothing more; prompts that wait are not started."""
@@ -207,15 +207,15 @@ class PromptLines(InputLines):
         self, conversation: Conversation, command: GivePrompt, limits: PromptLimits, prompt_id: str
     ) -> RunRecord:
         try:
-            images, hand_in = await to_thread.run_sync(self._beside, command)
+            images, hand_in = await to_thread.run_sync(self._attachments, command)
             if self._is_stopped:
-                return _unsaid(conversation, *STOPPED)
+                return _unsent(conversation, *STOPPED)
             result = await conversation.send(
                 command.text, images=images, limits=limits, hand_in=hand_in, prompt_id=prompt_id
             )
         except VibeError as error:
             reason = "usage" if isinstance(error, UsageError) else "environment"
-            return _unsaid(conversation, Outcome.FAILED, reason, str(error))
+            return _unsent(conversation, Outcome.FAILED, reason, str(error))
         return result.record(conversation.session_id, conversation.channel, conversation.setup.engine.warnings)
 
     async def _take(self, conversation: Conversation, command: GivePrompt) -> Reply:
@@ -223,7 +223,7 @@ class PromptLines(InputLines):
             return wrong_conversation(command.session_id)
         prompt_id = uuid4().hex
         try:
-            await to_thread.run_sync(self._beside, command)
+            await to_thread.run_sync(self._attachments, command)
             self._into.send_nowait((prompt_id, command))
         except UsageError as error:
             return refusal("refused", str(error))
@@ -238,7 +238,7 @@ class PromptLines(InputLines):
         conversation.interrupt()
         return Reply(ok=True, message="cancelling: the agent is stopped now")
 
-    def _beside(self, command: GivePrompt) -> tuple[tuple[Image, ...], HandIn | None]:
+    def _attachments(self, command: GivePrompt) -> tuple[tuple[Image, ...], HandIn | None]:
         """Return the images and the schema that go with a prompt; reads files.
 
         Raises:
@@ -251,7 +251,7 @@ class PromptLines(InputLines):
         return images, None if schema is None else HandIn.of_prompt(schema, "output_schema")
 
 
-def _unsaid(conversation: Conversation, outcome: Outcome, reason: str | None = None, detail: str = "") -> RunRecord:
+def _unsent(conversation: Conversation, outcome: Outcome, reason: str | None = None, detail: str = "") -> RunRecord:
     """Return the record of a prompt that was not sent."""
     exit_code = CODES.get(reason, EXIT_CODES[outcome])
     return RunRecord(

@@ -80,7 +80,7 @@ def _add(servers: ConfigWriter, name: str, entry: Mapping[str, Any]) -> None:
 def _names(servers: ConfigWriter) -> list[str]:
     try:
         document = tomllib.loads(servers.text())
-    except tomllib.TOMLDecodeError:  # the next change of it says so, with the line
+    except tomllib.TOMLDecodeError:  # the next change to the file reports it, with the line
         return []
     entries = cast("list[Any]", document.get(GROUP, []))
     return [str(cast("dict[str, Any]", entry).get("name")) for entry in entries if isinstance(entry, dict)]
@@ -92,14 +92,14 @@ def read_servers(text: str, label: str) -> Iterator[ForeignServer]:
     Raises:
         UsageError: the file is no JSON, or lists no servers.
     """
-    for what in (_COMMENT, _LAST_COMMA):  # as VS Code's own template has them
+    for what in (_COMMENT, _LAST_COMMA):  # VS Code's own template has both
         text = what.sub(lambda found: found[1] or "", text)
     try:
         document: Any = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{label} is not valid JSON ({error}): correct it first") from error
     fields = table_of(document)
-    fields = table_of(fields.get("mcp")) | fields  # the settings of an editor as a whole
+    fields = table_of(fields.get("mcp")) | fields  # the file may be an editor's complete settings
     found = next((fields[name] for name in TABLES if isinstance(fields.get(name), dict)), None)
     if found is None:
         raise UsageError(f"{label} lists no servers: it has no object {' or '.join(TABLES)}")
@@ -139,8 +139,8 @@ def _foreign(name: str, given: Any) -> ForeignServer:
         kept["args"] = [_written(value) for value in kept["args"]]
     if table.get("disabled") is True or table.get("enabled") is False:
         kept["disabled"] = True
-    said = {"type", "transport", "disabled", "enabled", *kept}
-    ignored = tuple(key for key in table if key not in said and table[key])
+    understood = {"type", "transport", "disabled", "enabled", *kept}
+    ignored = tuple(key for key in table if key not in understood and table[key])
     return ForeignServer(name=name, entry={"transport": kind, **kept}, ignored=ignored)
 
 
@@ -251,8 +251,8 @@ def run_logout(args: Arguments, env: CliEnvironment) -> int:
     from vibe.core.tools.mcp.token_auth import revocation_problem  # noqa: PLC0415  it loads httpx2
 
     problem = revocation_problem(sign_in)
-    became = {"": "revoked", None: "forgotten here; it revokes none, so they end by themselves"}
-    env.stdout.write(f"signed out of {name}: its tokens are {became.get(problem, 'forgotten here')}\n")
+    outcomes = {"": "revoked", None: "forgotten here; it revokes none, so they end by themselves"}
+    env.stdout.write(f"signed out of {name}: its tokens are {outcomes.get(problem, 'forgotten here')}\n")
     if not problem:
         return ExitCode.DONE
     env.stderr.write(
@@ -269,7 +269,7 @@ async def _login(args: Arguments, env: CliEnvironment) -> int:
     async def show(address: str) -> None:
         env.stdout.write(f"To sign in to {name}, open this address in a browser on this machine:\n\n  {address}\n\n")
         env.stdout.flush()
-        # A browser without a screen of its own would open in the terminal we write to.
+        # Without a screen, a text browser would open in the terminal we write to.
         has_screen = sys.platform == "darwin" or any(environ.get(variable) for variable in DISPLAYS)
         if has_screen and not args.no_browser:
             await to_thread.run_sync(open_browser, address, environ, abandon_on_cancel=True)
@@ -296,7 +296,7 @@ async def _signed_in(args: Arguments, env: CliEnvironment, way: SignInSetup) -> 
     endpoint = endpoint_of(config, loaded.environ, args.workdir)
     if endpoint.has_key:
         raise UsageError(f"MCP server {args.name!r} has its own key: remove api_key_env or its Authorization header")
-    await to_thread.run_sync(store.find, endpoint.url)  # a file that is damaged is told before, not after
+    await to_thread.run_sync(store.find, endpoint.url)  # reports a damaged file before the sign-in, not after it
     sign_in = await run_sign_in(args.name, endpoint, way)
     problem = await to_thread.run_sync(keyring_problem)
     await to_thread.run_sync(partial(store.put, endpoint.url, sign_in, in_keyring=problem is None))

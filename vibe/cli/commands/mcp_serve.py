@@ -17,7 +17,7 @@ from vibe.system.awake_loop import run_awake
 from vibe.system.line_wire import claimed_wire
 from vibe.system.loopback import listening
 
-TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of one
+TOKEN_VARIABLE = "VIBE_MCP_TOKEN"  # noqa: S105  the name of a variable
 
 
 def run_serve(args: Arguments, env: CliEnvironment) -> int:

@@ -147,9 +147,9 @@ def run_prompt(args: Arguments, env: CliEnvironment) -> int:
     streaming = args.output == "streaming"
     if streaming and prompt.note:
         env.tell(f"vibe: {prompt.note}")
-    said_as_it_happens = (WarningEvent,) if args.output == "text" else TROUBLE  # text ends with a sentence on errors
-    said = partial(line_of, said_as_it_happens)
-    listener = EventLines(env.stdout, json_line) if streaming else EventLines(env.stderr, said)
+    reported_live = (WarningEvent,) if args.output == "text" else TROUBLE  # text output ends with a sentence on errors
+    words = partial(line_of, reported_live)
+    listener = EventLines(env.stdout, json_line) if streaming else EventLines(env.stderr, words)
     forgive(env.stdout)
     with ExitStack() as closing:
         folder = OutputFolder(env.path(args.output_dir)) if args.output_dir else None
@@ -158,9 +158,9 @@ def run_prompt(args: Arguments, env: CliEnvironment) -> int:
         if folder is not None:
             closing.callback(folder.abandon)
             env = replace(env, results=folder.files)
-        record = run_awake(answered, env, opening, seat, limits, lines or prompt)
+        record = run_awake(hold_conversation, env, opening, seat, limits, lines or prompt)
         if lines is None:
-            closing.callback(_print, record, args.output, env)  # whatever the folder's disk says
+            closing.callback(_print, record, args.output, env)  # even if the folder can't be written
         if folder is not None:
             folder.save(record, SessionFolder(VibePaths(env.home).sessions / record.session_id).transcript)
     return record.exit_code
@@ -205,7 +205,7 @@ def talk_of(args: Arguments) -> tuple[Opening, PromptLimits]:
     return opening, PromptLimits(**args.named_in(PromptLimits))
 
 
-async def answered(
+async def hold_conversation(
     host: Host, opening: Opening, seat: Seat, limits: PromptLimits, prompt: PipedPrompt | PromptLines
 ) -> RunRecord:
     """Hold a conversation of one prompt, or of prompts that arrive as lines; a signal interrupts it.

@@ -38,7 +38,7 @@ def run(args: Arguments, env: CliEnvironment) -> int | None:
     if args.ask is not None:
         if limits:
             raise CommandLineError("--ask can't change limits: give them without --ask")
-        from vibe.cli.commands.plan_new import run_ask  # noqa: PLC0415  a model and all it needs, for this alone
+        from vibe.cli.commands.plan_new import run_ask  # noqa: PLC0415  only this needs a model
 
         return run_ask(args, env)
     if args.operations is not None:

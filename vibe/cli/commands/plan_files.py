@@ -18,7 +18,7 @@ from planner.state.state import State
 from planner.store.current_plan import current_state, open_decisions
 from planner.store.errors import UnknownPlanError
 from planner.store.folder import PlanFolder, find_plan
-from vibe.app.plan.reuse import Side, comparable
+from vibe.app.plan.reuse import comparable
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.front.event_text import counted, one_line
@@ -115,7 +115,7 @@ def run_show(args: Arguments, env: CliEnvironment) -> None:
 
 def _shown_document(found: _Found) -> dict[str, Any]:
     plan, statuses, reused = found.loaded.plan, found.statuses, found.state.reused()
-    shown = plan.model_dump(mode="json", exclude={"defaults"}, exclude_defaults=True)  # the steps have them
+    shown = plan.model_dump(mode="json", exclude={"defaults"}, exclude_defaults=True)  # already applied to the steps
     document: dict[str, Any] = shown | {"version": plan.version}
     for step in document["steps"]:
         step["status"] = statuses.get(step["id"], StepStatus.PENDING).value
@@ -191,13 +191,9 @@ def _details(step: Step, after: str) -> list[tuple[str, str]]:
 
 def run_diff(args: Arguments, env: CliEnvironment) -> None:
     """Print the differences between two plans."""
-    sides = [_side(reference, env) for reference in (args.one, args.other)]
-    found = diff(*comparable(sides[0], sides[1], env.environ))
+    one, other = (folder_of(reference, env) or read_plan(reference, env) for reference in (args.one, args.other))
+    found = diff(*comparable(one, other, env.environ))
     env.answer(args, found.as_document(), _diff_lines(found))
-
-
-def _side(reference: str, env: CliEnvironment) -> Side:
-    return folder_of(reference, env) or read_plan(reference, env)
 
 
 def _diff_lines(found: PlanDiff) -> list[str]:
@@ -232,7 +228,7 @@ def folder_of(reference: str, env: CliEnvironment) -> PlanFolder | None:
     except UnknownPlanError as error:
         if "/" in reference or Path(reference).suffix in {".json", *YAML_SUFFIXES}:
             return None
-        from vibe.app.plan.library import named_plans  # noqa: PLC0415  for names alone
+        from vibe.app.plan.library import named_plans  # noqa: PLC0415  only needed for names
 
         if reference in named_plans(env, env.cwd, trust=False):
             return None
@@ -261,6 +257,6 @@ def path_of(file: str | None, env: CliEnvironment, workdir: Path | None = None, 
     path = env.path(file or "")
     if file is not None and ({"/", "."}.intersection(file) or (path.exists() and not path.is_dir())):
         return path
-    from vibe.app.plan.library import plan_named  # noqa: PLC0415  for names alone
+    from vibe.app.plan.library import plan_named  # noqa: PLC0415  only needed for names
 
     return plan_named(file, env, workdir or env.cwd, trust=trust)

@@ -51,8 +51,8 @@ def run_library(args: Arguments, env: CliEnvironment) -> None:
 
 def _lines(plan: Mapping[str, Any]) -> Iterator[str]:
     refused = "not loaded: the folder is not trusted; run with --trust, or vibe trust add"
-    told = plan["problem"] or plan["goal"] if plan["trusted"] else refused
-    yield f"{plan['name']}  ({plan['source']})  {one_line(told, GOAL_LENGTH)}"
+    summary = plan["problem"] or plan["goal"] if plan["trusted"] else refused
+    yield f"{plan['name']}  ({plan['source']})  {one_line(summary, GOAL_LENGTH)}"
     for one in plan["inputs"]:
         default = "" if one["default"] is None else f", {one_line(as_text(one['default']), GOAL_LENGTH)} if not given"
         about = f": {one_line(one['description'], GOAL_LENGTH)}" if one["description"] else ""

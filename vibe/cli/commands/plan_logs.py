@@ -32,8 +32,8 @@ def run(args: Arguments, env: CliEnvironment) -> None:
     logs = {step_id: _StepLog(folder, step_id, env) for step_id in _steps(folder, args.step)}
     last: _StepLog | None = None
     while True:
-        runs = args.follow and folder.holder() is not None  # looked at first: what is printed after it is all there is
-        for step_id in _meant(_begun(folder), args.step):  # those for the items of a list come while it runs
+        runs = args.follow and folder.holder() is not None  # asked first, so that the last round prints everything
+        for step_id in _meant(_begun(folder), args.step):  # steps for a list's items appear while the plan runs
             if step_id not in logs:
                 logs[step_id] = _StepLog(folder, step_id, env)
         for log, text in ((one, text) for one in logs.values() for text in one.fresh()):
@@ -80,7 +80,7 @@ class _StepLog:
         self.step_id = step_id
         self._folder = folder.step_folder(step_id)
         self._environ = env.environ
-        self._told: dict[Path, int] = {}
+        self._printed: dict[Path, int] = {}
         self._offset = 0
 
     def fresh(self) -> Iterator[str]:
@@ -94,9 +94,9 @@ class _StepLog:
             messages = Transcript.peek(path).messages
         except TranscriptError:
             return
-        told = self._told.get(path, 0)
-        self._told[path] = len(messages)
-        for message in messages[min(told, len(messages)) :]:
+        printed = self._printed.get(path, 0)
+        self._printed[path] = len(messages)
+        for message in messages[min(printed, len(messages)) :]:
             if text := _said(message):
                 yield _safe(redact(text, self._environ)) + "\n"
 
@@ -118,7 +118,7 @@ def _said(message: Message) -> str:
         case ToolMessage():
             return message.content
         case _:
-            return ""  # what it was told is in the plan
+            return ""  # the agent's instructions are in the plan
 
 
 def _safe(text: str) -> str:

@@ -54,7 +54,7 @@ def run_new(args: Arguments, env: CliEnvironment) -> int:
         subject=sentence, piped=piped, notes=(note,) if note else (), **args.named_in(PlanningRequest)
     )
     forgive(env.stdout)
-    watched = args.output == "text" and env.stderr.isatty()  # it takes minutes: show that it works
+    watched = args.output == "text" and env.stderr.isatty()  # it takes minutes, so show progress
     listeners = [_listener(args, env, watched=watched)]
     listeners += [EventLines(env.stderr, _refusal)] if args.output == "text" else []
     write, person = partial(_written, base, request, env.home), _person(args.output, env)

@@ -62,7 +62,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     leave_reports = [_report(file, env) for file in args.report]
     if env.owns_process:
         allow_open_files()
-    forgive(env.stdout)  # the work goes on without a reader
+    forgive(env.stdout)  # the work continues without a reader
     resumed = args.plan if args.subcommand == "resume" else _run_to_resume(args, options, env)
     if resumed is not None:
         ended = _run(resumed, options, args, env)
@@ -85,7 +85,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     else:
         write_document(ended.record.as_document(), env.stdout, indent=2 if args.output == "json" else None)
     if ended.record.plan_id is not None:
-        env.stdout.flush()  # whatever becomes of the reports, the record is out
+        env.stdout.flush()  # the record is out even if a report fails
         for leave in leave_reports:
             leave(ended.record.plan_id)
     return ended.record.exit_code
@@ -129,10 +129,10 @@ def _run(plan: LoadedPlan | str, options: PlanRunOptions, args: Arguments, env: 
             audience = replace(audience, approver=person, user_input=person.answer, decide=person.decide)
         if env.detached is not None:
             audience = replace(audience, listeners=[*audience.listeners, env.detached])
-        return run_awake(carried_out, plan, options, env, audience, lines)
+        return run_awake(run_with_signals, plan, options, env, audience, lines)
 
 
-async def carried_out(
+async def run_with_signals(
     plan: LoadedPlan | str, options: PlanRunOptions, host: Host, audience: Audience, lines: InputLines | None = None
 ) -> PlanRun:
     """Run a plan, or resume the plan with this id; signals pause it, and commands may arrive by ``lines``.
@@ -142,7 +142,7 @@ async def carried_out(
     """
     session = await open_plan(plan, options, host, audience)
     async with handled_signals(host, partial(_on_signal, session)) as signals:
-        # What is there by the start lives to the end of the run: never look through thousands of steps again.
+        # Objects that exist by now live until the run ends, so the collector need not search thousands of steps again.
         before_start = gc.freeze if host.owns_process else None
         ended = await (lines.run(session, before_start) if lines else session.run(before_start))
         return replace(ended, record=ended.record.after_signal(signals.exit_code))
@@ -252,7 +252,7 @@ def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
         hints = [EventLines(env.stderr, hint)] if args.wait or env.detached else []
         yield Audience(listeners=[EventLines(env.stderr, partial(line_of, TROUBLE)), *hints], waits=args.wait)
     elif _is_watched(args, env):
-        from vibe.cli.terminal.live_tree import LiveTree  # noqa: PLC0415  for people alone
+        from vibe.cli.terminal.live_tree import LiveTree  # noqa: PLC0415  only people need it
         from vibe.cli.terminal.person import asking
 
         with LiveTree(env.stdout, environ=env.environ) as tree:

@@ -27,7 +27,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     at_terminal = env.stdin.isatty() and env.stdout.isatty()
     _check(args, env, is_named=named, at_terminal=at_terminal)
     if not args.attach and (named or not at_terminal or args.output != "text"):
-        from vibe.cli.commands.one_prompt import run_prompt  # noqa: PLC0415  a screen is drawn before
+        from vibe.cli.commands.one_prompt import run_prompt  # noqa: PLC0415  the screen is drawn before it is loaded
 
         return run_prompt(args, env)
     if args.attach or (not args.plain and draws(env)):
@@ -93,7 +93,7 @@ def _check_attach(args: Arguments, env: CliEnvironment, *, can: bool) -> None:
     """
     if not can:
         raise CommandLineError("--attach takes no prompt")
-    others = [name for name in parser_of(()).told(args) if name not in SHOWING]
+    others = [name for name in parser_of(()).options_set(args) if name not in SHOWING]
     if others:
         raise CommandLineError(f"--attach shows a run as it was begun: leave out {', '.join(others)}")
     if not draws(env):

@@ -82,18 +82,18 @@ def _exported(form: str, saved: SavedSession, messages: list[Message], masked: C
 
 def _page(saved: SavedSession, messages: list[Message], masked: Callable[[str], str]) -> str:
     """Return a conversation as one HTML file without scripts or external resources; all text is escaped."""
-    from planner.report.formatting import escaped, escaped_line  # noqa: PLC0415  what makes pages is for this alone
+    from planner.report.formatting import escaped, escaped_line  # noqa: PLC0415  only HTML pages need it
     from planner.report.graph_svg import style_sheet  # noqa: PLC0415  as above
     from planner.report.html import page  # noqa: PLC0415  as above
 
     title = escaped_line(masked(saved.meta.title), 80) or escaped(saved.meta.session_id)
     parts = [f'<h1>{title}</h1><p class="note">{escaped_line(masked(_line(saved)))}</p>']
     for number, message in enumerate(messages):
-        said = escaped(masked(message.content))
+        content = escaped(masked(message.content))
         if isinstance(message, ToolMessage):
-            parts.append(f"<details><summary>{escaped_line(_who(message))}</summary><pre>{said}</pre></details>")
+            parts.append(f"<details><summary>{escaped_line(_who(message))}</summary><pre>{content}</pre></details>")
             continue
-        parts.append(f'<h2>{number} {_who(message)}</h2><div class="said">{said}</div>')
+        parts.append(f'<h2>{number} {_who(message)}</h2><div class="said">{content}</div>')
         calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
         parts += (f"<pre>{escaped_line(call.name)} {escaped(masked(call.arguments))}</pre>" for call in calls)
     return page(title, f"{style_sheet('page')}\n{_PAGE_STYLE}", parts)
@@ -124,8 +124,8 @@ def _place(found: FoundPlace) -> str:
 
 def _found_document(found: FoundPlace) -> dict[str, Any]:
     meta = found.session.meta
-    told = {"session_id": meta.session_id, "title": meta.title, "workspace": meta.workspace}
-    return {**told, "updated": found.session.updated, "message": found.message, "line": found.line}
+    about = {"session_id": meta.session_id, "title": meta.title, "workspace": meta.workspace}
+    return {**about, "updated": found.session.updated, "message": found.message, "line": found.line}
 
 
 def run_rename(args: Arguments, env: CliEnvironment) -> None:

@@ -30,7 +30,7 @@ def run(args: Arguments, env: CliEnvironment) -> int:
     store = None if args.key_store is None else KeyStore(args.key_store)
     key = "" if args.key_from is None else _key(args.key_from, env)
     if args.output == "text" and env.stdin.isatty() and env.stdout.isatty():
-        from vibe.cli.terminal.setup_talk import SetupTalk  # noqa: PLC0415  scripts do without
+        from vibe.cli.terminal.setup_talk import SetupTalk  # noqa: PLC0415  scripts don't need it
 
         return SetupTalk(flow, env, tests=not args.no_test, store=store).hold(choice, key, args.model)
     selection = replace(_selection(flow, choice, key, args.model), store=store or KeyStore.FILE)
@@ -41,9 +41,9 @@ def run(args: Arguments, env: CliEnvironment) -> int:
         untested = "nothing was changed (--no-test changes the settings without a question)"
         raise EnvironmentFailure(f"{trial.sentence}; {untested}")
     failed = trial is not None and trial.fault is not None
-    told = () if failed else _kept(flow, selection)
-    lines = (*((trial.sentence,) if trial else ()), *told)
-    env.answer(args, _document(selection, trial, told), (one_line(line, LONGEST) for line in lines))
+    sentences = () if failed else _kept(flow, selection)
+    lines = (*((trial.sentence,) if trial else ()), *sentences)
+    env.answer(args, _document(selection, trial, sentences), (one_line(line, LONGEST) for line in lines))
     return ExitCode.ENVIRONMENT if failed else ExitCode.DONE
 
 
@@ -61,9 +61,9 @@ def _forget(flow: FirstUse, choice: ProviderChoice | None, args: Arguments, env:
     for word, given in (("--key-from", args.key_from), ("--model", args.model), ("--key-store", args.key_store)):
         if given is not None:
             raise CommandLineError(f"--forget-key only removes a key: leave {word} out")
-    told = flow.forget_key(choice)
-    document = {"provider": choice.name, "key_variable": choice.variable or None, "removed": list(told)}
-    env.answer(args, document, (one_line(line, LONGEST) for line in told))
+    removed = flow.forget_key(choice)
+    document = {"provider": choice.name, "key_variable": choice.variable or None, "removed": list(removed)}
+    env.answer(args, document, (one_line(line, LONGEST) for line in removed))
 
 
 def _key(place: str, env: CliEnvironment) -> str:
@@ -99,7 +99,7 @@ def _selection(flow: FirstUse, choice: ProviderChoice | None, key: str, model: s
     return SetupSelection(choice=choice, model=model, key=key)
 
 
-def _document(selection: SetupSelection, trial: Trial | None, told: tuple[str, ...]) -> dict[str, object]:
+def _document(selection: SetupSelection, trial: Trial | None, sentences: tuple[str, ...]) -> dict[str, object]:
     return {
         "provider": selection.choice.name,
         "model": selection.model,
@@ -107,5 +107,5 @@ def _document(selection: SetupSelection, trial: Trial | None, told: tuple[str, .
         "answered": None if trial is None else trial.fault is None,
         "fault": None if trial is None or trial.fault is None else trial.fault.value,
         "detail": "" if trial is None else trial.sentence,
-        "kept": list(told),
+        "kept": list(sentences),
     }

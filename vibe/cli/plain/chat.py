@@ -19,7 +19,7 @@ from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.messages import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.questions import Question, QuestionAnswer
-from vibe.front.event_text import counted, describe, one_line, trouble
+from vibe.front.event_text import counted, describe, one_line, problem_text
 from vibe.front.slash.command import UserCommand, user_command
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.table import SlashTable
@@ -30,7 +30,7 @@ from vibe.system.plain_text import plain
 
 RESULT_LENGTH = 200
 INDENT = "  "
-TOLD = (e.CompactEndEvent, e.SubAgentStartedEvent, e.SubAgentFinishedEvent)
+DESCRIBED = (e.CompactEndEvent, e.SubAgentStartedEvent, e.SubAgentFinishedEvent)
 """Events that are described in the same words as everywhere else."""
 
 
@@ -82,14 +82,14 @@ class ChatLines:
 def _line(event: e.Event) -> str:
     """Return the event in a line, or ``""`` if it needs no mention."""
     if isinstance(event, e.WarningEvent | e.ErrorEvent):
-        return one_line(trouble(event), 1_000)
+        return one_line(problem_text(event), 1_000)
     if isinstance(event, e.ToolCallEvent):
         return "" if event.tool == SHELL else f"* {one_line(event.summary or event.tool)}"
     if isinstance(event, e.ToolResultEvent):
         return _result(event)
     if isinstance(event, e.ToolServerEvent):
         return describe(event) if event.status == "failed" else ""
-    return describe(event) if isinstance(event, TOLD) else ""
+    return describe(event) if isinstance(event, DESCRIBED) else ""
 
 
 def _result(event: e.ToolResultEvent) -> str:

@@ -100,9 +100,9 @@ class LineDesk:
 
     async def answer(self, prompt: str) -> str | None:
         """Return the next line given, or None if the input was closed; cancelling withdraws the question."""
-        *said, label = prompt.split("\n")
-        if said:
-            self._write("\n".join(said) + "\n")
+        *heading, label = prompt.split("\n")
+        if heading:
+            self._write("\n".join(heading) + "\n")
         self._answered, self.prompt = anyio.Event(), label.strip() or ">"
         self._changed()
         try:

@@ -51,9 +51,9 @@ class PlanLines:
         self._shown = draft.versions[-1]
         while True:
             async with self._desk.conversation("") as dialogue:
-                said = (await dialogue.answer(ACCEPT) or "").strip()
-            if said.lower() not in EDIT:
-                return _verdict(said)
+                reply = (await dialogue.answer(ACCEPT) or "").strip()
+            if reply.lower() not in EDIT:
+                return _verdict(reply)
             document = await self._changed(draft.loaded.source_bytes.decode("utf-8", "replace"))
             if document:
                 return PlanVerdict(VerdictKind.EDIT, document)
@@ -91,12 +91,12 @@ class PlanLines:
         self._lines.out.write("\n".join(lines) + "\n")
 
 
-def _verdict(said: str) -> PlanVerdict:
-    word, _, rest = said.partition(" ")
-    if said.lower() in YES:
+def _verdict(reply: str) -> PlanVerdict:
+    word, _, rest = reply.partition(" ")
+    if reply.lower() in YES:
         return PlanVerdict(VerdictKind.RUN)
-    if said.lower() in NO:
+    if reply.lower() in NO:
         return PlanVerdict(VerdictKind.DROP)
     if word.lower() in SAVE and " " not in rest.strip():
         return PlanVerdict(VerdictKind.SAVE, rest.strip() or USUAL_FILE)
-    return PlanVerdict(VerdictKind.REVISE, said)
+    return PlanVerdict(VerdictKind.REVISE, reply)

@@ -146,7 +146,7 @@ class Keyboard:
         except OSError as error:
             if error.errno != ENODEV:
                 raise
-            return TERMINAL_DEVICE  # it is one, of a name that is unknown in this container
+            return TERMINAL_DEVICE  # a terminal whose name is unknown in this container
 
 
 class Keys(Keyboard):

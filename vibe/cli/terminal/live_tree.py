@@ -65,7 +65,7 @@ class LiveTree:
         self._clock = clock
         self._inbox: deque[Event] = deque()
         self._view = View()
-        self._said = 0
+        self._notices_shown = 0
         self._drawing = threading.RLock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -148,10 +148,10 @@ class LiveTree:
 
     def _say_notices(self) -> None:
         """Print new notices once above the picture, where they stay."""
-        for notice in self._view.notices_after(self._said):
+        for notice in self._view.notices_after(self._notices_shown):
             if self._console is not None:
                 self._console.print(Text(_sentence(notice), style=NOTICE_STYLES.get(notice.kind, "")))
-        self._said = self._view.noticed
+        self._notices_shown = self._view.noticed
 
     def _show(self) -> None:
         if self._console is None or self._ended.is_set():
@@ -195,7 +195,7 @@ def texts_of(lines: Iterable[Line]) -> Sequence[Text]:
     """Return lines in the colours of the terminal."""
     texts = [Text.assemble(*((text, _look(style)) for text, style in line), no_wrap=True) for line in lines]
     for text in texts:
-        text.rstrip()  # what a terminal made narrower need not wrap
+        text.rstrip()  # so that a narrowed terminal need not wrap blanks
     return texts
 
 

@@ -132,7 +132,7 @@ class TerminalPerson(Struct, eq=False):
             group.cancel_scope.cancel()
 
     async def _count(self, conversation: Dialogue, decision: PlanDecisionEvent, number: int) -> None:
-        with suppress(OSError):  # reading the answer fails then
+        with suppress(OSError):  # reading the answer then fails too
             while True:
                 await anyio.sleep(1.0)
                 await conversation.change_line(number, texts.time_left(decision, self._clock()))

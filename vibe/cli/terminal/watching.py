@@ -163,7 +163,7 @@ async def _follow(subscription: Subscription, tree: LiveTree, watcher: RunWatche
         try:
             await _hand_on(subscription, tree)
         except IpcError as error:
-            problem = error  # which the task group would wrap
+            problem = error  # raised below, because the task group would wrap it
         tasks.cancel_scope.cancel()
     if problem is not None:
         raise problem
@@ -173,7 +173,7 @@ async def _follow(subscription: Subscription, tree: LiveTree, watcher: RunWatche
 async def _hand_on(subscription: Subscription, tree: LiveTree) -> None:
     async with subscription as records:
         async for record in records:
-            if record.event is not None:  # else of a later version
+            if record.event is not None:  # None means an event of a later version
                 tree.publish(record.event)
 
 

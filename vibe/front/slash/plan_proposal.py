@@ -155,7 +155,7 @@ async def _said(talk: Talk, draft: PlanDraft) -> PlanVerdict:
             verdict = await talk.plans.accept(draft)
     finally:
         draft.commented = None
-    # Whoever commented was told that it is read.
+    # A person who comments is told that the comment is read.
     return PlanVerdict(VerdictKind.REVISE, "\n\n".join(comments)) if verdict is None or comments else verdict
 
 
@@ -167,7 +167,7 @@ async def _change(talk: Talk, draft: PlanDraft, verdict: PlanVerdict) -> None:
             await draft.replace(verdict.text)
         else:
             await _plan(talk, draft, partial(draft.revise, verdict.text))
-    except UsageError as error:  # it stays as it is, and the question open
+    except UsageError as error:  # the plan is unchanged, and the question stays open
         talk.say(f"vibe: {error}")
 
 
@@ -178,11 +178,11 @@ async def _plan(talk: Talk, draft: PlanDraft, work: Callable[[], Awaitable[Draft
         return
     if draft.acted is None:
         draft.acted = before
-        said = "stopped planning" + (": the plan is unchanged" if draft.versions else "")
+        problem = "stopped planning" + (": the plan is unchanged" if draft.versions else "")
     else:
-        said = f"no plan: {one_line(draft.acted.detail or draft.acted.outcome.value, REASON_LENGTH)}"
+        problem = f"no plan: {one_line(draft.acted.detail or draft.acted.outcome.value, REASON_LENGTH)}"
     if not talk.plans.shows_planning:
-        talk.say(said)
+        talk.say(problem)
 
 
 async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
@@ -206,7 +206,7 @@ async def _run(talk: Talk, plan: LoadedPlan | str) -> None:
 
 
 LONGEST_GOAL = 300
-TOLD = MappingProxyType({
+REPLIES = MappingProxyType({
     VerdictKind.RUN: (
         "accepted\nThe user accepted the plan. It runs now, beside this conversation, and its own agents do the work: "
         "do nothing of it yourself. Say so in a sentence and end your turn."
@@ -293,7 +293,7 @@ async def _proposed(talk: Talk, value: Any) -> str:
     plans.revised = draft.versions if verdict.kind in {VerdictKind.REVISE, VerdictKind.LATER} else []
     if is_accepted:
         talk.begin(_carry_out, talk, draft.loaded)
-    return TOLD[verdict.kind].format(text=verdict.text)
+    return REPLIES[verdict.kind].format(text=verdict.text)
 
 
 async def _answered(talk: Talk, plan: Repaired) -> tuple[PlanVerdict, PlanDraft]:
@@ -303,10 +303,10 @@ async def _answered(talk: Talk, plan: Repaired) -> tuple[PlanVerdict, PlanDraft]
         draft = run.draft(goal)
         draft.versions.extend(talk.plans.revised)
         await draft.replace(plan.loaded, plan.repairs)
-        verdict = await _verdict(talk, draft, TOLD)
+        verdict = await _verdict(talk, draft, REPLIES)
         run.end(draft)
         return verdict, draft
-    raise AssertionError("nothing in there is swallowed")  # for the type checker
+    raise AssertionError("nothing in there is swallowed")  # only the type checker needs this
 
 
 def _asked_for(conversation: Conversation) -> str:

@@ -65,7 +65,7 @@ class PlanTalk(Struct, kw_only=True):
     """Whether a plan is proposed or running."""
     revised: list[DraftVersion] = field(default_factory=list["DraftVersion"])
     """The versions of a plan that the conversation's agent was asked to change."""
-    _rested: Event = field(default_factory=Event)
+    _has_paused: Event = field(default_factory=Event)
     draft: PlanDraft | None = None
     """The plan that a model is working on, or that the person is asked about."""
     dropped: LoadedPlan | None = None
@@ -104,12 +104,12 @@ class PlanTalk(Struct, kw_only=True):
     @contextmanager
     def at_work(self, session: PlanSession) -> Generator[None]:
         """Make ``session`` the running plan inside the block."""
-        self.session, self._rested = session, Event()
+        self.session, self._has_paused = session, Event()
         try:
             yield
         finally:
             self.session = None
-            self._rested.set()
+            self._has_paused.set()
 
     async def until_interrupted(self, work: Callable[[], Awaitable[R]]) -> R | None:
         """Have a model plan; return None if ``interrupt`` stopped it."""
@@ -136,4 +136,4 @@ class PlanTalk(Struct, kw_only=True):
         """Pause the running plan, if any, and wait until it has paused."""
         if self.session is not None:
             self.session.control.submit(Pause(grace_seconds=GRACE_SECONDS, by=LEFT))
-            await self._rested.wait()
+            await self._has_paused.wait()

@@ -115,7 +115,7 @@ class SlashTable(Mapping[str, SlashCommand]):
 
     def renew(self, guidance: Guidance, servers: ToolServers) -> list[str]:
         """Offer the commands of user, project, skills and servers, and return the new warnings; reads files."""
-        from vibe.front.slash.custom import custom_commands  # noqa: PLC0415  it needs what a first screen must not wait for
+        from vibe.front.slash.custom import custom_commands  # noqa: PLC0415  the first screen must not wait for it
 
         warnings: list[str] = []
         self._servers = servers

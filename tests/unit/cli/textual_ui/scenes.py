@@ -58,7 +58,7 @@ from vibe.cli.textual_ui.screens.setup_screen import SetupScreen, SetupStep
 from vibe.core.messages import AssistantMessage, UserMessage
 from vibe.core.session.restoring import FileBack
 from vibe.core.tools.questions import Choice, Question
-from vibe.front.picker import Picker, PickRow, told
+from vibe.front.picker import Picker, PickRow, titled
 from vibe.front.review import ReviewDraft, key_of
 from vibe.front.slash.command import Talk
 from vibe.front.slash.commands.files import rewind_picker
@@ -1173,7 +1173,7 @@ async def sessions(on: Stage) -> None:
     rows = [PickRow(f"/resume {one}", title, fact) for one, (title, fact) in said.items()]
     facts = [("folder", "~/textkit"), ("model", "orion-large"), ("total", "41k tok, $0.12")]
     last = [[], [("> why does a slug lose its ü?", "")], [], [("It is no ASCII: it was dropped. Now it stays.", "")]]
-    preview = partial(told, facts=facts)
+    preview = partial(titled, facts=facts)
     await picker(
         on,
         Picker(

@@ -21,7 +21,7 @@ from vibe.core.session.folder import SavedSession, Transcript
 from vibe.front.cells import Line
 from vibe.front.code_blocks import code_blocks
 from vibe.front.event_text import counted, one_line
-from vibe.front.picker import Picker, PickRow, told, wrapped
+from vibe.front.picker import Picker, PickRow, titled, wrapped
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import SHOWN_ID, TITLE_LENGTH, other_sessions, setup_line, usage_line
 from vibe.system.errors import UsageError
@@ -32,7 +32,7 @@ from vibe.view.view import ANEW
 
 CODE = "code"
 SESSIONS_SHOWN = 10
-TOLD_LENGTH = 400
+QUOTE_LENGTH = 400
 LAST_SAID = 3
 """Messages of a session shown in its preview."""
 NAME_CELLS = 32
@@ -122,15 +122,14 @@ async def resume_picker(talk: Talk) -> Picker:
     def preview(row: PickRow, _mode: int) -> list[Line]:
         saved = sessions[row.line]
         meta = saved.meta
-        spent = f"{short(meta.usage.total_tokens)} tok" + (
-            "" if meta.cost_usd is None else f", {dollars(meta.cost_usd)}"
-        )
+        cost = "" if meta.cost_usd is None else f", {dollars(meta.cost_usd)}"
+        spent = f"{short(meta.usage.total_tokens)} tok{cost}"
         facts = [("folder", one_line(meta.workspace)), ("model", one_line(meta.model)), ("total", spent)]
-        said = [one for one in Transcript.peek(saved.folder.transcript).messages if not isinstance(one, ToolMessage)]
+        recent = [one for one in Transcript.peek(saved.folder.transcript).messages if not isinstance(one, ToolMessage)]
         texts = [
-            ("> " * isinstance(one, UserMessage) + one_line(one.content, TOLD_LENGTH)) for one in said[-LAST_SAID:]
+            ("> " * isinstance(one, UserMessage) + one_line(one.content, QUOTE_LENGTH)) for one in recent[-LAST_SAID:]
         ]
-        return [*told(row.title, facts), *chain.from_iterable([[], *wrapped(text, most=3)] for text in texts if text)]
+        return [*titled(row.title, facts), *chain.from_iterable([[], *wrapped(text, most=3)] for text in texts if text)]
 
     return Picker(
         title="Sessions",

@@ -99,12 +99,12 @@ async def _go_back(talk: Talk, index: int, mode: int) -> None:
     """Go back to before the prompt at this message, and say what came of it."""
     prompt = split_files(talk.conversation.messages[index].content)[0]
     report = await talk.conversation.rewind(index, files=mode != CHAT_ONLY, chat=mode != FILES_ONLY)
-    told = back_to(prompt, len(report.files.restored) + len(report.files.deleted))
+    outcome = back_to(prompt, len(report.files.restored) + len(report.files.deleted))
     if mode == FILES_ONLY:
-        told += " · the chat goes on"
+        outcome += " · the chat goes on"
     else:
         talk.suggest(prompt)
-    for line in (told, *restored_lines(report.files)):
+    for line in (outcome, *restored_lines(report.files)):
         talk.say(line)
 
 

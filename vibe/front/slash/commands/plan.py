@@ -134,7 +134,7 @@ async def cancel(talk: Talk, step_id: str) -> None:
         talk.plans.session.control.submit(Cancel())
         talk.say("cancelling")
     elif not talk.plans.interrupt():
-        talk.plans.check_free()  # else what is meant is the plan that is proposed
+        talk.plans.check_free()  # otherwise /plan cancel means the proposed plan
         await _order(talk, Cancel(), "")
 
 
@@ -176,7 +176,7 @@ async def _order(talk: Talk, command: Act | Cancel | Decide, done: str, goes_on:
     """Give a command to the running plan, which then says ``done``, or else to the folder's last plan."""
     session = talk.plans.session
     if session is not None:
-        session.control.submit(command, _told(talk, done))
+        session.control.submit(command, _reporter(talk, done))
         return
     folder = await plan_meant(talk)
     reply = await give(talk.runtime.host, folder.plan_id, command)
@@ -196,17 +196,17 @@ async def edit(talk: Talk, reference: str) -> None:
     except UsageError as error:
         kept = await to_thread.run_sync(_keep, changed, host.environ.get("TMPDIR"))
         raise UsageError(f"{error}\nnothing was changed; what you wrote is in {kept}") from error
-    said = f"plan {folder.plan_id}: {len(operations)} change{'' if len(operations) == 1 else 's'} made"
+    done = f"plan {folder.plan_id}: {len(operations)} change{'' if len(operations) == 1 else 's'} made"
     if not operations:
         talk.say(f"plan {folder.plan_id}: nothing to change")
     elif session is not None and session.plan_id == folder.plan_id:
-        session.control.submit(Revise(operations=plain_operations(operations)), _told(talk, said))
+        session.control.submit(Revise(operations=plain_operations(operations)), _reporter(talk, done))
     else:
         await revise(host, folder.plan_id, operations, trust=talk.opening.trust)
-        talk.say(said)
+        talk.say(done)
 
 
-def _told(talk: Talk, done: str) -> Callable[[str | None], None]:
+def _reporter(talk: Talk, done: str) -> Callable[[str | None], None]:
     """Return a callback that says how the running plan answered a command."""
     return lambda problem: talk.say(f"vibe: {problem}" if problem else done)
 
@@ -258,7 +258,7 @@ async def run_plan(talk: Talk, typed: Typed) -> None:
     if typed.name in WORDS:
         given = len(typed.rest.split())
         word = WORDS[typed.name]
-        least = 1 if typed.name == "cancel" else word.least  # the plan itself is not given up by so short a word
+        least = 1 if typed.name == "cancel" else word.least  # a bare /cancel must not give up the whole plan
         if not least <= given <= word.most:
             wrong = "STEP: name a step of the plan" if word.most else "takes nothing after it"
             raise UsageError(f"/{typed.name} {wrong}")

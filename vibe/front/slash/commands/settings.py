@@ -19,7 +19,7 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.front.cells import Line
 from vibe.front.event_text import counted, one_line
 from vibe.front.listings import setting_line
-from vibe.front.picker import Picker, PickRow, told, wrapped
+from vibe.front.picker import Picker, PickRow, titled, wrapped
 from vibe.front.slash.command import Talk, Typed
 from vibe.front.slash.wording import setup_line
 from vibe.front.start_screen import price
@@ -56,7 +56,7 @@ async def agents_picker(talk: Talk) -> Picker:
     def preview(row: PickRow, _mode: int) -> list[Line]:
         one = about[row.line]
         facts = [("model", ", then ".join(one.models)), ("from", one.source)]
-        return [*told(row.title, facts), [], *wrapped(one_line(one.description, ABOUT_LENGTH))]
+        return [*titled(row.title, facts), [], *wrapped(one_line(one.description, ABOUT_LENGTH))]
 
     return Picker(title="Agent", rows=lambda _: rows, preview=preview, first=f"/agents {now}", enter="from now on")
 
@@ -134,7 +134,7 @@ async def model_picker(talk: Talk) -> Picker:
             ("called", one.name if one.name != one.key else ""),
             *_used(used().get(one.key, ModelUse())),
         ]
-        return told(row.title, facts)
+        return titled(row.title, facts)
 
     return Picker(
         title="Model",
