@@ -279,7 +279,7 @@ async def test_a_function_works_in_its_step_s_worktree_and_its_work_is_merged(pr
     made = plan(step("a", workspace="worktree", verify=["test -e new.txt"]))
     ended = await ran(program, made, functions={"a": write})
 
-    assert ended.steps["a"].said.files_changed == ("new.txt",)
+    assert ended.steps["a"].last_result.files_changed == ("new.txt",)
     assert await anyio.Path(program.folder / "new.txt").read_text() == "from afar"
 
 
@@ -481,7 +481,7 @@ async def test_callbacks_reach_the_agents_of_steps(program: Program) -> None:
     ended = await ran(program, plan(step("b")), approve=approve)
 
     assert asked == [("write_file", "b")]
-    assert ended.steps["b"].said.files_changed == ("b.txt",)
+    assert ended.steps["b"].last_result.files_changed == ("b.txt",)
 
 
 async def test_the_agents_of_steps_have_the_tools_and_the_hooks_of_the_program(program: Program) -> None:
