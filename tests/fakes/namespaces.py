@@ -111,7 +111,13 @@ class Nodes:
         words = [sys.executable, "-P", "-m", "subagents.cluster.node", kind, address, "1", str(folder / "dask")]
         told = json.dumps({"folder": str(folder), **settings})
         process = subprocess.Popen(
-            [*(() if net is None else ("ip", "netns", "exec", net)), *words, str(os.getpid()), *self._certificates],
+            [
+                *(() if net is None else ("ip", "netns", "exec", net)),
+                *words,
+                str(os.getpid()),
+                "0",
+                *self._certificates,
+            ],
             env={**environment(), SETTINGS_VARIABLE: told, "HOME": str(folder)},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
