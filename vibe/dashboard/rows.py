@@ -263,11 +263,11 @@ class RunTables:
         self._plan, self._run = plan, run
         self._put_steps(self._changed_steps(keys, is_new=is_new), now, is_new=is_new)
         if is_new or any(key[0] == "requests" for key in keys):
-            self.table.replace("request:", {name: request_row(run, view, one) for name, one in view.requests.items()})
+            self.table.replace("request:", {name: request_row(run, view, each) for name, each in view.requests.items()})
         if is_new or ("notices",) in keys:
-            self.table.replace("note:", {str(number): note_row(one) for number, one in view.notices.items()})
+            self.table.replace("note:", {str(number): note_row(note) for number, note in view.notices.items()})
         if is_new or ("answered",) in keys:
-            self.table.replace("answered:", {one.id: answered_row(one) for one in view.answered})
+            self.table.replace("answered:", {answered.id: answered_row(answered) for answered in view.answered})
         for step_id, table in self.steps.items() if is_new else ():
             self._fill(table, step_id)
         self._put_open_steps(keys)

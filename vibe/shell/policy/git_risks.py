@@ -63,19 +63,19 @@ def _tree_doubt(located: Located) -> str:
     seen: set[Path] = set()
     pending = [located]
     while pending:
-        one = pending.pop()
-        if one.git_dir in seen:
+        repository = pending.pop()
+        if repository.git_dir in seen:
             continue
-        seen.add(one.git_dir)
+        seen.add(repository.git_dir)
         if len(seen) > MAX_REPOSITORIES:
             return f"{str(located.top)!r} contains too many repositories to check each"
-        doubt = _git_dir_doubt(one)
+        doubt = _git_dir_doubt(repository)
         if doubt:
             return doubt
-        within = _repositories_in(one)
-        if within is None:
+        nested = _repositories_in(repository)
+        if nested is None:
             return "the repository's index can't be read for the repositories in it"
-        pending += within
+        pending += nested
     return ""
 
 

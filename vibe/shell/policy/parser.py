@@ -308,7 +308,7 @@ class Flow(Expansions):
     def _note_assigned(self, names: Sequence[str]) -> str:
         """Note which variables are set, and return the name.
 
-        A variable that programs or the shell may heed is a surprise.
+        A variable that programs or the shell may use is a surprise.
         """
         self.set_variables.update(names)
         if len(names) != 1 or not LOCAL_NAME.fullmatch(names[0]):
@@ -360,11 +360,11 @@ class Flow(Expansions):
         if operator in FILE_TESTS:
             place = [*([values[0]] if len(values) > 1 else []), (Word(text=operator),), values[-1]] if values else []
             self._note([(Word(text="test"),), *place], fed=False, state=state)
-        elif operator in NUMBER_TESTS and all(is_number(word) for one in values for word in one):
+        elif operator in NUMBER_TESTS and all(is_number(word) for operand in values for word in operand):
             return
         elif operator in TEXT_TESTS:
-            for one in values:
-                self._expect_harmless(one)
+            for operand in values:
+                self._expect_harmless(operand)
         else:
             self.surprise(f"it has a test {operator!r} that may do more than compare")
 

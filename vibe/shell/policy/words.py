@@ -28,7 +28,7 @@ QUOTED = re.compile(r"\\(.)", re.DOTALL)
 SPLIT_OR_EXPANDED = re.compile(r"[\s*?\[\\]|^$")
 """Text that the shell splits or expands as a pattern when an unquoted variable holds it."""
 LOCAL_NAME = re.compile(r"(?!.*_proxy$|npm_|auto_resume$|histchars$)[a-z][a-z0-9_]{0,30}|_")
-"""Names of variables that a line may set, because no program and no shell heeds them."""
+"""Names of variables that a line may set, because they mean nothing to programs and shells."""
 PUBLIC_VARIABLES = frozenset({
     "BASH_VERSION", "EUID", "HOME", "HOSTNAME", "LANG", "LINENO", "LOGNAME", "OLDPWD", "PATH", "PPID", "PWD", "RANDOM",
     "SECONDS", "SHELL", "TERM", "UID", "USER", "VIRTUAL_ENV",

@@ -46,8 +46,8 @@ class ConfinedCommand(Struct, frozen=True, kw_only=True):
 
     def is_unbegun(self, result: CommandResult) -> bool:
         """Return whether the sandbox failed before the line began, and would not if the line were prepared again."""
-        said = f"{result.stdout}{result.stderr}"
-        return self.confined_by is not None and is_unbegun(self.command.options, result.exit_code, said)
+        output = f"{result.stdout}{result.stderr}"
+        return self.confined_by is not None and is_unbegun(self.command.options, result.exit_code, output)
 
     def annotated(self, result: CommandResult) -> CommandResult:
         """Return the result with the sandbox's note added to the end of standard error."""

@@ -31,7 +31,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NEVER_KEPT = re.compile(r"(?:LD|DYLD|GIT|BASH)_.*|ENV|IFS|PS4|PROMPT_COMMAND")
 """Variables of the loader, of git and of the shell that change what runs. They are never kept."""
 UNHEEDED = re.compile(r"[a-z][a-z0-9]{0,30}")
-"""Names that no program heeds, exported or not. Some with an underscore are heeded, such as ``https_proxy``."""
+"""Names that mean nothing to any program, exported or not. Some with an underscore do, such as ``https_proxy``."""
 SHOWN_NAMES = 5
 """Maximum number of variables named in the description of a state."""
 
@@ -47,7 +47,7 @@ class ShellState(Struct, frozen=True, kw_only=True):
 
     @property
     def heeded(self) -> tuple[str, ...]:
-        """The variables that a program may heed. With any of them, a line may do more than its words say."""
+        """The variables that may affect programs. With any of them, a line may do more than its words say."""
         return tuple(sorted(name for name in self.variables if not UNHEEDED.fullmatch(name)))
 
     @property

@@ -198,7 +198,7 @@ class _Reusable(Struct):
 
     def has(self, placeholders: Placeholders) -> bool:
         """Return whether these placeholders are kept."""
-        return not self.is_over and any(placeholders.are_among(one) for one in self.placeholders.values())
+        return not self.is_over and any(placeholders.are_among(kept) for kept in self.placeholders.values())
 
     def record(self, folder: Path, kept: Sequence[dict[str, Any]]) -> Record:
         """Return a record of ``kept`` for a command."""
@@ -321,10 +321,10 @@ class Confinement:
 
         Links are left out: a command could make one, and would then see something that it must not.
         """
-        entries = dict.fromkeys(os.path.normpath(one) for one in self._environ.get("PATH", "").split(os.pathsep))
+        entries = dict.fromkeys(os.path.normpath(entry) for entry in self._environ.get("PATH", "").split(os.pathsep))
         folders = [Path(entry) for entry in entries if entry == os.path.realpath(entry)]
-        marked = {*filter(os.path.exists, (one.parent / "pyvenv.cfg" for one in folders))}
-        return tuple(one.parent if one.parent / "pyvenv.cfg" in marked else one for one in folders)
+        marks = {*filter(os.path.exists, (folder.parent / "pyvenv.cfg" for folder in folders))}
+        return tuple(folder.parent if folder.parent / "pyvenv.cfg" in marks else folder for folder in folders)
 
     @cached_property
     def _hidden_from_all(self) -> tuple[Path, ...]:
@@ -485,7 +485,7 @@ class Confinement:
         for top, paths in control.items():
             below = [path for path in paths if path.is_relative_to(top)]
             kept.append(Kept(top, below, () if sandbox.has_namespaces else below))
-        record = reusable.record(records_of(self.vibe_home), [one.written() for one in kept])
+        record = reusable.record(records_of(self.vibe_home), [files.written() for files in kept])
         return Guard(control, tuple(kept), placeholders, record, reusable)
 
     def _control_of(self, place: Place) -> _Control:

@@ -132,7 +132,7 @@ def _worktrees_and_modules(folder: Path) -> Iterator[Path]:
 def placeholder_paths_in_repository(folder: Path) -> list[Path]:
     """Return the files that placeholders may occupy in a repository's folder, whether they exist or not.
 
-    These are the settings of worktrees, if the repository heeds them. Reads the file system.
+    These are the settings of worktrees, if the repository uses such settings. Reads the file system.
     """
     if not WORKTREE_CONFIG.search(text_of(folder / "config", CONFIG_BYTES)):
         return []

@@ -109,7 +109,7 @@ class Kept:
                 continue
             if os.path.lexists(path):
                 yield self._move_aside(path, "change")
-            moved = next((one for one in _entries(path.parent) if self._is_same_folder(one, path)), None)
+            moved = next((entry for entry in _entries(path.parent) if self._is_same_folder(entry, path)), None)
             if moved is not None:
                 with suppress(OSError):
                     moved.rename(path)

@@ -28,9 +28,9 @@ View: TypeAlias = "dict[Path, tuple[str, ...]]"
 """Mount points, with the options of ``bwrap`` for them. For each path, the deepest one that contains it decides."""
 
 
-def _put(view: View, how: str, path: Path, source: str | Path | None = None) -> None:
+def _put(view: View, option: str, path: Path, source: str | Path | None = None) -> None:
     """Mount ``source`` at ``path``, by default the path itself."""
-    view[path] = (how, str(path if source is None else source), str(path))
+    view[path] = (option, str(path if source is None else source), str(path))
 
 
 def _put_memory(view: View, path: Path, most_bytes: int = 0) -> None:
@@ -98,7 +98,7 @@ def _working(policy: SandboxPolicy, view: View) -> Iterator[str]:
         if not any(holds(folder, path) for folder in readable):
             _hide(view, path, str(policy.box / EMPTY))
     for path in sockets_of_others() if policy.unix_sockets else ():  # except those in writable folders
-        if path not in view and seen(path) and not any(holds(one, path) for one in writable):
+        if path not in view and seen(path) and not any(holds(folder, path) for folder in writable):
             _hide(view, path, NOTHING)
     for path in writable:
         _put(view, "--bind", path)
@@ -131,7 +131,7 @@ def shared_folders() -> list[Path]:
 
 def shown_in_shared(policy: SandboxPolicy, shared: Sequence[Path]) -> list[Path]:
     """Return the paths inside shared folders that a program sees."""
-    return [path for path in policy.shown if any(path != one and holds(one, path) for one in shared)]
+    return [path for path in policy.shown if any(path != folder and holds(folder, path) for folder in shared)]
 
 
 def _replace_shared(view: View, shared: Path, granted: Iterable[Path], temp: Path) -> list[Path]:
@@ -176,7 +176,7 @@ def _folders_on_the_way(folders: Sequence[Path], paths: Iterable[Path]) -> list[
 
     Made mount points, they can't be renamed. Renaming them would be a way around frozen paths.
     """
-    tops = {str(one) for one in folders if not any(other != one and holds(other, one) for other in folders)}
+    tops = {str(top) for top in folders if not any(other != top and holds(other, top) for other in folders)}
     way: set[str] = set()
     for path in paths:
         above = os.path.dirname(path)  # noqa: PTH120  hundreds of times for each command

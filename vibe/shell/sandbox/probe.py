@@ -98,8 +98,8 @@ def failure(confined: Confined) -> str:
     return why
 
 
-def _is_temporary(said: str) -> bool:
+def _is_temporary(output: str) -> bool:
     """Return whether a program's output says that it failed for lack of resources that others use up."""
-    if not MEMORY.search(said) and not any(os.strerror(number) in said for number in SHORTAGES):
+    if not MEMORY.search(output) and not any(os.strerror(number) in output for number in SHORTAGES):
         return False
     return not any(text_of(limit).strip() == "0" for limit in LIMITS.glob("max_*_namespaces"))  # 0 forbids them

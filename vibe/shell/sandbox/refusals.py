@@ -42,16 +42,16 @@ SOCKETS = "Unix sockets are closed; [sandbox] unix_sockets = true in config.toml
 NETWORK = 'only localhost can be reached; [sandbox] network = "on" in config.toml would open the network'
 
 
-def is_unbegun(options: Sequence[str], exit_code: int, said: str) -> bool:
+def is_unbegun(options: Sequence[str], exit_code: int, output: str) -> bool:
     """Return whether ``bwrap`` failed before it began a command, because a file of a git worktree vanished meanwhile.
 
-    ``options`` are those given to it, and ``said`` is all the output. Files that may vanish are mounted with ``-try``,
+    ``options`` are those given to it, and ``output`` is what it printed. Files that may vanish use ``-try`` options,
     but they can still vanish after ``bwrap`` has looked for them. When it is started again, they are left out.
     """
-    if exit_code != 1 or not GAVE_UP.fullmatch(said):
+    if exit_code != 1 or not GAVE_UP.fullmatch(output):
         return False
     tried = (path for option, path in pairwise(options) if option.endswith("bind-try"))
-    return any(f"/newroot{path}" in said or f"/oldroot{path}" in said for path in tried)
+    return any(f"/newroot{path}" in output or f"/oldroot{path}" in output for path in tried)
 
 
 def owner_advice(owner: int) -> str:
@@ -88,10 +88,10 @@ def refusal_note(output: str, exit_code: int, name: str, network: Network, owner
 
 def lacking(stdout: str, stderr: str, exit_code: int) -> str:
     """Return, as a phrase, what a command lacked in a read-only sandbox, or "" if nothing suggests that."""
-    said = f"{stdout}\n{stderr}" if exit_code else stderr
-    if READ_ONLY.search(said):
+    output = f"{stdout}\n{stderr}" if exit_code else stderr
+    if READ_ONLY.search(output):
         return "it could not write"
-    if UNREACHABLE.search(said) or (exit_code and REFUSED.search(said)):
+    if UNREACHABLE.search(output) or (exit_code and REFUSED.search(output)):
         return "it could not reach the network"
     if exit_code in {126, 127}:
         return "a program was missing"

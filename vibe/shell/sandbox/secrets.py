@@ -108,7 +108,7 @@ def holds_secrets(parent: str, name: str) -> bool:
 def names_secret(name: str) -> bool:
     """Return whether a casefolded name is that of a file with secrets."""
     names = [*_originals(name)]
-    is_public = any(one.endswith(".pub") or EXAMPLE.search(one) for one in names)
+    is_public = any(original.endswith(".pub") or EXAMPLE.search(original) for original in names)
     return not is_public and any(map(_has_secret_name, names))
 
 
@@ -272,10 +272,10 @@ class SecretSearch:
         found: list[str] = []
         pending, seen = [*map(str, folders)], 0
         while pending:
-            one = self._searched(pending.pop())
-            seen += one.entries
-            found += one.secrets
-            pending += one.folders
+            folder = self._searched(pending.pop())
+            seen += folder.entries
+            found += folder.secrets
+            pending += folder.folders
             if seen > MOST_ENTRIES or len(found) > MOST_SECRETS:
                 return None
         return tuple(Path(path) for path in dict.fromkeys(map(os.path.realpath, found)))

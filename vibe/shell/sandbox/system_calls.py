@@ -76,7 +76,7 @@ def call_filter(families: tuple[int, ...], *, alone: bool, kind: str = os.uname(
         code += [(JUMP_EQUAL, 1, 0, STREAM), (JUMP_EQUAL, 0, 1, SEQPACKET), (RETURN, 0, 0, ALLOW)]
         code += [(RETURN, 0, 0, REFUSE | errno.EACCES)]
     code += [(JUMP_EQUAL, 1, 0, number["socket"]), (RETURN, 0, 0, ALLOW), (LD_WORD, 0, 0, ARGUMENTS[0])]
-    code += _returning([one for one in families if one != AF_NETLINK], ALLOW)
+    code += _returning([family for family in families if family != AF_NETLINK], ALLOW)
     if AF_NETLINK in families:
         code += [(JUMP_EQUAL, 0, 3, AF_NETLINK), (LD_WORD, 0, 0, ARGUMENTS[2]), (JUMP_EQUAL, 0, 1, NETLINK_ROUTE)]
         code += [(RETURN, 0, 0, ALLOW)]
@@ -85,7 +85,7 @@ def call_filter(families: tuple[int, ...], *, alone: bool, kind: str = os.uname(
 
 
 def _numbers(pairs: Iterable[tuple[int, int | None]], column: int) -> list[int]:
-    return [one for pair in pairs if (one := pair[column]) is not None]
+    return [number for pair in pairs if (number := pair[column]) is not None]
 
 
 def _returning(values: Iterable[int], what: int) -> list[tuple[int, int, int, int]]:
