@@ -1,4 +1,4 @@
-"""What every test gets: a loop that refuses blocking calls, and a home folder of its own."""
+"""What every test gets: an event loop that refuses blocking calls, and a home folder of its own."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from tests.fakes.snapshots import ACCEPT
 from vibe.cli.main import COLLECTED_AT
 from vibe.core.config.models import LOCAL_ENGINE
 
-# A machine that is busy with something else makes no example wrong, and no change is judged by examples drawn by lot:
-# every run has the same. `pytest --hypothesis-profile search` draws others.
+# A busy machine makes no example wrong, so there is no deadline. No change is judged by random examples: every run has
+# the same ones. `pytest --hypothesis-profile search` draws others.
 settings.register_profile("search", deadline=None)
 settings.register_profile("the-same", deadline=None, derandomize=True)
 settings.load_profile("the-same")
 
-# No test touches the keyring of whoever runs it.
+# No test touches the keyring of the person who runs it.
 os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
 
 BOUND_TO_TIME = ("tests/e2e/", "tests/integration/", "tests/unit/cli/textual_ui/")
-"""The tests that wait for other processes, or for a screen's next frame: one that fails on a machine that is too busy is
-tried twice more by `.ci/run`, which names it. A developer's run is strict.
+"""Tests that wait for other processes, or for a screen's next frame, and so may fail on a machine that is too busy.
+
+`.ci/run` tries such a failure up to twice more, and names the test. A developer's run is strict.
 """
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have those tried again where all must be there."""
+    """Let time-bound tests be tried again in runs where every program must be present."""
     for item in items:
         if "EVERY_PROGRAM" in os.environ and item.nodeid.startswith(BOUND_TO_TIME):
             item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=2))
@@ -42,7 +43,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Ten thousand tests are collected, and stay: neither then nor later is garbage among them looked for."""
+    """Collect without the garbage collector, and freeze the result: the ten thousand tests stay, so scanning them is
+    wasted.
+    """
     gc.disable()
     try:
         return (yield)
@@ -53,12 +56,15 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Have pictures of the screen taken anew."""
+    """Add the option that accepts the screenshots as they are now."""
     parser.addoption(ACCEPT, action="store_true", help="the screen is as it should be: keep its pictures")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """In a fresh checkout each worker would rewrite the assertions of all files: of a whole run it does its share."""
+    """Rewrite this worker's share of the test files' assertions before a whole run.
+
+    In a fresh checkout each worker would otherwise rewrite those of all files.
+    """
     worker, count = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     here = Path(__file__).parent
     if not worker or sys.dont_write_bytecode or [here] != [Path(one).resolve() for one in session.config.args]:
@@ -73,20 +79,21 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 OUR_PACKAGES = ["vibe", "planner", "subagents", "ipc"]
 
 MAY_BLOCK = (
-    # Imports are put off into the function that needs them; the first call pays, once.
+    # Imports are deferred into the function that needs them; the first call pays, once.
     ("<frozen importlib._bootstrap>", {"_find_and_load", "_lock_unlock_module"}),
-    # A record must be on its way to the disk before what it records goes on: one small write, and a sync where said.
+    # A record must be on its way to the disk before the run goes on: one small write, and a sync where specified.
     ("ipc/journal.py", {"append"}),
     ("planner/store/journal.py", {"append"}),
     ("vibe/core/session/folder.py", {"append"}),
     ("vibe/app/plan/usage_history.py", {"publish"}),
-    # What a run left for its temporary files goes with it, whenever its garbage is collected: with another run's loop on.
+    # A run's temporary files are removed when its garbage is collected, which may be while another run's loop is
+    # running.
     ("vibe/shell/sandbox/temporary.py", {"_end"}),
-    # A line in the log, where something went wrong; and the events that --output-dir keeps, on their way to the disk.
+    # A line in the log when something went wrong, and the events that --output-dir keeps, on their way to the disk.
     ("vibe/cli/log_file.py", {"emit", "_make_room"}),
     ("vibe/cli/commands/one_prompt.py", {"publish"}),
-    # What a step's process says is with the run before it goes on: it may die the moment after. The other two tell the
-    # system not to wait.
+    # A step's process may die at any moment, so what it says must reach the run before it goes on. The other two do
+    # not wait for the socket.
     ("subagents/process/transport.py", {"post", "send", "receive"}),
 )
 
@@ -101,12 +108,12 @@ LOOKUPS = frozenset({
     "os.path.sameopenfile",
     "os.path.samestat",
 })
-"""Not watched: they cost microseconds where a thread costs a hundred."""
+"""Not watched: they take microseconds, and moving one to a thread takes a hundred."""
 
 
 @pytest.fixture(scope="session", autouse=True)
 def watchdog() -> Iterator[BlockBuster]:
-    """Raises BlockingError where our code blocks a running loop; on for every test."""
+    """Raise BlockingError in every test where our code blocks a running loop."""
     with blockbuster_ctx(OUR_PACKAGES) as blockbuster:
         for name, function in blockbuster.functions.items():
             if name in LOOKUPS:
@@ -118,7 +125,7 @@ def watchdog() -> Iterator[BlockBuster]:
 
 @pytest.fixture
 def vibe_home(tmp_path: Path) -> Path:
-    """An empty vibe folder, the user's alone."""
+    """Return an empty vibe home that only the user can read."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     return home
@@ -126,6 +133,6 @@ def vibe_home(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_local_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same built-in models, whether the extra for local ones is installed or not."""
+    """Keep the built-in models the same, whether the extra for local ones is installed or not."""
     if request.node.get_closest_marker("local_model") is None:
         monkeypatch.setitem(cast("dict[str, Any]", sys.modules), LOCAL_ENGINE, None)

@@ -1,3 +1,3 @@
-"""What the linters cannot see."""
+"""Rules about the whole tree that the linters cannot check."""
 
 from __future__ import annotations

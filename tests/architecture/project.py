@@ -1,4 +1,4 @@
-"""The project seen as files: what the tests of its architecture walk over."""
+"""The project as files: the paths that the architecture tests walk over."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ UNTRACKED = frozenset({
 
 
 def project_files() -> Iterator[Path]:
-    """Every file that is or may be committed."""
+    """Yield every file that is or may be committed."""
     for folder, subfolders, names in os.walk(ROOT):
         subfolders[:] = sorted(name for name in subfolders if name not in UNTRACKED and not name.startswith(".venv"))
         yield from (Path(folder) / name for name in sorted(names) if name not in UNTRACKED)
 
 
 def source_files() -> list[Path]:
-    """Every module of the four packages."""
+    """Return every module of the four packages."""
     return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
 def shown(path: Path) -> str:
-    """The path as a failing test names it."""
+    """Return the path as a failing test names it."""
     return path.relative_to(ROOT).as_posix()

@@ -1,4 +1,4 @@
-"""The reference of the configuration says what the models say."""
+"""The configuration reference matches the models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the tests of a package are: in the folder of its name, or in a file of ``tests/e2e`` that says so."""
+"""Each package has tests: in the folder of the same name, or in a file of ``tests/e2e`` that names the package."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NAMED = re.compile(r"^Covers (``[\w.]+``(?:, ``[\w.]+``)*)\.$", re.MULTILINE)
 
 
 def packages() -> set[str]:
-    """Every package with modules."""
+    """Return every package that has modules."""
     folders = {path.parent for path in source_files() if path.name != "__init__.py"}
     return {shown(folder).replace("/", ".") for folder in folders}
 
 
 def covered(path: Path) -> set[str]:
-    """The packages that a test file is about."""
+    """Return the packages that a test file covers."""
     kind, *folders, _ = path.relative_to(TESTS).parts
     if kind == "e2e":
         said = NAMED.search(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")

@@ -1,4 +1,4 @@
-"""The event vocabulary is whole: every class is in the union, frozen, tagged once, and survives the wire."""
+"""The event vocabulary is complete: every class is in the union, frozen, has a unique tag, and survives encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every plan shown to users is a plan."""
+"""Every example plan is valid, and what it needs is there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the source is built stays within bounds; ``scripts/measure-tree --names`` prints what is counted."""
+"""Measures of the source stay within bounds. ``scripts/measure-tree --names`` lists what is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The use cases of vibe.app can be called any number of times in one process: signals and garbage are its owner's."""
+"""The use cases of vibe.app can be called repeatedly in one process: only its owner handles signals and garbage."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import ast
 from tests.architecture.project import ROOT
 
 OWNED = frozenset({"handled_signals", "open_signal_receiver", "freeze", "setrlimit"})
-"""What only the owner of a process does."""
+"""Functions that only the owner of a process may call."""
 OWNERS = frozenset({"vibe/app/engine/host.py", "vibe/app/plan/child_main.py"})
-"""What they do it with, and the program that a step's process is."""
+"""The module through which an owner calls them, and the main program of a step's process."""
 
 
 def called_in(source: str) -> set[str]:

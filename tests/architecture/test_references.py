@@ -1,4 +1,4 @@
-"""The reference pages say what the code says, and what any page points at is there."""
+"""The reference pages match the code, and links and commands on all pages lead somewhere."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_event_class_is_in_the_reference() -> None:
 
 
 def documented(heading: str) -> set[str]:
-    """The names in the first column of the table below a line of cli.md."""
+    """Return the names in the first column of the table below a line of cli.md."""
     table = text_of(REFERENCE / "cli.md").partition(f"\n{heading}\n")[2].lstrip("\n").partition("\n\n")[0]
     return set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
 
@@ -119,7 +119,7 @@ def test_every_exit_code_is_documented() -> None:
 
 
 def shown_commands(page: Path) -> Iterator[str]:
-    """The calls of vibe on a page, but for those that leave something open."""
+    """Yield the vibe commands on a page, except those with placeholders."""
     for match in COMMAND.finditer(text_of(page)):
         words = match["words"].partition(" > ")[0].strip()
         if " " in words and not re.search(r"\.\.\.|[|$…\[]", words):
@@ -128,12 +128,12 @@ def shown_commands(page: Path) -> Iterator[str]:
 
 @cache
 def parsers() -> dict[str, ArgumentParser]:
-    """The parser of each command that can be called."""
+    """Return the parser of each command."""
     return {parser.prog: parser for parser in cast("Callable[[], Iterable[ArgumentParser]]", SCRIPT["parsers"])()}
 
 
 def check_call(words: list[str]) -> None:
-    """Have the command line's own parser read a call; a command that is only named must exist."""
+    """Parse a call with the real command line parser. A command that is named without arguments must exist."""
     name, *rest = [word for word in words if word != "--debug"]
     known = parsers()
     length = next(length for length in (2, 1, 0) if " ".join([name, *rest[:length]]) in known)

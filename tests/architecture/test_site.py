@@ -1,4 +1,4 @@
-"""The documentation site is built from the tree: with search, without dead links, loading nothing from elsewhere."""
+"""The documentation site builds from the tree, can be searched, has no dead links and loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEARCH = "document.activeElement.shadowRoot"
 
 
 def copied(folder: Path) -> Path:
-    """What the site is built from, alone."""
+    """Copy only what the site is built from to ``folder``, and return that."""
     for name in SOURCES:
         source, target = ROOT / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Programs are started by their path, which one place looks up: a bare name would be looked up wherever PATH leads."""
+"""Programs are started by their path, which one place looks up. A bare name would be looked up wherever PATH leads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LOOK_UPS = frozenset({"execlp", "execvp", "execvpe", "popen", "posix_spawnp", "s
 ALLOWED = {
     "vibe/system/git/calls.py: git",  # with the variables of git_environ, in whose PATH no workspace lies
     "vibe/system/programs.py: which",  # the one place
-    "vibe/shell/sandbox/_launch.py: execvp",  # becomes a command, confined by then
+    "vibe/shell/sandbox/_launch.py: execvp",  # replaces itself with a command, confined by then
 }
 
 
 def bare_starts(source: str) -> Iterator[str]:
-    """The names of programs that are started by a name alone, and the calls that look one up."""
+    """Yield the names of programs started by a bare name, and of functions that look one up."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import) and any(name.name == "webbrowser" for name in node.names):
             yield "webbrowser"

@@ -1,4 +1,4 @@
-"""What the linters cannot see: packages, sizes, public names, addresses."""
+"""Rules about the tree: packages, sizes, public names, and addresses that must not be in it."""
 
 from __future__ import annotations
 

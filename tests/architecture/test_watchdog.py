@@ -1,4 +1,4 @@
-"""The suite's watchdog bites: code of ours that blocks a running loop fails its test."""
+"""The suite's watchdog works: a test fails if code of ours blocks a running loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import ipc
 def run_as(filename: str) -> None:
     path = Path(ipc.__path__[0]) / filename
     code = compile("def append():\n    time.sleep(0)\nappend()", str(path), "exec")
-    exec(code, {"time": time})  # noqa: S102  a module of ours that blocks, without writing one
+    exec(code, {"time": time})  # noqa: S102  stands for a module of ours that blocks
 
 
 async def test_our_code_may_not_block_the_loop() -> None:

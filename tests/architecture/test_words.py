@@ -1,4 +1,4 @@
-"""Docstrings begin with the imperative or the noun: "Return the open decisions", not "What there is to decide"."""
+"""Docstrings begin with an imperative or a noun: "Return the open decisions", not "What there is to decide"."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PLAIN = (
     "vibe/core/skills",
     "vibe/system",
 )
-"""Folders in which the strings under constants and fields are held to it, too."""
+"""Folders in which this also holds for the strings under constants and fields."""
 FOR_MODELS = "vibe/core/tools/builtins"
-"""What stands there is read by models, with the tools' schemas."""
+"""Docstrings in this folder are read by models, as part of the tools' schemas."""
 INDIRECT = re.compile(r"(?:What|Whether|Who|Whom|Whose|How|Where|Why|When)\b")
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
-    """The docstrings of a module, and the strings that stand under a name, each with its line."""
+    """Yield the docstrings of a module and the strings under its names, each with its line."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         match node:
@@ -91,7 +91,7 @@ def test_did_you_mean_is_worded_in_one_place() -> None:
 
 
 ORPHAN = re.compile(r"""["']\n *[fr]?(["'])[^"'\n]{0,20}(?<!\\n)\1\n *[fr]?["']""")
-"""A piece of a text that stands alone on its line, though the next piece begins where it ends."""
+"""A fragment of a text on a line of its own, followed by another piece of the same text."""
 
 
 def test_no_text_has_a_fragment_on_a_line_of_its_own() -> None:

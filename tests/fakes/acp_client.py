@@ -1,5 +1,5 @@
-# ruff: noqa: ARG002, ASYNC240  the library says what is taken, and an editor has few files
-"""An editor on the protocol's public library, used from tests that wait; it holds every message against the schema."""
+# ruff: noqa: ARG002, ASYNC240  the library dictates the signatures, and an editor has few files
+"""An editor on ACP's public library, for synchronous tests. It checks every message against the protocol's schema."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.fakes.npm_peers import PACKAGES, install_peers
 
 SECONDS = 90.0
 SCHEMA = PACKAGES / "@agentclientprotocol" / "sdk" / "schema" / "schema.json"
-"""The protocol's own, as its authors publish it."""
+"""The protocol's own schema, as its authors publish it."""
 ENDED = ("completed", "failed")
 
 
 class SchemaWatch:
-    """Looks at every message as it goes over the wire. ``faults`` are those that do not fit the protocol's schema."""
+    """Checks every message on the wire. ``faults`` describes those that do not fit the protocol's schema."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -48,7 +48,7 @@ class SchemaWatch:
         }
 
     def __call__(self, event: StreamEvent) -> None:
-        """Look at one message; what we say ourselves is the library's."""
+        """Check one incoming message. Outgoing ones come from the library, so only their ids are noted."""
         try:
             self._look(event)
         except Exception as error:  # noqa: BLE001  the library would swallow it
@@ -77,7 +77,7 @@ class SchemaWatch:
             self._hold("Error", message["error"])
 
     def _follow(self, params: Any) -> None:
-        """Follow the tool calls: each begins before anything else is said of it, and before it is asked about."""
+        """Check the order of tool calls: each must begin before it is updated and before permission is asked for it."""
         update = params.get("update", {})
         said = params.get("toolCall", update)
         if "toolCallId" not in said:
@@ -88,7 +88,10 @@ class SchemaWatch:
         self._states[call] = said.get("status", self._states.get(call))
 
     def _hold(self, name: str, given: Any) -> None:
-        """Hold a message against the schema, which allows what it does not know; the library's model would lose that."""
+        """Validate a message against the schema, and against the library's model too.
+
+        The schema allows unknown fields. The model would drop them, so a message must survive the round trip unchanged.
+        """
         wanted: Any = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": self._parts})
         self.faults += [f"{name}: {error.message}: {given}" for error in wanted.iter_errors(given)]
         model: TypeAdapter[Any] = TypeAdapter(getattr(s, name))
@@ -120,7 +123,7 @@ class EditorTerminal:
         self.output = b""
 
     def poll(self) -> int | None:
-        """Take what it printed, and return how it ended, if it has."""
+        """Read the output so far, and return the exit code, or None if the command still runs."""
         code = self._process.poll()
         assert self._process.stdout is not None
         while chunk := self._process.stdout.read():
@@ -128,14 +131,14 @@ class EditorTerminal:
         return code
 
     def kill(self) -> None:
-        """Stop it."""
+        """Kill the command and its process group."""
         self.is_killed = True
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Kill the command if it still runs, and close its output."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -144,9 +147,10 @@ class EditorTerminal:
 
 
 class ScriptedEditor(Client):
-    """A ``Client``. ``buffers`` hold text that is not saved; ``answers`` are given to questions, by kind of option.
+    """A ``Client`` whose user follows a script.
 
-    An answer that is a function is called, and what it returns is the answer: a kind, or None to stop.
+    ``buffers`` holds unsaved text by path. ``answers`` are given to permission requests in order, each as the kind or
+    the id of an option. A callable answer is called for its value. None cancels the request.
     """
 
     def __init__(self) -> None:
@@ -156,33 +160,33 @@ class ScriptedEditor(Client):
         self.answers: deque[str | Callable[[], str | None] | None] = deque()
         self.buffers: dict[str, str] = {}
         self.forms: deque[dict[str, Any] | None] = deque()
-        """What is filled in; None: nothing is."""
+        """Values for the next forms, in order. None declines the form."""
         self.missing: str | RequestError = RequestError.resource_not_found()
-        """The text it has of a file that is not there, or its error."""
+        """The text returned for a file that does not exist, or the error raised for it."""
         self.files_asked: list[str] = []
         self.on_read: Callable[[str], None] = lambda _: None
         self.terminals: dict[str, EditorTerminal] = {}
         self.hold = Event()
 
     def on_connect(self, conn: Any) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     # --- what happens ---
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        """Note it."""
+        """Record the update."""
         self.updates.append((session_id, update))
 
     def of(self, kind: str, session_id: str = "") -> list[Any]:
-        """The updates of a kind."""
+        """Return the updates of one kind, of one session or of all."""
         return [one for of, one in self.updates if one.session_update == kind and session_id in {"", of}]
 
     def text(self, session_id: str = "", kind: str = "agent_message_chunk") -> str:
-        """All that was said."""
+        """Return everything that was said, joined."""
         return "".join(one.content.text for one in self.of(kind, session_id))
 
     def calls(self, session_id: str = "") -> dict[str, dict[str, Any]]:
-        """The tool calls as they stand by their ids."""
+        """Return the latest state of each tool call by its id, with all its statuses in ``states``."""
         found: dict[str, dict[str, Any]] = {}
         for of, one in self.updates:
             if one.session_update in {"tool_call", "tool_call_update"} and session_id in {"", of}:
@@ -194,7 +198,7 @@ class ScriptedEditor(Client):
     # --- questions ---
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:
-        """Give the next answer; without one, wait until ``hold`` is set and stop."""
+        """Give the next answer. Without one, wait until ``hold`` is set and cancel."""
         self.asked.append((session_id, tool_call, options))
         answer = self.answers.popleft() if self.answers else await self._held()
         kind = answer() if callable(answer) else answer
@@ -205,7 +209,7 @@ class ScriptedEditor(Client):
         return s.RequestPermissionResponse(outcome=outcome)
 
     async def give_up(self) -> None:
-        """Have the open questions stopped."""
+        """Cancel the open permission requests."""
         hold, self.hold = self.hold, Event()
         hold.set()
 
@@ -218,7 +222,7 @@ class ScriptedEditor(Client):
     async def read_text_file(
         self, session_id: str, path: str, line: int | None = None, limit: int | None = None, **_: Any
     ) -> s.ReadTextFileResponse:
-        """The buffer, else the file."""
+        """Return the buffer if there is one, else the file."""
         self.files_asked.append(f"read {path}")
         if path in self.buffers:
             text = self.buffers[path]
@@ -233,7 +237,7 @@ class ScriptedEditor(Client):
         return s.ReadTextFileResponse(content="".join(lines if limit is None else lines[:limit]))
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> s.WriteTextFileResponse:
-        """Change the buffer and save it."""
+        """Change the buffer and save it to disk."""
         self.files_asked.append(f"write {path}")
         self.buffers[path] = content
         Path(path).write_text(content, encoding="utf-8")
@@ -251,14 +255,14 @@ class ScriptedEditor(Client):
         output_byte_limit: int | None = None,
         **_: Any,
     ) -> s.CreateTerminalResponse:
-        """Run it."""
+        """Start the command."""
         terminal_id = f"t{len(self.terminals)}"
         order = {"command": command, "args": args, "env": env, "cwd": cwd, "limit": output_byte_limit}
         self.terminals[terminal_id] = EditorTerminal(order)
         return s.CreateTerminalResponse(terminal_id=terminal_id)
 
     async def terminal_output(self, session_id: str, terminal_id: str, **_: Any) -> s.TerminalOutputResponse:
-        """All it printed that is kept."""
+        """Return the output, cut to the limit of the order."""
         terminal = self._terminal(terminal_id)
         code = terminal.poll()
         text = terminal.output.decode(errors="replace")
@@ -269,22 +273,22 @@ class ScriptedEditor(Client):
     async def wait_for_terminal_exit(
         self, session_id: str, terminal_id: str, **_: Any
     ) -> s.WaitForTerminalExitResponse:
-        """Wait for its end."""
+        """Wait until the command ends."""
         from anyio import sleep  # noqa: PLC0415  an editor polls, too
 
         terminal = self._terminal(terminal_id)
-        while (code := terminal.poll()) is None:  # noqa: ASYNC110  a process, which tells nobody
+        while (code := terminal.poll()) is None:  # noqa: ASYNC110  the process signals its end to nobody
             await sleep(0.02)
         status = _status(code)
         return s.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
 
     async def kill_terminal(self, session_id: str, terminal_id: str, **_: Any) -> s.KillTerminalResponse:
-        """Stop it."""
+        """Kill the command."""
         self._terminal(terminal_id).kill()
         return s.KillTerminalResponse()
 
     async def release_terminal(self, session_id: str, terminal_id: str, **_: Any) -> s.ReleaseTerminalResponse:
-        """Forget it."""
+        """Mark the terminal as released, so that it is not found any more."""
         self._terminal(terminal_id).is_released = True
         return s.ReleaseTerminalResponse()
 
@@ -295,7 +299,7 @@ class ScriptedEditor(Client):
         return found
 
     async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
-        """Give the next answer to a form; without one, there are no forms."""
+        """Fill in the next form. Without any left, behave as an editor without forms."""
         if not self.forms:
             raise RequestError.method_not_found("elicitation/create")
         self.asked.append((message, mode))
@@ -305,14 +309,14 @@ class ScriptedEditor(Client):
         return s.AcceptElicitationResponse(action="accept", content=answer)
 
     async def complete_elicitation(self, elicitation_id: str, **_: Any) -> None:
-        """There is none."""
+        """Do nothing: no elicitation is left open."""
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """None is known."""
+        """Refuse: no extension is known."""
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """None is known."""
+        """Refuse: no extension is known."""
 
 
 def _status(code: int) -> s.TerminalExitStatus:
@@ -322,7 +326,7 @@ def _status(code: int) -> s.TerminalExitStatus:
 
 
 class Editing:
-    """An editor and its agent, a process."""
+    """An editor connected to an agent that runs as a process."""
 
     def __init__(self, portal: BlockingPortal, editor: ScriptedEditor) -> None:
         self.portal = portal
@@ -332,11 +336,11 @@ class Editing:
         self.introduction: Any
 
     def do(self, call: Callable[..., Any], *args: Any, **more: Any) -> Any:
-        """Make a request and wait for its answer."""
+        """Make a request and return its answer."""
         return self.begin(call, *args, **more).result(SECONDS)
 
     def begin(self, call: Callable[..., Any], *args: Any, **more: Any) -> Future[Any]:
-        """Make a request without waiting."""
+        """Make a request without waiting, and return the future of its answer."""
 
         async def made() -> Any:
             return await call(*args, **more)
@@ -344,24 +348,24 @@ class Editing:
         return self.portal.start_task_soon(made)
 
     def new(self, cwd: Path, **more: Any) -> str:
-        """Begin a session."""
+        """Start a session and return its id."""
         return self.do(self.conn.new_session, cwd=str(cwd), mcp_servers=more.pop("mcp_servers", []), **more).session_id
 
     def ask(self, session_id: str, *blocks: Any) -> Any:
-        """Give a prompt and wait for the end of its turn."""
+        """Send a prompt and wait for the end of its turn."""
         return self.asking(session_id, *blocks).result(SECONDS)
 
     def asking(self, session_id: str, *blocks: Any) -> Future[Any]:
-        """Give a prompt."""
+        """Send a prompt without waiting."""
         given = [s.TextContentBlock(type="text", text=one) if isinstance(one, str) else one for one in blocks]
         return self.begin(self.conn.prompt, session_id=session_id, prompt=given)
 
     def cancel(self, session_id: str) -> None:
-        """Stop what a session does."""
+        """Cancel the current turn of a session."""
         self.do(self.conn.cancel, session_id=session_id)
 
     def hang_up(self) -> None:
-        """Go without a word, as an editor does that was killed, and wait until the agent is gone, too."""
+        """Close the connection without a word, as a killed editor does, and wait until the agent has exited too."""
         self.portal.call(self.process.stdin.close)
         self.do(self.process.wait)
 
@@ -376,7 +380,8 @@ def editing(
     terminal: bool = True,
     forms: bool = False,
 ) -> Generator[Editing]:
-    """Start an agent and introduce an editor of these capabilities to it."""
+    """Start an agent and connect an editor with these capabilities. At the end, fail if any message broke the schema.
+    """
     install_peers()
     editor = ScriptedEditor()
     can = s.ClientCapabilities(

@@ -1,4 +1,4 @@
-"""A board of runs as it stands after some events, without a bus: what a list of runs shows."""
+"""Boards of runs after some events, built without a bus, as a list of runs shows them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMAND = "git add -A && git commit -m 'fix: slugs keep their letters' && git pu
 
 
 def known_run(source: str, plan_id: str | None, started: float, *, live: bool = True, title: str = "") -> KnownRun:
-    """A run with one source."""
+    """Return a run with one source."""
     info = RunInfo(cwd="~/textkit", title=title, plan_id=plan_id)
     entry = Entry(
         source=source, events="", replay="", control="", journal="", pid=1, started=started, info=info,
@@ -27,7 +27,7 @@ def known_run(source: str, plan_id: str | None, started: float, *, live: bool = 
 
 
 def board_of(folder: Path, *runs: tuple[KnownRun, Sequence[e.Event]]) -> Board:
-    """A board that knows these runs and has heard these events of them."""
+    """Return a board that knows these runs and has received their events."""
     board = Board(folder)
     board.know(tuple(run for run, _ in runs))
     for run, events in runs:
@@ -41,7 +41,7 @@ def board_of(folder: Path, *runs: tuple[KnownRun, Sequence[e.Event]]) -> Board:
 
 
 def asking_board(folder: Path, now: float) -> Board:
-    """A plan that asks twice, another that works, a conversation, and two plans that ended."""
+    """Return a board with a plan that asks twice, a plan at work, a conversation, and two runs that ended."""
     return board_of(
         folder,
         (known_run("one", "b7c2d4-20261128", now - 40.0), _asking("one", "b7c2d4-20261128", now)),

@@ -1,4 +1,4 @@
-"""A browser that opens an address and follows it wherever it leads: ``python browser.py ADDRESS``."""
+"""A stand-in for a browser that opens an address and follows all redirects: ``python browser.py ADDRESS``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import urllib.request
 
 
 def visited(address: str) -> tuple[int, str]:
-    """Status and text of the page that an address leads to."""
+    """Return the status and text of the page that an address leads to."""
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(address, timeout=30) as page:
             return page.status, page.read().decode()

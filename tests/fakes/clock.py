@@ -1,4 +1,4 @@
-"""A clock that only moves when somebody sleeps, or when a test says so."""
+"""Clocks that move only when somebody sleeps, or when a test says so."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import anyio.lowlevel
 
 
 class SleepyClock:
-    """Time passes by sleeping alone, and at once: an hour's wait is over before the next line."""
+    """A clock on which a sleep returns at once and moves the time forward, so that an hour's wait takes no time."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -17,14 +17,14 @@ class SleepyClock:
         return self.now
 
     async def sleep(self, seconds: float) -> None:
-        """Let the time pass."""
+        """Move the time forward by ``seconds``, and record the sleep."""
         await anyio.lowlevel.checkpoint()
         self.slept.append(seconds)
         self.now += seconds
 
 
 class ManualClock:
-    """Time passes by ``advance`` alone; sleepers wake when theirs has come."""
+    """A clock that moves only by ``advance``. Sleepers wake when their time has come."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -34,13 +34,13 @@ class ManualClock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Move the time forward and wake whoever is due."""
         self.now += seconds
         moved, self._moved = self._moved, anyio.Event()
         moved.set()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the time has been advanced by so much."""
+        """Wait until the time has been advanced by ``seconds``."""
         until = self.now + seconds
         while self.now < until:
             await self._moved.wait()

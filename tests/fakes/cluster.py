@@ -1,4 +1,4 @@
-"""A cluster of this machine, and a run whose steps in worktrees are made there."""
+"""A cluster on this machine, and runs whose steps are done in worktrees on it."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ from vibe.app.plan.step_context import StepDocument, StepPlace
 from vibe.core.tools.permissions import ApprovalMode
 
 NOTICED = 25.0
-"""Seconds in which a worker that is lost after 4 s must have been noticed here. On an idle machine it is within 9; unnoticed
-it would be minutes."""
+"""The most seconds until a lost worker must have been noticed, with a loss timeout of 4 s.
+
+On an idle machine it takes at most 9. If the loss went unnoticed, it would take minutes.
+"""
 
 NODE = Path(__file__).with_name("dask_node.py")
 ROOT = Path(__file__).parents[2]
 
 
 class Node:
-    """A process of a cluster."""
+    """One process of a cluster: a scheduler or a worker."""
 
     def __init__(self, variables: Mapping[str, str], *words: str, hides: Path | None = None) -> None:
         environ = {**environment(), "PYTHONPATH": str(ROOT), **variables}
@@ -58,18 +60,18 @@ class Node:
 
     @property
     def address(self) -> str:
-        """Where it is; waits until it is."""
+        """The node's address. Blocks until the node has printed it."""
         if not hasattr(self, "_address"):
             assert self.process.stdout is not None
             self._address = self.process.stdout.readline().strip()
         return self._address
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send the process a signal."""
         self.process.send_signal(number)
 
     def end(self) -> None:
-        """Kill it."""
+        """Kill the process."""
         self.process.kill()
         self.process.wait()
         if self.process.stdout is not None:
@@ -77,7 +79,7 @@ class Node:
 
 
 class Cluster:
-    """A scheduler, and workers each with a folder of its own below ``base``."""
+    """A scheduler, and workers that each have a folder of their own below ``base``."""
 
     def __init__(self, base: Path, **variables: str) -> None:
         self._base = base
@@ -85,7 +87,7 @@ class Cluster:
         self.workers: list[Node] = []
 
     def add(self, *, slots: int = 2, hides: Path | None = None, **settings: Any) -> Node:
-        """Start one more worker; it may take a while to be there. It sees nothing of what is in the folder ``hides``."""
+        """Start one more worker, without waiting until it has joined. The folder ``hides`` looks empty to it."""
         folder = self._base / f"worker{len(self.workers)}"
         said = json.dumps({"folder": str(folder), **settings})
         variables = {SETTINGS_VARIABLE: said, "HOME": str(folder)}
@@ -94,18 +96,18 @@ class Cluster:
         return worker
 
     def folder(self, number: int = 0) -> Path:
-        """A worker's folder."""
+        """Return the folder of a worker."""
         return self._base / f"worker{number}"
 
     def end(self) -> None:
-        """Kill all of it."""
+        """Kill every process of the cluster."""
         for node in (*self.workers, self.scheduler):
             node.end()
 
 
 @contextmanager
 def cluster(base: Path, *slots: int, **variables: str) -> Generator[Cluster]:
-    """A cluster with a worker for each number of slots."""
+    """Run a cluster with one worker for each number in ``slots``."""
     made = Cluster(base, **variables)
     try:
         for number in slots:
@@ -119,7 +121,7 @@ def cluster(base: Path, *slots: int, **variables: str) -> Generator[Cluster]:
 
 @dataclass
 class RemoteRun:
-    """A run in a repository; ``executor`` is what its plan would have."""
+    """A run in a repository. ``executor`` opens the executor that its plan would use."""
 
     rig: Rig
     services: RunServices = field(default_factory=shared_of_a_run)
@@ -133,11 +135,11 @@ class RemoteRun:
 
     @property
     def home(self) -> Path:
-        """The home of vibe here."""
+        """Vibe's home folder in this run."""
         return self.rig.base / "home"
 
     def parcel(self) -> Parcel:
-        """What is shipped."""
+        """Return what the run ships to its workers."""
         self.home.mkdir(exist_ok=True)
         files = {} if self.replay is None else {"replay.json": self.replay.read_bytes()}
         document = StepDocument(
@@ -159,7 +161,7 @@ class RemoteRun:
 
     @asynccontextmanager
     async def executor(self, address: str) -> AsyncGenerator[tuple[WorktreeExecutor, ClusterClient]]:
-        """The executor over a cluster, and the run's connection to that."""
+        """Open the worktree executor over a cluster, and the run's connection to that cluster."""
         parcel = self.parcel()
         local: StepExecutor = EditingExecutor({})
         async with ClusterClient(address, self.security, run=parcel.run, lost_seconds=self.lost_seconds) as client:

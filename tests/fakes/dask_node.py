@@ -1,4 +1,5 @@
-"""A scheduler or a worker of a cluster, in a process of its own: ``dask_node.py scheduler`` or ``... worker ADDRESS N``."""
+"""A scheduler or a worker of a cluster as a process: ``dask_node.py scheduler [PORT]`` or ``... worker ADDRESS SLOTS``.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ SETTINGS = {
 
 
 async def main(kind: str, *words: str) -> None:
-    """Serve until the process is killed."""
+    """Start the node, print its address, and serve until the process is killed."""
     make: Any = Scheduler if kind == "scheduler" else Worker
     settings: Any = dask
     settings.config.set(SETTINGS)

@@ -1,4 +1,4 @@
-"""An editor at the other end of the ports: files with text that is not saved yet, and terminals."""
+"""An editor behind the ports for files and commands: files with unsaved text, and terminals."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from vibe.shell.process.port import CommandOrder, CommandResult
 
 
 class EditorFiles:
-    """Files with buffers over those on disk: what was typed is in ``buffers``, what is written is saved.
+    """Files with the editor's buffers over those on disk. Writing to a buffer saves it.
 
-    ``asked`` are the paths it was asked for. ``types_next`` is what the user types as soon as a buffer was read.
+    ``asked`` lists the paths that were read or written. ``types_next`` is called once, after a buffer was read, to play
+    what the user types next.
     """
 
     def __init__(self) -> None:
@@ -42,11 +43,11 @@ class EditorFiles:
         self.types_next: Callable[[], None] = lambda: None
 
     def exists(self, path: Path) -> bool:
-        """A buffer that was never saved is there, too."""
+        """Return True for a buffer as well, even one that was never saved."""
         return path in self.buffers or DISK.exists(path)
 
     def read(self, path: Path, name: str) -> AbstractContextManager[BinaryIO]:
-        """The buffer, else the file."""
+        """Open the buffer if there is one, else the file."""
         self.asked.append(path)
         return self._buffer(path) if path in self.buffers else DISK.read(path, name)
 
@@ -57,7 +58,7 @@ class EditorFiles:
         typing()
 
     def create(self, path: Path, name: str, data: bytes) -> None:
-        """Make a file that the user has not made meanwhile."""
+        """Create a file, unless the user has opened a buffer at its path meanwhile."""
         self.asked.append(path)
         if path in self.buffers:
             raise FileAccessError(name, "exists by now", "read it first, then set overwrite")
@@ -79,29 +80,30 @@ class EditorFiles:
 
 
 class DistantFiles(EditorFiles):
-    """The same in an editor that is asked over a connection, which the event loop serves."""
+    """The files of an editor that is reached over a connection, which the event loop serves."""
 
     def __init__(self, answer: Callable[[], Coroutine[None, None, None]]) -> None:
         super().__init__()
         self._answer = answer
 
     def read(self, path: Path, name: str) -> AbstractContextManager[BinaryIO]:
-        """Wait for the editor's answer, then as any editor."""
+        """Wait for the editor's answer, then read as usual."""
         from_thread.run(self._answer)
         return super().read(path, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The end of a terminal whose command may still run; ``why`` is a sentence."""
+    """A script's piece that closes the terminal though its command may still run. ``why`` is a sentence."""
 
     why: str
 
 
 class ScriptedTerminal:
-    """A terminal that plays a script: text is printed, a number is the exit code, an event is waited for.
+    """A terminal that plays a script.
 
-    At the end of a script without an exit code the command runs until it is stopped, or has no time left.
+    Text is printed, a number is the exit code, an event is waited for, and ``Closed`` loses the terminal. If the script
+    ends without an exit code, the command runs until it is stopped or its time is up.
     """
 
     def __init__(self, order: CommandOrder, script: tuple[str | int | Event | Closed, ...]) -> None:
@@ -115,10 +117,10 @@ class ScriptedTerminal:
         self._lost = ""
 
     def run_on(self) -> None:
-        """It has all the time there is."""
+        """Do nothing: the script's time limit stays as ordered."""
 
     async def next_output(self) -> Sequence[OutputPiece] | None:
-        """Play the next piece."""
+        """Play the next piece of the script."""
         if self.is_stopped:
             return None
         await checkpoint()
@@ -151,7 +153,7 @@ class ScriptedTerminal:
             await self._output.finish()
 
     def result(self) -> CommandResult:
-        """As a terminal tells it: both streams in one, and 143 if it was stopped."""
+        """Return the result as a terminal reports it: both streams in stdout, and exit code 143 if it was stopped."""
         return CommandResult(
             exit_code=143 if self._exit_code is None else self._exit_code,
             stdout=self._output.text(),
@@ -165,14 +167,14 @@ class ScriptedTerminal:
 
 
 class ScriptedTerminals:
-    """Terminals of an editor, one a script; when there is none left, no further one can be had."""
+    """Terminals of an editor, one for each script. Once all scripts are used, opening a terminal fails."""
 
     def __init__(self, *scripts: tuple[str | int | Event | Closed, ...]) -> None:
         self.opened: list[ScriptedTerminal] = []
         self._scripts = iter(scripts)
 
     async def start(self, order: CommandOrder) -> ScriptedTerminal:
-        """Play the next script."""
+        """Open a terminal that plays the next script."""
         await checkpoint()
         script = next(self._scripts, None)
         if script is None:
@@ -182,7 +184,7 @@ class ScriptedTerminals:
 
 
 class SystemTerminal:
-    """A command in a pseudo terminal; ``screen`` is our end of it."""
+    """A command in a pseudo terminal. ``screen`` is the descriptor of the test's end."""
 
     def __init__(self, process: Process, screen: int, order: CommandOrder) -> None:
         self._process = process
@@ -194,11 +196,11 @@ class SystemTerminal:
         self._is_stopped = False
 
     def run_on(self) -> None:
-        """Have it run for as long as it takes."""
+        """Remove the command's time limit."""
         self._deadline = float("inf")
 
     async def next_output(self) -> Sequence[OutputPiece] | None:
-        """Wait for what is on the screen next."""
+        """Wait up to 0.1 s for output."""
         if self._is_stopped:
             return None
         with move_on_after(min(0.1, max(0.0, self._deadline - time.monotonic()))):
@@ -211,18 +213,18 @@ class SystemTerminal:
         return (self._output.take_live(final=False),)
 
     def _read(self) -> bytes | None:
-        """Take what is there: None for nothing, no bytes at the end."""
+        """Read the output that is ready. Return None if there is none yet, and b"" at the end."""
         try:
             data = os.read(self._screen, 65536)
         except BlockingIOError:
             return None
-        except OSError:  # nobody has it open any more
+        except OSError:  # the other end is closed
             return b""
         self._output.feed(data.replace(b"\r\n", b"\n"))
         return data
 
     async def stop(self) -> None:
-        """Kill what still runs."""
+        """Kill the command's process group, and keep the rest of its output."""
         if self._is_stopped:
             return
         with CancelScope(shield=True):
@@ -236,7 +238,7 @@ class SystemTerminal:
             await self._output.finish()
 
     def result(self) -> CommandResult:
-        """Both streams in one."""
+        """Return the result, with both streams in stdout."""
         code = self._process.returncode or 0
         return CommandResult(
             exit_code=code if code >= 0 else 128 - code,
@@ -253,7 +255,7 @@ class SystemTerminals:
     """Terminals that really run commands, as an editor's do."""
 
     async def start(self, order: CommandOrder) -> SystemTerminal:
-        """Open one for the command."""
+        """Open a terminal for the command."""
         screen, line = os.openpty()
         os.set_blocking(screen, False)
         try:

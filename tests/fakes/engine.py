@@ -1,4 +1,4 @@
-"""The parts of an agent around a fake model: real tools, a real workspace, events kept in memory."""
+"""An agent around a fake model, with real tools, a real workspace and events kept in memory."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from vibe.core.tools.workspace import Workspace
 from vibe.core.turn import SUMMARY_PROMPT, AgentKit
 
 BUILTIN_TOOLS = ToolManager(ToolSources(root=Path(__file__).parent), VibeConfig())
-"""Found once, since finding tools reads files; each agent gets a view of its own."""
+"""The built-in tools, found once because finding them reads files. Each agent gets a view of its own."""
 
 
 @dataclass(kw_only=True)
 class Bench:
-    """One agent under test. ``mode`` is how far it may go without asking; nobody is there to ask."""
+    """One agent under test. ``mode`` is how far it may go without approval, as nobody is there to give it."""
 
     root: Path
     answers: Iterable[Completion | Endless | ModelError]
@@ -81,5 +81,5 @@ class Bench:
         self.loop = AgentLoop(self.kit, max_turns=self.max_turns)
 
     def events(self, kind: type[Event]) -> list[Event]:
-        """What was announced, of one kind."""
+        """Return the published events of one kind."""
         return [event for event in self.sink.events if isinstance(event, kind)]

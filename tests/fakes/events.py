@@ -1,4 +1,4 @@
-"""One example of every event class, from its fields' types; run as a module it prints the golden lines."""
+"""Examples of every event class, made from the types of its fields. Run as a module, it prints the golden lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ipc.codec import encode_event
 from ipc.events import BaseEvent, Display, Event, StepOutline, ToolResultEvent
 
 GOLDEN = Path(__file__).parent.parent / "unit" / "ipc" / "golden" / "events.jsonl"
-"""Every event as it is on the wire. A line that has to change breaks readers: fields are only ever added."""
+"""Every event as it is on the wire. Only add fields: changing a line breaks readers."""
 
 HEADER: dict[str, Any] = {
     "event_id": "0123456789abcdef0123456789abcdef",
@@ -29,12 +29,12 @@ HEADER: dict[str, Any] = {
 
 
 def event_classes() -> tuple[type[BaseEvent], ...]:
-    """Every class of the union."""
+    """Return every class of the ``Event`` union."""
     return get_args(Event)
 
 
 def defined_event_classes() -> set[type[BaseEvent]]:
-    """Every event class that ipc.events defines."""
+    """Return every event class that ipc.events defines."""
     return {
         value
         for value in vars(events).values()
@@ -43,7 +43,7 @@ def defined_event_classes() -> set[type[BaseEvent]]:
 
 
 def example(kind: type[BaseEvent], seq: int = 1) -> Event:
-    """An event of a class, every field filled in."""
+    """Return an event of a class with every field filled in."""
     fields: dict[str, Any] = {
         field.name: _value(field.type) for field in msgspec.structs.fields(kind) if field.name not in HEADER
     }
@@ -52,12 +52,12 @@ def example(kind: type[BaseEvent], seq: int = 1) -> Event:
 
 
 def examples() -> list[Event]:
-    """One of each class, numbered 1, 2, 3 ..."""
+    """Return one event of each class, numbered from 1."""
     return [example(kind, seq) for seq, kind in enumerate(event_classes(), 1)]
 
 
 def golden() -> list[Event]:
-    """One of each class, and one result with each display."""
+    """Return one event of each class, and then one tool result for each kind of display."""
     one_each = examples()
     shown = example(ToolResultEvent, len(one_each))
     displays = [msgspec.structs.replace(shown, display=_value(kind)) for kind in get_args(Display)]
@@ -65,7 +65,7 @@ def golden() -> list[Event]:
 
 
 def golden_lines() -> bytes:
-    """The golden events as they are on the wire."""
+    """Return the golden events as lines on the wire."""
     return b"".join(encode_event(event) + b"\n" for event in golden())
 
 

@@ -1,4 +1,4 @@
-"""A StepExecutor that does what a script says, and remembers what it was asked."""
+"""A StepExecutor that follows a script and records what it was asked to do."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ Act: TypeAlias = StepResult | Exception | Callable[[StepTask, StopSignal], Await
 
 
 def completed(summary: str = "done") -> StepResult:
-    """A result that ends a step well."""
+    """Return the result of a step that succeeded."""
     return StepResult(outcome=Outcome.COMPLETED, summary=summary)
 
 
 def failed(reason: str = "verify", detail: str = "it does not work") -> StepResult:
-    """A result that ends an attempt badly."""
+    """Return the result of an attempt that failed."""
     return StepResult(outcome=Outcome.FAILED, reason=reason, detail=detail)
 
 
 async def until_stopped(task: StepTask, stop: StopSignal) -> StepResult:
-    """Works on until it is asked to stop, as a subagent between turns."""
-    while not stop.requested:  # noqa: ASYNC110  a stop signal can only be looked at
+    """Run until a stop is requested, as a subagent does between turns."""
+    while not stop.requested:  # noqa: ASYNC110  a stop signal can only be polled
         await anyio.sleep(0.001)
     return StepResult(outcome=Outcome.INTERRUPTED, summary=f"{task.step_id} stopped")
 
 
 async def forever(task: StepTask, stop: StopSignal) -> StepResult:
-    """Never ends by itself, and looks at no stop signal."""
+    """Run forever, ignoring the stop signal."""
     await anyio.sleep_forever()
     raise AssertionError(f"{task.step_id} woke up, stop {stop.requested}")
 
 
 class ScriptedExecutor:
-    """Each attempt at a step does the next act of its script; the last act, or else ``completed()``, is repeated.
+    """Plays the next act of a step's script in each attempt. The last act is repeated; without a script, steps
+    complete.
 
-    ``tasks`` holds every task in the order of their starts, ``ended`` the ids in the order of their ends,
-    ``cancelled`` those that were cancelled; ``most`` is the largest number that ran side by side.
+    ``tasks`` holds every task in the order of starts, ``ended`` the ids in the order of ends, and ``cancelled`` the ids
+    of those that were cancelled. ``most`` is the largest number that ran side by side.
     """
 
     def __init__(self, script: Mapping[str, Act | list[Act]] | None = None) -> None:
@@ -58,33 +59,33 @@ class ScriptedExecutor:
 
     @property
     def started(self) -> list[str]:
-        """The ids in the order of their starts."""
+        """The ids of the steps in the order of their starts."""
         return [task.step_id for task in self.tasks]
 
     @property
     def starts(self) -> Mapping[str, int]:
-        """How often each step was started."""
+        """The number of starts of each step."""
         counts: defaultdict[str, int] = defaultdict(int)
         for step_id in self.started:
             counts[step_id] += 1
         return counts
 
     def task(self, step_id: str) -> StepTask:
-        """The latest task of a step."""
+        """Return the latest task of a step."""
         return next(task for task in reversed(self.tasks) if task.step_id == step_id)
 
     async def until_running(self, *step_ids: str) -> None:
-        """Wait until these steps run."""
+        """Wait until all of these steps are running."""
         while not self.running.issuperset(step_ids):
             await self._changed.wait()
 
     async def until_ended(self, *step_ids: str) -> None:
-        """Wait until these steps have ended."""
+        """Wait until all of these steps have ended."""
         while not set(self.ended).issuperset(step_ids):
             await self._changed.wait()
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Do the next act."""
+        """Play the next act of the step's script."""
         self.tasks.append(task)
         self.running.add(task.step_id)
         self.most = max(self.most, len(self.running))

@@ -1,4 +1,4 @@
-"""A disk that is full."""
+"""A full disk, simulated by a limit on the size of files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def file_size_limit(size: int) -> Generator[None]:
-    """Writes beyond ``size`` bytes of any file are cut short and then refused, as on a full disk."""
+    """Cut off and then refuse writes beyond ``size`` bytes of any file, as a full disk does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     writes = sys.dont_write_bytecode
-    sys.dont_write_bytecode = True  # what was cut short would be kept, and loaded by the next
+    sys.dont_write_bytecode = True  # a truncated .pyc would be kept, and loaded by the next test
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a hook's command came to."""
+"""Results of hook commands."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from vibe.shell.process.port import CommandResult
 
 
 def hook_run(exit_code: int, *, stdout: str = "", stderr: str = "", timed_out: bool = False) -> CommandResult:
-    """The result of a command that took no time."""
+    """Return the result of a command that took no time."""
     return CommandResult(exit_code=exit_code, stdout=stdout, stderr=stderr, timed_out=timed_out, duration_s=0.0)

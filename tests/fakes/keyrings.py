@@ -1,4 +1,4 @@
-"""Keyrings for the tests, chosen as a user would choose one: by ``PYTHON_KEYRING_BACKEND``."""
+"""Keyrings for tests, chosen as a user would choose one: by ``PYTHON_KEYRING_BACKEND``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FileKeyring(KeyringBackend):
 
 
 class LockedKeyring(FileKeyring):
-    """Refuses whatever it is asked, as one does that nobody unlocks."""
+    """Refuses every request, like a keyring that nobody unlocks."""
 
     def __init__(self) -> None:
         super().__init__(Path("/nonexistent"))
@@ -53,7 +53,7 @@ class LockedKeyring(FileKeyring):
 
 
 class HangingKeyring(LockedKeyring):
-    """Never answers, as one does whose question nobody sees; ``left`` lets its threads go."""
+    """Never answers, like a keyring whose prompt nobody sees. Set ``left`` to release the waiting threads."""
 
     left = threading.Event()
 
@@ -63,18 +63,18 @@ class HangingKeyring(LockedKeyring):
 
 
 class ForgetfulKeyring(FileKeyring):
-    """Takes what it is given and has it no more."""
+    """Accepts secrets, but does not keep them."""
 
     def get_password(self, service: str, username: str) -> str | None:  # noqa: ARG002  the library's interface
         return None
 
     def delete_password(self, service: str, username: str) -> None:
-        """Do nothing: there is nothing."""
+        """Do nothing: no secret was kept."""
 
 
 @contextmanager
 def keyring_of_this_process(backend: KeyringBackend) -> Generator[None]:
-    """The keyring that is used within this process for as long as the context is open."""
+    """Use a keyring in this process until the context ends."""
     before = keyring.get_keyring()
     keyring.set_keyring(backend)
     try:
@@ -84,7 +84,7 @@ def keyring_of_this_process(backend: KeyringBackend) -> Generator[None]:
 
 
 def keyring_variables(kind: type[KeyringBackend], path: Path) -> dict[str, str]:
-    """The variables by which a process of its own uses a keyring of these."""
+    """Return the environment variables that make another process use a keyring of this module."""
     return {
         "PYTHONPATH": str(REPOSITORY),
         "PYTHON_KEYRING_BACKEND": f"{__name__}.{kind.__name__}",

@@ -1,4 +1,4 @@
-"""A program that starts vibe with ``--input json`` and talks with it by lines."""
+"""A program that starts vibe with ``--input json`` and exchanges JSON lines with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Line = dict[str, Any]
 
 
 class LineProgram:
-    """Holds the other ends of standard input and output; a context manager that kills what still runs."""
+    """Holds the other ends of vibe's standard streams. As a context manager, it kills the process at the end."""
 
     def __init__(self, argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
@@ -48,21 +48,21 @@ class LineProgram:
 
     @property
     def stdin(self) -> IO[bytes]:
-        """Where its commands go."""
+        """The process's standard input, which takes commands."""
         assert self.process.stdin is not None
         return self.process.stdin
 
     def write(self, data: bytes) -> None:
-        """Write to its standard input."""
+        """Write bytes to standard input."""
         self.stdin.write(data)
         self.stdin.flush()
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Give a command."""
+        """Send a command."""
         self.write(json.dumps({"type": kind, **fields}).encode() + b"\n")
 
     def next(self, kind: str, holds: Callable[[Line], object] = lambda _: True) -> Line:
-        """Read on to the next line of a kind."""
+        """Read up to the next line of a kind for which ``holds`` is true."""
         assert self.process.stdout is not None
         for raw in self.process.stdout:
             line: Line = json.loads(raw)
@@ -73,21 +73,21 @@ class LineProgram:
         raise AssertionError(f"no {kind} came: {self.lines}, {self.process.stderr.read().decode()}")
 
     def asked(self, kind: str, **fields: Any) -> Line:
-        """Give a command and return the reply to it."""
+        """Send a command and return its reply."""
         self.send(kind, **fields)
         return self.next("reply")
 
     def end(self) -> int:
-        """Close its standard input, read to its end, and return its exit code."""
+        """Close standard input, read to the end of the output, and return the exit code."""
         self.stdin.close()
         return self.rest()
 
     def rest(self) -> int:
-        """Read to its end, and return its exit code."""
+        """Read to the end of the output, and return the exit code."""
         assert self.process.stdout is not None
         self.lines += [json.loads(raw) for raw in self.process.stdout]
         return self.process.wait(SECONDS)
 
     def of(self, kind: str) -> list[Line]:
-        """Those lines that were read of a kind."""
+        """Return the lines of a kind that were read so far."""
         return [line for line in self.lines if line["type"] == kind]

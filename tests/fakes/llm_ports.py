@@ -1,4 +1,4 @@
-"""Fakes for what wraps a model: an observer that remembers, a backend that answers from a list, a clock that is told."""
+"""Fakes for what surrounds a model: an observer that records, a backend that answers from a list, and a clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vibe.core.messages import AssistantMessage, Message, Usage, UserMessage
 
 @dataclass
 class MemoryObserver:
-    """Remembers what it was shown."""
+    """Records what it was shown."""
 
     deltas: list[Delta] = field(default_factory=list[Delta])
     notices: list[RetryNotice] = field(default_factory=list[RetryNotice])
@@ -40,19 +40,19 @@ class MemoryObserver:
 
     @property
     def text(self) -> str:
-        """All that was shown, of every attempt."""
+        """All text that was shown, of every attempt."""
         return "".join(delta.text for delta in self.deltas)
 
     @property
     def visible(self) -> str:
-        """What a reader sees in the end: the highest attempt only."""
+        """The text that a reader sees in the end: that of the last attempt only."""
         last = max((delta.attempt for delta in self.deltas), default=1)
         return "".join(delta.text for delta in self.deltas if delta.attempt == last)
 
 
 @dataclass
 class ListBackend:
-    """Answers with the next outcome; an exception is raised. Before each, ``shows`` is streamed."""
+    """Answers with the next outcome, raising those that are exceptions. ``shows`` is streamed before each outcome."""
 
     outcomes: list[Completion | Exception]
     shows: str = ""
@@ -90,7 +90,7 @@ class FakeClock:
 
 
 def completion(text: str = "done", usage: Usage | None = None) -> Completion:
-    """A finished answer."""
+    """Return a finished answer."""
     return Completion(
         message=AssistantMessage(text),
         finish_reason=FinishReason.STOP,
@@ -101,6 +101,6 @@ def completion(text: str = "done", usage: Usage | None = None) -> Completion:
 def request(
     *messages: Message, model: ModelConfig | None = None, caller: str = "main", prompts: Sequence[str] = ("hi",)
 ) -> ModelRequest:
-    """A request with these messages, or with the prompts as user messages."""
+    """Return a request with these messages, or without any with ``prompts`` as user messages."""
     said = messages or tuple(UserMessage(prompt) for prompt in prompts)
     return ModelRequest(model=model or ModelConfig(name="m", provider="p"), messages=said, caller=caller)

@@ -1,4 +1,5 @@
-"""A client of ``vibe mcp serve`` on the official library, used from tests that wait, and one that speaks by hand."""
+"""Clients of ``vibe mcp serve`` for synchronous tests: one on the official library, and one that writes raw messages.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ CALL_SECONDS = 120.0
 
 @dataclass
 class ServedVibe:
-    """A connection to a server. ``answers`` are given to its questions, which are kept in ``asked``."""
+    """A connection to a server. ``answers`` are given to its questions in order, and the questions are kept in
+    ``asked``.
+    """
 
     portal: BlockingPortal
     client: Any = None
@@ -25,15 +28,15 @@ class ServedVibe:
     asked: list[str] = field(default_factory=list[str])
 
     def tools(self) -> dict[str, Any]:
-        """The tools it offers, by name."""
+        """Return the tools it offers by name."""
         return {tool.name: tool for tool in self.portal.call(self.client.list_tools).tools}
 
     def call(self, tool: str, /, **arguments: Any) -> Any:
-        """Call a tool and wait for its answer."""
+        """Call a tool and return its answer."""
         return self.start(tool, **arguments).result(CALL_SECONDS)
 
     def start(self, tool: str, /, on_progress: Callable[[str], None] | None = None, **arguments: Any) -> Future[Any]:
-        """Call a tool; cancelling what is returned cancels the call."""
+        """Call a tool without waiting. Cancelling the returned future cancels the call."""
 
         async def call() -> Any:
             async def progress(_count: float, _total: float | None, message: str | None) -> None:
@@ -45,8 +48,8 @@ class ServedVibe:
         return self.portal.start_task_soon(call)
 
     async def elicit(self, context: Any, params: Any) -> Any:  # noqa: ARG002  the library's interface
-        """Answer a question with the next of ``answers``; none left: no."""
-        from mcp_types import ElicitResult  # noqa: PLC0415  dear, and few tests need it
+        """Answer a question with the next of ``answers``, or decline if none is left."""
+        from mcp_types import ElicitResult  # noqa: PLC0415  slow to import, and few tests need it
 
         self.asked.append(params.message)
         if not self.answers:
@@ -56,7 +59,7 @@ class ServedVibe:
 
 @contextmanager
 def connected(server: Any, *, can_ask: bool = False, http: Any = None) -> Generator[ServedVibe]:
-    """Connect to a server: parameters of one to start, or the transport to one that runs, by ``http``."""
+    """Connect to a server: one to start, given by its parameters, or a running one, given by its transport over ``http``."""
     from mcp import Client  # noqa: PLC0415  as above
 
     with start_blocking_portal() as portal:
@@ -69,7 +72,7 @@ def connected(server: Any, *, can_ask: bool = False, http: Any = None) -> Genera
 
 
 class RawClient:
-    """Speaks the protocol line by line with a server it has started."""
+    """Exchanges raw protocol lines with a server that it starts."""
 
     def __init__(self, argv: list[str], environ: Mapping[str, str], cwd: str) -> None:
         self.process = subprocess.Popen(
@@ -81,18 +84,18 @@ class RawClient:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def write(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         assert self.process.stdin is not None
         self.process.stdin.write(data)
         self.process.stdin.flush()
 
     def hear(self) -> dict[str, Any]:
-        """The next message."""
+        """Return the next message."""
         assert self.process.stdout is not None
         return json.loads(self.process.stdout.readline())
 
     def greet(self, version: str = "2025-06-18") -> dict[str, Any]:
-        """Begin the session."""
+        """Open the session and return the server's answer."""
         info = {"name": "raw", "version": "1"}
         self.say(id=0, method="initialize", params={"protocolVersion": version, "capabilities": {}, "clientInfo": info})
         answer = self.hear()
@@ -109,7 +112,7 @@ class RawClient:
         self.process.stdin.close()
 
     def close(self) -> None:
-        """End the server, if it still runs."""
+        """Kill the server if it still runs, and close the pipes."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):

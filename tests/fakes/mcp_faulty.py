@@ -78,7 +78,7 @@ def called(request: dict[str, Any]) -> None:
 
 
 def misbehave() -> None:
-    """What is wrong from the start."""
+    """Do what the fault demands before the first message."""
     if FAULT == "exit":
         sys.stderr.write("cannot open the database\n")
         sys.exit(3)

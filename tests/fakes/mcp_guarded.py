@@ -1,8 +1,8 @@
 """A real MCP server behind a real OAuth server: ``python mcp_guarded.py PORT RULES``.
 
-``RULES`` is a JSON file that is read at each turn: ``deny`` refuses the user, ``lifetime`` is that of a token in seconds,
-``epoch`` ends the tokens of every other one, ``renew``, ``register`` and ``revoke`` may be false. What was granted is
-appended to ``rules.log``, and ``left`` for each session that its client ends.
+``RULES`` is a JSON file that is read anew for each request: ``deny`` refuses the user, ``lifetime`` is that of a token
+in seconds, ``epoch`` invalidates the tokens of every other epoch, and ``renew``, ``register`` and ``revoke`` may be
+false. Each grant is appended to ``rules.log``, and ``left`` for each session that its client ends.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def log(line: str) -> None:
 
 
 class Guard(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """Says yes to whoever asks, unless the rules say no; each token that renews works once."""
+    """Grants every request, unless the rules deny it. Each refresh token works once."""
 
     def __init__(self) -> None:
         self.clients: dict[str, OAuthClientInformationFull] = {}

@@ -1,4 +1,4 @@
-"""MCP servers to talk to: ours, ours that misbehave, and the reference ones from npm."""
+"""MCP servers to talk to: well-behaved and faulty ones of our own, and the reference servers from npm."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ FILESYSTEM = (NODE, str(PACKAGES / "@modelcontextprotocol" / "server-filesystem"
 
 
 def over_stdio(name: str, *argv: str, **fields: Any) -> McpServerConfig:
-    """A server that is run as a command, with time enough on a busy machine."""
+    """Return the configuration of a server that is run as a command, with a timeout that suits a busy machine."""
     fields.setdefault("startup_timeout_sec", 30.0)
     return McpServerConfig(name=name, transport=McpTransport.STDIO, command=argv, **fields)
 
 
 def over_http(name: str, url: str, **fields: Any) -> McpServerConfig:
-    """A server that is called at an address."""
+    """Return the configuration of a server that is reached at a URL."""
     fields.setdefault("startup_timeout_sec", 30.0)
     return McpServerConfig(name=name, transport=McpTransport.STREAMABLE_HTTP, url=url, **fields)
 
 
 @contextmanager
 def http_server(*argv: str, port: int, environ: dict[str, str] | None = None) -> Generator[str]:
-    """Run a server that listens on ``port``; yields its endpoint once it does."""
+    """Run a server, and yield its endpoint once it listens on ``port``."""
     process = subprocess.Popen(argv, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 120
@@ -54,7 +54,7 @@ def _listens(port: int) -> bool:
 
 
 def left_over(mark: str) -> list[str]:
-    """The processes whose command line names ``mark``."""
+    """Return the command lines of running processes that contain ``mark``."""
     found: list[str] = []
     for entry in Path("/proc").iterdir():
         try:

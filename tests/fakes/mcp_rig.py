@@ -1,4 +1,4 @@
-"""Servers under way, and an agent's tool executor that has their tools."""
+"""Running MCP servers, and an agent's tool executor with their tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vibe.core.tools.questions import UserInput
 
 
 class McpRig:
-    """What a test asks of servers: their states, and calls of their tools as an agent makes them."""
+    """Gives a test the states of servers, and calls their tools as an agent does."""
 
     rig: ExecutorRig
 
@@ -35,7 +35,7 @@ class McpRig:
     async def hire(
         self, tables: Mapping[str, dict[str, Any]] | None = None, mode: ApprovalMode = ApprovalMode.ALL
     ) -> None:
-        """Have the calls made by a new agent, which has the tools there are now."""
+        """Replace the agent with a new one, which has the tools that the servers offer now."""
         self.rig = await to_thread.run_sync(self._agent, tables, Approvals(mode=mode))
 
     def _agent(self, tables: Mapping[str, dict[str, Any]] | None, approvals: Approvals) -> ExecutorRig:
@@ -50,22 +50,22 @@ class McpRig:
         )
 
     def state(self, name: str) -> ServerState:
-        """How a server stands."""
+        """Return the state of a server."""
         return next(state for state in self.servers.states() if state.name == name)
 
     async def call(self, tool: str, /, **arguments: Any) -> ToolMessage:
-        """Call a tool; what an agent gets to read."""
+        """Call a tool and return the message that an agent reads."""
         batch = await self.rig.executor.run_all([call("c1", tool, **arguments)], self.rig.record)
         return batch.messages[0]
 
     @property
     def progress(self) -> list[str]:
-        """What running tools showed."""
+        """The progress texts that running tools streamed."""
         return [event.text for event in self.rig.sink.events if isinstance(event, ToolStreamEvent)]
 
     @property
     def results(self) -> list[ToolResultEvent]:
-        """What was announced of ended calls."""
+        """The published results of calls."""
         return [event for event in self.rig.sink.events if isinstance(event, ToolResultEvent)]
 
 
@@ -77,7 +77,7 @@ async def running(
     on_change: Callable[[], Awaitable[None]] | None = None,
     user_input: UserInput | None = None,
 ) -> AsyncGenerator[McpRig]:
-    """Servers that have started, or failed to."""
+    """Run servers, and yield once each has started or failed to."""
     place = ServerPlace(
         environ=environ or os.environ,
         cwd=root,

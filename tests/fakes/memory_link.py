@@ -1,4 +1,4 @@
-"""Links without a process: both ends in one event loop."""
+"""Links between a run and a step, without a process: both ends are in one event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from subagents.process.transport import SocketTransport
 
 
 class MemoryTransport:
-    """One end; see ``subagents.process.transport.Transport``."""
+    """One end of a link; see ``subagents.process.transport.Transport``."""
 
     def __init__(self) -> None:
         self.other: MemoryTransport = self
@@ -21,17 +21,17 @@ class MemoryTransport:
         self._closed = False
 
     def post(self, line: bytes) -> None:
-        """Put a line into the other end."""
+        """Send a line without waiting."""
         if not self._closed:
             self.other.arrive(line)
 
     async def send(self, line: bytes) -> None:
-        """Put a line into the other end."""
+        """Send a line."""
         await anyio.lowlevel.checkpoint()
         self.post(line)
 
     async def receive(self) -> bytes | None:
-        """The next line; None once the other end is closed."""
+        """Return the next line, or None once either end is closed."""
         await anyio.lowlevel.checkpoint()
         while not self._arrived:
             if self.other.is_closed or self._closed:
@@ -40,24 +40,24 @@ class MemoryTransport:
         return self._arrived.popleft()
 
     def close(self) -> None:
-        """Leave; the other end hears of it."""
+        """Close this end and wake the other."""
         self._closed = True
         self._wake()
         self.other.notice()
 
     @property
     def is_closed(self) -> bool:
-        """Whether this end has left."""
+        """True once this end is closed."""
         return self._closed
 
     def arrive(self, data: bytes) -> None:
-        """Take what the other end sent: whole lines."""
+        """Take whole lines from the other end."""
         if not self._closed:
             self._arrived += data.removesuffix(b"\n").split(b"\n")
             self._wake()
 
     def notice(self) -> None:
-        """Look whether the other end has left."""
+        """Check whether the other end has closed."""
         self._wake()
 
     def _wake(self) -> None:
@@ -66,13 +66,13 @@ class MemoryTransport:
 
 
 def memory_link() -> tuple[MemoryTransport, MemoryTransport]:
-    """Both ends of a link."""
+    """Return both ends of a link in memory."""
     one, other = MemoryTransport(), MemoryTransport()
     one.other, other.other = other, one
     return one, other
 
 
 def socket_link() -> tuple[SocketTransport, SocketTransport]:
-    """Both ends of a link over a real socket."""
+    """Return both ends of a link over a real socket."""
     one, other = socket.socketpair()
     return SocketTransport(one), SocketTransport(other)

@@ -1,4 +1,4 @@
-"""Model servers that others wrote, as processes: ``llmock`` from Python and ``aimock`` from npm."""
+"""Model servers written by others, run as processes: ``llmock`` from Python and ``aimock`` from npm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AIMOCK = PACKAGES / "@copilotkit" / "aimock" / "dist" / "cli.js"
 
 
 def call(url: str, body: Any = None) -> Any:
-    """Ask a mock's own interface; POST if there is a body."""
+    """Call a mock's own API, with POST if there is a body."""
     data = None if body is None else json.dumps(body).encode()
     asked = urllib.request.Request(url, data=data, headers={"content-type": "application/json"})  # noqa: S310  http, ours
     with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310  http, ours
@@ -29,7 +29,7 @@ def call(url: str, body: Any = None) -> Any:
 
 @contextmanager
 def llmock(folder: Path) -> Generator[str]:
-    """A running llmock; its root URL. ``folder`` takes its log."""
+    """Run llmock and yield its root URL. Its log goes to ``folder``."""
     port = free_port()
     words = ["serve", "--port", str(port), "--tool-mode", "off", "--response-style", "static"]
     with _serving([str(Path(sys.executable).with_name("llmock")), *words], port, folder / "llmock.log"):
@@ -38,7 +38,7 @@ def llmock(folder: Path) -> Generator[str]:
 
 @contextmanager
 def aimock(folder: Path, fixtures: Sequence[dict[str, Any]]) -> Generator[str]:
-    """A running aimock that serves the fixtures; its root URL. ``folder`` takes them and its log."""
+    """Run aimock with the fixtures and yield its root URL. The fixtures and its log go to ``folder``."""
     port = free_port()
     file = folder / "fixtures.json"
     file.write_text(json.dumps({"fixtures": list(fixtures)}))

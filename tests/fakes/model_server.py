@@ -1,4 +1,4 @@
-"""A real HTTP model server on the loopback interface whose answers, and failures, are written down by the test."""
+"""A real HTTP model server on the loopback interface, whose answers and failures a test scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape = Literal["openai", "mistral", "anthropic"]
 
 @dataclass(frozen=True, kw_only=True)
 class ServedCall:
-    """A tool call; ``arguments`` is sent as it is, valid or not. A dict is sent as an object."""
+    """A tool call. Text in ``arguments`` is sent unchanged, valid or not, and a dict is sent as an object."""
 
     name: str
     arguments: str | dict[str, Any] = "{}"
@@ -27,10 +27,11 @@ class ServedCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """One answer. ``finish_reason`` None: what fits; empty: never told. ``events``: the data of the events, verbatim.
+    """One answer.
 
-    ``cut_after`` and ``silent_after`` count events: then the connection breaks, or nothing comes until the client goes.
-    With ``body`` the answer is no stream.
+    A ``finish_reason`` of None stands for the one that fits, and an empty one is not sent. ``events`` gives the data of
+    the events verbatim. After ``cut_after`` events the connection breaks; after ``silent_after`` events nothing more
+    comes until the client leaves. With ``body`` the answer is not streamed.
     """
 
     text: str = ""
@@ -50,7 +51,7 @@ class Reply:
 
 @dataclass(frozen=True, kw_only=True)
 class Received:
-    """A request as it came: headers in lower case, the body decoded, and the number of its TCP connection."""
+    """A request as received: headers in lower case, the decoded body, and the number of its TCP connection."""
 
     path: str
     headers: Mapping[str, str]
@@ -59,19 +60,20 @@ class Received:
 
 
 class ModelServer:
-    """Serves ``POST .../chat/completions`` or ``.../messages`` in threads; use it as a context manager.
+    """Serves ``POST .../chat/completions`` or ``.../messages`` in threads. Use it as a context manager.
 
-    ``shape`` says how answers are streamed: calls in fragments (``openai``), calls whole (``mistral``), or all in blocks
-    (``anthropic``). They come from ``enqueue``, or from ``responder`` where they depend on the request.
+    ``shape`` says how answers are streamed: tool calls in fragments (``openai``), calls whole (``mistral``), or
+    everything in blocks (``anthropic``). Answers come from ``enqueue``, or from ``responder`` if they depend on the
+    request.
     """
 
     def __init__(self, shape: Shape = "openai", responder: Callable[[Received], Reply] | None = None) -> None:
         self.shape: Shape = shape
         self.responder = responder
         self.models: tuple[str, ...] | None = None
-        """What ``GET .../models`` lists; None: there is no such page."""
+        """The models listed by ``GET .../models``. If None, that page does not exist."""
         self.key = ""
-        """The only key that is accepted; blank: every one."""
+        """The only key that is accepted. If empty, every key is."""
         self.required: dict[str, str] = {}
         """Headers, in lower case, that each request must have."""
         self.requests: list[Received] = []
@@ -79,7 +81,7 @@ class ModelServer:
         self.asked = threading.Event()
         """Set with the first request."""
         self.disconnected = threading.Event()
-        """Set when a client left a stream that was not at its end."""
+        """Set when a client has left before the end of a stream."""
         self.stopping = threading.Event()
         self._replies: deque[Reply] = deque()
         self._lock = threading.Lock()
@@ -89,22 +91,22 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """Root of the server, without a version path."""
+        """The root of the server, without a version path."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
     def api_base(self) -> str:
-        """What a provider's ``api_base`` would be."""
+        """The ``api_base`` for a provider."""
         return f"{self.url}/v1"
 
     @property
     def open_connections(self) -> int:
-        """Connections that neither side has closed."""
+        """The number of connections that neither side has closed."""
         with self._lock:
             return len(self._sockets)
 
     def enqueue(self, *replies: Reply) -> None:
-        """Answer the next requests with these, in order."""
+        """Answer the next requests with these replies, in order."""
         self._replies.extend(replies)
 
     def __enter__(self) -> Self:
@@ -123,26 +125,26 @@ class ModelServer:
                 _shut(connection)
 
     def opened(self, connection: socket.socket) -> int:
-        """Note a new connection; its number."""
+        """Count a new connection and return its number."""
         with self._lock:
             self.connections += 1
             self._sockets.add(connection)
             return self.connections
 
     def closed(self, connection: socket.socket) -> None:
-        """Note the end of a connection."""
+        """Record the end of a connection."""
         with self._lock:
             self._sockets.discard(connection)
 
     def admits(self, headers: Mapping[str, str]) -> bool:
-        """Whether the key is right and where it belongs, and what is required is there."""
+        """Return True if the key is right and in the right header, and all required headers are present."""
         if any(headers.get(name) != value for name, value in self.required.items()):
             return False
         name, scheme = ("x-api-key", "") if self.shape == "anthropic" else ("authorization", "Bearer ")
         return not self.key or headers.get(name) == f"{scheme}{self.key}"
 
     def answer(self, request: Received) -> Reply:
-        """Note a request and say what answers it."""
+        """Record a request and return the reply to it."""
         with self._lock:
             self.requests.append(request)
             self.asked.set()
@@ -156,7 +158,7 @@ class ModelServer:
 
 
 def events_of(reply: Reply, shape: Shape) -> list[str]:
-    """The data of the events of an answer."""
+    """Return the data of each event of an answer."""
     if reply.events is not None:
         return list(reply.events)
     if shape == "anthropic":
@@ -255,7 +257,7 @@ def _tool_use(call: ServedCall) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 class _Server(ThreadingHTTPServer):
-    # More agents than the five that the base class lets knock at once.
+    # The base class lets five clients wait to connect; tests have more agents than that.
     request_queue_size = 128
 
     def __init__(self, owner: ModelServer) -> None:
@@ -281,7 +283,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is the base class's
-        """Say nothing: standard error belongs to the tests."""
+        """Print nothing: standard error belongs to the tests."""
 
     def handle(self) -> None:
         try:

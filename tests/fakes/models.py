@@ -1,4 +1,4 @@
-"""A model whose answers are laid out in advance: a fake of the model port."""
+"""A model with scripted answers: a fake of the model port."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODEL = ModelConfig(name="fake", provider="fake")
 
 
 def answer(text: str, *, usage: Usage | None = None, finish: FinishReason = FinishReason.STOP) -> Completion:
-    """A closing answer; ten tokens each way unless said otherwise."""
+    """Return a final answer, with ten tokens each way by default."""
     return Completion(
         message=AssistantMessage(text), finish_reason=finish, usage=usage or Usage(10, 10, 0, 1), cost_usd=0.001
     )
@@ -27,7 +27,8 @@ def answer(text: str, *, usage: Usage | None = None, finish: FinishReason = Fini
 def calling(
     *calls: tuple[str, dict[str, Any] | str], text: str = "", finish: FinishReason = FinishReason.TOOL_CALLS
 ) -> Completion:
-    """An answer that asks for tools: (name, arguments) pairs; arguments given as text go out as they are."""
+    """Return an answer that calls tools, given as (name, arguments) pairs. Arguments given as text are sent unchanged.
+    """
     tool_calls = tuple(
         ToolCall(f"call{index}", name, arguments if isinstance(arguments, str) else json.dumps(arguments))
         for index, (name, arguments) in enumerate(calls)
@@ -39,13 +40,13 @@ def calling(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endless:
-    """An answer that stops in the middle and never ends; ``meanwhile`` is called there."""
+    """An answer that stops halfway and never ends. ``meanwhile`` is called at that point."""
 
     text: str
     meanwhile: Callable[[], object]
 
     async def begin(self, observer: ModelObserver) -> NoReturn:
-        """Say the text and stop."""
+        """Stream the text and stop."""
         observer.delta(Delta(text=self.text))
         self.meanwhile()
         await anyio.sleep_forever()
@@ -53,14 +54,14 @@ class Endless:
 
 
 class FakeModel:
-    """Gives its answers in order, raising those that are errors; ``requests`` remembers what it was asked."""
+    """Gives its answers in order, raising those that are errors. ``requests`` records what it was asked."""
 
     def __init__(self, answers: Iterable[Completion | Endless | ModelError]) -> None:
         self.requests: list[ModelRequest] = []
         self._answers = iter(answers)
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
-        """The next answer."""
+        """Return the next answer."""
         self.requests.append(request)
         following = next(self._answers)
         if isinstance(following, ModelError):
@@ -72,4 +73,4 @@ class FakeModel:
         return following
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""

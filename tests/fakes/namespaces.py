@@ -1,4 +1,4 @@
-"""Networks of their own, joined by cables that can be cut, and nodes of a cluster in them. They need root and ``ip``."""
+"""Separate networks, joined by cables that can be cut, with nodes of a cluster in them. They need root and ``ip``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tests.fakes.programs import missing
 from tests.integration.subagents.worktree.rig import environment
 
 CLONE_NEWNET = 0x40000000
-"""From ``sched.h``; Python has it from 3.12 on."""
+"""From ``sched.h``. Python has it from 3.12 on."""
 
 
 def ip(*words: str) -> None:
-    """Call ``ip``."""
+    """Run ``ip``, and raise if it fails."""
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
 def skip_without_networks() -> None:
-    """Skip a test, saying why, where no network can be made."""
+    """Skip the test, with the reason, if no network can be made here."""
     if os.geteuid() != 0:
         pytest.skip("only root can make networks of their own")
     if shutil.which("ip") is None:
@@ -42,14 +42,19 @@ def skip_without_networks() -> None:
 
 
 def own_name(of: str) -> str:
-    """A name that no other test run on this machine has: networks and devices are the machine's."""
+    """Return a name that no other test run on this machine uses, because networks and devices belong to the machine."""
     return f"v{os.getpid()}{of}"
 
 
 @contextmanager
 def own_network() -> Generator[None]:
-    """Have this thread, and what it starts, in a network of its own: a browser beside it drops what it loads when cables
-    of its own network come and go. ``setns(2)``, ``unshare(2)``; OSError where the system refuses.
+    """Move this thread, and the processes it starts, into a network of its own.
+
+    A browser drops what it loads when cables of its network come and go; one that runs outside is not disturbed. See
+    ``setns(2)`` and ``unshare(2)``.
+
+    Raises:
+        OSError: The system refuses.
     """
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -68,7 +73,7 @@ def own_network() -> Generator[None]:
 
 @contextmanager
 def network(of: str) -> Generator[str]:
-    """A network that is joined to none."""
+    """Make a network that is not joined to any other, and yield its name."""
     name = own_name(of)
     ip("netns", "add", name)
     try:
@@ -79,7 +84,10 @@ def network(of: str) -> Generator[str]:
 
 
 def cable(number: int, there: str, here: str | None = None) -> tuple[str, str]:
-    """Join two networks (None: that of the test); the addresses there and here. To cut it, set ``far<number>`` down there."""
+    """Join two networks (``here`` None is the test's) and return the addresses there and here.
+
+    To cut the cable, set the device ``far<number>`` down in the network ``there``.
+    """
     at_here = () if here is None else ("-n", here)
     near = own_name(f"n{number}")
     ip(*at_here, "link", "add", near, "type", "veth", "peer", "name", f"far{number}", "netns", there)
@@ -92,7 +100,7 @@ def cable(number: int, there: str, here: str | None = None) -> tuple[str, str]:
 
 
 class Nodes:
-    """Nodes of a cluster as ``vibe cluster`` starts them, each in a network (None: the test's)."""
+    """Nodes of a cluster, started as ``vibe cluster`` starts them, each in a network (None is the test's)."""
 
     def __init__(self, base: Path, certificates: tuple[str, ...]) -> None:
         self._base = base
@@ -101,11 +109,11 @@ class Nodes:
         self._count = 0
 
     def start(self, kind: str, address: str, net: str | None, **settings: Any) -> str:
-        """Start one; the address that it says. Blocks until it serves."""
+        """Start a node and return the address that it prints. Blocks until it serves."""
         return self.begin(kind, address, net, **settings).readline().strip()
 
     def begin(self, kind: str, address: str, net: str | None, **settings: Any) -> IO[str]:
-        """Start one, and return where it will say its address."""
+        """Start a node and return the stream to which it will print its address."""
         self._count += 1
         folder = self._base / f"{kind}{self._count}"
         words = [sys.executable, "-P", "-m", "subagents.cluster.node", kind, address, "1", str(folder / "dask")]
@@ -130,5 +138,5 @@ class Nodes:
         return process.stdout
 
     def end(self) -> None:
-        """Kill all of them."""
+        """Kill all nodes."""
         self._stack.close()

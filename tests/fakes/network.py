@@ -1,4 +1,4 @@
-"""A network whose names lead where the test says, and whose every connection ends at a server of the test's own."""
+"""A fake network: the test decides what names resolve to, and every connection ends at a server of the test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ PUBLIC = "93.184.216.34"
 
 
 class FakeNetwork:
-    """Hosts lead to ``names`` (one answer a look-up, the last for ever); connections go to ``port`` of this machine."""
+    """Resolves hosts by ``names``, and connects everything to ``port`` on this machine.
+
+    Each look-up of a host takes its next answer; the last one is repeated.
+    """
 
     def __init__(self, port: int, names: Mapping[str, Sequence[Sequence[str]]], trust: ssl.SSLContext | None = None):
         self.port = port
@@ -22,7 +25,7 @@ class FakeNetwork:
         self._trust = trust
 
     async def resolve(self, host: str) -> Sequence[str]:
-        """The next answer about a host."""
+        """Return the next answer for a host."""
         self.looked_up.append(host)
         if host not in self._names:
             raise OSError(f"{host} is not known")
@@ -30,11 +33,11 @@ class FakeNetwork:
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
     async def connect(self, address: str, port: int) -> Any:
-        """Note what was asked for, and connect to the test's server."""
+        """Record the requested address, and connect to the test's server."""
         self.connected.append((address, port))
         backend: Any = httpcore.AnyIOBackend()
         return await backend.connect_tcp("127.0.0.1", self.port, timeout=5)
 
     def tls(self) -> ssl.SSLContext:
-        """Trust the test's certificate, or nobody."""
+        """Return a context that trusts the test's certificate, or no certificate at all."""
         return self._trust or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

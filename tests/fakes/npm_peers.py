@@ -1,4 +1,4 @@
-"""The programs of others from npm that the tests talk to, installed in a folder of their own outside the tree."""
+"""Programs from npm that the tests talk to, installed in a cache folder outside the tree."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _folder() -> Path:
 
 
 PEERS = _folder()
-"""Named by what is wanted, so that what is there is that."""
+"""The folder's name is a hash of the wanted packages, so an existing folder holds exactly those."""
 PACKAGES = PEERS / "node_modules"
 
 
 def install_peers() -> None:
-    """Have them there, in the versions of the lock; one process at a time."""
+    """Install the packages in their locked versions, unless they are there. Only one process installs at a time."""
     with (WANTED / "package.json").open() as lock:
         assert wait_for_lock(lock.fileno(), INSTALL_SECONDS)
         if PEERS.is_dir():

@@ -1,4 +1,4 @@
-"""A receiver of OpenTelemetry: takes OTLP over HTTP and decodes it."""
+"""An OpenTelemetry receiver that takes OTLP over HTTP and decodes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Received:
-    """What came in: spans and metrics by name, headers of each request, schemas."""
+    """The telemetry received: spans, metrics by name, the headers of each request, and schema URLs."""
 
     def __init__(self) -> None:
         self.address = ""
@@ -55,7 +55,7 @@ def _value(value: Any) -> Any:
 
 @contextmanager
 def otlp_receiver() -> Generator[Received]:
-    """Listen on a free port of this machine."""
+    """Serve on a free port of this machine."""
     received = Received()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Ports for the tests that listen over TCP."""
+"""Free ports for tests that listen on TCP."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import socket
 from contextlib import ExitStack
 
 FIRST, LAST = 20_000, 32_000
-"""Below those that systems give to whoever connects: what was free a moment ago stays so."""
+"""Below the range from which systems assign ports to clients, so that a port that was free a moment ago stays free."""
 BLOCK = 24
 
 
 def ports_in_a_row(count: int = 3) -> int:
-    """The first of some ports that nobody uses; processes that ask at once look in different places."""
+    """Return the first of ``count`` adjacent unused ports. Processes that ask at the same time look in different
+    places.
+    """
     start = os.getpid() * BLOCK % (LAST - FIRST)
     for offset in range(0, LAST - FIRST, count):
         first = FIRST + (start + offset) % (LAST - FIRST)
@@ -27,5 +29,5 @@ def ports_in_a_row(count: int = 3) -> int:
 
 
 def free_port() -> int:
-    """A port nobody uses."""
+    """Return an unused port."""
     return ports_in_a_row(1)

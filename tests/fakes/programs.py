@@ -1,4 +1,4 @@
-"""What a test needs of the machine it runs on."""
+"""What a test needs from the machine it runs on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def missing(reason: str) -> NoReturn:
-    """Skip the test for want of something, or fail it where ``EVERY_PROGRAM`` says that all is there."""
+    """Skip the test because something is missing, or fail it if ``EVERY_PROGRAM`` says that everything is installed."""
     if "EVERY_PROGRAM" in os.environ:
         pytest.fail(f"{reason}, and EVERY_PROGRAM says that nothing is missing here")
     pytest.skip(reason)

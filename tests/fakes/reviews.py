@@ -1,4 +1,4 @@
-"""Changes of a plan to be reviewed, without a plan."""
+"""Changes of a plan to review, without a plan."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def changed(
     attempt: int = 1,
     standing: Standing = Standing.OPEN,
 ) -> ChangedFile:
-    """A change of a file from one text to another; None: there is none."""
+    """Return a change of a file from one text to another. None means that there is no file."""
     states = (None if text is None else PathState(0o100644, f"{hash(text)}") for text in (before, after))
     return ChangedFile(
         step_id=step_id,
@@ -64,7 +64,7 @@ SHOP = (
 
 @dataclass
 class FakeReview:
-    """Stands for a PlanReview."""
+    """A stand-in for a PlanReview."""
 
     changes: Sequence[ChangedFile] = SHOP
     goal: str = "Make receipts and exports right"
@@ -80,5 +80,5 @@ class FakeReview:
 
     @property
     def as_review(self) -> PlanReview:
-        """It, for who wants the real one."""
+        """The same object, typed as a PlanReview."""
         return cast("PlanReview", self)

@@ -1,4 +1,4 @@
-"""A run of a plan on a real bus in this process, told what to say."""
+"""A run of a plan on a real bus in this process, whose events a test chooses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = tuple(e.StepOutline(id=name, title=name, mode="code") for name in ("a", 
 
 
 class Run:
-    """A publisher of a plan; the commands it takes are in ``taken``."""
+    """Publishes the events of a plan. ``taken`` records the commands it received."""
 
     def __init__(self, bus: EventBus, plan_id: str) -> None:
         self.bus = bus
@@ -35,13 +35,13 @@ class Run:
             self._sink.publish(event)
 
     def agent_says(self, step_id: str, *events: e.Event) -> None:
-        """The agent of a step says something."""
+        """Publish events as the agent of a step."""
         sink = TaggingSink(self._sink, subagent_id=step_id, subagent_step_id=step_id)
         for event in events:
             sink.publish(event)
 
     def begins(self) -> None:
-        """It takes up a plan of two steps."""
+        """Start a plan of two steps."""
         self.says(e.PlanStartedEvent(goal="Tidy up", steps=STEPS))
 
     def moves(self, step_id: str, status: str, previous: str = "pending") -> None:

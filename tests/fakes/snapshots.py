@@ -1,4 +1,4 @@
-"""Pictures of the screen as SVG files that are committed: made small and repeatable, and compared."""
+"""Screenshots as committed SVG files: made small and reproducible, and compared."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ OF_NO_USE = (
     re.compile(r' clip-path="url\(#line-\d+\)"'),
     re.compile(r"font-variant-east-asian: full-width;\s*"),
 )
-"""What differs from one picture to the next of the same, what fetches fonts, and what cuts off what is never too long."""
+"""Removed from screenshots: ids that differ each time, rules that fetch fonts, and clipping of lines that always fit.
+"""
 CELLS = re.compile(
     r'<rect fill="(\S+)" x="(\S+)" y="(\S+)" width="(\S+)" height="(\S+)" shape-rendering="crispEdges"/>'
 )
@@ -40,13 +41,14 @@ CLASSES = re.compile(r'class="(r\d+)"')
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:
-    """Compares pictures with those of before; ``accept``: writes them there instead. Others go to ``rejected``."""
+    """Compares screenshots with the committed ones, or with ``accept`` replaces those. Mismatches go to ``rejected``.
+    """
 
     rejected: Path
     accept: bool
 
     def check(self, picture: str, known: Path) -> None:
-        """Hold that a picture is the known one, or make it so."""
+        """Raise AssertionError if a screenshot differs from the known file, or with ``accept`` write that file."""
         if self.accept:
             known.parent.mkdir(parents=True, exist_ok=True)
             known.write_text(picture, encoding="utf-8")
@@ -65,14 +67,14 @@ class Snapshots:
 
 
 def picture_of(app: App[None]) -> str:
-    """Return the screen as SVG without what changes from one run to the next, or is of no use in a file."""
+    """Return the screen as SVG, without parts that change from run to run or are useless in a file."""
     drawn = app.export_screenshot(title="vibe", simplify=True)
     for pattern in OF_NO_USE:
         drawn = pattern.sub("", drawn)
     drawn = drawn.replace("Fira Code, monospace", FONTS).replace("&#160;", BLANKS)
     cells = list(CELLS.finditer(drawn))
     words = "\n".join(_words(drawn))
-    whole = drawn[drawn.index(MATRIX) :]  # where all have the terminal's own colour behind them there are no cells
+    whole = drawn[drawn.index(MATRIX) :]  # there are no cells where everything has the terminal's own background
     head = drawn.partition(cells[0][0] if cells else MATRIX)[0]
     frame = whole.partition("<text")[0]
     lines = [*head.splitlines(), *_backgrounds(cells), *frame.splitlines(), words, "</g>", "</g>", "</svg>"]
@@ -80,9 +82,9 @@ def picture_of(app: App[None]) -> str:
 
 
 def moving(pictures: Sequence[tuple[str, float]]) -> str:
-    """Return pictures of one size as one that plays, without end: each is seen for so many seconds.
+    """Return screenshots of one size as a single SVG that plays them in a loop, each for its number of seconds.
 
-    Who wants no motion sees the last.
+    Viewers who prefer reduced motion see the last one.
     """
     whole = sum(seconds for _, seconds in pictures)
     looks: dict[str, str] = {}
@@ -111,7 +113,7 @@ def _renamed(names: Mapping[str, str], found: re.Match[str]) -> str:
 
 
 def rows_of(app: App[None]) -> list[str]:
-    """Return the words of the screen in their places, whatever colours they have."""
+    """Return the text of each row of the screen, without colours."""
     behind = cast("Any", app)._background_screens
     drawn: Any = cast("Any", app).screen._compositor.render_update(full=True, screen_stack=behind)
     assert isinstance(drawn, LayoutUpdate)
@@ -119,7 +121,7 @@ def rows_of(app: App[None]) -> list[str]:
 
 
 def _backgrounds(cells: Iterable[re.Match[str]]) -> Iterator[str]:
-    """Yield one rectangle for the colour that most of the screen has, and one for each run of cells of another."""
+    """Yield one rectangle for the screen's most common background, and one for each run of cells of another colour."""
     runs = [
         (fill, y, min(xs), max(ends))
         for (fill, y), run in groupby(cells, lambda cell: (cell[1], float(cell[3])))
@@ -140,7 +142,7 @@ def _backgrounds(cells: Iterable[re.Match[str]]) -> Iterator[str]:
 
 
 def _words(drawn: str) -> Iterator[str]:
-    """Yield the texts without the blanks around them."""
+    """Yield the text elements without the blanks around them."""
     for look, x, y, text in WORDS.findall(drawn):
         words = text.strip(BLANKS)
         if not words.strip():

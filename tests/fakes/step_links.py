@@ -1,4 +1,4 @@
-"""A run and the processes of its steps, in one event loop: both ends of the link in memory, or over a real socket."""
+"""A run and the processes of its steps, in one event loop, linked in memory or over a real socket."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ NO_AGENTS = AgentManager(AgentSources(user_home=Path("/nobody")))
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait until it holds."""
+    """Wait until the condition holds."""
     with anyio.fail_after(120):
         while not condition():  # noqa: ASYNC110  what happens in a process sets no event
             await anyio.sleep(0.002)
 
 
 class Person:
-    """Answers what is asked, one question at a time; ``asked`` are the questions so far, ``most`` at once."""
+    """A person who answers requests. ``asked`` lists them all, and ``most`` is the largest number open at once."""
 
     def __init__(self, scope: ApprovalScope = ApprovalScope.ONCE) -> None:
         self.scope = scope
@@ -47,7 +47,7 @@ class Person:
         self._open = 0
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        """Yes, once the person may answer."""
+        """Allow the request, once ``may_answer`` is set."""
         self.asked.append(request)
         self._open += 1
         self.most = max(self.most, self._open)
@@ -61,7 +61,7 @@ class Person:
         return ApprovalAnswer(allow=True, scope=self.scope, reason="fine")
 
     async def reply(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
-        """The first option of each question."""
+        """Choose the first option of each question."""
         del request_id
         return [QuestionAnswer(question=question.question, answer=question.options[0].label) for question in questions]
 
@@ -69,7 +69,7 @@ class Person:
 def shared_of_a_run(
     *, limits: Limits | None = None, person: Person | None = None, most_subagents: int = 20, slots: int = 4
 ) -> RunServices:
-    """What is one for a run; every provider has ``slots``."""
+    """Return the services that a run has only once. Every provider has ``slots``."""
     limiters: dict[str, ProviderLimiter] = {}
 
     def limiter_of(provider: str) -> ProviderLimiter:
@@ -88,14 +88,17 @@ def shared_of_a_run(
 
 @dataclass
 class LinkedStep:
-    """A step's process as both ends see it; ``link`` is its own, ``server`` the run's, ``theirs`` what carries its words."""
+    """A step's process seen from both ends.
+
+    ``link`` is the step's end, ``server`` the run's, and ``theirs`` the transport of the step's end.
+    """
 
     link: StepLink
     server: StepServer
     theirs: Transport
 
     def die(self) -> None:
-        """As a process that is killed."""
+        """Close the step's end, as if its process were killed."""
         self.theirs.close()
 
 
@@ -103,10 +106,10 @@ class LinkedStep:
 async def linked_step(
     shared: RunServices, *neighbours: str, ends: tuple[Transport, Transport] | None = None
 ) -> AsyncGenerator[LinkedStep]:
-    """A step that is served; its process died, and everything given back, when the block ends.
+    """Serve a step. When the block ends, its process is dead and everything it held has been returned.
 
-    ``neighbours`` is what the steps beside it claimed to write; ``ends`` are the run's and the step's of what carries the
-    link (None: in memory).
+    ``neighbours`` are the paths that the steps beside it claim to write. ``ends`` are the run's and the step's
+    transports (None: in memory).
     """
     ours, theirs = ends or memory_link()
     step = LinkedStep(link=StepLink(theirs), server=StepServer(shared, ours, lambda: neighbours), theirs=theirs)

@@ -1,6 +1,6 @@
 """A program that stands in for a step's process and behaves as its step's prompt says: well, badly or not at all.
 
-It speaks the link's own words in plain JSON and imports nothing of ours, so that it starts at once.
+It speaks the link's protocol in plain JSON, and imports none of our packages, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class Peer:
         self.write(json.dumps({**fields, "type": kind}).encode() + b"\n")
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
+        """Send raw bytes."""
         self._link.sendall(data)
 
     def hear(self) -> dict[str, Any]:
-        """The next message; leaves when the run is gone."""
+        """Return the next message. Exits when the run is gone."""
         line = self._lines.readline()
         if not line:
             sys.exit(9)
         return json.loads(line)
 
     def ask(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """Ask for a lease and wait for the answer."""
+        """Ask for a lease and return the answer."""
         self._leases += 1
         self.say("asked", lease=self._leases, want={"type": kind, **fields})
         while (answer := self.hear()).get("lease") != self._leases:
@@ -47,11 +47,11 @@ class Peer:
         return answer
 
     def event(self, text: str) -> None:
-        """Announce something."""
+        """Publish an event."""
         self.say("event", event={"type": "warning", "code": "test", "message": text, "subagent_step_id": STEP})
 
     def done(self, summary: str = "done") -> None:
-        """Say that the attempt is completed."""
+        """Report that the attempt is completed."""
         self.say("ended", result={"outcome": "completed", "summary": summary})
 
     def room(self, prompt: int, wanted: int) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def well(peer: Peer, word: str, rest: str, name: str) -> None:
             peer.event("x" * int(rest))
             peer.done()
         case "print":
-            print("x" * int(rest), flush=True)  # noqa: T201  it is looked at
+            print("x" * int(rest), flush=True)  # noqa: T201  the test looks at it
             peer.done()
         case "spend":
             peer.done(spend(peer, int(rest)))
@@ -98,13 +98,13 @@ def well(peer: Peer, word: str, rest: str, name: str) -> None:
 
 
 def badly(peer: Peer, word: str, rest: str) -> None:
-    """Behave as no process should."""
+    """Misbehave."""
     match word:
         case "wait":
             peer.event(str(os.getpid()))
             peer.hear()
         case "die-by":
-            print("some words\nthe last words", flush=True)  # noqa: T201  it is looked at
+            print("some words\nthe last words", flush=True)  # noqa: T201  the test looks at it
             os.kill(os.getpid(), getattr(signal, rest))
         case "exit":
             sys.stderr.write("a traceback\nMemoryError\n")
@@ -128,7 +128,7 @@ def badly(peer: Peer, word: str, rest: str) -> None:
 
 
 def spend(peer: Peer, calls: int) -> str:
-    """Make model calls that take all the room they get, until there is none."""
+    """Make model calls that use all the tokens granted, until one is refused."""
     granted = 0
     for _ in range(calls):
         answer = peer.room(10, 100)

@@ -1,4 +1,4 @@
-"""A step's executor around models whose answers are laid out in advance: real agents, tools, files and commands."""
+"""A step's executor around scripted models, with real agents, tools, files and commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vibe.core.tools.workspace import Workspace
 
 
 class FakeCatalog(ModelCatalog):
-    """One model for everybody."""
+    """A catalog with one model for everybody."""
 
     def __init__(self, served: ModelBackend, model: ModelConfig = MODEL) -> None:
         super().__init__(VibeConfig(), {})
@@ -35,19 +35,19 @@ class FakeCatalog(ModelCatalog):
         self.model = model
 
     def resolve(self, alias: str | None) -> ModelConfig:
-        """The model, whatever it is called."""
+        """Return the model, whatever the alias."""
         del alias
         return self.model
 
     def backend(self, model: ModelConfig) -> ModelBackend:
-        """What serves it."""
+        """Return the backend that serves every model."""
         del model
         return self.served
 
 
 @dataclass(kw_only=True)
 class StepBench:
-    """An executor in ``home/work``; its steps have their folders in ``home/steps``."""
+    """An executor that works in ``home/work``. Its steps have their folders in ``home/steps``."""
 
     home: Path
     answers: Iterable[Completion | ModelError] = ()
@@ -74,26 +74,26 @@ class StepBench:
         self.executor = LocalExecutor(self.context, self.step_folder)
 
     def step_folder(self, step_id: str) -> Path:
-        """Where a step keeps its conversation."""
+        """Return the folder for a step's conversation, creating it if needed."""
         folder = self.home / "steps" / step_id
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def write(self, name: str, text: str = "") -> Path:
-        """A file of the workspace."""
+        """Write a file in the workspace and return its path."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
 
     async def run(self, task: StepTask) -> StepResult:
-        """One attempt, that nobody stops."""
+        """Run one attempt that nobody stops."""
         return await self.executor.run(task, NeverStop())
 
     def again(self, *answers: Completion | ModelError) -> StepBench:
-        """The same folders in another process."""
+        """Return a bench on the same folders with new answers, as another process would have it."""
         return replace(self, answers=answers)
 
     def events(self, kind: type[Event]) -> list[Event]:
-        """What was announced, of one kind."""
+        """Return the published events of one kind."""
         return [event for event in self.sink.events if isinstance(event, kind)]

@@ -1,4 +1,4 @@
-"""Stories of runs, as events: plausible ones, and events that fit nowhere to be thrown among them."""
+"""Stories of runs, as events: plausible ones, and stray events to mix into them."""
 
 from __future__ import annotations
 
@@ -65,25 +65,25 @@ _OPERATIONS: tuple[tuple[dict[str, Any], ...], ...] = (
 
 
 def outlines(*, cyclic: bool = False) -> tuple[e.StepOutline, ...]:
-    """A plan of four steps; a cyclic one is no plan of ours."""
+    """Return a plan of four steps. With ``cyclic`` it has a cycle, which no real plan has."""
     above = {"a": ("d",) if cyclic else (), "b": ("a",), "c": ("a",), "d": ("b", "c")}
     return tuple(e.StepOutline(id=name, title=name.upper(), mode="code", depends_on=above[name]) for name in STEPS)
 
 
 def strays(random: Random, count: int) -> list[e.Event]:
-    """Events of any kind about anything, known or not."""
+    """Return events of any kind about anything, known or not."""
     return [_stray(random) for _ in range(count)]
 
 
 def story(random: Random) -> list[e.Event]:
-    """A plan that two runs work on, and a conversation of its own between them, as they would announce it."""
+    """Return the events of a plan that two runs work on, with a separate conversation between them."""
     first = _plan_run(random, "run-1", e.PlanStartedEvent(goal="g", steps=outlines(), max_tokens=9_000), cut=True)
     resumed = e.PlanResumedEvent(goal="g", steps=outlines(), done=1, tokens=400, max_tokens=9_000)
     return [*first, *_chat(random), *_plan_run(random, "run-2", resumed, cut=False)]
 
 
 def mixed(events: Sequence[e.Event], others: Iterable[e.Event], random: Random) -> list[e.Event]:
-    """Events with others thrown among them, each of which takes the source of the one before it."""
+    """Return events with others inserted at random places, each taking the source of the event before it."""
     result = list(events)
     for stray in others:
         place = random.randrange(1, len(result) + 1)
@@ -92,7 +92,7 @@ def mixed(events: Sequence[e.Event], others: Iterable[e.Event], random: Random) 
 
 
 def numbered(events: Iterable[e.Event]) -> list[e.Event]:
-    """Events as their sources would have numbered and dated them."""
+    """Return the events numbered and dated as their sources would have done it."""
     heads: dict[str, int] = {}
     result: list[e.Event] = []
     for number, event in enumerate(events):

@@ -1,4 +1,4 @@
-"""Tasks for executors."""
+"""Tasks for step executors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from subagents.executor import StepTask
 from subagents.step_model import Step
 
 ATTEMPT = frozenset({"max_tokens", "max_turns"})
-"""Of a step and of a task: here they are the task's."""
+"""Fields that both a step and a task have. Here they are the task's."""
 
 
 def task_of(step_id: str = "step", **fields: Any) -> StepTask:
-    """A task for an agent, in mode code with room enough; ``fields`` are the step's or the task's."""
+    """Return a task for an agent in mode code. ``fields`` are fields of the step or of the task."""
     its = {name: value for name, value in fields.items() if name in Step.model_fields and name not in ATTEMPT}
     own: dict[str, Any] = {"goal": "a goal", "context": "", **{n: v for n, v in fields.items() if n not in its}}
     common: dict[str, Any] = {"id": step_id, "title": f"Step {step_id}", "mode": "code", "prompt": "Do it."}

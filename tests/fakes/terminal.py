@@ -1,4 +1,4 @@
-"""A real pseudo terminal with a person's eyes: what it was sent, and what its screen shows."""
+"""A real pseudo terminal with a person's eyes: it records what it was sent, and knows what its screen shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b\][^\x07]*\x07|\x1b[78]|
 
 
 class Terminal:
-    """A context manager. ``slave`` is the descriptor a program runs on; keys are typed with ``type``."""
+    """A pseudo terminal, as a context manager. A program runs on the descriptor ``slave``; ``type`` presses keys."""
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         self.columns, self.rows = columns, rows
@@ -44,7 +44,7 @@ class Terminal:
         os.close(self.master)
 
     def hang_up(self) -> None:
-        """Close the program's end, as the test holds it."""
+        """Close the test's copy of the program's end."""
         if self._open:
             self._open = False
             os.close(self.slave)
@@ -53,7 +53,7 @@ class Terminal:
     def running(
         self, *words: str | Path, cwd: str | Path, env: Mapping[str, str], stdout: int | None = None
     ) -> Generator[subprocess.Popen[bytes]]:
-        """A program in a session of its own with this keyboard and screen; ``stdout`` may be somewhere else."""
+        """Run a program in a session of its own on this terminal. ``stdout`` may go elsewhere."""
         with subprocess.Popen(
             words,
             stdin=self.slave,
@@ -74,33 +74,33 @@ class Terminal:
 
     @property
     def bytes_sent(self) -> int:
-        """How much the program wrote so far."""
+        """The number of bytes the program has written so far."""
         return len(self._sent)
 
     def sent(self, after: int = 0) -> str:
-        """What the program wrote behind its first ``after`` bytes, escape sequences included."""
+        """Return what the program wrote after its first ``after`` bytes, including escape sequences."""
         return self._sent[after:].decode(errors="replace")
 
     def screen(self) -> list[str]:
-        """The last rows of what a person sees, history above them included; trailing blanks removed."""
+        """Return the rows a person can see, scrolled-out ones included, without trailing blanks."""
         return shown(self.sent())
 
     def wait_for(self, text: str) -> None:
-        """Return once the screen shows a text."""
+        """Wait until the screen shows a text."""
         deadline = time.monotonic() + SECONDS
         while not any(text in line for line in self.screen()):
             assert time.monotonic() < deadline, "\n".join([f"no {text!r} on:", *self.screen()])
             time.sleep(0.01)
 
     def wait_until_seen(self, text: str) -> None:
-        """Return once the screen shows a text or has shown it; for pictures that may be gone before anybody looks."""
+        """Wait until the screen shows a text or has shown it, for texts that may vanish before the test looks."""
         deadline = time.monotonic() + SECONDS
         while text not in (seen := _COLOUR.sub("", self.sent())):
             assert time.monotonic() < deadline, f"no {text!r} in {seen}"
             time.sleep(0.01)
 
     async def see(self, text: str, times: int = 1) -> None:
-        """Return once the program has written a text so often."""
+        """Wait until the program has written a text ``times`` times."""
         with anyio.fail_after(SECONDS):
             while self.sent().count(text) < times:  # noqa: ASYNC110  the reader is a thread
                 await anyio.sleep(0.005)
@@ -112,7 +112,7 @@ class Terminal:
 
 
 def shown(sent: str) -> list[str]:
-    """The lines a terminal shows, scrolled out ones first, after text with the sequences our programs write."""
+    """Return the lines a terminal shows for the output of our programs, those scrolled out first."""
     lines, row, column, kept = [""], 0, 0, (0, 0)
     for match in _SEQUENCE.finditer(sent):
         text, numbers, letter = match.group(), match.group(1) or "", match.group(2)

@@ -1,4 +1,4 @@
-"""A terminal as people have it: a program in tmux, typed to and looked at."""
+"""A real terminal: a program in tmux, with keys to press and a screen to read."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Self
 
 SECONDS = 120.0
 LONGEST_PLACE = 104
-"""Bytes of a socket's path, and one, where it may be shortest."""
+"""The longest path of a socket where the limit is shortest, in bytes, with the NUL that ends it."""
 OUTLIVED = "cd /; while kill -0 {pid} 2> /dev/null; do sleep 2; done; tmux kill-server"
 
 
 class Tmux:
-    """One window with a program in it; a context manager. The socket of its server lies in ``folder``."""
+    """One window with a program in it, as a context manager. The socket of its server is in ``folder``."""
 
     def __init__(self, folder: Path, columns: int = 100, rows: int = 50) -> None:
         self._socket = folder / "tmux"
@@ -36,26 +36,26 @@ class Tmux:
         self.close()
 
     def close(self) -> None:
-        """Close the window, and the terminal with it."""
+        """Close the window and its terminal."""
         self._tmux("kill-server", check=False)
 
     def start(self, words: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) -> None:
-        """Run a program; what it ended with is shown behind ``EXIT``."""
+        """Run a program. When it ends, its exit code is shown after ``EXIT``."""
         command = f"{shlex.join(map(str, words))}; echo EXIT $?; cd /; exec sleep 600"
         variables = [word for name, value in env.items() for word in ("-e", f"{name}={value}")]
         columns, rows = map(str, self._size)
         where = ("-x", columns, "-y", rows, "-c", str(cwd))
         self._tmux("-f", "/dev/null", "new-session", "-d", *where, *variables, "sh", "-c", command)
-        self._tmux("run-shell", "-b", OUTLIVED.format(pid=os.getpid()))  # whoever is killed can't close it
+        self._tmux("run-shell", "-b", OUTLIVED.format(pid=os.getpid()))  # a killed test cannot close it
 
     def type(self, text: str, *, enter: bool = True) -> None:
-        """Type text, and Enter behind it."""
+        """Type text, followed by Enter unless told otherwise."""
         self._tmux("send-keys", "-l", text)
         if enter:
             self.press("Enter")
 
     def press(self, *keys: str) -> None:
-        """Press keys as tmux calls them: ``C-c``."""
+        """Press keys by their tmux names, such as ``C-c``."""
         self._tmux("send-keys", *keys)
 
     def click(self, text: str) -> None:
@@ -66,18 +66,18 @@ class Tmux:
         self._tmux("send-keys", "-l", f"\x1b[<0;{place}M\x1b[<0;{place}m")
 
     def paste(self, text: str, *, brackets: bool = True) -> None:
-        """Paste text; with brackets as a terminal does it for a program that knows of them."""
+        """Paste text. With ``brackets``, mark it as pasted if the program has asked for that, as terminals do."""
         (self._socket.parent / "pasted").write_text(text)
         self._tmux("load-buffer", str(self._socket.parent / "pasted"))
         self._tmux("paste-buffer", *(["-p"] if brackets else ["-r"]))
 
     def screen(self) -> list[str]:
-        """All lines, those scrolled out of sight included, without trailing blanks."""
+        """Return all lines, scrolled-out ones included, without trailing blanks."""
         text = self._tmux("capture-pane", "-p", "-J", "-S", "-")
         return [line.rstrip() for line in text.rstrip().split("\n")]
 
     def sequences(self) -> str:
-        """What the screen shows, with the sequences for its colours and styles."""
+        """Return the screen with the escape sequences of its colours and styles."""
         return self._tmux("capture-pane", "-p", "-e")
 
     @property
@@ -88,18 +88,18 @@ class Tmux:
 
     @property
     def is_plain(self) -> bool:
-        """The program has left the terminal's other screen, and takes no mouse."""
+        """True if the program has left the alternate screen and mouse reporting is off."""
         return self._tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}").strip() == "00"
 
     def wait_for(self, text: str, times: int = 1) -> None:
-        """Return once so many lines show a text."""
+        """Wait until ``times`` lines show a text."""
         deadline = time.monotonic() + SECONDS
         while sum(text in line for line in self.screen()) < times:
             assert time.monotonic() < deadline, "\n".join([f"no {text!r} ({times}) on:", *self.screen()])
             time.sleep(0.05)
 
     def wait_for_last(self, ending: str) -> None:
-        """Return once the last line ends so, nothing was typed behind it, and no more is printed for a moment."""
+        """Wait until the last line ends with ``ending``, with nothing typed after it, and the screen stops changing."""
         deadline = time.monotonic() + SECONDS
         before: list[str] = []
         while True:

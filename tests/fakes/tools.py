@@ -1,4 +1,4 @@
-"""Tools, an approver and an executor for tests of whatever calls tools."""
+"""Tools, an approver and an executor for tests of code that calls tools."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from vibe.core.tools.workspace import Workspace
 
 
 class Traffic:
-    """When what started and ended, and gates that hold calls until the test opens them."""
+    """Logs the starts and ends of calls, and holds calls at gates until the test opens them."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -43,16 +43,16 @@ class Traffic:
         self._arrivals: dict[str, anyio.Event] = {}
 
     def gate(self, name: str) -> anyio.Event:
-        """What a call named so waits for."""
+        """Return the event that the call with this name waits for."""
         return self._gates.setdefault(name, anyio.Event())
 
     def arrival(self, name: str) -> anyio.Event:
-        """Set once the call named so runs."""
+        """Return the event that is set once the call with this name runs."""
         return self._arrivals.setdefault(name, anyio.Event())
 
 
 class PassArgs(BaseModel):
-    """A name for the log; a call that is ``held`` waits at its gate."""
+    """A name for the log. A call that is ``held`` waits at its gate."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -68,7 +68,9 @@ class Allowed(BaseToolConfig):
 
 
 def passing_tools(traffic: Traffic) -> tuple[ToolClass, ...]:
-    """``look`` (read-only) and ``change``: they log their passing, and fail where told to."""
+    """Return the tools ``look`` (read-only) and ``change``, which log their start and end, and fail if an argument says
+    so.
+    """
 
     async def go(args: PassArgs) -> TextResult:
         traffic.log.append(f"+{args.name}")
@@ -140,7 +142,7 @@ class Peek(BaseTool[SaveArgs, TextResult, Allowed, BaseToolState]):
 
 
 class ScriptedApprover:
-    """Gives the answers it was told to, in order, and keeps the questions."""
+    """Gives its answers in order, and keeps the requests."""
 
     def __init__(self, answers: Sequence[ApprovalAnswer] = ()) -> None:
         self.answers = list(answers)
@@ -149,7 +151,7 @@ class ScriptedApprover:
         self.most = 0
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
-        """The next answer; a wait for ever once there is none left."""
+        """Return the next answer, or wait forever if none is left."""
         self.asked.append(request)
         self.open += 1
         self.most = max(self.most, self.open)
@@ -163,7 +165,8 @@ class ScriptedApprover:
 
 
 class ExecutorRig:
-    """An executor over given tools, with everything it says in reach; ``more`` is what else each call gets."""
+    """An executor over given tools, which keeps its events and messages. ``more`` goes into the context of each call.
+    """
 
     def __init__(
         self,
@@ -185,10 +188,10 @@ class ExecutorRig:
 
     @property
     def record(self) -> Callable[[ToolMessage], None]:
-        """Keeps messages in ``recorded``."""
+        """A callback that appends messages to ``recorded``."""
         return self.recorded.append
 
 
 def call(call_id: str, tool: str, /, **arguments: Any) -> ToolCall:
-    """A call as a model words it."""
+    """Return a tool call as a model makes it."""
     return ToolCall(id=call_id, name=tool, arguments=json.dumps(arguments))

@@ -1,4 +1,4 @@
-"""Turns to write, of runs that share a folder for their notes."""
+"""Write turns of runs that share a folder for their notes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ def turn_in(
     patience: float | None = None,
     process: FolderLocks | None = None,
 ) -> WriteTurn:
-    """The turn of a run of this name; ``above`` are the notes of those that started it, ``process`` None: its own."""
+    """Return the write turn of a run.
+
+    ``above`` holds the notes of the runs that started it, separated by colons. Without ``process``, the run has its own
+    locks.
+    """
     note = str(locks / f"{name}.writer")
     environ = {WRITERS_VARIABLE: f"{above}:{note}" if above else note}
     return WriteTurn(folders, name, environ, patience, process)

@@ -1,4 +1,4 @@
-"""A folder in which the tests are no superuser, so that a file can be closed to them."""
+"""A folder in which the tests have no superuser rights, so that files can be closed to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOBODY = 65_534
 
 @contextmanager
 def folder_of_nobody() -> Generator[Path]:
-    """A folder that belongs to whoever the process is meanwhile."""
+    """Drop superuser rights, and yield a folder that belongs to the user the process then is."""
     patch = pytest.MonkeyPatch()
     folder = Path(tempfile.mkdtemp(prefix="undo-"))
     was = os.geteuid(), os.getegid()
@@ -38,7 +38,7 @@ def folder_of_nobody() -> Generator[Path]:
 
 @contextmanager
 def as_before() -> Generator[None]:
-    """Who the tests are outside, to look at everything, where that is the superuser."""
+    """Take back the rights from before, so that a superuser can look at everything."""
     who = os.geteuid(), os.getegid()
     try:
         os.seteuid(os.getuid())

@@ -1,4 +1,4 @@
-"""Waiting for what nothing announces: what happens in another process, or on a screen."""
+"""Waiting for what nothing announces: events in another process, or on a screen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SECONDS = 120.0
 
 
 def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Return once it holds; fail if it never comes to that."""
+    """Wait until the condition holds, and fail after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it never came to that"
@@ -18,5 +18,5 @@ def until(condition: Callable[[], object], seconds: float = SECONDS) -> None:
 
 
 def written(path: Path) -> bool:
-    """Whether the file holds text: ``echo x > file`` makes it empty first."""
+    """Return True once the file holds text. ``echo x > file`` creates it empty first."""
     return path.is_file() and path.stat().st_size > 0

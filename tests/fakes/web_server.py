@@ -1,4 +1,4 @@
-"""A small web server on this machine, with the pages a test gives it."""
+"""A small web server on this machine that serves the pages of a test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Page:
-    """What the server answers. ``endless`` goes on sending the body until nobody listens."""
+    """An answer of the server. With ``endless`` the body is sent again and again until nobody listens."""
 
     body: bytes = b""
     status: int = 200
@@ -22,7 +22,7 @@ class Page:
 
 
 class WebServer:
-    """Pages by path; ``hosts`` are the Host headers it was asked with."""
+    """Serves pages by path. ``hosts`` lists the Host headers of the requests."""
 
     def __init__(self, pages: dict[str, Page], tls: ssl.SSLContext | None = None) -> None:
         self.pages = pages
@@ -76,6 +76,6 @@ def _handler_of(server: WebServer) -> Callable[..., BaseHTTPRequestHandler]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the library's name
-            """Say nothing."""
+            """Print nothing."""
 
     return Handler
