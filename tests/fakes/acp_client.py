@@ -380,8 +380,7 @@ def editing(
     terminal: bool = True,
     forms: bool = False,
 ) -> Generator[Editing]:
-    """Start an agent and connect an editor with these capabilities. At the end, fail if any message broke the schema.
-    """
+    """Start an agent and connect an editor with these capabilities. Fail at the end if any message broke the schema."""
     install_peers()
     editor = ScriptedEditor()
     can = s.ClientCapabilities(

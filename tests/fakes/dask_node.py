@@ -1,5 +1,4 @@
-"""A scheduler or a worker of a cluster as a process: ``dask_node.py scheduler [PORT]`` or ``... worker ADDRESS SLOTS``.
-"""
+"""A cluster's scheduler or worker as a process: ``dask_node.py scheduler [PORT]`` or ``... worker ADDRESS SLOTS``."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Clients of ``vibe mcp serve`` for synchronous tests: one on the official library, and one that writes raw messages.
-"""
+"""Clients of ``vibe mcp serve`` for synchronous tests: one on the official library, one that writes raw messages."""
 
 from __future__ import annotations
 

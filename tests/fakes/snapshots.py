@@ -41,8 +41,7 @@ CLASSES = re.compile(r'class="(r\d+)"')
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:
-    """Compares screenshots with the committed ones, or with ``accept`` replaces those. Mismatches go to ``rejected``.
-    """
+    """Compares screenshots with the committed ones, or replaces those if ``accept``. Mismatches go to ``rejected``."""
 
     rejected: Path
     accept: bool

@@ -1,3 +1,3 @@
-"""Several packages together, real sockets and processes."""
+"""Tests of several packages together, with real sockets and processes."""
 
 from __future__ import annotations

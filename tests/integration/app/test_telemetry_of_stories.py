@@ -1,4 +1,4 @@
-"""Whatever events say, their spans are well-formed trees that have ended."""
+"""Whatever the events are, their spans form well-formed trees and have all ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dashboard that is served in this process, to a client that knows its tokens."""
+"""A dashboard served in this process, and a client that knows its tokens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VIEW, CONTROL = "look", "act"
 
 @asynccontextmanager
 async def served(home: Path, *, control: bool = True) -> AsyncGenerator[httpx.AsyncClient]:
-    """Serve it while the block runs; the client may all that is allowed."""
+    """Serve the dashboard while the block runs. The client has the token with the most rights."""
     tokens = Tokens(view=VIEW, control=CONTROL if control else "")
     with listening("127.0.0.1", 0, "--port") as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -39,7 +39,7 @@ async def served(home: Path, *, control: bool = True) -> AsyncGenerator[httpx.As
 
 
 class Listening(FakePage):
-    """A page that reads the stream; ``heard`` is the id of the last event."""
+    """A page that reads the event stream. ``heard`` is the id of the last event."""
 
     def __init__(self, lines: AsyncIterator[str]) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Listening(FakePage):
         self._lines = lines
 
     async def read(self) -> None:
-        """Take in one event."""
+        """Read one event."""
         said: dict[str, str] = {}
         async for line in self._lines:
             name, _, value = line.partition(": ")
@@ -68,7 +68,7 @@ class Listening(FakePage):
             self.merge(patch)
 
     async def until(self, table: str, key: str, **fields: Any) -> dict[str, Any]:
-        """Read until a row is there and says that, and return it."""
+        """Read until a row exists with these fields, and return it."""
         with fail_after(PATIENCE_S):
             while True:
                 row = self.tables.get(table, {}).get(key)

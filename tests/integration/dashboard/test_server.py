@@ -35,7 +35,7 @@ MESSAGE = "done"
 
 @asynccontextmanager
 async def one_run(home: Path, *, control: bool = True) -> AsyncGenerator[tuple[Run, httpx.AsyncClient]]:
-    """A plan of two steps, the first at work, and a dashboard of it."""
+    """Run a plan of two steps, the first of them running, and a dashboard that shows it."""
     async with running(home) as run, served(home, control=control) as client:
         run.begins()
         run.moves("a", "in_progress")
@@ -87,7 +87,9 @@ async def test_a_page_hears_what_changed_and_after_a_pause_only_what_it_missed(v
             await fresh.read()
             assert all(patch["whole"] for patch in fresh.patches)
             assert fresh.tables == again
-        async with listening_to(client, run="plan-1", step="b", after=heard) as other:  # of another step it has nothing
+        async with listening_to(
+            client, run="plan-1", step="b", after=heard
+        ) as other:  # another step has no events
             await other.read()
             assert [patch["table"] for patch in other.patches if patch.get("whole")] == ["step"]
         for odd in ("0.1", "x", heard.partition(".")[0] + ".99999", "-" * 5_000):

@@ -1,4 +1,4 @@
-"""Publishers and consumers as processes of their own; also their main program."""
+"""Publishers and consumers as processes of their own. This module is their main program too."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tests.architecture.project import ROOT
 
 
 def start(role: str, home: Path, *arguments: object) -> subprocess.Popen[str]:
-    """Start ``publish`` or ``consume`` in a process of its own."""
+    """Start ``publish`` or ``consume`` as a process."""
     command = [sys.executable, "-m", "tests.integration.ipc.processes", role, str(home), *map(str, arguments)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def numbers(path: Path) -> list[int]:
-    """The event numbers a consumer has written, one a line."""
+    """Return the event numbers that a consumer has written, one on each line."""
     return [int(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 def publish(home: Path, source: str, count: int, per_second: int, address: str) -> None:
-    """Publish ``count`` events at a rate (0: at once), then close; ``-`` is the default address."""
+    """Publish ``count`` events at a rate (0: at once), then close. The address ``-`` stands for the default."""
     info = RunInfo(cwd="/", title="a test", plan_id=f"plan-{source}")
     with EventBus(home, source=source, info=info, address=None if address == "-" else address) as bus:
         sink = StampingSink(source, bus)
@@ -43,7 +43,7 @@ def publish(home: Path, source: str, count: int, per_second: int, address: str) 
 
 
 async def consume(home: Path, source: str, out: Path, buffered: int, pause_ms: float) -> None:
-    """Write the number of each event to ``out``, going on after the last one that is there."""
+    """Append the number of each event to ``out``, continuing after the last number in it."""
     after = (numbers(out) or [0])[-1]
     subscription = Subscription(source, home=home, after=after)
     subscription.buffered = buffered
@@ -57,7 +57,7 @@ async def consume(home: Path, source: str, out: Path, buffered: int, pause_ms: f
 
 
 def main() -> None:
-    """The program behind ``start``."""
+    """Run the role on the command line; see ``start``."""
     parser = argparse.ArgumentParser()
     roles = parser.add_subparsers(dest="role", required=True)
     publisher = roles.add_parser("publish")

@@ -1,4 +1,4 @@
-"""Publishers and subscribers die at any moment; nothing that was recorded is lost or doubled."""
+"""Publishers and subscribers die at any moment, and no recorded event is lost or duplicated."""
 
 from __future__ import annotations
 

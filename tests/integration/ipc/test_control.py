@@ -1,4 +1,4 @@
-"""Commands over real sockets: who may ask, what is answered, and that nothing that is sent hurts the run."""
+"""Commands over real sockets: who may send them, how they are answered, and that no input harms the run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PATIENCE_S = 120.0
 
 @dataclass
 class Served:
-    """Takes commands as a run would, and remembers them."""
+    """Takes commands as a run would, and keeps them."""
 
     commands: list[RunCommand] = field(default_factory=list[RunCommand])
     reply: Reply = field(default_factory=lambda: Reply(ok=True, message="done", data={"n": 1}))
@@ -72,19 +72,19 @@ def served() -> Served:
 
 @pytest.fixture
 def entry(bus: EventBus, served: Served, vibe_home: Path) -> Iterator[Entry]:
-    """What the registry says of a run that serves commands, on a loop of its own."""
+    """Serve commands on a loop of its own, and yield the registry entry of the run."""
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(control_server(bus.entry, served)):
         yield entry_of(vibe_home)
 
 
 async def ask(entry: Entry, command: Command) -> Reply:
-    """As a front end would, from what the registry says."""
+    """Send a command as a front end would, with the token from the registry."""
     with anyio.fail_after(PATIENCE_S):
         return await send_command(entry, command)
 
 
 async def ask_raw(entry: Entry, request: bytes) -> Reply:
-    """As any program might."""
+    """Send raw bytes, as any program might."""
     socket = ReqSocket(entry.control)
     try:
         with anyio.fail_after(PATIENCE_S):
@@ -172,7 +172,7 @@ async def test_whatever_is_sent_the_run_answers_and_lives(entry: Entry, served: 
 
 async def test_a_request_too_large_to_read_cuts_only_its_own_sender_off(entry: Entry, served: Served) -> None:
     socket = ReqSocket(entry.control, once=True)
-    with anyio.move_on_after(0.2), suppress(ConnectionLostError):  # NNG does not always tell
+    with anyio.move_on_after(0.2), suppress(ConnectionLostError):  # NNG does not always report it
         await socket.ask(b"x" * (TRANSPORT_LIMIT_BYTES + 1))
         raise AssertionError
     socket.close()
@@ -182,7 +182,7 @@ async def test_a_request_too_large_to_read_cuts_only_its_own_sender_off(entry: E
 
 
 class Waiting:
-    """Says what became of a command once told to; counts those that have come."""
+    """Answers commands once ``verdict`` is set, Pause and Cancel at once, and counts those received."""
 
     def __init__(self) -> None:
         self.commands: list[RunCommand] = []
@@ -204,7 +204,7 @@ class Waiting:
 
 @asynccontextmanager
 async def run_that(home: Path, serve: Serve) -> AsyncGenerator[Entry]:
-    """A run that serves commands so."""
+    """Start a run that handles commands with ``serve``."""
     async with (
         event_bus(partial(EventBus, home, source="run-1", info=RunInfo(cwd="/"))) as bus,
         control_server(bus.entry, serve),
@@ -265,7 +265,7 @@ async def test_the_same_command_id_again_does_nothing_and_gets_the_same_reply(vi
             tasks.start_soon(decide)
             await run.has(1)
             tasks.start_soon(decide)
-            assert (await ask(entry, Pause())).ok  # the second has come by then, and waits
+            assert (await ask(entry, Pause())).ok  # by now the second has arrived, and waits
             run.verdict.set()
         assert await ask(entry, command) == replies[0] == replies[1]
         other = await ask(entry, structs.replace(command, selections=("no",)))

@@ -1,4 +1,4 @@
-"""Every event exactly once and in order: live, late, slow, across holes and restarts, in one process."""
+"""Every event arrives exactly once and in order: live, late, slow, across gaps and restarts, in one process."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Run:
         self.sink = StampingSink(bus.entry.source, bus)
 
     def publish(self, count: int) -> None:
-        """Publish some messages."""
+        """Publish ``count`` messages."""
         for _ in range(count):
             self.sink.publish(UserMessageEvent(text="x" * 200))
 
     async def close(self) -> None:
-        """End it, off the loop."""
+        """Close the bus in a thread."""
         await to_thread.run_sync(self.bus.close)
 
 
@@ -131,7 +131,7 @@ async def test_a_lost_tail_is_shown_by_the_heartbeat(vibe_home: Path) -> None:
         await take(records, 1)
         for seq in (2, 3):
             body = encode_event(UserMessageEvent(seq=seq, source="run-1", text="recorded, but lost on its way"))
-            run.bus.journal.append(body)  # loses a message for certain
+            run.bus.journal.append(body)  # reaches only the journal, so one message is surely lost
         assert seqs(await take(records, 2)) == [2, 3]
 
 
@@ -224,7 +224,7 @@ async def test_tcp_has_replay_at_the_next_port(vibe_home: Path, tmp_path: Path) 
     async with running(vibe_home, address=address) as run:
         run.publish(10)
         assert run.bus.entry.replay == f"tcp://127.0.0.1:{port + 1}"
-        # A home that never heard of the run: the answer to the first question says all that is needed.
+        # This home has never heard of the run. The answer to the first request says all that is needed.
         async with ipc.subscribe(address, home=tmp_path / "elsewhere", token=run.bus.entry.token) as records:
             run.publish(10)
             assert seqs(await take(records, 20)) == list(range(1, 21))

@@ -1,4 +1,4 @@
-"""Where a run may publish, who else is there, and what is left behind."""
+"""Where a run may publish, who else is there, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_run_registers_itself_and_leaves_only_its_journal(vibe_home: Path) -> 
 def test_a_run_that_is_just_closing_is_found_among_those_that_ended(vibe_home: Path) -> None:
     registry = Registry(vibe_home)
     with open_bus(vibe_home) as bus:
-        registry.remove(bus.entry)  # as it does first, while its journal is still locked
+        registry.remove(bus.entry)  # the first part of closing, while the journal is still locked
 
         assert (registry.running(), [entry.source for entry in registry.ended()]) == ([], ["run-1"])
 

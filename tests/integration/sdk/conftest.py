@@ -18,14 +18,14 @@ from vibe.sdk.options import QueryOptions, SessionOptions
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What a program asks vibe with; ``server`` answers as it was told."""
+    """The home and folder with which a program uses vibe. ``server`` gives scripted answers."""
 
     server: ModelServer
     home: Home
     folder: Path
 
     def says(self, *replies: Reply | str) -> None:
-        """Have the model answer so, in order; the server ends each word with a blank."""
+        """Script the model's next answers, in order. The server ends each word with a blank."""
         self.server.enqueue(*(Reply(text=one) if isinstance(one, str) else one for one in replies))
 
     def query(self, prompt: str, **options: Unpack[QueryOptions]) -> Run[Answer[None]]:
@@ -35,12 +35,12 @@ class Program:
         return Session(**{"home": self.home, "workdir": self.folder, **options})
 
     def messages(self) -> list[dict[str, Any]]:
-        """What the model was told last."""
+        """Return the messages of the last request."""
         return self.server.requests[-1].body["messages"]
 
 
 def calls(name: str, arguments: str = "{}") -> Reply:
-    """An answer that calls a tool."""
+    """Return an answer that calls a tool."""
     return Reply(tool_calls=(ServedCall(name=name, arguments=arguments),))
 
 

@@ -1,4 +1,4 @@
-"""Callbacks of a program: who is asked, what is hooked, and what becomes of an error in them."""
+"""Callbacks of a program: who is asked, what is hooked, and what happens to errors in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans side by side in one process: each in its own surroundings, and nothing is left of them."""
+"""Plans side by side in one process: each has its own surroundings, and nothing is left of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def greet(task: StepTask) -> str:
 
 
 def kept() -> tuple[int, set[str], list[str]]:
-    """How many tasks there are, and which descriptors and children of this process."""
+    """Return the number of tasks, and the descriptors and children of this process."""
     children: list[str] = []
     for thread in Path("/proc/self/task").iterdir():
         with suppress(FileNotFoundError):  # it has just ended

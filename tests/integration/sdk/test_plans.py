@@ -1,8 +1,8 @@
-"""Plans of a program: steps that are its functions, decisions that are its own, and how they end."""
+"""Plans of a program: with steps that are its functions and decisions of its own, and how they end."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251  as a program has it
+import asyncio  # noqa: TID251  programs use it
 import logging
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -66,7 +66,7 @@ def statuses(ended: PlanResult) -> dict[str, str]:
 
 
 def test_a_script_runs_a_plan_of_its_own_functions_without_any_model(program: Program) -> None:
-    (program.home.host.home / "config.toml").unlink()  # the model that is left has no key
+    (program.home.host.home / "config.toml").unlink()  # the remaining model has no key
     seen: list[StepTask] = []
 
     def count(_task: StepTask) -> Count:
@@ -96,7 +96,7 @@ async def test_an_agent_is_told_what_a_function_returned(program: Program) -> No
 
 
 class Wrong:
-    """Nothing that JSON has."""
+    """A value that JSON cannot express."""
 
 
 @pytest.mark.parametrize(
@@ -549,7 +549,7 @@ async def test_an_agent_of_a_step_is_steered(program: Program) -> None:
 
 
 class Own:
-    """An executor of the program."""
+    """An executor of the program's own."""
 
     def __init__(self, result: object = None) -> None:
         self.result = result or StepResult(outcome=Outcome.COMPLETED, summary="done elsewhere")
@@ -573,7 +573,7 @@ async def test_an_executor_of_the_program_does_the_steps_and_the_checks_of_funct
 
 async def test_an_executor_whose_run_is_no_coroutine_does_its_step_too(program: Program) -> None:
     class Plain:
-        def run(self, task: StepTask, stop: object) -> StepResult:  # noqa: ARG002  of StepExecutor
+        def run(self, task: StepTask, stop: object) -> StepResult:  # noqa: ARG002  the port's signature
             return StepResult(outcome=Outcome.COMPLETED, summary=f"{task.step_id}, at once")
 
     own: Any = Plain()

@@ -1,8 +1,8 @@
-"""Runs of a program: begun when they are used, in a task of their own, and in order however they are left."""
+"""Runs of a program: they start when first used, in a task of their own, and end in order however they are left."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251  as programs do
+import asyncio  # noqa: TID251  programs use it
 import gc
 import json
 import os
@@ -396,7 +396,7 @@ def test_ctrl_c_under_wait_interrupts_and_leaves_all_in_order(program: Program) 
 
 
 def is_running(word: str) -> bool:
-    """Whether a process of the machine has a word on its command line."""
+    """Return True if a process on this machine runs ``sleep`` with this argument."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has just ended
             if f"sleep\0{word}".encode() in path.read_bytes():
@@ -456,7 +456,7 @@ async def test_many_queries_at_once_leave_nothing(program: Program) -> None:
 
 
 def descriptors() -> int:
-    """Those that this process has open."""
+    """Return the number of open descriptors of this process."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 

@@ -1,8 +1,8 @@
-"""The surroundings of a program's runs: home, settings, trust, and what only looks; and what none of them touches."""
+"""The surroundings of a program's runs: home, settings, trust and inspection, and what none of them touches."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251  as programs do
+import asyncio  # noqa: TID251  programs use it
 import json
 import logging
 import os
@@ -93,7 +93,7 @@ async def test_runs_of_one_home_share_the_limits_of_a_provider(program: Program)
 
 
 def untrusted(folder: Path) -> None:
-    """Fill the folder with all that would be loaded of a trusted one."""
+    """Fill the folder with everything that would be loaded from a trusted one."""
     (folder / ".vibe" / "tools").mkdir(parents=True)
     (folder / ".vibe" / "tools" / "evil.py").write_text(TOOL)
     (folder / ".vibe" / "hooks.toml").write_text(HOOK)

@@ -1,8 +1,8 @@
-"""Runs that are stopped, steered and cancelled from threads, from within, and more than once."""
+"""Runs that are stopped, steered and cancelled from threads, from inside, and more than once."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251  as a program has it
+import asyncio  # noqa: TID251  programs use it
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -69,7 +69,7 @@ async def test_who_is_cancelled_twice_still_waits_for_the_end(program: Program) 
 
 
 async def cancelled() -> str:
-    """What waits for something of its own that is cancelled."""
+    """Wait for a task of its own that is cancelled."""
     inner = asyncio.ensure_future(asyncio.sleep(60))
     await asyncio.sleep(0)
     inner.cancel()
@@ -78,7 +78,7 @@ async def cancelled() -> str:
 
 
 async def asked(_: object) -> str:
-    """What is asked, and does the same."""
+    """Do the same when asked."""
     return await cancelled()
 
 

@@ -1,4 +1,4 @@
-"""Functions of a program as tools of its agents."""
+"""A program's functions as tools of its agents."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def later(city: str, days: int = 1) -> Weather:
 
 
 def told_of(program: Program, name: str, request: int = -1) -> dict[str, Any] | None:
-    """What the model was told of a tool."""
+    """Return the schema of a tool as the model received it, or None if it did not."""
     tools = program.server.requests[request].body["tools"]
     return next((one["function"] for one in tools if one["function"]["name"] == name), None)
 

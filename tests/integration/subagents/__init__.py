@@ -1,3 +1,3 @@
-"""Steps at work on real files and repositories."""
+"""Steps that work on real files and repositories."""
 
 from __future__ import annotations

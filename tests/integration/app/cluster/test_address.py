@@ -1,4 +1,4 @@
-"""Addresses of clusters, their certificates, and what is said of a scheduler that can't be reached with them."""
+"""Addresses of clusters, their certificates, and the messages about a scheduler that can't be reached with them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def by_tls(certificates: Certificates) -> Wrap:
 
 @contextmanager
 def listening(wrap: Wrap, word: bytes = b"dask" * 16) -> Generator[int]:
-    """Take one link as Dask does: it says its first word unasked."""
+    """Accept one connection, and speak first as Dask does."""
 
     def serve() -> None:
         with suppress(OSError), wrap(server.accept()[0]) as link:
@@ -67,7 +67,7 @@ def test_another_authority_is_named_at_either_end(made: Certificates, tmp_path: 
     ):
         check_cluster(f"tls://127.0.0.1:{port}", str(made.ca.parent))
 
-    other.ca.write_bytes(made.ca.read_bytes())  # we take theirs, they do not take ours
+    other.ca.write_bytes(made.ca.read_bytes())  # the test trusts their certificates, but they do not trust the test's
     with listening(by_tls(made)) as port, pytest.raises(EnvironmentFailure, match="does not take our certificate"):
         check_cluster(f"tls://127.0.0.1:{port}", str(tmp_path / "other"))
 

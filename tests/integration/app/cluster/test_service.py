@@ -1,4 +1,4 @@
-"""What keeps a scheduler or a worker from being started, and how a worker that is frozen is told."""
+"""Reasons why a scheduler or a worker does not start, and the report of a frozen worker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_worker_whose_folder_can_not_be_made_says_so(tmp_path: Path) -> None:
 
 def test_a_frozen_worker_is_named_and_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("subagents.cluster.client.INFO_SECONDS", 1.0)
-    get_versions()  # reads files, which no event loop may in a test
+    get_versions()  # reads files, which is forbidden on a test's event loop
     with cluster(tmp_path, 1, 1) as made:
         made.workers[0].signal(signal.SIGSTOP)
         config = ClusterConfig(address=made.scheduler.address)
@@ -52,7 +52,7 @@ def test_a_frozen_worker_is_named_and_hides_no_other(tmp_path: Path, monkeypatch
 
 
 def node(folder: Path, program: str, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """A worker whose program is this one."""
+    """Return a worker whose process runs ``program``."""
     (folder / "odd_node.py").write_text(program)
     monkeypatch.setattr(service, "PROGRAM", "odd_node")
     environ = {**environment(), "PYTHONPATH": str(folder)}
@@ -83,7 +83,7 @@ async def test_the_address_of_a_node_is_told_whole_however_its_bytes_come(
 
     async with anyio.create_task_group() as group:
         group.start_soon(keep_running, node(tmp_path, slow, monkeypatch), told.append)
-        await until(lambda: len(told) >= 6)  # once it has served it is started anew, however often
+        await until(lambda: len(told) >= 6)  # a node that has served is restarted without limit
         group.cancel_scope.cancel()
 
     assert told[:6] == ["tcp://a:12", "tcp://b:3"] * 3

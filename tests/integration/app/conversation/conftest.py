@@ -1,4 +1,4 @@
-"""A home whose models are served over HTTP, and folders to hold conversations in."""
+"""A home whose models are served over HTTP, and folders for conversations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Kind = TypeVar("Kind", bound=Event)
 
 @dataclass(kw_only=True)
 class Rig:
-    """One process's worth: its host, the served models, and a repository."""
+    """One process's worth of surroundings: its host, the model server and a folder to work in."""
 
     server: ModelServer
     host: Host
@@ -54,26 +54,26 @@ class Rig:
     events: MemorySink = field(default_factory=MemorySink)
 
     def opening(self, **changes: Any) -> Opening:
-        """Everything is approved, unless ``changes`` say otherwise."""
+        """Return an opening in which everything is approved, unless ``changes`` say otherwise."""
         return replace(Opening(workdir=self.folder, approvals=ApprovalMode.ALL), **changes)
 
     @property
     def seat(self) -> Seat:
-        """Nobody to ask; the events are kept."""
+        """Return a seat with nobody to ask, whose events are kept."""
         return Seat(listeners=[self.events])
 
     def seat_of(self, approver: Approver) -> Seat:
-        """Somebody who is asked."""
+        """Return a seat with somebody who is asked."""
         return Seat(listeners=[self.events], approver=approver)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Return once something is so."""
+        """Wait until the condition holds."""
         with anyio.fail_after(60):
-            while not condition():  # noqa: ASYNC110  no event tells
+            while not condition():  # noqa: ASYNC110  no event announces it
                 await anyio.sleep(0.005)
 
     def seen(self, kind: type[Kind]) -> list[Kind]:
-        """The events of a kind so far."""
+        """Return the events of a kind so far."""
         return [event for event in self.events.events if isinstance(event, kind)]
 
 

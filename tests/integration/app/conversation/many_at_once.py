@@ -1,4 +1,4 @@
-"""A program with three conversations and a plan in one process, which SIGTERM stops: run by test_many_at_once.py."""
+"""A program with three conversations and a plan in one process, which SIGTERM stops. test_many_at_once.py runs it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vibe.core.tools.permissions import ApprovalMode
 
 
 class AtWork:
-    """Says when three answers stream and a second step runs."""
+    """Sets ``both`` once three answers are streaming and a second step is running."""
 
     def __init__(self) -> None:
         self._streams: set[str] = set()

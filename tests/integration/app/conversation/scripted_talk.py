@@ -1,4 +1,4 @@
-"""ScriptedTalk: a front end for slash commands that writes down what they do with it."""
+"""ScriptedTalk: a front end for slash commands that records what they do with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def drop(_draft: PlanDraft) -> PlanVerdict:
 
 
 class ScriptedTalk(HeldTalk):
-    """A front end that writes down what commands do with it."""
+    """A front end that records what commands do with it."""
 
     def __init__(self, runtime: Runtime, opening: Opening, seat: Seat) -> None:
         plans = PlanTalk(accept=drop, audience=Audience, ended=lambda _run: None)
@@ -42,7 +42,7 @@ class ScriptedTalk(HeldTalk):
         self._conversation = await self.runtime.open_conversation(self.opening, self.seat)
 
     async def do(self, line: str) -> str:
-        """Carry a line out, with what it begins; what was said."""
+        """Run a line, with the work it begins, and return what was said."""
         self.said.clear()
         called = self.commands.called(line)
         assert called is not None
@@ -51,14 +51,14 @@ class ScriptedTalk(HeldTalk):
         return "\n".join(self.said)
 
     async def do_begun(self) -> None:
-        """Carry out what was begun, to its end."""
+        """Run the work that was begun to its end."""
         async with create_task_group() as tasks:
             for work in self.begun:
                 tasks.start_soon(work)
             self.begun.clear()
 
     async def picker(self, command: str) -> Picker:
-        """The list that a command has to choose from."""
+        """Return the list that a command offers to choose from."""
         make = self.commands[command].picker
         assert make is not None
         made = await make(self)
@@ -66,7 +66,7 @@ class ScriptedTalk(HeldTalk):
         return made
 
     async def preview(self, command: str, place: int = 0, mode: int = 0) -> str:
-        """What a row of that list stands for."""
+        """Return the preview of a row of that list."""
         picker = await self.picker(command)
         assert picker.preview is not None
         lines = await to_thread.run_sync(picker.preview, picker.rows(mode)[place], mode)
@@ -106,7 +106,7 @@ class ScriptedTalk(HeldTalk):
 
 @asynccontextmanager
 async def talking(rig: Rig, *replies: str, trust: bool = False) -> AsyncGenerator[ScriptedTalk]:
-    """A conversation in which each of the ``replies`` answered a prompt."""
+    """Open a conversation in which each of the ``replies`` has answered a prompt."""
     rig.server.enqueue(*(Reply(text=text) for text in replies))
     async with Runtime(rig.host) as runtime:
         talk = ScriptedTalk(runtime, rig.opening(trust=trust), rig.seat)

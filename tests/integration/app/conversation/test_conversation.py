@@ -1,4 +1,4 @@
-"""One session over many prompts: steered, interrupted, reconfigured, compacted, cleared, taken back and copied."""
+"""One session over many prompts: steered, interrupted, reconfigured, compacted, cleared, rewound and copied."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def write(path: str, content: str, call_id: str = "w1") -> ServedCall:
 
 
 def asked(rig: Rig, number: int) -> list[dict[str, Any]]:
-    """The messages of a request, the system prompt left out."""
+    """Return the messages of a request, without the system prompt."""
     return rig.server.requests[number].body["messages"][1:]
 
 
 async def saved(rig: Rig, session_id: str) -> tuple[SessionMeta, list[Message]]:
-    """A session as it is on disk."""
+    """Return a session as it is on disk: its metadata and its messages."""
 
     def read() -> tuple[SessionMeta, list[Message]]:
         found = SessionLoader(VibePaths(rig.host.home).sessions).find(session_id)
@@ -63,7 +63,7 @@ async def saved(rig: Rig, session_id: str) -> tuple[SessionMeta, list[Message]]:
 
 
 async def during(work: Awaitable[T], meanwhile: Callable[[], Awaitable[object]]) -> T:
-    """The result of some work while something else is done."""
+    """Return the result of some work, while something else is done beside it."""
     results: list[T] = []
 
     async def keep() -> None:
@@ -172,7 +172,7 @@ async def test_an_interrupted_command_leaves_no_process(rig: Rig) -> None:
 
 
 def sleepers() -> list[str]:
-    """The processes that still wait."""
+    """Return the ids of the processes that still wait."""
     return subprocess.run(["pgrep", "-f", "sleep 6123"], capture_output=True, text=True, check=False).stdout.split()
 
 
@@ -354,7 +354,7 @@ async def test_a_conversation_is_summarised_on_request(rig: Rig) -> None:
     seen = View()
     for event in rig.events.events:
         apply(seen, event)
-    assert list(seen.agents) == [conversation.conversation_id]  # whoever watches sees it go on
+    assert list(seen.agents) == [conversation.conversation_id]  # an observer sees the same agent go on
     assert conversation.session_id != conversation.conversation_id
 
 

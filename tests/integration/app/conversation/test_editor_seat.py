@@ -1,4 +1,4 @@
-"""A conversation with somebody at an editor: files with text that is not saved, and terminals."""
+"""A conversation with somebody at an editor, with unsaved files and terminals."""
 
 from __future__ import annotations
 

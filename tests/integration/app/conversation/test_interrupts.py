@@ -1,4 +1,4 @@
-"""Interruptions at random instants: of a stream, of a command, of an edit, of a question, and between them."""
+"""Interruptions at random moments: of a stream, a command, an edit or a question, and between them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SLEEPER = "sleep 6432"
 
 
 class Slow:
-    """A person who takes their time, or never answers."""
+    """A person who approves slowly, or never answers."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
@@ -41,7 +41,9 @@ class Slow:
 
 
 def problems_of(messages: Sequence[Message]) -> list[str]:
-    """Everything a provider would refuse: calls without a result, results without a call, an answer that begins."""
+    """Return everything a provider would refuse: calls without a result, results without a call, an answer at the
+    start.
+    """
     problems: list[str] = []
     open_calls: list[str] = []
     for index, message in enumerate(messages):
@@ -61,7 +63,9 @@ async def test_after_each_of_two_hundred_interrupts_the_conversation_is_whole_an
     dice = random.Random(20_261_123)
 
     def answer(request: Received) -> Reply:
-        last = request.body.get("messages", [{"role": "user", "content": ""}])[-1]  # whoever leaves may say nothing
+        last = request.body.get("messages", [{"role": "user", "content": ""}])[
+            -1
+        ]  # a leaving client may send none
         if last["role"] == "user" and last["content"] == "ping":
             return Reply(text="pong")
         call_id = f"c{len(rig.server.requests)}"
@@ -99,7 +103,7 @@ async def test_after_each_of_two_hundred_interrupts_the_conversation_is_whole_an
 
 
 async def interrupted_after(conversation: Conversation, seconds: float) -> Outcome:
-    """Send a prompt and interrupt it, if it has not ended by then; how it ended."""
+    """Send a prompt, interrupt it if it has not ended after ``seconds``, and return its outcome."""
 
     async def stop() -> None:
         await anyio.sleep(seconds)
@@ -118,7 +122,7 @@ def transcript_of(rig: Rig, session_id: str) -> Path:
 
 
 def check_that_no_word_is_lost(rig: Rig, messages: Sequence[Message]) -> None:
-    """Whatever was streamed to the person is in the conversation, whole or as far as it was given."""
+    """Check that all text streamed to the person is in the conversation, complete or as far as it came."""
     streamed: dict[str, str] = defaultdict(str)
     for event in rig.seen(AssistantDeltaEvent):
         streamed[event.message_id] += event.text

@@ -1,4 +1,4 @@
-"""Many conversations and a plan in one process: stopped, resumed, and asked before they write in each other's folder."""
+"""Many conversations and a plan in one process: stopped, resumed, and asked before writing in each other's folder."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PLAN = {
 
 
 def talk(request: Received) -> Reply:
-    """Answer hellos; begin to talk for ever, and stay silent then."""
+    """Answer greetings. Asked to talk for ever, begin an answer and then stay silent."""
     last = str(request.body["messages"][-1]["content"])
     return Reply(text="I never end", silent_after=4) if last.startswith("talk for ever") else Reply(text=f"you: {last}")
 
@@ -89,7 +89,7 @@ async def test_one_signal_pauses_the_plan_and_saves_every_conversation_and_nothi
 
 
 class Person:
-    """Answers every question with the same words, and remembers them."""
+    """Gives every question the same answer, and keeps the questions."""
 
     def __init__(self, answer: ApprovalAnswer) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""Plans that the agent of a conversation proposes: a person answers them, and the agent is told."""
+"""Plans that the agent of a conversation proposes: a person answers them, and the agent hears the answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def attended(
 
 
 def told(rig: Rig, request: int = -1) -> str:
-    """What the model was told of its call."""
+    """Return what the model was told about its call."""
     return str(rig.server.requests[request].body["messages"][-1]["content"])
 
 

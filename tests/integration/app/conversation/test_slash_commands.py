@@ -378,7 +378,7 @@ def writes(path: str, content: str) -> Reply:
 
 @asynccontextmanager
 async def changing(rig: Rig) -> AsyncGenerator[ScriptedTalk]:
-    """A conversation whose second and third prompts changed files, and whose fourth did not."""
+    """Open a conversation whose second and third prompts changed files, and whose fourth did not."""
     written(rig.folder, "a.txt", "one\ntwo\n")
     read = ServedCall(name="read_file", arguments='{"path": "a.txt"}', id="read")
     replies = (Reply(text="hello"), Reply(tool_calls=(read,)), writes("a.txt", "one\n2\nthree\n"), Reply(text="done"))

@@ -1,4 +1,4 @@
-"""``/plan`` and its words in a real conversation; the planner's answers are served, steps are commands."""
+"""``/plan`` and its subcommands in a real conversation. The planner's answers are scripted, and steps are commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CHECK = step("check", "test -e gate", depends_on=["build"])
 
 
 class Answers:
-    """Gives the verdicts on a plan one by one, and keeps what it is asked about and how runs end."""
+    """Gives verdicts on a plan one by one, and keeps what it is asked about and the runs that ended."""
 
     def __init__(self, talk: ScriptedTalk, *verdicts: PlanVerdict) -> None:
         self.asked: list[list[str]] = []
@@ -75,7 +75,7 @@ async def test_the_demonstration_needs_no_model_and_is_as_slow_as_it_is_told(
         answers, began = Answers(talk), monotonic()
         await talk.do("/plan demo")
         assert answers.statuses == ["completed"]
-        assert monotonic() - began > 1.5 * 1.8  # which the turns of the longest path take
+        assert monotonic() - began > 1.5 * 1.8  # the turns of the longest path take that long
         assert rig.server.requests == []
         assert not (rig.folder / "textkit").exists()
 
@@ -132,7 +132,7 @@ async def test_a_proposal_is_changed_saved_and_loaded_again(rig: Rig) -> None:
 
 
 async def test_a_comment_from_outside_changes_the_proposal_and_one_for_nobody_is_refused(rig: Rig) -> None:
-    """It comes as any command does, over the socket of the run that plans."""
+    """The comment comes as any command does, over the socket of the run that plans."""
     proposed = anyio.Event()
     oks: list[bool] = []
 
@@ -245,7 +245,7 @@ async def test_a_plan_is_expected_to_take_what_earlier_ones_took_and_keeps_that(
 
 
 class Telling(MemorySink):
-    """Tells the planner something when it first asks a model."""
+    """Sends the planner a message when it first calls a model."""
 
     talk: ScriptedTalk | None = None
     told = False

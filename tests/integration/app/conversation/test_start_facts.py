@@ -1,4 +1,4 @@
-"""The facts of the start screen, of a real conversation: seat, folder and plans that were left."""
+"""The facts on the start screen of a real conversation: seat, folder and unfinished plans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAN = b'{"version": 1, "goal": "Build it", "steps": [{"id": "a", "title": "A", 
 
 
 def left(home: Path, plan_id: str, workspace: Path, status: PlanStatus, updated: float) -> None:
-    """A plan as a run leaves it, with one of three steps done."""
+    """Write a plan as a run leaves it, with one of three steps done."""
     given = RunSettings(plan_id=plan_id, goal=f"Goal of {plan_id}", workspace=str(workspace), created=1.0)
     store = PlanStore.create(home, given, PLAN)
     store.close()

@@ -1,4 +1,4 @@
-"""A prompt that wants a value is answered with one; the prompts around it are as they were."""
+"""A prompt that asks for a typed value is answered with one, and the prompts around it are unaffected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_the_tool_is_offered_for_the_one_prompt_and_states_go_on(rig: Rig)
     assert record["value"] == {"n": 3}
     assert "value" not in plain.record("s", conversation.channel, ()).as_document()
     assert after.acted.text.strip() == "bye"
-    assert str(rig.folder / "sub") in asked(rig, 5)[-1]["content"]  # the shell of the typed prompt is the same one
+    assert str(rig.folder / "sub") in asked(rig, 5)[-1]["content"]  # the typed prompt has the same shell
     system = {request.body["messages"][0]["content"] for request in rig.server.requests}
     assert len(system) == 1
     assert not rig.seen(SubAgentStartedEvent)

@@ -1,4 +1,4 @@
-"""The view of real runs: the one that was fed as they went, and those of whoever read their journals, early or late."""
+"""The view of real runs is the same when fed live and when read from the journals, early or late."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def all_of(view: View) -> tuple[dict[str, Any], dict[str, object]]:
 
 
 def journals(home: Path) -> list[Event]:
-    """The events of all runs of a home, in the order of the runs."""
+    """Return the events of all runs of a home, in the order of the runs."""
     found: list[list[Event]] = []
     for path in home.glob("run/*/journal.jsonl"):
         reader = JournalReader(path)
@@ -53,7 +53,7 @@ def journals(home: Path) -> list[Event]:
 
 
 def compare(live: Sequence[Event], replayed: Sequence[Event]) -> View:
-    """Check that whoever was there from the start and whoever came late, at any time, see the same."""
+    """Check that observers who watched from the start and observers who came later, at any time, see the same."""
     view = fold(live)
     whole = all_of(view)
     assert len(replayed) == len(live)

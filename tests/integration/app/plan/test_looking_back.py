@@ -1,4 +1,4 @@
-"""Plans of a conversation that is resumed are read back as they were seen, also where their process was killed."""
+"""Plans of a resumed conversation are restored as they were seen, even if their process was killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_back(home: Path, *sessions: str) -> list[PlanView]:
 
 
 async def paused(folder: Path) -> Path:
-    """The home of a plan that was paused as its first step was done."""
+    """Return the home of a plan that was paused when its first step was done."""
     one = {"id": "one", "command": "touch one", "verify": ["true"]}
     session, watcher = await opened(folder, one, {"id": "two", "command": WAITS, "depends_on": ["one"]}, session="mine")
 

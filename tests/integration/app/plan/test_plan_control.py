@@ -1,4 +1,4 @@
-"""Commands for a plan at the moments that are hard to hit: while its run begins, hangs or ends."""
+"""Commands for a plan at moments that are hard to hit: while its run begins, hangs or ends."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def host(vibe_home: Path) -> Host:
 
 @pytest.fixture
 def store(vibe_home: Path) -> Iterator[PlanStore]:
-    """A plan that this process holds."""
+    """Create a plan that this process holds."""
     settings = RunSettings(goal="g", workspace=str(vibe_home))
     with PlanStore.create(vibe_home, settings, json.dumps(PLAN).encode()) as store:
         yield store
@@ -69,7 +69,7 @@ def store(vibe_home: Path) -> Iterator[PlanStore]:
 
 @pytest.fixture
 def bus(vibe_home: Path, store: PlanStore) -> Iterator[EventBus]:
-    """A run of that plan, as the registry knows it."""
+    """Start a run of that plan, as the registry knows it."""
     info = RunInfo(cwd="/", plan_id=store.plan_id)
     with EventBus(vibe_home, source="run-1", info=info) as bus:
         yield bus

@@ -1,4 +1,4 @@
-"""Plans are run inside another program: several in one process, each with its control in reach, and no signal taken."""
+"""Plans run inside another program: several in one process, each controllable, and without any signal handlers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WAITS = "while [ ! -e go ]; do sleep 0.02; done"
 
 
 class Watcher(MemorySink):
-    """Tells when a step has moved."""
+    """Announces the moves of steps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def host_of(home: Path) -> Host:
 
 
 async def opened(folder: Path, *steps: dict[str, Any], **settings: Any) -> tuple[PlanSession, Watcher]:
-    """A plan in a workspace of its own, ready to run; its steps are commands unless they say otherwise."""
+    """Return a plan in a workspace of its own, ready to run. Its steps are commands unless they say otherwise."""
     workdir, watcher = folder / "work", Watcher()
     await anyio.Path(workdir).mkdir(parents=True)
     document = {"version": 1, "goal": "g", "steps": [{"title": s["id"], "mode": "run", **s} for s in steps]}

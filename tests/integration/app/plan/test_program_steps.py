@@ -1,4 +1,4 @@
-"""Steps that a program does: what is kept of that, and who may go on with the plan."""
+"""Steps that a program does itself: what is recorded of them, and who may resume such a plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LATER = StepResult(outcome=Outcome.INTERRUPTED, reason="environment", detail="la
 
 
 class Beside:
-    """Has ``own`` do some steps, and leaves the others, which are commands."""
+    """Does some steps with ``own``, and leaves the others to ``inner``."""
 
     def __init__(self, own: StepExecutor, steps: tuple[str, ...], inner: StepExecutor) -> None:
         self._own, self._steps, self._inner = own, steps, inner
@@ -36,7 +36,7 @@ class Beside:
 
 
 def doing(own: StepExecutor, *steps: str) -> ProgramPart:
-    """A program that does these steps; none: all."""
+    """Return a program's part that does these steps, or all if none are named."""
     if not steps:
         return ProgramPart(executor=lambda _, _where: own, does_all=True)
     return ProgramPart(executor=lambda inner, _where: Beside(own, steps, inner), functions=steps)

@@ -1,4 +1,4 @@
-"""Runs of this machine over real buses: found, followed into a view, answered."""
+"""Runs of this machine over real buses: found, followed into a view, and answered."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def known(home: Path) -> tuple[KnownRun, ...]:
 
 @asynccontextmanager
 async def followed(home: Path) -> AsyncGenerator[Follower]:
-    """Follow the only run there is; leaves without its end."""
+    """Follow the only run there is, and stop following when the block ends."""
     (run,) = await known(home)
     follower = Follower(run, home=home)
     async with create_task_group() as tasks:
@@ -52,7 +52,7 @@ async def followed(home: Path) -> AsyncGenerator[Follower]:
 
 async def seen(follower: Follower, key: tuple[str, ...]) -> None:
     with anyio.fail_after(PATIENCE_S):
-        while key not in follower.take_changed():  # noqa: ASYNC110  what a screen does at each tick
+        while key not in follower.take_changed():  # noqa: ASYNC110  a screen looks at each tick, too
             await anyio.sleep(0.01)
 
 
@@ -66,7 +66,7 @@ async def whole(home: Path, run: KnownRun) -> Follower:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ended is looked for at each look."""
+    """Have ended runs looked for every time."""
     monkeypatch.setattr(runs_module, "ENDED_EVERY_S", 0.0)
 
 
@@ -265,7 +265,7 @@ def test_a_thousand_that_ended_are_read_once(vibe_home: Path, monkeypatch: pytes
         (folder / PUBLISHER_NAME).write_text(json.dumps(entry_of(f"run-{number}", folder / JOURNAL_NAME)))
     runs = Runs(vibe_home)
     assert len(runs.look()) == 1_000
-    monkeypatch.setattr(Registry, "ended", None)  # which can't be called
+    monkeypatch.setattr(Registry, "ended", None)  # a call would fail
     assert len(runs.look()) == 1_000
 
 

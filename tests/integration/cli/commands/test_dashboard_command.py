@@ -21,7 +21,7 @@ from vibe.cli.run import run_command_line
 
 
 def dashboard(home: Path, *words: str) -> str:
-    """Stdout of the command; it must end well."""
+    """Run the command, check that it succeeds, and return its standard output."""
     out, err = io.StringIO(), io.StringIO()
     env = CliEnvironment(home=home, cwd=home, environ={}, stdout=out, stderr=err, stdin=io.StringIO())
     assert run_command_line(["dashboard", *words], env) == 0, err.getvalue()
@@ -36,7 +36,7 @@ def portal() -> Iterator[BlockingPortal]:
 
 @pytest.fixture
 def run(vibe_home: Path, portal: BlockingPortal) -> Iterator[Run]:
-    """A run of a plan that asks about a command."""
+    """Start a run of a plan that asks for approval of a command."""
     with portal.wrap_async_context_manager(running(vibe_home)) as run:
         portal.call(run.begins)
         portal.call(run.moves, "a", "in_progress")

@@ -1,4 +1,4 @@
-"""``vibe events``: an ordinary subscriber with a terminal."""
+"""``vibe events``: a plain subscriber in a terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Surroundings:
         )
 
     def run(self, *arguments: str) -> int:
-        """The exit code of ``vibe events ...``."""
+        """Run ``vibe events ...`` and return its exit code."""
         return run_command_line(["events", *arguments], self.environment)
 
 
@@ -174,7 +174,7 @@ def test_a_closed_pipe_ends_quietly(vibe_home: Path, bus: EventBus) -> None:
     tail.stdout.readline()
     tail.stdout.close()
     sink = StampingSink(bus.entry.source, bus)
-    sink._seq = bus.journal.head  # pyright: ignore[reportPrivateUsage]  goes on where the first sink stopped
+    sink._seq = bus.journal.head  # pyright: ignore[reportPrivateUsage]  continues where the first sink stopped
 
     def ended() -> bool:
         sink.publish(UserMessageEvent(text="more"))

@@ -1,4 +1,4 @@
-"""TerminalPerson over a real terminal: every answer, none, and one that came too early."""
+"""TerminalPerson on a real terminal: every answer, no answer, and one typed too early."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_anything_else_is_asked_again(person: Person) -> None:
 
 async def test_what_was_typed_before_the_question_approves_nothing(person: Person) -> None:
     person.terminal.type("y\ny\ny")
-    await person.terminal.see("y")  # the terminal has it: it was echoed
+    await person.terminal.see("y")  # the terminal has echoed it
     assert await ask(person, "n\n") == ApprovalAnswer(allow=False)
 
 
@@ -141,7 +141,7 @@ async def test_the_tree_is_away_while_the_question_is_open_and_back_after_it(per
         person.tree.publish(
             PlanStepUpdateEvent(step_id="a", title="Only step", status="in_progress", previous="pending")
         )
-        await anyio.sleep(0.4)  # three frames' time
+        await anyio.sleep(0.4)  # longer than three frames
         assert person.terminal.sent().count("the goal") == drawn
         assert "\x1b[?25l" not in person.terminal.sent()[asked_at:]
         person.terminal.type("y\n")
@@ -163,7 +163,7 @@ async def test_a_terminal_that_is_gone_is_a_no(tmp_path: Path) -> None:
 
 
 async def ask(person: Person, typed: str, prompts: int = 1) -> ApprovalAnswer:
-    """Ask, and type once the prompt has been shown so often."""
+    """Ask, and type the answer once the prompt has been shown ``prompts`` times."""
     async with anyio.create_task_group() as group:
         group.start_soon(type_after, person, typed, prompts)
         with anyio.fail_after(120):
@@ -177,7 +177,7 @@ async def type_after(person: Person, typed: str, prompts: int) -> None:
 
 
 def open_descriptors() -> set[str]:
-    return set(os.listdir("/proc/self/fd"))  # noqa: PTH208  names alone
+    return set(os.listdir("/proc/self/fd"))  # noqa: PTH208  only the names
 
 
 async def test_a_pause_is_said_at_once_while_a_question_is_open(person: Person) -> None:

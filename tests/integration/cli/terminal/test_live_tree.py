@@ -1,4 +1,4 @@
-"""LiveTree on a real terminal: what stays, what goes, and what it costs."""
+"""LiveTree on a real terminal: what stays on the screen, what goes, and what it costs."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_plan_larger_than_the_screen_never_scrolls_a_picture_into_the_history(
     ):
         publish(tree, *plan(200))
         until(lambda: terminal.sent().count("0/200") >= 4)
-        with tree.pause():  # no frame is half drawn
+        with tree.pause():  # so that no frame is half drawn
             pass
         last = shown(terminal.sent()[: terminal.sent().rindex("0/200")])
         assert len(last) <= rows

@@ -1,4 +1,4 @@
-"""Questions of agents and decisions of plans, over a real terminal."""
+"""Questions of agents and decisions of plans, on a real terminal."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Person:
     queue: PromptQueue
 
     async def answers(self, ask: Callable[[], Coroutine[Any, Any, Result]], *typed: str) -> Result:
-        """What comes of a question when these are typed, each after a prompt of its own."""
+        """Return the result of a question, typing each of these at a prompt of its own."""
         seen = self.terminal.sent().count("  > ")
         async with anyio.create_task_group() as group:
 
@@ -155,7 +155,7 @@ async def test_the_time_left_counts_down_while_the_person_types(person: Person) 
         return re.findall(r"in (\d:\d\d): choosing \w+", person.terminal.sent())
 
     async def type_slowly() -> None:
-        await person.terminal.see(PROMPT)  # what is typed before it would stand before it
+        await person.terminal.see(PROMPT)  # anything typed earlier would appear before it
         person.terminal.type("1")
         while len(set(times())) < 3:  # noqa: ASYNC110  the reader is a thread
             await anyio.sleep(0.01)

@@ -12,14 +12,14 @@ ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 
 
 def git(*words: str, cwd: Path, check: bool = True) -> str:
-    """What git says, without the last newline."""
+    """Run git and return its output without trailing newlines."""
     command = ["git", "-c", "user.name=t", "-c", "user.email=t@t", *words]
     ended = subprocess.run(command, cwd=cwd, check=check, capture_output=True, text=True, errors="replace")
     return ended.stdout.rstrip("\n")
 
 
 def repository(root: Path, files: dict[str, str]) -> Path:
-    """A repository with one commit of these files."""
+    """Create a repository with one commit of these files."""
     root.mkdir(parents=True)
     git("init", "-q", "-b", "main", cwd=root)
     write(root, files)
@@ -29,7 +29,7 @@ def repository(root: Path, files: dict[str, str]) -> Path:
 
 
 def write(root: Path, files: dict[str, str]) -> None:
-    """Put files below a folder."""
+    """Write files below a folder."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,13 +37,13 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 def snapshots(root: Path, folder: Path) -> Snapshots:
-    """Of the session in ``folder``."""
+    """Return the snapshots of the session in ``folder``."""
     folder.mkdir(exist_ok=True)
     return Snapshots(root, folder, ENVIRON)
 
 
 def content(root: Path) -> dict[str, str]:
-    """Every file that is not git's."""
+    """Return the text of every file outside ``.git``."""
     return {
         str(path.relative_to(root)): path.read_text()
         for path in sorted(root.rglob("*"))

@@ -1,4 +1,4 @@
-"""Whatever a tree holds, whatever git is told to make of it: a rewind gives back the same bytes, modes, links, folders."""
+"""A rewind restores the same bytes, modes, links and folders, whatever the tree holds and however git is configured."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ SETTINGS = (
 
 
 def tree_of(root: Path) -> Tree:
-    """All that is in a folder but git's own."""
+    """Return everything in a folder except ``.git``: the mode and content of each path."""
     found: dict[bytes, tuple[int, bytes]] = {}
     top = os.fsencode(root)
     for folder, folders, names in os.walk(top):
         folders[:] = [name for name in folders if name != b".git"]
         for name in (*folders, *names):
-            path = os.path.join(folder, name)  # noqa: PTH118  names that are not text
+            path = os.path.join(folder, name)  # noqa: PTH118  the names are bytes
             mode = os.lstat(path).st_mode
             content = b""
             if stat.S_ISLNK(mode):
@@ -76,7 +76,7 @@ class Hand:
         self.dice = dice
 
     def act(self) -> None:
-        """Do one thing to one place."""
+        """Do one random thing to one random place."""
         place = self._place()
         deed = self.dice.choice((
             self._write,
@@ -127,7 +127,7 @@ class Hand:
 
 
 def made(base: Path, dice: random.Random) -> tuple[Path, dict[str, str]]:
-    """A workspace with a history of its own, and the variables of its user."""
+    """Make a workspace with a history of its own, and return it with the variables of its user."""
     root, home = base / "w", base / "user"
     root.mkdir()
     home.mkdir()
@@ -157,7 +157,7 @@ def made(base: Path, dice: random.Random) -> tuple[Path, dict[str, str]]:
 
 
 def by_session(base: Path, root: Path, environ: Mapping[str, str], change: Callable[[], None]) -> Restored:
-    """A conversation that changes files, and goes back to its beginning."""
+    """Change files in a conversation, and rewind it to its beginning."""
     story = Story(base, root)
     story.history = Snapshots(root, story.folder.path, environ)
     story.prompt("go", change)
@@ -165,7 +165,7 @@ def by_session(base: Path, root: Path, environ: Mapping[str, str], change: Calla
 
 
 def by_plan(base: Path, root: Path, environ: Mapping[str, str], change: Callable[[], None]) -> Restored:
-    """Steps that change files, in two processes, and go back to before the first."""
+    """Change files in a step, recorded by two processes, and rewind to before the first step."""
     folder = base / "files"
     folder.mkdir()
     log = PlanFilesLog(Snapshots(root, folder, environ))
@@ -199,7 +199,7 @@ def test_bytes_modes_links_and_folders_are_as_they_were(
 
     done = door(tmp_path, root, environ, change)
 
-    (root / "pipe").unlink(missing_ok=True)  # no file: nobody's work
+    (root / "pipe").unlink(missing_ok=True)  # a pipe is no file, so no agent's work
     assert done.skipped == {}
     assert tree_of(root) == before
 

@@ -99,7 +99,7 @@ async def test_what_a_call_in_the_background_changed_later_is_recorded_when_the_
 
 
 class Held(Snapshots):
-    """Records what calls came to once it is let."""
+    """Delays recording the changes of calls until ``let`` is set."""
 
     let = threading.Event()
 
@@ -151,7 +151,7 @@ async def test_what_others_write_between_calls_is_not_the_agents(root: Path, tmp
 
 
 def changes_of(snapshots: Snapshots) -> list[tuple[str, bool]]:
-    """What changed from point to point, and whether it was found so."""
+    """Return the paths that changed from point to point, and whether each change was found or made by calls."""
     return [(path, point.found) for point in snapshots.points()[1:] for path in point.changed]
 
 
@@ -168,7 +168,7 @@ async def test_files_that_cannot_be_recorded_are_said_once_and_the_work_goes_on(
 
 
 class Watched(Snapshots):
-    """Says whether it is at work, and when it begins with what calls came to."""
+    """Tells whether it is at work, and when it begins to record the changes of calls."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         super().__init__(root, folder, ENVIRON)
@@ -183,7 +183,7 @@ class Watched(Snapshots):
         self.at_work = False
 
     async def is_complete(self) -> bool:
-        """Whether the last that was recorded is how the files are."""
+        """Return True if the last snapshot matches the files."""
         changed = await anyio.to_thread.run_sync(self.changes)
         last = (await taken(self))[-1]
         return not changed and not last.found
@@ -191,7 +191,7 @@ class Watched(Snapshots):
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """How the work ends right after files were changed."""
+    """A way in which the work ends right after files were changed."""
 
     name: str
     answers: Sequence[Completion | ModelError]

@@ -1,4 +1,4 @@
-"""Whoever asks git about the user's repository starts none of the programs that its settings name."""
+"""Git calls on the user's repository start none of the programs that its settings name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRAMS = (
 
 @dataclass
 class Trap:
-    """A repository that lacks what its last commit holds and would have it fetched, and names programs everywhere."""
+    """A repository that lacks an object of its last commit, to be fetched, and names programs in all its settings."""
 
     base: Path
     root: Path
@@ -36,11 +36,11 @@ class Trap:
 
     @property
     def ran(self) -> bool:
-        """Whether any of the programs was started."""
+        """True if any of the programs was started."""
         return (self.base / "ran").exists()
 
     def git(self, *words: str) -> str:
-        """Plain git, as the user would run it."""
+        """Run plain git, as the user would."""
         done = subprocess.run(["git", *words], cwd=self.root, env=ENVIRON, capture_output=True, text=True, check=False)
         return done.stdout.strip()
 

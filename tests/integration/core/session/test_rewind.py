@@ -22,7 +22,7 @@ EARLIER = Path(__file__).parent / "earlier"
 
 
 class Story:
-    """Two prompts, each with a turn that changes files; what people do in between is up to the test."""
+    """Two prompts, each with a turn that changes files. What people do in between is up to the test."""
 
     def __init__(self, tmp_path: Path, root: Path) -> None:
         self.root = root
@@ -33,7 +33,7 @@ class Story:
         self.history = snapshots(root, self.folder.path)
 
     def prompt(self, text: str, change: Callable[[], None]) -> None:
-        """A prompt, a call that changes files, and the answer."""
+        """Add a prompt, a call that changes files, and the answer."""
         call = ToolCall(f"c{self.transcript.turns}", "bash", "{}")
         start = len(self.transcript.messages)
         turn: list[Message] = [UserMessage(text), AssistantMessage("", (call,)), ToolMessage("ok", call.id, "bash")]

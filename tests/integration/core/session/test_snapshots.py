@@ -14,7 +14,7 @@ from vibe.system.own_places import OwnPlaces
 
 
 def changed(history: Snapshots) -> dict[str, bool]:
-    """The paths of the last point, and whether they are there."""
+    """Return the paths of the last point, and whether each exists."""
     return {path: kept is not None for path, kept in history.points()[-1].changed.items()}
 
 
@@ -71,7 +71,7 @@ def test_a_session_that_is_taken_up_again_goes_on_with_its_points(tmp_path: Path
     root = repository(tmp_path / "w", {"a.txt": "a", "b.txt": "b"})
     snapshots(root, tmp_path / "s").take(0)
     with (tmp_path / "s" / "history.jsonl").open("ab") as log:
-        log.write(b'{"at": 1, "changed": {"b.t')  # of a process that was killed
+        log.write(b'{"at": 1, "changed": {"b.t')  # from a process that was killed
     write(root, {"a.txt": "b"})
 
     again = snapshots(root, tmp_path / "s")

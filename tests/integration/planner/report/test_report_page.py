@@ -1,4 +1,4 @@
-"""A report's page in a real browser, where there is one: nothing is loaded, nothing overlaps, wide and narrow."""
+"""A report's page in a real browser, if there is one: it loads nothing, and nothing overlaps at any width."""
 
 from __future__ import annotations
 

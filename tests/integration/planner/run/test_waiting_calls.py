@@ -36,7 +36,7 @@ def server() -> Iterator[ModelServer]:
 
 @dataclass
 class Watched:
-    """A plan of one step whose agent calls a real server, and the clock that says when it is idle."""
+    """A plan of one step whose agent calls a real server, with the watchdog that notices when it is idle."""
 
     home: Path
     server: ModelServer
@@ -56,7 +56,7 @@ class Watched:
         self.watchdog = Watchdog(self.memory, self.clock)
 
     async def run(self, meanwhile: Callable[[], Coroutine[Any, Any, None]]) -> RunResult:
-        """Run the plan; ``meanwhile`` is called in a task beside it."""
+        """Run the plan, with ``meanwhile`` in a task beside it."""
         steps = StepBench(home=self.home / "bench")
         executor = LocalExecutor(
             replace(steps.context, models=self.models, default_model="m", sink=self.watchdog), steps.step_folder
@@ -74,7 +74,7 @@ class Watched:
             await self.models.aclose()
 
     async def heard(self, code: str) -> WarningEvent:
-        """The first warning with this code, once there is one."""
+        """Wait for the first warning with this code, and return it."""
         while True:
             for event in self.memory.events:
                 if isinstance(event, WarningEvent) and event.code == code:

@@ -1,8 +1,8 @@
-"""A process that runs, or goes on with, a plan of short steps, until it is done or killed.
+"""A process that runs or resumes a plan of short steps, until it is done or killed.
 
-Arguments: home, plan id, name of this process, file for the effects, and the instant at which it is killed: after so many
-marks (-1: never) and so many seconds. Each step leaves a mark in that file when it begins, ``<process> <step> begin``, and
-after a few milliseconds another, ``<process> <step> end``.
+Arguments: home, plan id, name of this process, file for the marks, and the moment at which the process is killed: after
+a number of marks (-1: never) and a number of seconds. Each step writes a mark to that file when it begins, ``<process>
+<step> begin``, and another a few milliseconds later, ``<process> <step> end``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from vibe.core.messages import Outcome
 
 
 class EffectExecutor:
-    """Leaves a mark in a file at the beginning and at the end of each step; the system kills it at its instant."""
+    """Writes a mark to a file at the beginning and at the end of each step, and has the process killed at its
+    moment.
+    """
 
     def __init__(self, process: str, path: Path, marks: int, seconds: float) -> None:
         self._process = process
@@ -35,13 +37,13 @@ class EffectExecutor:
         self._seconds = seconds
 
     def doom(self) -> None:
-        """Have the process killed after the seconds, if it has left its marks."""
+        """Have the process killed after the seconds, once it has written its marks."""
         if self._marks_left == 0:
-            signal.setitimer(signal.ITIMER_REAL, self._seconds)  # nobody handles SIGALRM: it kills
+            signal.setitimer(signal.ITIMER_REAL, self._seconds)  # nobody handles SIGALRM, so it kills
         self._marks_left -= 1
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Do nothing much for a moment."""
+        """Sleep for a few milliseconds, between the two marks."""
         self._mark(task.step_id, "begin")
         await anyio.sleep(random.uniform(0.002, 0.012))
         self._mark(task.step_id, "end")
@@ -62,7 +64,7 @@ async def go_on(store: PlanStore, executor: EffectExecutor) -> RunResult:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 0 if the plan completed."""
+    """Run the plan, and return exit code 0 if it completed."""
     home, plan_id, process, effects, marks, seconds = arguments
     with PlanStore.open(Path(home), plan_id) as store:
         outcome = anyio.run(go_on, store, EffectExecutor(process, Path(effects), int(marks), float(seconds)))

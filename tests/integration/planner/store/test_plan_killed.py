@@ -37,7 +37,7 @@ def make_plan(home: Path, rng: random.Random, **fields: object) -> str:
 
 
 def run_process(home: Path, plan_id: str, name: str, marks: int = -1, seconds: float = 0.0) -> int:
-    """The exit code. The process is killed ``seconds`` after it has left so many marks; -1: it is not."""
+    """Run the process and return its exit code. It is killed ``seconds`` after so many marks, or not at all for -1."""
     command = [sys.executable, "-m", "tests.integration.planner.store.plan_process", str(home), plan_id, name]
     instant = [str(marks), str(seconds)]
     root = Path(__file__).parents[4]
@@ -45,7 +45,9 @@ def run_process(home: Path, plan_id: str, name: str, marks: int = -1, seconds: f
 
 
 def kill_somewhere(home: Path, plan_id: str, number: int, rng: random.Random) -> None:
-    """Run the plan until it is killed: each third time about when its first step begins, else in the midst of some."""
+    """Run the plan until it is killed: every third time about when its first step begins, else in the midst of some
+    steps.
+    """
     marks = 0 if number % 3 == 2 else rng.randint(1, 8)
     ended = run_process(home, plan_id, f"p{number}", marks, rng.uniform(0.0001, 0.005 if marks else 0.03))
     assert ended in {-signal.SIGALRM, 0, 1}, ended
@@ -87,7 +89,7 @@ def test_a_plan_killed_at_any_instant_is_resumed_and_repeats_no_completed_step(t
 
 
 def allow_again(home: Path, plan_id: str, allowed: Counter[str]) -> None:
-    """Say yes to every step that was cut off."""
+    """Answer yes for every step that was cut off."""
     _, state = current_state(find_plan(home, plan_id))
     with PlanStore.open(home, plan_id) as store:
         for decision in list(state.open.values()):

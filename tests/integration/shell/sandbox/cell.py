@@ -1,4 +1,4 @@
-"""A confined place. Programs of the tests load this, and so no pytest."""
+"""A confined place. Test programs load this module, so it does not import pytest."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Cell:
     settings: SandboxConfig = field(default_factory=SandboxConfig)
     outputs: Path | None = None
     folder: Path | None = None
-    """Where it runs; None: in ``root``."""
+    """The folder to run in. If None, ``root``."""
     aside: str = ""
-    """What was put back after the last line."""
+    """The report on the settings that were put aside after the last line."""
 
     def __post_init__(self) -> None:
         self.environ = {

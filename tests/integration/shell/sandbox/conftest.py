@@ -12,7 +12,7 @@ from tests.integration.shell.sandbox.cell import Cell
 
 
 def cell_of(backend: str, folder: Path) -> Cell:
-    """A confined place, with secrets around it."""
+    """Make a confined place, with secrets around it."""
     if not sys.platform.startswith("linux"):
         pytest.skip("there are sandboxes for Linux only")
     for name in ("work", "home/.ssh", "home/.vibe", "home/.config/gcloud"):
@@ -29,13 +29,13 @@ def cell_of(backend: str, folder: Path) -> Cell:
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
 def cell(request: pytest.FixtureRequest, tmp_path: Path) -> Cell:
-    """By each of both."""
+    """Make a confined place for each sandbox."""
     return cell_of(str(request.param), tmp_path)
 
 
 @pytest.fixture
 def bubblewrap(tmp_path: Path) -> Cell:
-    """By the one that has namespaces, and so can keep a program to reading."""
+    """Make a place confined by bubblewrap, which has namespaces and so can enforce reading only."""
     made = cell_of("bubblewrap", tmp_path)
     assert made.confinement.can_read_only()
     return made
@@ -43,7 +43,7 @@ def bubblewrap(tmp_path: Path) -> Cell:
 
 @pytest.fixture
 def landlock(tmp_path: Path) -> Cell:
-    """By the one that has none."""
+    """Make a place confined by Landlock, which has no namespaces."""
     made = cell_of("landlock", tmp_path)
     assert not made.confinement.can_read_only()
     return made

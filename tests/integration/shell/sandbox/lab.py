@@ -1,7 +1,8 @@
-"""A machine of its own for hostile lines: what breaks out of the sandbox there finds nothing to harm.
+"""A separate machine for hostile lines: whatever breaks out of the sandbox there finds nothing to harm.
 
-Namespaces for mounts, processes, network, host name and messages; every real file system read-only, which nobody in there can
-undo, for its mounts belong to somebody else; the lab's root is nobody outside. ``/mnt`` is its disk, in memory.
+It has its own namespaces for mounts, processes, network, host name and messages. Every real file system is read-only,
+and nobody inside can undo that, because another user owns the mounts. The lab's root is nobody outside. ``/mnt`` is its
+disk, in memory.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ READ_ONLY, ID_MAPPED = 1, 0x100000
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """What the lines printed, how each ended, and the files that lie on the disk afterwards, with what they hold."""
+    """The output and exit code of each line, and the files on the disk afterwards with their content."""
 
     outputs: list[str]
     codes: list[int]
@@ -61,7 +62,7 @@ def tried(
     settings: str = "{}",
     read_only: bool = False,
 ) -> Tried:
-    """Run ``lines`` confined in the lab, as its root or as a user of it; ``before`` prepares the disk, unconfined."""
+    """Run ``lines`` confined in the lab, as its root or as a user. ``before`` prepares the disk, unconfined."""
     program = [sys.executable, "-P", "-m", "tests.integration.shell.sandbox.lab"]
     outside = ["unshare", "--mount", *program, "open", *NOBODY] if os.geteuid() == 0 else []
     work = json.dumps({
@@ -81,7 +82,9 @@ def tried(
 
 
 def open_the_way() -> None:
-    """Let nobody come to the interpreter and the tests, which may lie in a home that is root's alone, in files that are so too."""
+    """Give nobody access to the interpreter and the tests, which may lie in a home, and in files, that only root can
+    read.
+    """
     os.umask(0o022)
     asked = {Path(one) for one in (sys.base_prefix, sys.prefix, CHECKOUT)}
     outermost = [one for one in asked if not asked.intersection(one.parents)]
@@ -95,7 +98,9 @@ def open_the_way() -> None:
 
 
 def _owned_by_nobody(folder: Path) -> int:
-    """A read-only mount of ``folder``, nowhere yet, in which what is root's is nobody's: an ID-mapped one, mount_setattr(2)."""
+    """Return a detached read-only mount of ``folder`` in which root's files are nobody's: ID-mapped, see
+    mount_setattr(2).
+    """
     tree = _called(OPEN_TREE, AT_FDCWD, bytes(folder), CLONE_TREE | AT_RECURSIVE)
     with subprocess.Popen(["unshare", "--user", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as mapped:
         assert mapped.stdin is not None
@@ -108,7 +113,7 @@ def _owned_by_nobody(folder: Path) -> int:
         users = os.open(f"/proc/{mapped.pid}/ns/user", os.O_RDONLY)
         mapped.kill()
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY | ID_MAPPED, 0, 0, users)
-    with suppress(SystemExit):  # a file system without such mounts: its files have to be for everyone
+    with suppress(SystemExit):  # a file system without such mounts: its files must be readable for all
         _called(MOUNT_SETATTR, tree, b"", EMPTY_PATH | AT_RECURSIVE, attributes, ctypes.c_size_t(32))
     return tree
 
@@ -135,12 +140,12 @@ def build(rest: list[str]) -> None:
         _called(MOUNT_SETATTR, AT_FDCWD, path, flags, attributes, ctypes.c_size_t(32))
     _mount("lab", DISK, "tmpfs", 0, "mode=0777")
     (DISK / "tmp").mkdir()
-    os.execvp(rest[0], rest)  # noqa: S606  going on as another program is the point
+    os.execvp(rest[0], rest)  # noqa: S606  replacing this program is the point
 
 
 def attempt() -> None:
-    """Run the lines that standard input names."""
-    import anyio  # noqa: PLC0415  the processes on the way here need none of it
+    """Run the lines given on standard input."""
+    import anyio  # noqa: PLC0415  the processes before this one do not need it
 
     from tests.integration.shell.sandbox.cell import Cell  # noqa: PLC0415
     from vibe.shell.sandbox.settings import SandboxConfig  # noqa: PLC0415

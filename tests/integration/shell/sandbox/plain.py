@@ -1,4 +1,4 @@
-"""Runs a shell line as the user would."""
+"""Runs shell lines as the user would."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from pathlib import Path
 
 
 def run_plain(line: str, cwd: Path, environ: Mapping[str, str]) -> None:
-    """To its end; it must succeed."""
+    """Run a line to its end. Raises if it fails."""
     subprocess.run(["bash", "-c", line], cwd=cwd, env=environ, check=True, capture_output=True, timeout=30)

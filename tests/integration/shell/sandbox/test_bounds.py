@@ -1,4 +1,4 @@
-"""Bounds hold for whatever runs a line, and a line can't tell that they were set before it."""
+"""Resource limits hold for whatever runs a line, and a line can't tell that they were set before it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if not os.access(BASH, os.X_OK):
 
 @pytest.fixture
 def bounded_cell(bubblewrap: Cell) -> Cell:
-    """A place where little may be used; Landlock has no namespace in which to count processes."""
+    """Make a place with tight limits. Landlock has no namespace in which to count processes."""
     bubblewrap.configure(BOUNDS)
     return bubblewrap
 

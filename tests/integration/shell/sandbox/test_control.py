@@ -56,7 +56,7 @@ ATTACKS = (
 
 
 def settings(root: Path) -> dict[str, str]:
-    """What is read as settings, or run, outside: where git and we look for it."""
+    """Return all that git and vibe read as settings, or run, outside: the text of each file."""
     names = [".vibe", ".agents", "AGENTS.md", "AGENTS.override.md", "shared.gitconfig", "sub/.git"]
     names += ["more.gitconfig", "tools/clean", "tools/ssh"]
     for git in (".git", "inner/.git", ".git/worktrees/linked", ".git/modules/sub"):
@@ -103,12 +103,12 @@ async def test_what_the_users_own_settings_name_is_no_commands_to_change(cell: C
     assert (cell.root / "conf" / "git").read_text() == "[core]\n"
 
 
-@pytest.mark.parametrize("cell", ["bubblewrap"], indirect=True)  # Landlock puts back at the end
+@pytest.mark.parametrize("cell", ["bubblewrap"], indirect=True)  # Landlock restores at the end
 async def test_in_bubblewrap_it_is_so_while_the_command_runs(repository: Cell) -> None:
     before = settings(repository.root)
     for fifo in ("ready", "done"):
         os.mkfifo(repository.root / fifo)
-    # An empty one of these is not as none: they are put aside at the end.
+    # An empty file of these differs from none. They are put aside at the end, so they are left out here.
     lines = [
         line for line in ATTACKS if not re.search(r"> (AGENTS.override.md|.git/(commondir|info/attributes))", line)
     ]

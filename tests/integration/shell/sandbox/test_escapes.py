@@ -127,7 +127,7 @@ def test_half_of_a_pair_of_sockets_reaches_nobody_else(backend: str) -> None:
 
 
 OTHERS = (
-    (  # the numbers of x86_64's second set: a socket, and ptrace
+    (  # the numbers of x86_64's second table: a socket, and ptrace
         "python3 -I -c 'import ctypes; c = ctypes.CDLL(None, use_errno=True); "
         'print("REA" + "CHED" if c.syscall(0x40000029, 1, 1, 0) >= 0 or c.syscall(0x40000209, 0, 0, 0, 0) >= 0 else "")\''
     ),

@@ -59,7 +59,7 @@ def test_nothing_confined_is_left_whenever_we_are_killed(cell: Cell, ms: int) ->
     )
     assert ours.stdout is not None
     ours.stdout.readline()
-    time.sleep(ms / 1_000)  # the instant is the point: before, while and after the sandbox is made
+    time.sleep(ms / 1_000)  # kills before, while or after the sandbox is made
     ours.kill()
     ours.communicate()
     until(lambda: not _mentioning(seconds))
@@ -94,7 +94,7 @@ def test_what_decides_what_runs_later_is_put_back_though_we_are_killed(cell: Cel
     ours.kill()
     ours.wait()
     records = records_of(cell.confinement.vibe_home)
-    if cell.backend == "landlock":  # who watches over it does so
+    if cell.backend == "landlock":  # its guardian restores the settings
         until(lambda: not any(records.iterdir()))
     put_back_abandoned(records)
     assert (cell.root / ".git" / "config").read_text() == config
@@ -112,7 +112,7 @@ def test_a_record_that_was_never_written_stops_nobody(tmp_path: Path) -> None:
 
 
 def _mentioning(seconds: str) -> list[Path]:
-    """Whatever has it in its arguments: who makes the sandbox, as well as who is in it."""
+    """Return processes with this word among their arguments: those that make the sandbox, and those inside."""
     found: list[Path] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):

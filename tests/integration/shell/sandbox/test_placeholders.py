@@ -27,7 +27,7 @@ sys.stdin.read()
 
 
 def holder(root: Path) -> subprocess.Popen[bytes]:
-    """A process in the middle of a command."""
+    """Start a process that is in the middle of a command."""
     process = subprocess.Popen([sys.executable, "-c", HOLD, root], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"
@@ -44,7 +44,7 @@ def standing(root: Path) -> list[str]:
 
 
 def run_in(cell: Cell, line: str, *, meanwhile: str) -> tuple[int, str]:
-    """Run a line in bubblewrap; after all is prepared for it, ``meanwhile`` happens outside."""
+    """Run a line in bubblewrap. ``meanwhile`` runs outside, once everything is prepared."""
     sandbox, place = cell.confinement.choice().sandbox, Place(roots=(cell.root,))
     assert sandbox is not None
     policy = cell.confinement.policy(place, cell.confinement.guard(place).control)
@@ -184,7 +184,7 @@ def test_what_the_user_put_into_one_is_the_users(bubblewrap: Cell) -> None:
     mine.write_text("mine")
 
     remove_abandoned_placeholders(bubblewrap.root)
-    mine.unlink()  # and empty, it is theirs still
+    mine.unlink()  # even when empty, it is the user's
     remove_abandoned_placeholders(bubblewrap.root)
 
     assert standing(bubblewrap.root) == [".vibe"]

@@ -170,13 +170,13 @@ def test_what_is_mounted_in_a_folder_of_packages_is_looked_through_for_who_only_
     assert result.outputs[0].count("public") == 2
 
 
-TOKEN = "tok3n-of-mine"  # noqa: S105  of a test
+TOKEN = "tok3n-of-mine"  # noqa: S105  made up for the tests
 SETTINGS = f'[remote "o"]\n\turl = https://me:{TOKEN}@example.com/a.git\n[user]\n\tname = ada\n\temail = a@b\n'
 SHOWN = "cat {0}; rev {0} | rev; base64 {0} | base64 -d; tr a-z A-Z <{0} | tr A-Z a-z; dd if={0} 2>/dev/null; sed p {0}"
 
 
 def lay_settings(root: Path, home: Path) -> dict[Path, str]:
-    """Repositories whose settings hold a token, and what they say."""
+    """Create repositories whose settings hold a token, and return their text by path."""
     for command in (
         ["git", "init", "-q"],
         ["git", "init", "-q", "sub"],

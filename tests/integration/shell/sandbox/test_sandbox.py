@@ -15,7 +15,7 @@ from vibe.system.errors import EnvironmentFailure
 
 
 def _at_home(cell: Cell) -> list[Path]:
-    """All but our own records."""
+    """Return everything in the home except vibe's own records."""
     home = cell.base / "home"
     return sorted(path for path in home.rglob("*") if path != records_of(home / ".vibe"))
 
@@ -117,7 +117,7 @@ async def test_a_socket_of_an_agent_is_out_of_reach(cell: Cell) -> None:
     ],
 )
 async def test_a_socket_that_a_variable_names_is_out_of_reach(cell: Cell, variable: str, value: str) -> None:
-    path = str(cell.base / "bus")  # beside the workspace, which is below /tmp as a rule
+    path = str(cell.base / "bus")  # beside the workspace, which is usually below /tmp
     with socket.socket(socket.AF_UNIX) as bus:
         bus.bind(path)
         bus.listen()

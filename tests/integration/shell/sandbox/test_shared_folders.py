@@ -1,4 +1,4 @@
-"""Folders that programs share, such as /tmp: what lies there is seen only where it was granted, and no socket answers."""
+"""Folders that programs share, such as /tmp: only what was granted is visible there, and no socket answers."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def connecting(*paths: object) -> str:
     return f"python3 -I -c {shlex.quote(CONNECT)} {shlex.join(map(str, paths))}"
 
 
-@pytest.fixture(params=["/tmp", "/var/tmp", "/dev/shm"])  # noqa: S108  they are what is shared
+@pytest.fixture(params=["/tmp", "/var/tmp", "/dev/shm"])  # noqa: S108  shared on purpose
 def shared(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A folder of the user's in one that all share, with a private file and a socket somebody listens at."""
+    """Make the user a folder in each shared one, with a private file and a socket that listens."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="vibe-test-", dir=request.param))
     except OSError as error:
@@ -182,6 +182,6 @@ async def test_a_link_that_a_command_laid_in_a_folder_of_programs_shows_nothing(
     (shared / "pyvenv.cfg").touch()
 
     assert (await cell.run(f"ln -s {shared} bin")).exit_code == 0
-    cell.configure(cell.settings)  # as the next run finds it
+    cell.configure(cell.settings)  # as the next run would be
 
     assert "SECRET" not in (await cell.run(f"cat {shared}/private bin/private own/private")).stdout

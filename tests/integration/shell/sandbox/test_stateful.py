@@ -14,11 +14,11 @@ from vibe.core.tools.builtins.bash import Bash
 
 
 def show_nothing(event: ToolStreamLine) -> None:
-    """Nobody looks."""
+    """Ignore the output."""
 
 
 class Shell:
-    """Calls of one agent's bash."""
+    """Calls bash with one agent's shell."""
 
     def __init__(self, cell: Cell) -> None:
         self.tool: Any = make(Bash, stateful=True)

@@ -15,7 +15,7 @@ VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
 
 
 class Owner:
-    """Whoever has a folder."""
+    """Owns a temporary folder."""
 
 
 OWNER = Owner()
@@ -27,7 +27,7 @@ PROGRAM = (
 
 
 def holder(base: Path) -> subprocess.Popen[str]:
-    """A process that has a folder, and waits for the end of its input."""
+    """Start a process that has a temporary folder, and waits for the end of its input."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, base], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

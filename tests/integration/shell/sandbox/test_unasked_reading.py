@@ -1,4 +1,4 @@
-"""Lines that run unasked because they can only read: decided, run, and asked about where that was not enough."""
+"""Lines that run without approval because they can only read: decided, run, and asked about if that was not enough."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNASKED = "[ran without approval in a read-only sandbox"
 
 
 class Counted:
-    """Counts turns to write."""
+    """Counts write turns."""
 
     taken = 0
 
@@ -43,7 +43,7 @@ class Counted:
 
 
 class Desk:
-    """An agent's tools in a cell, with everything that is said about its calls."""
+    """An agent's tools in a cell, with all the events of its calls."""
 
     def __init__(
         self, cell: Cell, approvals: Approvals | None = None, confinement: Confinement | None = None, **settings: object

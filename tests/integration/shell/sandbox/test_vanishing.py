@@ -34,7 +34,7 @@ if [ -e {gone} ] && [ "$1" != --version ]; then
 fi
 exec {real} "$@"
 """
-"""Gives up once, as bwrap does where the worktree goes between the mount and its flags."""
+"""Fails once, as bwrap does if the worktree is removed between the mount and setting its flags."""
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ LOOKS = ("list_dir", {"path": "."}), ("glob", {"pattern": "*.txt"}), ("task", {"
 
 
 class GreedyModel:
-    """Takes up to twice what it is given, fails now and then, delegates, and never gets to an end by itself.
+    """Uses up to twice what it is given, sometimes fails, delegates, and never finishes by itself.
 
-    ``largest`` is the most that can have been set aside for one call.
+    ``largest`` is the most that can have been reserved for one call.
     """
 
     def __init__(self, seed: int) -> None:
@@ -44,7 +44,7 @@ class GreedyModel:
         return self._prompt + self._answer
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
-        """Some answer, after some time."""
+        """Return some answer after some time."""
         del observer
         self._calls += 1
         for _ in range(self._dice.randint(0, 4)):
@@ -68,7 +68,7 @@ class GreedyModel:
         return (ToolCall(f"c{self._calls}", name, json.dumps(unequal)),) if offered else ()
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -23,7 +23,7 @@ from vibe.core.messages import Outcome
 
 
 class Stopping:
-    """A signal that a test sets."""
+    """A stop signal that a test sets."""
 
     requested = False
 
@@ -34,7 +34,7 @@ def rig(tmp_path: Path) -> Rig:
 
 
 def script(folder: Path, turns: int, **slow: float) -> Path:
-    """An agent that writes a file in each turn; ``slow``: so many seconds before a turn."""
+    """Script an agent that writes a file in each turn. ``slow`` gives the seconds to wait before a turn."""
 
     def turn(number: int) -> dict[str, Any]:
         call = {"name": "bash", "arguments": {"command": f"echo {number} >> log; echo {number} > f{number}"}}
@@ -48,7 +48,7 @@ def script(folder: Path, turns: int, **slow: float) -> Path:
 
 
 def at_work(made: Cluster, name: str) -> int | None:
-    """The number of the worker on which an attempt wrote a file."""
+    """Return the number of the worker on which an attempt has written a file."""
     return next((n for n in range(len(made.workers)) if [*made.folder(n).glob(f"work/*/{name}")]), None)
 
 
@@ -160,7 +160,7 @@ async def test_an_agent_asks_and_is_told_at_the_run_and_two_never_exceed_its_bud
         *({"tool_calls": [call], "delay_seconds": 0.2} for call in calls),
         {"text": "done"},
         {"text": "done"},
-    ]  # told something late, it says so again
+    ]  # after a late message it answers once more
     looks = [{"name": "grep", "arguments": {"pattern": f"x{number}"}} for number in range(30)]
     spends = [{"tool_calls": [look], "usage": usage} for look in looks]
     path = tmp_path / "replay.json"

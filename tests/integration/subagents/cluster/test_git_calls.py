@@ -10,7 +10,7 @@ from tests.integration.subagents.worktree.rig import FILES, EditingExecutor, Rig
 from vibe.core.messages import NeverStop, Outcome
 
 MOST = 8
-"""Calls of git, on both sides, that a command step on a worker makes beside those of one in a worktree here."""
+"""Calls of git, on both sides, that a command step on a worker may make beyond those of a step in a local worktree."""
 
 
 async def test_a_command_on_a_worker_takes_no_more_calls_of_git_beside_those_of_one_here_than_this(

@@ -29,7 +29,7 @@ def rig(tmp_path: Path) -> Rig:
 async def at_work(
     made: Cluster, run: RemoteRun, tasks: Sequence[StepTask], *, begun: Path | None = None
 ) -> AsyncGenerator[tuple[dict[str, StepResult], ClusterClient]]:
-    """All of these under way within the block, and done after it; all but the first once ``begun`` is there."""
+    """Have all of these run during the block, and done after it. All but the first start once ``begun`` exists."""
     results: dict[str, StepResult] = {}
     async with run.executor(made.scheduler.address) as (executor, client):
 
@@ -45,7 +45,7 @@ async def at_work(
 
 
 def busy(made: Cluster) -> list[int]:
-    """The workers that have checkouts."""
+    """Return the numbers of the workers that have checkouts."""
     return [n for n in range(len(made.workers)) if [*made.folder(n).glob("work/*/a.txt")]]
 
 

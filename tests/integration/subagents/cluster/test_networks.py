@@ -1,4 +1,4 @@
-"""Workers in networks of their own, which a run can't reach, or no more."""
+"""Workers in networks of their own, which a run cannot reach, or loses."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_a_worker_that_is_cut_off_is_lost_ends_its_attempt_and_changes_not
 
             group.start_soon(work)
             await until(begun.exists)
-            made.begin("worker", scheduler, None)  # not waited for: that would stop the beats of the run
+            made.begin("worker", scheduler, None)  # not waited for: that would block the heartbeats of the run
             ip("-n", far, "link", "set", "far3", "down")
             cut = time.monotonic()
             await until(lambda: any(isinstance(e, PlacementEvent) and e.status == "lost" for e in events_of(run)))

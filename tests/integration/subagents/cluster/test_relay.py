@@ -1,4 +1,4 @@
-"""Steps whose links lead through the scheduler, many at once, and what it keeps of what they say."""
+"""Steps whose links lead through the scheduler, many at once, and what the scheduler keeps of their messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_many_attempts_at_once_are_made_by_way_of_the_scheduler(
 
 @dataclass
 class FullStream:
-    """One to an end that takes nothing."""
+    """A stream to an end that accepts nothing."""
 
     def writing(self) -> bool:
         return True
@@ -60,7 +60,7 @@ class FullStream:
 
 @dataclass
 class Endless:
-    """A comm on which there is always more to read, and whose other end takes nothing."""
+    """A comm that always has more to read, and whose other end accepts nothing."""
 
     stream: FullStream = field(default_factory=FullStream)
     reads: int = 0

@@ -21,7 +21,7 @@ NEVER = NeverStop()
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two workers with two slots each."""
+    """Run a cluster of two workers with two slots each."""
     with cluster(tmp_path_factory.mktemp("cluster"), 2, 2) as made:
         yield made
 

@@ -1,4 +1,4 @@
-"""The program a step's process runs, as a run in this process starts it: approvals, questions, budget, tools of servers."""
+"""The program of a step's process, started by a run in this process: approvals, questions, budget, MCP tools."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def agent_step(step_id: str, **fields: Any) -> dict[str, Any]:
 
 
 async def run(tmp_path: Path, steps: Sequence[dict[str, Any]], audience: Audience, **settings: Any) -> PlanRun:
-    """A plan of some steps, each in a process of its own."""
+    """Run a plan of some steps, each in a process of its own."""
     work = tmp_path / "work"
     work.mkdir()
     document = {"version": 1, "goal": "Try it", "steps": list(steps)}

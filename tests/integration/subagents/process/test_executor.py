@@ -32,7 +32,7 @@ NEVER = NeverStop()
 
 
 class Stopping:
-    """A signal that a test sets."""
+    """A stop signal that a test sets."""
 
     requested = False
 
@@ -295,7 +295,7 @@ async def test_a_program_that_never_starts_properly_is_a_crash(tmp_path: Path) -
 
 
 def children() -> set[int]:
-    """The stand-ins this process has started and not ended."""
+    """Return the ids of the step programs that this process has started and that still run."""
     found: set[int] = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:

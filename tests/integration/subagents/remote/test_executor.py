@@ -19,7 +19,7 @@ HERE, THERE = "tcp://here:1", "tcp://there:1"
 
 
 class Places:
-    """Two workers, of which each place goes wrong as the next error says."""
+    """Two workers on which each place fails with the next error."""
 
     def __init__(self, *errors: PlaceError) -> None:
         self._errors = iter(errors)

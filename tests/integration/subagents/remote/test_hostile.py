@@ -1,4 +1,4 @@
-"""Workers that send what they may not: their attempt fails, and nothing else is touched."""
+"""Workers that send what they must not: their attempt fails, and nothing else is touched."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from vibe.core.messages import NeverStop, Outcome
 
 
 class HostileWorker:
-    """A worker, and the only place, that sends what it was told to once the attempt has begun."""
+    """A worker, and the only place, that sends the given frames once the attempt has begun."""
 
     why_lost = ""
 
@@ -47,7 +47,7 @@ class HostileWorker:
         yield "tcp://127.0.0.1:1", self
 
     async def forget(self, address: str) -> None:
-        assert address == "tcp://127.0.0.1:1"  # which answers the scheduler, and so is kept
+        assert address == "tcp://127.0.0.1:1"  # the scheduler answers there, and so the address is kept
 
     def post(self, frame: f.Frame) -> None:
         self.sent.append(frame)
@@ -60,7 +60,7 @@ class HostileWorker:
         return None if frame is None else f.decode_frame(f.encode_frame(frame))
 
     def close(self) -> None:
-        """Stay."""
+        """Do nothing: the link stays open."""
 
 
 def said(*messages: FromStep) -> f.LineBatch:

@@ -52,7 +52,7 @@ class Link:
 
 
 class SweptLink(Link):
-    """The worker's end; while it waits for an order, the worker looks for runs to forget."""
+    """The worker's end. While it waits for an order, the worker looks for runs to forget."""
 
     def __init__(self, out: MemoryObjectSendStream[f.Frame], into: MemoryObjectReceiveStream[f.Frame]) -> None:
         super().__init__(out, into)
@@ -72,12 +72,12 @@ class SweptLink(Link):
 
 
 class OnePlace:
-    """A worker of this process."""
+    """A worker in this process."""
 
     def __init__(self, place: WorkerPlace) -> None:
         self._place = place
         self.largest = 0
-        """The bytes of the largest frame from the run."""
+        """The size of the largest frame from the run, in bytes."""
         self.knew_run: list[bool] = []
 
     async def workers(self) -> Sequence[WorkerInfo]:

@@ -50,13 +50,13 @@ CASES = (
 async def test_nothing_keeps_a_cancelled_step_or_outlives_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Case
 ) -> None:
-    monkeypatch.setattr(process, "GRACE_SECONDS", 1000.0)  # what a command has that ends for another reason
+    monkeypatch.setattr(process, "GRACE_SECONDS", 1000.0)  # for commands that end for another reason
     bench = StepBench(home=tmp_path, answers=case.answers)
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(bench.run, case.task)
-            while not (bench.root / "started").exists():  # noqa: ASYNC110  a file tells nobody of its coming
+            while not (bench.root / "started").exists():  # noqa: ASYNC110  a file announces nothing
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
 
@@ -79,7 +79,7 @@ async def test_a_step_that_was_not_cancelled_may_leave_what_it_detached(tmp_path
 
 
 def is_alive(pid: str) -> bool:
-    """Whether a process is there and no mere entry of an ended one."""
+    """Return True if the process exists and has not ended (a zombie has)."""
     try:
         stat = Path("/proc", pid, "stat").read_bytes()
     except OSError:

@@ -1,9 +1,9 @@
-"""Kills a process at its n-th system call in a worktree step, again and again, goes on, and compares what came of it.
+"""Kill a process at its n-th system call in a worktree step, resume the plan, and compare the result.
 
-``python -m tests.integration.subagents.worktree.crashes FOLDER SCENARIO FIRST STEP`` kills at FIRST, FIRST + STEP ... until a
-run gets through, and prints what differs from an undisturbed run, a line each. In the scenario ``given up`` nobody goes on:
-then the user's files must be as before, or all merged, and no worktree may be left. In scenarios that end with ``again`` there
-is a second step, which takes over the worktree of the first.
+``python -m tests.integration.subagents.worktree.crashes FOLDER SCENARIO FIRST STEP`` kills at call FIRST, FIRST + STEP
+... until a run gets through. It prints what differs from an undisturbed run, one difference on each line. In the
+scenario ``given up`` the plan is not resumed: the user's files must then be as before, or all merged, and no worktree
+may be left. Scenarios that end with ``again`` have a second step, which takes over the worktree of the first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LINES = "".join(f"{number}\n" for number in range(1, 30))
 
 
 def edit(old: str, new: str, name: str = "a.txt") -> Callable[[Path], None]:
-    """Replace a line, if it is not replaced yet."""
+    """Return an edit that replaces a line, unless it was replaced before."""
 
     def change(folder: Path) -> None:
         path = folder / name
@@ -49,12 +49,12 @@ def many(folder: Path) -> None:
 
 
 def resolve(folder: Path) -> None:
-    """Take both sides' words."""
+    """Resolve a conflict by keeping the words of both sides."""
     (folder / "a.txt").write_text(LINES.replace("\n9\n", "\nneun nine\n"))
 
 
 def prepare(rig: Rig, scenario: str) -> None:
-    """What there is when the step starts."""
+    """Create the repository as it is when the step starts."""
     rig.create({"a.txt": LINES, "gone.txt": "bye\n", "b.txt": "b\n"})
     if scenario == "dirty":
         rig.write({"a.txt": LINES.replace("\n20\n", "\nmine\n"), "b.txt": "staged\n", "untracked.txt": "mine\n"})
@@ -62,7 +62,7 @@ def prepare(rig: Rig, scenario: str) -> None:
 
 
 def inner(rig: Rig, scenario: str) -> EditingExecutor:
-    """The step, and who resolves its conflict."""
+    """Return the executor of the step, which also resolves its conflict."""
 
     def work(folder: Path) -> None:
         many(folder)
@@ -79,12 +79,12 @@ def inner(rig: Rig, scenario: str) -> EditingExecutor:
 
 
 def steps(scenario: str) -> list[str]:
-    """The ids of a scenario's steps."""
+    """Return the ids of a scenario's steps."""
     return ["s", "t"] if scenario.endswith(AGAIN) else ["s"]
 
 
 async def go_on(rig: Rig, scenario: str) -> list[StepResult]:
-    """What a process does that starts or resumes the plan."""
+    """Start or resume the plan, as a process does."""
     async with rig.executor(inner(rig, scenario)) as executor:
         await executor.recover()
         results = [await executor.run(worktree_task(step_id), NeverStop()) for step_id in steps(scenario)]
@@ -93,7 +93,7 @@ async def go_on(rig: Rig, scenario: str) -> list[StepResult]:
 
 
 def outcome(rig: Rig) -> dict[str, object]:
-    """All that must be the same whether a process was killed or not."""
+    """Return everything that must be the same whether a process was killed or not."""
     files = sorted(path for path in rig.root.rglob("*") if path.is_file() and ".git" not in path.parts)
     return {
         "files": {str(path.relative_to(rig.root)): path.read_text() for path in files},
@@ -105,12 +105,12 @@ def outcome(rig: Rig) -> dict[str, object]:
 
 
 def in_child(act: Callable[[], None]) -> int:
-    """Run in a process of its own; how that ended."""
+    """Run ``act`` in a child process and return its exit code."""
     pid = os.fork()
     if pid == 0:
         try:
             act()
-        except BaseException:  # noqa: BLE001  a child of a fork must not go on as its parent
+        except BaseException:  # noqa: BLE001  a forked child must not go on as its parent
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
@@ -118,18 +118,18 @@ def in_child(act: Callable[[], None]) -> int:
 
 
 def run_to_the_end(rig: Rig, scenario: str) -> None:
-    """Run, undisturbed."""
+    """Run the steps undisturbed."""
     results = anyio.run(go_on, rig, scenario)
     assert all(result.outcome is Outcome.COMPLETED for result in results), results
 
 
 def give_up(rig: Rig) -> None:
-    """What a process does that cancels the plan."""
+    """Give up the worktrees, as a process does that cancels the plan."""
     give_up_worktrees(rig.repository(), rig.place())
 
 
 def given_up(rig: Rig) -> dict[str, object]:
-    """What must be the same as before the step, or after it."""
+    """Return everything that must be the same as before the step, or as after it."""
     seen = outcome(rig)
     trees = git(rig.root, "worktree", "list").splitlines()[1:]
     return {**{key: seen[key] for key in ("files", "status", "commits", "tree")}, "trees": trees}
@@ -152,7 +152,7 @@ def run_until(rig: Rig, scenario: str, count: int) -> None:
 
 
 def main(base: Path, scenario: str, first: int, step: int) -> None:
-    """Try every ``step``-th instant."""
+    """Kill at every ``step``-th call, and print the differences."""
     template = Rig(base / "template")
     prepare(template, scenario)
 

@@ -21,23 +21,23 @@ from tests.fakes.tasks import task_of
 from vibe.core.messages import NeverStop, Outcome
 
 Edit: TypeAlias = Callable[[Path], "StepResult | None"]
-"""Changes a worktree; what it returns, if anything, is the step's result."""
+"""Changes a worktree. The return value, if any, is the step's result."""
 
 
 def git(folder: Path, *words: str, stdin: bytes = b"") -> str:
-    """Git as a user would call it."""
+    """Run git as a user would, and return its output."""
     ended = subprocess.run(["git", *words], cwd=folder, env=environment(), input=stdin, capture_output=True, check=True)
     return ended.stdout.decode("utf-8", "surrogateescape")
 
 
 def environment() -> dict[str, str]:
-    """Variables without the settings of whoever runs the tests."""
+    """Return the environment without git settings of whoever runs the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return {**kept, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 async def set_up(inner: StepExecutor, task: StepTask, stop: StopSignal) -> StepResult | None:
-    """Have an executor run the commands of a step's worktree; a result if one does not complete."""
+    """Have an executor run the setup commands of a step's worktree. Return a result only if one does not complete."""
     for job in task.setup_jobs(task.setup):
         done = await inner.run(job, stop)
         if done.outcome is not Outcome.COMPLETED:
@@ -46,14 +46,14 @@ async def set_up(inner: StepExecutor, task: StepTask, stop: StopSignal) -> StepR
 
 
 class EditingExecutor:
-    """Does steps by editing files; conversations besides the step's own are in the table as ``step:conversation``."""
+    """Does steps by editing files. The table has a step's additional conversations as ``step:conversation``."""
 
     def __init__(self, edits: Mapping[str, Edit]) -> None:
         self._edits = edits
         self.tasks: list[StepTask] = []
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:  # noqa: ARG002  the port
-        """Edit, in a thread."""
+        """Do the step's edit in a thread."""
         self.tasks.append(task)
         name = f"{task.step_id}:{task.conversation}" if task.conversation else task.step_id
         done = StepResult(outcome=Outcome.COMPLETED, summary=f"{name} is done")
@@ -64,7 +64,7 @@ class EditingExecutor:
 
 @dataclass
 class Rig:
-    """A repository at ``root``, with a commit, and all that belongs to a plan below ``home``."""
+    """A repository at ``root`` with a commit, and everything of a plan below ``home``."""
 
     base: Path
     sink: MemorySink = field(default_factory=MemorySink)
@@ -75,7 +75,7 @@ class Rig:
 
     @property
     def root(self) -> Path:
-        """The repository."""
+        """The repository's folder."""
         return self.base / "repo"
 
     @property
@@ -84,7 +84,7 @@ class Rig:
         return self.base / "plan"
 
     def create(self, files: Mapping[str, str | bytes]) -> Rig:
-        """Make the repository with these files committed."""
+        """Create the repository with these files committed."""
         self.root.mkdir(parents=True)
         git(self.root, "init", "-q", "-b", "main")
         git(self.root, "config", "user.name", "Ada")
@@ -94,49 +94,49 @@ class Rig:
         return self
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
-        """Write files of the user's."""
+        """Write files as the user."""
         for name, content in files.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
     def commit(self, message: str) -> str:
-        """Commit everything, as the user."""
+        """Commit everything as the user, and return the commit."""
         git(self.root, "add", "-A")
         git(self.root, "commit", "-qm", message)
         return git(self.root, "rev-parse", "HEAD").strip()
 
     def read(self, name: str) -> str:
-        """A file of the user's."""
+        """Return the text of one of the user's files."""
         return (self.root / name).read_text()
 
     def status(self) -> list[str]:
-        """What ``git status`` says, a line each."""
+        """Return the entries of ``git status``."""
         return [part for part in git(self.root, "status", "--porcelain", "-z").split("\0") if part]
 
     def repository(self) -> Repository:
-        """The repository as steps see it."""
+        """Return the repository as steps see it."""
         opened = open_repository(self.root / self.workspace, environment(), self.base / "git", programs=self.programs)
         return replace(opened, share=self.share)
 
     def step_folder(self, step_id: str) -> Path:
-        """Where a step's record is kept."""
+        """Return the folder of a step's record, creating it if needed."""
         path = self.home / "steps" / step_id
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def place(self, plan_id: str = "p") -> WorktreePlace:
-        """The plan's place for worktrees."""
+        """Return the plan's place for worktrees."""
         return WorktreePlace(
             plan_id=plan_id, folder=self.home / "worktrees", step_folder=self.step_folder, setup=self.setup
         )
 
     def executor(self, inner: EditingExecutor, plan_id: str = "p") -> WorktreeExecutor:
-        """An executor, as a new process would make it."""
+        """Return an executor, as a new process would make it."""
         return WorktreeExecutor(inner, self.place(plan_id), self.repository, self.sink)
 
     def leftovers(self) -> list[str]:
-        """What should not be there when all is over."""
+        """Return everything that should be gone once all is over."""
         found = git(self.root, "worktree", "list").splitlines()[1:]
         found += git(self.root, "for-each-ref", "refs/heads/vibe").splitlines()
         inside = ("vibe*", "index.lock", "worktrees/*", "refs/heads/vibe", "logs/refs/heads/vibe")
@@ -145,7 +145,7 @@ class Rig:
 
 
 def worktree_task(step_id: str, attempt: int = 1, **fields: Any) -> StepTask:
-    """A step with a worktree."""
+    """Return the task of a step with a worktree."""
     return task_of(step_id, workspace="worktree", attempt=attempt, **fields)
 
 
@@ -154,12 +154,12 @@ FILES = {"a.txt": LINES, "b.txt": "b\n", "dir/c.txt": "c\n"}
 
 
 def line(old: int, new: str, text: str = LINES) -> str:
-    """The text with one line replaced."""
+    """Return the text with one line replaced."""
     return text.replace(f"\n{old}\n", f"\n{new}\n")
 
 
 async def run(rig: Rig, *edits: Edit, step_id: str = "s") -> StepResult:
-    """One step that edits in its worktree."""
+    """Run one step that makes these edits in its worktree."""
 
     def all_of_them(folder: Path) -> None:
         for edit in edits:
@@ -170,7 +170,7 @@ async def run(rig: Rig, *edits: Edit, step_id: str = "s") -> StepResult:
 
 
 def writes(name: str, text: str | bytes) -> Edit:
-    """Write a file of the worktree."""
+    """Return an edit that writes a file of the worktree."""
 
     def edit(folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ def writes(name: str, text: str | bytes) -> Edit:
 
 
 def shell(command: str) -> Edit:
-    """Run a command in the worktree."""
+    """Return an edit that runs a command in the worktree."""
 
     def edit(folder: Path) -> None:
         subprocess.run(["bash", "-c", command], cwd=folder, check=True, capture_output=True)
@@ -189,7 +189,7 @@ def shell(command: str) -> Edit:
 
 
 def user_does(rig: Rig, act: Callable[[Rig], object]) -> Edit:
-    """The user does something while the step is at work."""
+    """Return an edit during which the user does something."""
 
     def edit(_: Path) -> None:
         act(rig)

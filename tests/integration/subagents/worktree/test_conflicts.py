@@ -1,4 +1,4 @@
-"""Steps whose changes clash with what came into the project meanwhile."""
+"""Steps whose changes conflict with changes made to the project meanwhile."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_a_merge_that_the_subagent_gave_up_is_not_taken_for_a_resolution(r
 
 
 def clashing(rig: Rig, **result: Any) -> Edit:
-    """A step that changes a line which the user changes and commits meanwhile."""
+    """Return an edit of a line that the user meanwhile changes and commits too."""
 
     def work(folder: Path) -> StepResult:
         (folder / "a.txt").write_text(line(3, "ours"))

@@ -1,4 +1,4 @@
-"""Programs that somebody who can write in a repository names for git, while steps have worktrees or before that."""
+"""Programs that somebody with write access to a repository names for git, before or while steps have worktrees."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FAKE = 'mkdir -p fake/refs; cp -r .git/objects fake; cp .git/config fake/config;
 
 @dataclass(frozen=True, kw_only=True)
 class Trap:
-    """A shell script: what is done in the repository ``before`` it is opened, and ``during`` the work of a step.
+    """Shell scripts that act on the repository ``before`` it is opened, and ``during`` the work of a step.
 
-    ``live`` is what sets it off where nothing is done against it.
+    ``live`` is the command that sets the trap off where nothing guards against it.
     """
 
     before: str = "true"
@@ -87,7 +87,7 @@ TRAPS = {
 
 
 def shell(rig: Rig, script: str, work: Path | None = None) -> None:
-    """Run a script in the repository; ``$RUN`` is a command that leaves a trace."""
+    """Run a script in the repository. ``$RUN`` is a command that leaves a trace."""
     canary = {"RUN": f"touch {rig.base}/ran; cat", "WORK": str(work or "")}
     subprocess.run(
         ["bash", "-c", script], cwd=rig.root, env={**environment(), **canary}, capture_output=True, check=False
@@ -102,7 +102,7 @@ async def test_git_runs_nothing_that_who_writes_in_the_repository_chose(
     rig = Rig(tmp_path, programs=programs).create({"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"})
     shell(rig, trap.before)
     ran = tmp_path / "ran"
-    ran.unlink(missing_ok=True)  # who sets a trap may step into it
+    ran.unlink(missing_ok=True)  # setting a trap may set it off
 
     def edit(folder: Path) -> None:
         (folder / "a.txt").write_text("step\n")

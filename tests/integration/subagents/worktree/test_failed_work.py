@@ -1,4 +1,4 @@
-"""What a failed step did, written out to be looked at."""
+"""The work of a failed step, written out so that it can be looked at."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def rig(tmp_path: Path) -> Rig:
 
 
 def fails(folder: Path) -> StepResult:
-    """Do some of it, and not pass the checks."""
+    """Do part of the work, and fail the checks."""
     shell("echo half > b.txt; mkdir n; echo new > n/f; rm a.txt; chmod +x dir/c.txt")(folder)
     return StepResult(outcome=Outcome.FAILED, reason="verify")
 

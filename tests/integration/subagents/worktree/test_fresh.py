@@ -1,4 +1,4 @@
-"""What a step finds in a worktree that another had before it."""
+"""What a step finds in a worktree that another step used before."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rig(tmp_path: Path) -> Rig:
 
 
 def sight(folder: Path) -> dict[str, str]:
-    """Every file and folder with its mode and content, and what git says of the worktree."""
+    """Return every file and folder with its mode and content, and what git reports about the worktree."""
     found = {
         str(path.relative_to(folder)): f"{path.lstat().st_mode:o} {path.lstat().st_nlink if path.is_file() else ''} "
         + (str(path.readlink()) if path.is_symlink() else path.read_text() if path.is_file() else "")
@@ -38,7 +38,7 @@ def sight(folder: Path) -> dict[str, str]:
 
 
 async def run_step(executor: WorktreeExecutor, number: int) -> Outcome:
-    """One of them."""
+    """Run one step and check that it completes."""
     result = await executor.run(worktree_task(f"s{number}"), NeverStop())
     assert result.outcome is Outcome.COMPLETED, result
     return result.outcome
@@ -122,7 +122,7 @@ async def test_the_plans_folder_stays_while_a_worktree_may_be_made_in_it(rig: Ri
 
     async with rig.executor(EditingExecutor({"s0": shell("echo x > b.txt")})) as executor:
         await run_step(executor, 0)
-        await to_thread.run_sync(until, lambda: not list(place.glob("*")))  # it is being deleted beside us
+        await to_thread.run_sync(until, lambda: not list(place.glob("*")))  # it is being deleted in the background
         assert place.is_dir()
 
     assert not place.exists()

@@ -1,4 +1,4 @@
-"""What merging a step does to repositories in many states."""
+"""Results of merging a step into repositories in many states."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def rig(tmp_path: Path) -> Rig:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What a step does to a clean repository and how its files are afterwards; ``check`` is a shell line that must succeed."""
+    """A step's shell line on a clean repository, and the files it changes. ``check`` is a shell line that must
+    succeed.
+    """
 
     does: str
     changed: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Branches and worktrees of plans nobody knows any more."""
+"""Branches and worktrees of plans that nobody knows any more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAN = "20260101-1a2b3c"
 
 
 class Home(Rig):
-    """A rig whose plan lies in a folder of plans."""
+    """A rig whose plan is in a folder of plans."""
 
     @property
     def home(self) -> Path:
@@ -34,13 +34,13 @@ def rig(tmp_path: Path) -> Home:
 
 
 async def orphans(rig: Home, *known: str) -> list[Orphans]:
-    """What is found."""
+    """Return the orphans that are found."""
     repository = await to_thread.run_sync(rig.repository)
     return await to_thread.run_sync(find_orphans, repository, rig.base / "plans", known)
 
 
 async def interrupted(rig: Home, outcome: Outcome = Outcome.INTERRUPTED) -> None:
-    """A step that did half of its work."""
+    """Run a step that does half of its work."""
 
     def half(folder: Path) -> StepResult:
         (folder / "b.txt").write_text("half\n")
@@ -73,17 +73,17 @@ async def test_work_that_was_not_merged_is_told_from_work_that_was(rig: Home) ->
 
 
 def known(_: Home) -> None:
-    """Nothing; the plan has its folder."""
+    """Change nothing: the plan has its folder."""
 
 
 def elsewhere(rig: Home) -> None:
-    """The plan belongs to another home."""
+    """Move the plan to another home."""
     rig.home.parent.rename(rig.base / "others")
     git(rig.root, "worktree", "repair", str(rig.base / "others" / PLAN / "worktrees" / "s"))
 
 
 def locked(rig: Home) -> None:
-    """The user told git to keep it: it is on a disk that is not plugged in."""
+    """Remove the plan, but lock its worktree, as for one on a disk that is not plugged in."""
     git(rig.root, "worktree", "lock", str(rig.home / "worktrees" / "s"))
     shutil.rmtree(rig.home)
 

@@ -15,7 +15,7 @@ from tests.integration.subagents.worktree.rig import Rig, environment, git
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A shell line in a repository with a commit, where it leads, and what is said of that."""
+    """A shell line in a repository with a commit, the folder it leads to, and the message about it."""
 
     does: str = "true"
     says: str

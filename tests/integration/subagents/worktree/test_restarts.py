@@ -1,4 +1,4 @@
-"""Steps in worktrees that were cut off and are done again, and files of the user's that can't be read."""
+"""Steps in worktrees that were cut off and are repeated, and user's files that can't be read."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FILES = {"a.txt": "a\n", "b.txt": "b\n", "dir/c.txt": "c\n"}
 
 
 class CutOff(EditingExecutor):
-    """Adds to files, and is cut off the first time; ``says`` is called before the work."""
+    """Adds to files, and is cut off the first time."""
 
     def __init__(self, conversation: Path | None = None) -> None:
         super().__init__({})
         self.conversation = conversation
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Work, or half of it."""
+        """Work, or do half of it."""
         if (ended := await set_up(self, task, stop)) is not None:
             return ended
         self.tasks.append(task)
@@ -43,7 +43,7 @@ def rig(tmp_path: Path) -> Rig:
 
 
 async def twice(rig: Rig, inner: CutOff, task: StepTask) -> None:
-    """Cut off, and gone on with by another process."""
+    """Run a task that is cut off, and let another process resume it."""
     first = await rig.executor(inner).run(task, NeverStop())
     again = await rig.executor(inner).run(task, NeverStop())
     assert (first.outcome, again.outcome) == (Outcome.INTERRUPTED, Outcome.COMPLETED), again
@@ -91,19 +91,19 @@ async def test_the_setup_of_a_worktree_that_was_cut_off_is_repeated_in_a_fresh_o
 
 
 def new_file(root: Path) -> None:
-    """A file of which git knows nothing."""
+    """Add a file that git does not know."""
     (root / "new.bin").write_text("x")
     (root / "new.bin").chmod(0)
 
 
 def changed_file(root: Path) -> None:
-    """A file that is not as it was committed."""
+    """Change a committed file."""
     (root / "a.txt").write_text("mine")
     (root / "a.txt").chmod(0)
 
 
 def folder(root: Path) -> None:
-    """A folder that nobody may enter, beside a change."""
+    """Make a folder that nobody may enter, beside a change."""
     (root / "mine.txt").write_text("mine")
     (root / "dir").chmod(0)
 

@@ -1,4 +1,4 @@
-"""What a step finds in its worktree because the user's configuration says so."""
+"""What a step finds in its worktree because of the user's configuration."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from vibe.core.messages import NeverStop, Outcome
 
 
 class RunningExecutor(EditingExecutor):
-    """Runs commands as what they write: ``NAME=TEXT``; ``stop`` is interrupted once, ``fail`` fails."""
+    """Runs commands of the form ``NAME=TEXT`` by writing files. ``stop`` is interrupted once, and ``fail`` fails."""
 
     stops = 1
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Run, or edit."""
+        """Run a setup command, or do the step's edit."""
         if (ended := await set_up(self, task, stop)) is not None:
             return ended
         if not task.conversation.startswith("setup"):
@@ -81,7 +81,7 @@ async def test_a_link_of_the_project_leads_no_share_out_of_the_worktree(rig: Rig
     rig.commit("away")
     rig.write({"away/shared/x": "x\n"})
     rig.share = ("away/shared",)
-    inside = os.listdir(tmp_path / "outside")  # noqa: PTH208  names
+    inside = os.listdir(tmp_path / "outside")  # noqa: PTH208  only the names
 
     result = await run(rig, writes("b.txt", "b\n"))
 

@@ -1,4 +1,4 @@
-"""Worktree steps where submodules are, and where a repository is damaged or goes away."""
+"""Worktree steps in repositories with submodules, or that are damaged or disappear."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_a_step_works_inside_a_submodule(tmp_path: Path) -> None:
 
 
 def with_submodule(base: Path) -> Rig:
-    """A repository with a submodule ``lib``."""
+    """Create a repository with a submodule ``lib``."""
     other = Rig(base / "other").create({"f": "1\n"})
     rig = Rig(base / "main").create({"a.txt": "a\n"})
     git(rig.root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
@@ -114,7 +114,7 @@ async def test_files_changed_before_a_pause_are_told_once_they_are_merged(tmp_pa
 
     def stops(folder: Path) -> StepResult:
         (folder / "a.txt").write_text("one\n")
-        (rig.step_folder("s") / "messages.jsonl").write_text("{}\n")  # what lets the agent go on with its work
+        (rig.step_folder("s") / "messages.jsonl").write_text("{}\n")  # with this the agent resumes its work
         return StepResult(outcome=Outcome.INTERRUPTED, files_changed=("a.txt",))
 
     def ends(folder: Path) -> StepResult:

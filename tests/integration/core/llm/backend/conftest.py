@@ -20,18 +20,18 @@ BACKENDS: dict[BackendKind, tuple[Shape, Callable[..., ModelBackend]]] = {
     BackendKind.GENERIC: ("openai", GenericBackend),
     BackendKind.ANTHROPIC: ("anthropic", AnthropicBackend),
 }
-"""All backends that speak HTTP, and how a server answers them."""
+"""All backends that speak HTTP, and the style in which a server answers them."""
 
 
 class Connect(Protocol):
-    """Builds a backend of the kind under test for an ``api_base``; it is closed after the test."""
+    """Builds a backend of the kind under test for an ``api_base``, and closes it after the test."""
 
     def __call__(self, api_base: str, *, timeout_seconds: float = 100.0, **settings: Any) -> ModelBackend: ...
 
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proxies of the machine the tests run on are none of their business."""
+    """Remove the proxy settings of the machine that runs the tests."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -39,20 +39,20 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=list(BACKENDS))
 def kind(request: pytest.FixtureRequest) -> BackendKind:
-    """Each backend that speaks HTTP."""
+    """Return each kind of backend that speaks HTTP."""
     return BackendKind(request.param)
 
 
 @pytest.fixture
 def server(kind: BackendKind) -> Iterator[ModelServer]:
-    """A model server that speaks as the backend under test expects."""
+    """Run a model server that answers as the backend under test expects."""
     with ModelServer(BACKENDS[kind][0]) as running:
         yield running
 
 
 @pytest.fixture
 async def connect(kind: BackendKind) -> AsyncIterator[Connect]:
-    """See ``Connect``."""
+    """Yield a function that builds backends; see ``Connect``."""
     opened: list[ModelBackend] = []
     build = BACKENDS[kind][1]
 

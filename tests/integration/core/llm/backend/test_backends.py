@@ -1,4 +1,4 @@
-"""All HTTP backends against a server that answers, and fails, as told."""
+"""All HTTP backends against a server whose answers and failures are scripted."""
 
 from __future__ import annotations
 
@@ -370,7 +370,9 @@ async def test_a_proxy_is_used_where_the_environment_names_one(
 
 @contextmanager
 def socks_proxy(target: tuple[str, int]) -> Generator[str]:
-    """A SOCKS5 proxy (RFC 1928) without authentication that leads every connection to ``target``; its address."""
+    """Run a SOCKS5 proxy (RFC 1928) without authentication that connects everything to ``target``, and yield its
+    address.
+    """
 
     class Session(socketserver.StreamRequestHandler):
         def handle(self) -> None:

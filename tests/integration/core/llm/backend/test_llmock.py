@@ -1,4 +1,4 @@
-"""Both HTTP backends against a model server that is not ours."""
+"""Both HTTP backends against a model server written by others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCENARIO = {
 
 @pytest.fixture(scope="module")
 def llmock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The root URL of a running llmock."""
+    """Run llmock and yield its root URL."""
     with model_mocks.llmock(tmp_path_factory.mktemp("llmock")) as url:
         yield url
 

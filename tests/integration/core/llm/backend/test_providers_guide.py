@@ -1,4 +1,4 @@
-"""Every configuration of the providers' guide is loaded as it stands, and a server of its kind is asked by it."""
+"""Every configuration in the providers' guide loads unchanged, and leads to a request to a server of its kind."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ KEY = "sk-of-the-provider"
 GUIDE = Path(__file__).parents[5] / "docs" / "guide" / "providers.md"
 TEXT = GUIDE.read_text(encoding="utf-8")
 BLOCKS = re.findall(r"(?m)^##? (.+)\n|^```toml\n((?s:.*?))^```", TEXT)
-"""Headings and blocks, as they come; one of each pair is blank."""
+"""Headings and blocks in order. One of each pair is blank."""
 
 
 def configurations() -> list[Any]:
-    """The blocks of the guide, by the heading they stand under."""
+    """Return the blocks of the guide, each with the heading above it as its id."""
     heading, found = "", list[Any]()
     for title, block in BLOCKS:
         heading = title or heading

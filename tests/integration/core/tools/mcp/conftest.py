@@ -1,4 +1,4 @@
-"""The peers from npm, installed once."""
+"""The MCP servers from npm, installed once."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.fakes.npm_peers import install_peers
 
 @pytest.fixture(scope="session")
 def peers() -> None:
-    """Installs them where they are missing."""
+    """Install the packages if they are missing."""
     install_peers()

@@ -1,4 +1,4 @@
-"""What a server asks during a call is put to the person who can answer for the agent."""
+"""Questions that a server asks during a call go to the person who answers for the agent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORM: dict[str, Any] = {
 
 
 class Person:
-    """Gives one line of answers to each round of questions; none left: would rather not."""
+    """Gives one list of answers to each round of questions, and declines when none is left."""
 
     def __init__(self, *rounds: Sequence[str]) -> None:
         self.rounds: list[Sequence[str]] = list(rounds)

@@ -45,7 +45,7 @@ async def test_one_server_that_fails_costs_the_others_nothing(tmp_path: Path) ->
 
 async def test_a_server_that_only_makes_noise_is_told_by_how_much(tmp_path: Path) -> None:
     said = ""
-    for seconds in (1.0, 5.0, 25.0):  # a busy machine may not have started it in the first of them
+    for seconds in (1.0, 5.0, 25.0):  # a busy machine may not have started it within the first
         async with running(tmp_path, faulty("noise", startup_timeout_sec=seconds)) as rig:
             said = rig.state("noise").problem
         if "it printed" in said:
@@ -234,7 +234,7 @@ async def test_a_server_that_lists_too_much_offers_a_part_of_it(tmp_path: Path) 
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002  in place of lines on stderr
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ARG002  keeps stderr clean
         return
 
 
@@ -261,7 +261,9 @@ def web_server(status: int) -> Generator[str]:
 
 
 class Forgetful(QuietHandler):
-    """A server that answers with this type of content, and knows a session no more at the first calls."""
+    """A server that answers with ``kind`` as the content type, and does not know the session in the first
+    ``forgets`` calls.
+    """
 
     kind = "application/json"
     forgets = 0
@@ -313,7 +315,7 @@ class Forgetful(QuietHandler):
 
 @contextmanager
 def forgetful(**fields: Any) -> Generator[tuple[str, list[str]]]:
-    """The address of such a server, and the calls it took."""
+    """Run such a server, and yield its address and the calls it receives."""
     taken: list[str] = []
     with served(type("Server", (Forgetful,), {**fields, "taken": taken})) as port:
         yield f"http://127.0.0.1:{port}/mcp", taken

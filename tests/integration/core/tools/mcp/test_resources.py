@@ -1,4 +1,4 @@
-"""An agent reads the resources of a server by one more tool, with the permissions of the server's tools."""
+"""An agent reads the resources of a server with one more tool, under the permissions of the server's tools."""
 
 from __future__ import annotations
 

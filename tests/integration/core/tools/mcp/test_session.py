@@ -111,7 +111,7 @@ async def test_a_changed_list_is_noticed_once_and_only_if_it_really_changed(tmp_
         changes.append("changed")
 
     async with running(tmp_path, over_stdio("pen", *PEN, "stdio"), on_change=note) as rig:
-        await until(lambda: bool(changes))  # since it is ready
+        await until(lambda: bool(changes))  # it is ready by then
         before = {cls.get_name(): cls for cls in rig.servers.tool_classes()}
         await rig.call("pen_grow")
         await until(lambda: len(changes) == 2)
