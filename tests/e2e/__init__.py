@@ -1,3 +1,3 @@
-"""The installed command, as a user runs it."""
+"""Tests of the installed command, run as a user runs it."""
 
 from __future__ import annotations

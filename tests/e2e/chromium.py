@@ -1,4 +1,4 @@
-"""Chromium without a window, driven over its DevTools protocol: pages as a person has them."""
+"""Headless Chromium, driven over its DevTools protocol: pages as a person sees them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-"""None where Chromium is not installed."""
+"""The path of Chromium, or None if it is not installed."""
 OTHER_NAME = "vibe.test"
-"""Of this machine, to the browser: plain HTTP from there is not what it calls secure."""
+"""A name that the browser resolves to this machine. It does not treat plain HTTP from there as secure."""
 FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -24,7 +24,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--no-first-run",
     "--disable-background-networking",
-    "--force-prefers-reduced-motion",  # what turns is painted sixty times a second
+    "--force-prefers-reduced-motion",  # spinners are painted sixty times a second
     f"--host-resolver-rules=MAP {OTHER_NAME} 127.0.0.1",
     "--remote-debugging-port=0",
 )
@@ -33,11 +33,11 @@ KEYS = {"Enter": ("Enter", 13, "\r"), "Escape": ("Escape", 27, ""), " ": ("Space
 
 
 class PageGone(AssertionError):
-    """What was asked went with the page that was asked: it was loaded anew, or closed."""
+    """The page that was asked is gone: it was reloaded or closed."""
 
 
 class Page:
-    """A page of a browser; ``said`` is what it told its console, reports on its policy and errors included."""
+    """A page of a browser. ``said`` lists its console messages, including errors and policy reports."""
 
     def __init__(self, connection: ClientConnection, session: str) -> None:
         self.said: list[str] = []
@@ -48,7 +48,7 @@ class Page:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **arguments: Any) -> dict[str, Any]:
-        """Call a method of the protocol."""
+        """Call a method of the DevTools protocol."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": arguments, "sessionId": self._session}
         self._connection.send(json.dumps(message))
@@ -77,13 +77,13 @@ class Page:
         self.call("Page.navigate", url=url)
 
     def run(self, script: str) -> Any:
-        """Return the value of an expression, waited for if it is a promise."""
+        """Return the value of an expression, awaited if it is a promise."""
         told = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in told, (script, told["exceptionDetails"])
         return told["result"].get("value")
 
     def wait(self, script: str, seconds: float = SECONDS) -> Any:
-        """Wait until an expression is true, looked at before each frame, and return it."""
+        """Wait until an expression is true, checking every 15 ms, and return its value."""
         waits = (
             "new Promise((done) => { const look = () => { let found; try { found = " + script + " } catch { }"
             "if (found || performance.now() > {end}) done(found instanceof Node || found);"
@@ -97,7 +97,7 @@ class Page:
         return found
 
     def press(self, *keys: str) -> None:
-        """Press keys, one after the other."""
+        """Press keys one after the other."""
         for key in keys:
             code, number, text = KEYS.get(key, (f"Key{key.upper()}", ord(key[0].upper()), key if len(key) == 1 else ""))
             told = {"key": key, "code": code, "windowsVirtualKeyCode": number, "text": text}
@@ -105,11 +105,11 @@ class Page:
             self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=code)
 
     def type(self, text: str) -> None:
-        """Type a text where the focus is."""
+        """Type a text into the focused element."""
         self.call("Input.insertText", text=text)
 
     def click(self, selector: str, *, shift: bool = False) -> None:
-        """Click with the mouse on the middle of the first element that is seen."""
+        """Click in the middle of the first visible, enabled element."""
         found = self.wait(
             f"(() => {{ const one = [...document.querySelectorAll({json.dumps(selector)})].find((one) =>"
             "one.getClientRects().length && !one.disabled); if (!one) return null;"
@@ -121,7 +121,7 @@ class Page:
         self.call("Input.dispatchMouseEvent", type="mouseReleased", **told)
 
     def look(self, width: int, height: int, *, dark: bool = False, motion: bool = False) -> None:
-        """Have a window of this size, in the light or in the dark."""
+        """Set the window's size, its colour scheme and its motion."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         features = [
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
@@ -130,7 +130,7 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=features)
 
     def picture(self, path: Path) -> None:
-        """Write what is seen to a PNG file."""
+        """Write a screenshot to a PNG file."""
         told = self.call("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(told["data"]))
 
@@ -149,7 +149,7 @@ class Browser:
         return page
 
     def opened(self, part: str, kind: str = "page") -> Page:
-        """Return the page, or the ``iframe``, that another page opened, by a part of its address."""
+        """Return the page, or the ``iframe``, whose address contains ``part``, waiting until it was opened."""
         for _ in range(int(SECONDS * 20)):
             for one in self._call("Target.getTargets")["targetInfos"]:
                 if one["type"] == kind and part in one["url"]:

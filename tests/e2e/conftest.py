@@ -1,4 +1,4 @@
-"""The ``vibe`` command as a script would run it: no terminal, no stdin, a home of its own."""
+"""The ``vibe`` command as a script would run it: no terminal, no stdin, and a home of its own."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ class Finished:
 
     @property
     def document(self) -> Any:
-        """Stdout as one JSON document."""
+        """Standard output as one JSON document."""
         return json.loads(self.out)
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Stdout as JSON lines; only a line feed ends one, whatever else Unicode calls a line break."""
+        """Standard output as JSON lines. Only a line feed ends a line, whatever else Unicode calls a line break."""
         return [json.loads(line) for line in self.out.split("\n") if line]
 
 
 @dataclass
 class VibeCommand:
-    """Runs ``vibe`` in ``workdir`` with its own home; ``environ`` is all it gets besides.
+    """Runs ``vibe`` in ``workdir`` with its own home. ``environ`` is added to the few variables that it inherits.
 
-    Called, it runs the command line within this process, which saves the start, and waits a tenth as long before it
-    repeats a call to a model. ``process`` and ``start`` run the
-    installed command: for whatever the process itself is part of, its signals, streams, limits and end.
+    A call runs the command line inside this process, which saves the start, and waits a tenth as long before it repeats
+    a call to a model. ``process`` and ``start`` run the installed command, for tests in which the process itself
+    matters: its signals, streams, limits and end.
     """
 
     home: Path
@@ -78,7 +78,7 @@ class VibeCommand:
     running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
     def __call__(self, *words: str, stdin: str = "") -> Finished:
-        """Run to the end, within this process."""
+        """Run to the end inside this process."""
         variables = MappingProxyType(self.variables())
         out, err = (TextIOWrapper(BytesIO(), "utf-8", errors="replace", newline="") for _ in range(2))
         env = CliEnvironment(
@@ -108,8 +108,8 @@ class VibeCommand:
         timeout: float = 180,
         before: Callable[[], None] | None = None,
     ) -> Finished:
-        """Run a program where the command would run; ``before`` is called in the new process."""
-        # Python keeps bytecode that was cut short by a limit, and every later program would fail by it.
+        """Run a program where the command would run. ``before`` is called in the new process."""
+        # Python keeps bytecode that a limit cut short, and every later program would fail on it.
         variables = self.variables() | ({} if before is None else {"PYTHONDONTWRITEBYTECODE": "1"})
         ended = subprocess.run(
             argv,
@@ -125,7 +125,7 @@ class VibeCommand:
         return Finished(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """Start in a session of its own and return at once."""
+        """Start the installed command in a session of its own, and return at once."""
         process = subprocess.Popen(
             [str(VIBE), *words],
             cwd=self.workdir,
@@ -141,15 +141,15 @@ class VibeCommand:
     def on(
         self, terminal: Terminal, *words: str, stdout: int | None = None
     ) -> AbstractContextManager[subprocess.Popen[bytes]]:
-        """Start at a terminal; leaving kills what still runs."""
+        """Start the installed command on a terminal. Leaving the context kills it if it still runs."""
         return terminal.running(VIBE, *words, cwd=self.workdir, env=self.variables(), stdout=stdout)
 
     def at(self, tmux: Tmux, *words: str) -> None:
-        """Start in a window."""
+        """Start the installed command in a tmux window."""
         tmux.start([VIBE, *words], cwd=self.workdir, env=self.variables())
 
     def plan_ids(self) -> list[str]:
-        """The plans in this home, as they were begun."""
+        """Return the ids of the plans in this home, in the order of their start."""
         folders = (self.home / "plans").glob("[!.]*/run.json")
         return [path.parent.name for path in sorted(folders, key=lambda path: json.loads(path.read_text())["created"])]
 
@@ -169,7 +169,7 @@ class VibeCommand:
         )
 
     def variables(self) -> dict[str, str]:
-        """All that the command finds in its environment."""
+        """Return all environment variables of the command."""
         inherited = {
             name: os.environ[name]
             for name in ("PATH", "HOME", "TMPDIR", "PYTHON_KEYRING_BACKEND")
@@ -187,7 +187,7 @@ def _text(stream: TextIOWrapper) -> str:
 
 @pytest.fixture
 def vibe(tmp_path: Path) -> Iterator[VibeCommand]:
-    """The command, in an empty workspace; what it left running is killed at the end."""
+    """Yield the command in an empty workspace, and kill what it left running."""
     workdir = tmp_path / "work"
     workdir.mkdir()
     command = VibeCommand(home=tmp_path / "home", workdir=workdir, environ={"TMPDIR": str(tmp_path)})
@@ -200,7 +200,7 @@ def vibe(tmp_path: Path) -> Iterator[VibeCommand]:
 
 @pytest.fixture
 def server(vibe: VibeCommand) -> Iterator[ModelServer]:
-    """A model that is served, and the active one."""
+    """Serve a model, and make it the active one."""
     with ModelServer() as running:
         vibe.configure(SERVED.format(api_base=running.api_base))
         vibe.environ["SERVED_KEY"] = "k"
@@ -209,7 +209,7 @@ def server(vibe: VibeCommand) -> Iterator[ModelServer]:
 
 @pytest.fixture
 def tmux(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tmux]:
-    """A window; a module may say its columns and rows as ``WINDOW``."""
+    """Open a tmux window. A module may set its columns and rows as ``WINDOW``."""
     module = cast("object", request.module)  # pyright: ignore[reportUnknownMemberType]
     with Tmux(tmp_path, *getattr(module, "WINDOW", ())) as window:
         yield window
@@ -217,7 +217,7 @@ def tmux(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tmux]:
 
 @pytest.fixture
 def workdir(tmp_path: Path) -> Path:
-    """A folder beside the one that the command was started in."""
+    """Return a folder beside the one the command is started in."""
     folder = tmp_path / "project"
     folder.mkdir()
     return folder
@@ -225,7 +225,7 @@ def workdir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write_plan(vibe: VibeCommand) -> Callable[..., str]:
-    """Writes a plan file from its steps and returns its name."""
+    """Return a function that writes a plan file from its steps, and returns its name."""
 
     def write(*steps: dict[str, Any], **fields: Any) -> str:
         document = {"version": 1, "goal": "Try something", "steps": list(steps), **fields}
@@ -236,18 +236,18 @@ def write_plan(vibe: VibeCommand) -> Callable[..., str]:
 
 
 def command_step(step_id: str, command: str, **fields: Any) -> dict[str, Any]:
-    """A step that runs a command."""
+    """Return a step that runs a command."""
     return {"id": step_id, "title": f"Step {step_id}", "mode": "run", "command": command, **fields}
 
 
 def interrupt(process: subprocess.Popen[bytes], which: signal.Signals = signal.SIGINT) -> None:
-    """Send one signal and return once the process has it: two that are pending at once are one."""
+    """Send one signal and wait until the process has received it, because two pending ones would merge into one."""
     process.send_signal(which)
     until(lambda: process.poll() is not None or not _is_pending(process.pid, which))
 
 
 def stop_at_once(process: subprocess.Popen[bytes]) -> None:
-    """Press Ctrl-C twice, which ends what runs without the seconds it has after a SIGTERM, and wait for the end."""
+    """Press Ctrl-C twice and wait for the end. The second press skips the grace period after SIGTERM."""
     interrupt(process)
     interrupt(process)
     process.wait(timeout=120)
@@ -260,7 +260,7 @@ def _is_pending(pid: int, which: signal.Signals) -> bool:
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder with its content, but for when the home was last swept."""
+    """Return every file below a folder with its content, except the time at which the home was last swept."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -269,7 +269,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def leftovers(folder: Path) -> list[str]:
-    """The command lines of processes that still work below a folder."""
+    """Return the command lines of processes that still work below a folder."""
     found: list[str] = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,6 +1,7 @@
-"""What a model server can do wrong, how each mock is told to do it, and what ``vibe -p`` makes of it.
+"""The faults of a model server: how each mock is told to produce them, and how ``vibe -p`` handles them.
 
-One table: ``test_fault_matrix`` injects every row, ``scripts/gen-references`` prints it as docs/reference/model-faults.md.
+One table: ``test_fault_matrix`` injects every row, and ``scripts/gen-references`` prints it as
+docs/reference/model-faults.md.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ ANSWER = "one two three four"
 PROVIDER = "acme"
 KEY_VARIABLE = "ACME_KEY"
 SERVER = "http://SERVER"
-"""Stands for the address of the server in what is said; ``…`` stands for words that are the server's own."""
+"""Stands for the server's address in ``says``. There, ``…`` stands for words of the server's own."""
 TRIED = " (tried 2 times)"
 
 QUICK = 0.07
-"""The first repetition fits into so many seconds, the second does not."""
+"""A retry limit in seconds into which the first repetition fits, but not the second."""
 ALWAYS = 9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One row: what the server does, how the run ends and what is read.
+    """One row: what the server does, how the run ends, and what the user reads.
 
-    ``says`` is the reason of each announced repetition and, of a run that did not complete, the detail of its record.
-    ``llmock`` are behaviours, ``aimock`` fixtures whose last serves all further requests; None: the mock can't do it.
-    Without either nobody listens at the address.
+    ``says`` is the reason of each announced repetition and, if the run did not complete, the detail of its record.
+    ``llmock`` holds behaviours. ``aimock`` holds fixtures, the last of which serves all further requests. None means
+    that the mock can't do it. Without either, nobody listens at the address.
     """
 
     name: str
@@ -47,12 +48,12 @@ class Fault:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What matches ``says``."""
+        """Return a pattern that matches ``says``."""
         return re.compile(".+".join(re.escape(part) for part in self.says.split("…")))
 
     @property
     def detail(self) -> str:
-        """What the record of a failed run says."""
+        """Return the detail in the record of a failed run."""
         return f"{self.says}{TRIED if self.retries else ''}" if self.exit_code else ""
 
 
@@ -294,7 +295,7 @@ FAULTS = (
 
 
 def documented(fault: Fault) -> list[str]:
-    """A row of the reference: fault, outcome, exit code, what is read."""
+    """Return a row of the reference: fault, outcome, exit code, and what the user reads."""
     sentence = fault.says.replace(SERVER, "`api_base`")
     repeated = f"{fault.retries} repetition{'s' if fault.retries > 1 else ''} announced"
     read = "; ".join(part for part in (repeated if fault.retries else "", f"“{sentence}”" if sentence else "") if part)

@@ -1,4 +1,4 @@
-"""A plan of sixty steps of every kind, killed at an instant, resumed to its end, and looked at closely."""
+"""A plan of up to sixty steps of every kind, killed at some moment, resumed to its end, and inspected closely."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
 PARALLEL = 6
 RUN_SECONDS = 300.0
 SETTLING_SECONDS = 60.0
-"""For how long what was started may still be there after the end."""
+"""Seconds for which started processes and files may still exist after the end."""
 IGNORED = ".scratch/\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What an experiment varies. ``steps``: at least 20."""
+    """The variables of an experiment. There must be at least 20 ``steps``."""
 
     executor: str = "local"
     worktrees: bool = True
@@ -41,14 +41,14 @@ class Kind:
 
     @property
     def words(self) -> list[str]:
-        """How the plan is run."""
+        """The flags with which the plan is run."""
         flags = ["--auto-approve", "--max-parallel", str(PARALLEL), "--output", "json"]
         return [*flags, *(["--executor", self.executor] if self.executor != "local" else [])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What is there at the end: what two runs of one plan must agree on."""
+    """The state at the end, in which two runs of one plan must agree."""
 
     files: tuple[tuple[str, str], ...]
     commits: tuple[str, ...]
@@ -57,7 +57,7 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What came of one experiment. Times in seconds; ``killed_at`` counts from the start of each process."""
+    """The result of one experiment. Times are in seconds, and ``killed_at`` counts from the start of each process."""
 
     seed: int
     killed_at: list[float] = field(default_factory=list[float])
@@ -67,7 +67,7 @@ class Report:
 
 
 class Lab:
-    """One plan in a home, a repository and a folder for temporary files of its own; a context manager."""
+    """One plan with a home, a repository and a folder for temporary files of its own, as a context manager."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -92,7 +92,7 @@ class Lab:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """A process that runs the plan or goes on with it."""
+        """Start a process that runs the plan or resumes it."""
         path = f"{VIBE.parent}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
         environ = {
             "PATH": path,
@@ -115,7 +115,7 @@ class Lab:
             )
 
     def go_on(self, kill_after: float | None = None) -> int | None:
-        """Run the plan, or what is left of it; the exit code, or None if it was killed."""
+        """Run the plan, or the rest of it, and return the exit code, or None if it was killed."""
         begun = [plan.plan_id for plan in list_plans(self.home)] if (self.home / "plans").is_dir() else []
         words = ["resume", begun[0]] if begun else ["run", str(self.plan), "--decide", "database=files"]
         with self.start(*words) as process:
@@ -127,11 +127,11 @@ class Lab:
                 return None
 
     def said(self) -> str:
-        """The end of what the last process said."""
+        """Return the end of the last process's standard error."""
         return (self.root / "err").read_text(errors="replace")[-600:]
 
     def ending(self) -> Ending:
-        """What is there now."""
+        """Return the present state."""
         (plan,) = list_plans(self.home)
         steps = find_plan(self.home, plan.plan_id).state().steps
         subjects = git("log", "--format=%s", cwd=self.workdir).splitlines()
@@ -142,7 +142,7 @@ class Lab:
         )
 
     def repeated(self) -> list[str]:
-        """Steps whose journal does not hold exactly one completed attempt."""
+        """Return steps whose journal does not hold exactly one completed attempt."""
         (plan,) = list_plans(self.home)
         if plan.problem:
             return [f"the journal can't be read: {plan.problem}"]
@@ -158,7 +158,9 @@ class Lab:
         return [*found, *([] if len(statuses) == self.kind.steps else [f"{len(statuses)} steps in the journal"])]
 
     def left_behind(self) -> list[str]:
-        """Processes, worktrees, branches, sockets, entries and files that ought to be gone; waits a little for them."""
+        """Return processes, worktrees, branches, sockets, entries and files that should be gone, after waiting for
+        them to go.
+        """
         deadline = time.monotonic() + SETTLING_SECONDS
         while (found := self._left_now()) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -181,10 +183,10 @@ class Lab:
 
 
 def undisturbed(kind: Kind) -> tuple[Ending, float]:
-    """How the plan ends when nobody disturbs it, and how many seconds that takes.
+    """Return how the plan ends when nothing disturbs it, and the seconds that takes.
 
     Raises:
-        AssertionError: it does not complete, or leaves something behind.
+        AssertionError: It does not complete, or leaves something behind.
     """
     with Lab(kind) as lab:
         begun = time.monotonic()
@@ -197,9 +199,9 @@ def undisturbed(kind: Kind) -> tuple[Ending, float]:
 
 
 def experiment(kind: Kind, seed: int, wanted: Ending, seconds: float, kills: int | None = None) -> Report:
-    """Kill the plan at random instants of its ``seconds``, resume it each time, and to its end.
+    """Kill the plan at random moments within its ``seconds``, resume it each time, and run it to its end.
 
-    ``kills`` is how often, if it does not end before; None: once, or sometimes more often.
+    ``kills`` is the number of kills, unless the plan ends before. If None, it is one to three, mostly one.
     """
     rng, report = random.Random(seed), Report(seed=seed)
     begun = time.monotonic()
@@ -217,7 +219,9 @@ def experiment(kind: Kind, seed: int, wanted: Ending, seconds: float, kills: int
             code, tries = lab.go_on(), tries + 1
             report.resumes += 1
         report.seconds = time.monotonic() - begun
-        over = code == 2 and "has ended (completed)" in lab.said()  # killed between the plan's end and its own
+        over = (
+            code == 2 and "has ended (completed)" in lab.said()
+        )  # killed after the plan's end
         if code != 0 and not over:
             report.problems.append(f"exit {code}: {lab.said()}")
         else:
@@ -239,7 +243,9 @@ def _differences(lab: Lab, wanted: Ending) -> list[str]:
 
 
 def build_plan(kind: Kind) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The plan and what its model says: commands, agents with checks, worktrees, decisions, failures to repeat."""
+    """Return the plan and its model's script: commands, agents with checks, worktrees, decisions, failures to
+    repeat.
+    """
     rng = random.Random(1)
     steps: list[dict[str, Any]] = []
     agents: dict[str, Any] = {}
@@ -309,7 +315,7 @@ _KINDS: tuple[Callable[[str], dict[str, Any]], ...] = (
 
 
 def digests(root: Path) -> dict[str, str]:
-    """Mode and digest of every file that is not git's, by name."""
+    """Return the mode and digest of every file outside ``.git``, by name."""
     return {
         str(path.relative_to(root)): f"{path.stat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
         for path in root.rglob("*")
@@ -318,7 +324,7 @@ def digests(root: Path) -> dict[str, str]:
 
 
 def processes_of(root: Path) -> list[str]:
-    """The command lines of processes that work below a folder, or name it."""
+    """Return the command lines of processes that work below a folder, or name it."""
     found: list[str] = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""A server of ``vibe mcp serve`` with a client, and the words of its scripted model."""
+"""A server of ``vibe mcp serve`` with a client, and the script of its model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fakes.mcp_client import ServedVibe, connected
 
 @dataclass
 class Scene:
-    """A server for the tests of this module; what its model says is read anew by every call."""
+    """A server for the tests of a module. Every call reads the model's script anew."""
 
     vibe: VibeCommand
     served: ServedVibe
@@ -24,7 +24,7 @@ class Scene:
 
 
 def scene(folder: Path, *flags: str, can_ask: bool = False) -> Iterator[Scene]:
-    from mcp import StdioServerParameters  # noqa: PLC0415  dear, and few tests need it
+    from mcp import StdioServerParameters  # noqa: PLC0415  slow to load, and few tests need it
 
     (folder / "work").mkdir()
     vibe = VibeCommand(home=folder / "home", workdir=folder / "work", environ={"TMPDIR": str(folder)})

@@ -1,4 +1,4 @@
-"""What an agent file sets of the configuration: anything where a person chose it, no authority where nobody did.
+"""Settings in an agent file: anything if a person chose the file, but no authority if nobody did.
 
 Covers ``vibe.core.agents``, ``vibe.core.config``.
 """

@@ -1,4 +1,4 @@
-"""What the guides to agents, tools and the network show works as shown.
+"""The examples in the guides to agents, tools and the network work as shown.
 
 Covers ``vibe.core.agents``, ``vibe.core.tools.builtins``.
 """

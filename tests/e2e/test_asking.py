@@ -1,4 +1,4 @@
-"""Questions and decisions at the terminal, as a person meets them in ``vibe plan run``.
+"""Questions and decisions on the terminal, as a person meets them in ``vibe plan run``.
 
 Covers ``vibe.cli.terminal``, ``vibe.app.plan``.
 """
@@ -24,18 +24,18 @@ ASKS = {"id": "login", "title": "Log people in", "mode": "research"}
 QUESTION = {"question": "Which one?", "header": "Auth", "options": [{"label": "JWT"}, {"label": "Cookies"}]}
 PROMPT = "]  >"
 MOMENTS = (2, 10, 50)
-"""For how long something waits, in seconds: the next one if a busy machine has not come to it by then."""
+"""Seconds for which something waits. If a busy machine is not ready within one, the test tries the next."""
 
 
 @pytest.fixture
 def asking(vibe: VibeCommand) -> None:
-    """The agent of ``login`` asks its question and then ends."""
+    """Script the agent of ``login`` to ask its question and then end."""
     call = {"name": "ask_user_question", "arguments": {"questions": [QUESTION]}}
     vibe.replay({"agents": {"login": {"turns": [{"tool_calls": [call]}, {"text": "as you wish"}]}}})
 
 
 def told_the_model(vibe: VibeCommand) -> str:
-    """What the model of ``login`` read of its question."""
+    """Return what the model of ``login`` read as the answer to its question."""
     (path,) = (vibe.home / "plans").glob("*/steps/login/messages.jsonl")
     messages = [json.loads(line) for line in path.read_text().splitlines()]
     return next(message["content"] for message in messages if message["role"] == "tool")

@@ -1,4 +1,4 @@
-"""A run of one process, watched, answered and steered from the screen of another.
+"""A run in one process, watched, answered and steered from the screen of another.
 
 Covers ``vibe.cli.textual_ui``, ``ipc``.
 """
@@ -20,7 +20,7 @@ from tests.fakes.tmux import SECONDS, Tmux
 
 WINDOW = (120, 36)
 WITHDRAWN_SECONDS = 1.0
-"""Within which a question that is answered at one terminal is gone at another."""
+"""Seconds within which a question that is answered on one terminal disappears from another."""
 
 
 def test_a_plan_run_elsewhere_is_answered_and_seen_to_its_end(
@@ -35,7 +35,7 @@ def test_a_plan_run_elsewhere_is_answered_and_seen_to_its_end(
     tmux.press("1")
     tmux.wait_for("touch more")
     _, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
-    assert vibe("events", "answer", plan, request, "y").code == 0  # and so withdrawn on the screen
+    assert vibe("events", "answer", plan, request, "y").code == 0  # so it is withdrawn on the screen
     tmux.wait_for("has ended")
     tmux.wait_for("1/1 · ")
     assert not any("y yes" in line for line in tmux.screen())
@@ -56,7 +56,7 @@ def other(tmp_path: Path) -> Iterator[Tmux]:
 
 
 def gone(terminal: Tmux, text: str) -> float:
-    """When, in unix seconds, a text was seen no more in the last lines."""
+    """Wait until the last lines no longer show a text, and return the unix time."""
     deadline = time.monotonic() + SECONDS
     while any(text in line for line in terminal.screen()[-8:]):
         assert time.monotonic() < deadline, "\n".join(terminal.screen())
@@ -65,7 +65,7 @@ def gone(terminal: Tmux, text: str) -> float:
 
 
 def announced(vibe: VibeCommand, kind: str) -> float:
-    """When, in unix seconds, the first event of a kind was announced."""
+    """Return the unix time of the first event of a kind."""
     journals = (vibe.home / "run").glob("*/journal.jsonl")
     lines = (json.loads(line) for path in journals for line in path.read_text().splitlines())
     return next(line["ts"] for line in lines if line["type"] == kind)
@@ -81,12 +81,12 @@ def test_one_plan_is_run_at_one_terminal_and_answered_and_steered_at_another_too
     other.wait_for("n WHY")
     vibe.at(tmux, "--attach", vibe.plan_ids()[0])
     tmux.wait_for("s this session")
-    tmux.press("1")  # here, and so withdrawn there
+    tmux.press("1")  # answered here, so withdrawn there
     assert gone(other, "n WHY") - announced(vibe, "approval.decided") < WITHDRAWN_SECONDS
     (vibe.workdir / "ready").touch()
     tmux.wait_for("1-3 answer")
     other.wait_for("2) Cookies")
-    other.type("2")  # there, and so withdrawn here
+    other.type("2")  # answered there, so withdrawn here
     assert gone(tmux, "1-3 answer") - announced(vibe, "question.answered") < WITHDRAWN_SECONDS
     tmux.wait_for("1-2 decide")
     tmux.press("1")

@@ -19,7 +19,7 @@ GOOD = command_step("a", "touch ran")
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A command line that is refused. ``plan`` is written to plan.json, ``config`` to the user's config.toml."""
+    """A command line that is refused. ``plan`` is written to plan.json, and ``config`` to the user's config.toml."""
 
     words: tuple[str, ...]
     says: str

@@ -1,4 +1,4 @@
-"""The contract of programs that delegate to ``vibe --auto-approve -p``: a client as one of them has it.
+"""The contract of programs that delegate to ``vibe --auto-approve -p``, with a client such as they have.
 
 Covers ``vibe.cli``.
 """
@@ -18,12 +18,12 @@ ANSWER = "The service is set up; it runs as you."
 
 
 class CallError(Exception):
-    """What the client tells its caller instead of an answer."""
+    """The client's report to its caller in place of an answer."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """No stdin, stdout as the whole answer; nothing on it, or another exit code than 0, is a failure."""
+    """Gives no stdin and takes stdout as the whole answer. Empty stdout or a nonzero exit code is a failure."""
 
     vibe: VibeCommand
     timeout_seconds: float = 120.0

@@ -1,4 +1,4 @@
-"""Steps on a cluster: its flags and settings, and what keeps a run from beginning.
+"""Steps on a cluster: its flags and settings, and reasons why a run does not begin.
 
 Covers ``vibe.app.cluster``, ``vibe.app.plan``.
 """
@@ -92,7 +92,7 @@ def test_without_the_extra_it_is_named_and_nothing_is_begun(
 
 @pytest.fixture
 def there(tmp_path: Path) -> Iterator[VibeCommand]:
-    """The command as on another machine: home, folder and variables of its own; its certificates are in ``certs``."""
+    """Yield the command as on another machine, with its own home, folder, variables, and certificates in ``certs``."""
     workdir = tmp_path / "there"
     workdir.mkdir()
     variables = {"HOME": str(workdir), "TMPDIR": str(workdir), "OF_WORKER": "its own", "XDG_CACHE_HOME": str(workdir)}
@@ -106,7 +106,9 @@ def there(tmp_path: Path) -> Iterator[VibeCommand]:
 
 @pytest.fixture
 def cluster(there: VibeCommand, vibe: VibeCommand) -> str:
-    """A scheduler and a worker of that machine, known to the settings of this one: the scheduler's address."""
+    """Start a scheduler and a worker on that machine, configure this one to use them, and return the scheduler's
+    address.
+    """
     certificates = ("--certificates", "certs")
     address = said(there.start("cluster", "scheduler", "tls://127.0.0.1:0", *certificates)).split()[2].rstrip(";")
     told = ("--slots", "2", "--label", "team=red", "--resource", "gpu=1")
@@ -117,13 +119,13 @@ def cluster(there: VibeCommand, vibe: VibeCommand) -> str:
 
 
 def said(process: subprocess.Popen[bytes]) -> str:
-    """The first line that a service prints."""
+    """Return the first line that a service prints."""
     assert process.stdout is not None
     return process.stdout.readline().decode()
 
 
 def in_worktrees(vibe: VibeCommand, *steps: dict[str, Any]) -> None:
-    """A repository with a plan whose steps work in worktrees."""
+    """Create a repository with a plan whose steps work in worktrees."""
     plan = {"version": 1, "goal": "g", "defaults": {"workspace": "worktree"}, "steps": steps}
     (vibe.workdir / "p.json").write_text(json.dumps(plan))
     for words in (("init", "-q"), ("add", "."), ("-c", "user.name=n", "-c", "user.email=e@e", "commit", "-qm", "one")):
@@ -151,7 +153,7 @@ def test_a_step_is_done_on_a_worker_without_anything_of_the_runs_environment(
     waits = {
         line["step_id"] for line in ended.lines if line["type"] == "plan.waiting" and line["waits_for"] == "worker"
     }
-    assert len(waits & {"a", "b"}) == 1  # there is one gpu
+    assert len(waits & {"a", "b"}) == 1  # there is only one gpu
     steps = vibe("plan", "report", "latest", "--format", "json").document["steps"]
     assert {attempt["worker"] for step in steps for attempt in step["attempts"]} == {places[0]["worker"]}
     assert places[0]["worker"].startswith(f"{socket.gethostname()}:")

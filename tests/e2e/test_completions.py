@@ -30,7 +30,7 @@ SHELLS = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", 
 
 
 def needs(program: str) -> None:
-    """Skip without it; under ``EVERY_PROGRAM`` it has to be there."""
+    """Skip the test if a program is missing, unless ``EVERY_PROGRAM`` says that it must exist."""
     if not shutil.which(program) and not os.environ.get("EVERY_PROGRAM"):
         pytest.skip(f"there is no {program}")
 

@@ -1,4 +1,4 @@
-"""An account that runs empty, and a network that goes away, under a plan of many agents.
+"""Accounts without credit, and networks that go away, under a plan of many agents.
 
 Covers ``vibe.core.llm``, ``vibe.app.plan``.
 """

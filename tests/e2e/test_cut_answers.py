@@ -1,4 +1,4 @@
-"""Answers that the output limit cut off, told by a real server to both backends, in a prompt and in a plan's step.
+"""Answers cut off by the output limit, as a real server reports it to both backends, in a prompt and in a plan's step.
 
 Covers ``vibe.core.llm``, ``vibe.app.plan``.
 """

@@ -1,4 +1,4 @@
-"""Files of vibe's home that a failing disk or an editor damaged: one of them never stops what has nothing to do with it.
+"""Files in vibe's home that a failing disk or an editor damaged: none of them stops work unrelated to it.
 
 Covers ``vibe.system``, ``vibe.core.session``.
 """
@@ -25,7 +25,7 @@ DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
 
 
 def kept_files(home: Path) -> Iterator[Path]:
-    """The JSON that runs have left in a home, but for the configuration of the scripted model."""
+    """Yield the JSON files that runs have left in a home, except the script of the model."""
     for path in sorted(home.rglob("*")):
         if path.suffix in {".json", ".jsonl"} and path.name != "script.json":
             yield path

@@ -1,4 +1,4 @@
-"""The dashboard's page after a cut: what it shows is what a fresh page shows.
+"""The dashboard's page after a lost connection: it shows what a fresh page shows.
 
 Covers ``vibe.dashboard``.
 """
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="Chromium is not install
 
 CUT_SECONDS = 30
 REST_SECONDS = 10
-"""A tab that nobody sees closes its stream after that time."""
+"""Seconds after which a hidden tab closes its stream."""
 HIDDEN = "Object.defineProperty(document, 'hidden', { configurable: true, get: () => true })"
 ROWS = (
     "import('/rows.js').then(({ tables }) => JSON.stringify(Object.fromEntries(Object.entries(tables)"
@@ -46,7 +46,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @asynccontextmanager
 async def begun(vibe: VibeCommand) -> AsyncGenerator[Run]:
-    """A plan of which a page can know the beginning."""
+    """Run a plan whose beginning a page can know."""
     async with running(vibe.home) as run:
         run.begins()
         run.moves("a", "in_progress")
@@ -55,7 +55,7 @@ async def begun(vibe: VibeCommand) -> AsyncGenerator[Run]:
 
 
 class Cable:
-    """A way to a port of this machine that can be cut: what is on it ends, and nothing gets through."""
+    """A way to a port of this machine that can be cut. A cut ends its connections, and lets nothing through."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -74,7 +74,7 @@ class Cable:
 
     def close(self) -> None:
         self.cut()
-        self._listener.shutdown(SHUT_RDWR)  # closing alone wakes no one who waits there
+        self._listener.shutdown(SHUT_RDWR)  # closing alone wakes nobody who waits there
         for thread in self._threads:
             thread.join()
         for end in (self._listener, *self._ends):
@@ -126,7 +126,7 @@ def rows(page: Page) -> Any:
 
 
 def goes_on(run: Run) -> None:
-    """What a page misses: an answer, a new request, much talk, a step's end and another's beginning."""
+    """Publish what a page misses: an answer, a new request, much talk, a step's end and another's beginning."""
     run.says(e.ApprovalDecisionEvent(request_id="before", decision="allow", by="ben"))
     for number in range(300):
         run.agent_says("a", e.AssistantEvent(text=f"word {number}", message_id=f"m{number}"))
@@ -152,7 +152,7 @@ def opened(browser: Browser, url: str) -> Page:
 
 
 def seen(page: Page, *, hidden: bool) -> None:
-    """Have the tab be hidden, or seen again."""
+    """Hide the tab, or show it again."""
     told = json.dumps(hidden)
     page.run(
         f"Object.defineProperty(document, 'hidden', {{ configurable: true, get: () => {told} }});"

@@ -1,4 +1,4 @@
-"""The dashboard's page in Chromium: it follows real runs, answers what they ask, and shows what they did.
+"""The dashboard's page in Chromium: it follows real runs, answers their requests, and shows their work.
 
 Covers ``vibe.dashboard``.
 """
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="Chromium is not install
 
 STEPS_A_LAYER = 417
 MOST_DRAWN_MS = 2_000
-"""From the start of the load."""
+"""The longest time from the start of the load until the page is drawn, in milliseconds."""
 SHOWN_GOAL = "Give textkit slugify() and shorten(), each tested and documented, then publish it."
 GOAL = "Give textkit slugify() <img src=x onerror=alert(1)> \u202e and publish it"
 HTML = "<b>bold</b><script>alert(1)</script>"
@@ -47,7 +47,7 @@ WHERE = {
 LIST_LINE = "document.querySelector('#dag [data-step=fix] .ln')?.textContent"
 LIST_ITEMS = "[...document.querySelectorAll('#step .line')].map((one) => one.dataset.line)"
 WORDS = ("ASCII only", "Once", "Staging first")
-"""On the buttons that answer what the run asks."""
+"""The buttons that answer the run's requests."""
 CHECK = "test -e mended || { touch mended; echo red; exit 1; }"
 
 
@@ -115,7 +115,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def links(vibe: VibeCommand) -> dict[str, Any]:
-    """A dashboard that may act."""
+    """Serve a dashboard that may act, and return its links."""
     return served(vibe, "--control", "--name", "ana")
 
 
@@ -126,7 +126,7 @@ def served(vibe: VibeCommand, *words: str) -> dict[str, Any]:
 
 
 async def opened(browser: Browser, vibe: VibeCommand, *words: str) -> Page:
-    """A page of a dashboard of its own."""
+    """Open a page of a separate dashboard."""
     return await to_thread.run_sync(browser.page, (await to_thread.run_sync(served, vibe, *words))["url"])
 
 
@@ -142,7 +142,7 @@ def started(vibe: VibeCommand, write_plan: WritePlan) -> subprocess.Popen[bytes]
 def followed(
     vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
 ) -> tuple[subprocess.Popen[bytes], Page]:
-    """A run that has started, and a page of the usual width that shows it."""
+    """Start a run, and open a page of the usual width that shows it."""
     run = started(vibe, write_plan)
     page = browser.page()
     page.look(1200, 860)
@@ -159,7 +159,7 @@ def card(kind: str) -> str:
 
 
 def is_quiet(page: Page) -> None:
-    """Nothing was said to the console, and nothing but code can be scrolled sideways."""
+    """Check that the console is empty, and nothing but code can be scrolled sideways."""
     assert page.run("document.documentElement.scrollWidth <= innerWidth && document.body.scrollWidth <= innerWidth")
     wide = page.run(
         "[...document.querySelectorAll('body *')].filter((one) => one.scrollWidth > one.clientWidth + 1 &&"
@@ -192,13 +192,13 @@ def by_key(page: Page, kind: str, key: str) -> None:
 
 
 def answers(page: Page, answer: Callable[[Page, str, str], None], *words: str) -> None:
-    """Answer all that the run asks, one after the other."""
+    """Answer all requests of the run, one after the other."""
     for kind, word in zip(("Question", "Permission", "Decision"), words, strict=True):
         answer(page, kind, word)
 
 
 def asked_and_answered(page: Page, url: str) -> None:
-    """Open a page of the usual width, and answer all that the run asks with the mouse."""
+    """Open a page of the usual width, and answer all requests of the run with the mouse."""
     page.look(1200, 860)
     page.open(url)
     answers(page, by_mouse, *WORDS)
@@ -325,7 +325,7 @@ def test_at_an_earlier_time_steps_figures_and_requests_are_those_of_then(
 
     for part in range(1, 10):
         at = first + (last - first) * part / 10
-        while any(abs(event["ts"] - at) < 0.01 for event in events):  # which the page has in hundredths
+        while any(abs(event["ts"] - at) < 0.01 for event in events):  # the page rounds to hundredths
             at += 0.01
         page.run(f"import('/replay.js').then((replay) => replay.seek({at}))")
         page.wait("document.querySelector('#head .pill').textContent === 'replay'")
@@ -398,7 +398,7 @@ async def test_five_thousand_steps_are_drawn_soon_and_follow_the_run(vibe: VibeC
 
 
 def list_is_opened(page: Page, ids: list[str], top: int) -> None:
-    """Open the list of a plan of so many other steps, and go through its items."""
+    """Open the list of a plan with ``top`` steps in its graph, and go through its items."""
     page.look(1200, 860)
     page.wait(f"{LIST_LINE} === '34/500 2 failed 8 running'")
     assert page.run("document.querySelectorAll('#dag [data-step]').length") == top
@@ -486,7 +486,7 @@ def test_a_list_of_the_gallery_is_followed_to_its_end(
 def test_pictures_for_the_docs_are_taken_of_a_run_that_asks(
     vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser, tmp_path: Path
 ) -> None:
-    """With VIBE_PICTURES in the environment they are written to docs/images."""
+    """With VIBE_PICTURES in the environment, they are written to docs/images."""
     folder = tmp_path
     if "VIBE_PICTURES" in os.environ:
         folder, vibe.workdir = REPOSITORY / "docs" / "images", Path.home() / "textkit"
@@ -517,7 +517,7 @@ def test_pictures_for_the_docs_are_taken_of_a_run_that_asks(
 
 
 def shown_steps() -> tuple[dict[str, Any], ...]:
-    """The steps that the pictures show."""
+    """Return the steps that the pictures show."""
     return (
         command_step("survey", "ls; sleep 0.3", title="Learn how textkit is built"),
         agent("slugify", "Write slugify()", "survey", verify=[CHECK], writes=["slugs.py"]),
@@ -714,7 +714,7 @@ def is_printed(page: Page) -> None:
 
 
 def is_twice_as_large(page: Page) -> None:
-    """A window of 1200 by 860 at 200 % is one of half that."""
+    """Show the page in half of 1200 by 860, as a zoom of 200 % does."""
     page.look(600, 430)
     for pane in ("run", "step", "runs", "inbox"):
         page.click(f"#dock [data-pane={pane}]")
@@ -816,7 +816,7 @@ def test_a_comment_that_is_sent_by_a_double_click_is_heard_once(
 
 
 def edited(number: str, path: str) -> tuple[e.Event, ...]:
-    """A file that an agent wrote."""
+    """Return the events of an agent that wrote a file."""
     call: dict[str, Any] = {"tool_call_id": number, "tool": "write_file"}
     diff = f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-b\n+c\n"
     done = e.ToolResultEvent(**call, status="ok", content="", duration_s=0.1, diff=diff, files_changed=(path,))
@@ -935,7 +935,9 @@ async def test_earlier_entries_that_are_asked_for_twice_are_shown_once(vibe: Vib
 
 
 async def test_what_was_refused_failed_or_begun_does_not_stay(vibe: VibeCommand, browser: Browser) -> None:
-    """A refusal goes with the next command, changes are asked for again, and another run is not stopped by one click."""
+    """A refusal disappears with the next command, failed changes are requested again, and one click does not stop
+    another run.
+    """
     async with running(vibe.home) as run, running(vibe.home, "two", "plan-2") as other:
         run.begins()
         run.moves("a", "in_progress")

@@ -1,4 +1,4 @@
-"""``vibe dashboard`` at a terminal: answered from the list, attached to a run and back.
+"""``vibe dashboard`` on a terminal: answered from the list, attached to a run and back.
 
 Covers ``vibe.cli.textual_ui``, ``vibe.app.watch``.
 """
@@ -30,7 +30,7 @@ def test_a_plan_is_answered_from_the_list_and_the_list_comes_back(
     tmux.press("o")
     tmux.wait_for("no browser here")
     tmux.wait_for("http://127.0.0.1:")
-    while not (vibe.workdir / "made").exists():  # the first half second it takes no key
+    while not (vibe.workdir / "made").exists():  # for the first half second it takes no key
         tmux.press("1")
         tmux.wait_for("command: touch")
     _, request = printed(process, r"answer with: vibe plan approve (\S+) (\S+)")
@@ -38,11 +38,11 @@ def test_a_plan_is_answered_from_the_list_and_the_list_comes_back(
     tmux.press("Enter")
     tmux.wait_for("/help lists what you can send it")
     tmux.wait_for("y yes")
-    tmux.press("Escape")  # two at once may be taken for one key
+    tmux.press("Escape")  # two at once may be read as one key
     tmux.wait_for("1 waits for you")
     tmux.press("Escape")
     tmux.wait_for("command: touch more")
-    assert vibe("events", "answer", plan, request, "y").code == 0  # and so gone from the list
+    assert vibe("events", "answer", plan, request, "y").code == 0  # so it is gone from the list
     tmux.wait_for("answered by control: run touch more")
     tmux.wait_for("completed")
     assert not any("command: touch more" in line for line in tmux.screen())

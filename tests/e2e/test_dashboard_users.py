@@ -1,4 +1,4 @@
-"""Two users of one machine, each with a dashboard: neither learns anything of the other's runs.
+"""Two users of one machine, each with a dashboard: neither learns anything about the other's runs.
 
 Covers ``vibe.dashboard``, ``ipc``.
 """
@@ -24,14 +24,14 @@ from tests.e2e.conftest import command_step
 from tests.fakes.waiting import until
 
 ANA, BEN = 61_001, 61_002
-"""Users that no one else is."""
+"""User ids that nobody else has."""
 PLACES = os.pathsep.join((str(Path(vibe.__file__).parents[1]), str(Path(httpx.__file__).parents[1])))
 PYTHONS = (sys.executable, "/usr/bin/python3")
 BEGIN = "import sys; from vibe.cli.main import main; sys.exit(main())"
 
 
 class User(Struct):
-    """A user of this machine, at home in a folder that all may look into."""
+    """A user of this machine, whose home is a folder that everybody may look into."""
 
     uid: int
     home: Path
@@ -39,7 +39,7 @@ class User(Struct):
     running: list[subprocess.Popen[str]] = []
 
     def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
-        """Start ``vibe``."""
+        """Start ``vibe`` as the user."""
         process = subprocess.Popen(
             [self.python, "-c", BEGIN, *words],
             cwd=self.home,
@@ -56,13 +56,13 @@ class User(Struct):
         return process
 
     def runs(self, **environ: str) -> dict[str, Any]:
-        """The runs that the user's list has."""
+        """Return the runs in the user's list."""
         out, err = self.start("dashboard", "--output", "json", **environ).communicate(timeout=60)
         assert "Traceback" not in err
         return json.loads(out)["runs"] if out else {}
 
     def may_read(self, path: Path) -> bool:
-        """Try to list or read a file as that user."""
+        """Return True if the user can list the folder or read the file."""
         return _done_by(self.uid, "ls" if path.is_dir() else "cat", str(path))
 
 
@@ -91,8 +91,8 @@ def _runs_for_others(python: str) -> bool:
 
 
 def _done_by(uid: int, *words: str) -> bool:
-    """Run a program as a user; returns whether it did what it was to do."""
-    with suppress(OSError):  # it may not even start it
+    """Run a program as a user, and return whether it succeeded."""
+    with suppress(OSError):  # it may not even start
         done = subprocess.run(
             words,
             check=False,

@@ -1,4 +1,4 @@
-"""``vibe dashboard --web`` as a process: where it is, what it answers of real plans, and its end.
+"""``vibe dashboard --web`` as a process: its address, its answers about real plans, and its end.
 
 Covers ``vibe.dashboard``, ``vibe.cli``.
 """
@@ -41,7 +41,7 @@ TURNS = [
 
 @contextmanager
 def dashboard(vibe: VibeCommand, *words: str) -> Generator[tuple[dict[str, Any], httpx.Client]]:
-    """A served page, and a client that may all that it allows."""
+    """Serve a page, and yield its output with a client that has its token."""
     process = vibe.start("dashboard", "--web", "--output", "json", *words)
     assert process.stdout is not None
     said = json.loads(process.stdout.readline())
@@ -80,7 +80,7 @@ def test_a_plan_is_answered_by_the_page_and_its_changes_are_shown(
             run, diff = request["run"], f"/api/runs/{request['run']}/steps/fix/diff"
             assert (request["step"], request["tool"]) == ("fix", "bash")
             assert client.get(diff).status_code == 200
-            if count == 2 and workspace == "worktree":  # while it runs: against the folder it works in
+            if count == 2 and workspace == "worktree":  # compares while it runs with the folder it works in
                 files = {file["path"]: file for file in client.get(diff).json()["files"]}
                 assert {name: file["status"] for name, file in files.items()} == {
                     "cart.py": "modified",
@@ -155,7 +155,7 @@ def test_an_address_that_can_not_be_told_is_no_success(vibe: VibeCommand) -> Non
 
 
 def example(language: str, beginning: str) -> str:
-    """A program of the guide."""
+    """Return a program of the guide."""
     blocks = GUIDE.read_text(encoding="utf-8").split(f"```{language}\n")[1:]
     return next(block.partition("```")[0] for block in blocks if block.startswith(beginning))
 

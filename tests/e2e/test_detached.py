@@ -1,4 +1,4 @@
-"""``--detach``: the command goes on without its terminal, and whoever called it has its id.
+"""``--detach``: the command continues without its terminal, and the caller has its id.
 
 Covers ``vibe.cli``.
 """
@@ -34,7 +34,7 @@ def turns(*given: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def nothing_stays(vibe: VibeCommand) -> Iterator[None]:
-    """What a failed test left running ends with it."""
+    """Kill what a failed test left running."""
     yield
     for entry in Registry(vibe.home).running():
         with suppress(ProcessLookupError):
@@ -47,7 +47,7 @@ def running(vibe: VibeCommand) -> Entry:
 
 
 def over(vibe: VibeCommand, pid: int) -> None:
-    """Wait until a run is over and its process gone."""
+    """Wait until a run is over and its process is gone."""
     until(lambda: not Registry(vibe.home).running() and not Path(f"/proc/{pid}").exists())
 
 
@@ -92,7 +92,7 @@ def test_a_plan_goes_on_and_is_approved(vibe: VibeCommand, write_plan: WritePlan
     assert begun.document == {"plan_id": plan_id, "source": entry.source, "pid": entry.pid, "log": str(log)}
     assert vibe("plan", "approve", plan_id, requested(vibe, plan_id)).code == 0
     over(vibe, entry.pid)
-    _, document = log.read_text().split("\n{", 1)  # before it is the way to answer
+    _, document = log.read_text().split("\n{", 1)  # preceded by the command that answers
     record = json.loads("{" + document)
     assert (record["outcome"], record["exit_code"], record["plan_id"]) == ("completed", 0, plan_id)
 
@@ -146,7 +146,7 @@ def test_what_fails_before_it_begins_is_told_here(
 
 
 def test_the_log_holds_no_secret_and_a_pipe_is_read(vibe: VibeCommand) -> None:
-    vibe.environ["DEPLOY_TOKEN"] = "hunter2-and-more"  # noqa: S105  it is none
+    vibe.environ["DEPLOY_TOKEN"] = "hunter2-and-more"  # noqa: S105  made up
     vibe.replay(turns({"text": "The token is hunter2-and-more."}))
 
     begun = vibe.process("-p", "look", "--detach", "--output", "json", stdin="some context")

@@ -1,4 +1,4 @@
-"""What the documentation shows is run as it is shown.
+"""The examples in the documentation run as shown.
 
 Covers ``vibe.cli.commands``.
 """
@@ -40,7 +40,7 @@ class Block:
 
     @property
     def opening(self) -> str:
-        """The first line, without the mark of a comment."""
+        """The first line, without its comment mark."""
         return self.text.partition("\n")[0].lstrip("#/ ")
 
 
@@ -51,7 +51,7 @@ def blocks(name: str, language: str = "") -> list[Block]:
 
 
 def tool_examples() -> list[tuple[str, str, dict[str, Any], str]]:
-    """Of each tool in the guide: its file, its source, the call that is shown and what the model reads."""
+    """Return each tool in the guide: its file, its source, the call that is shown and what the model reads."""
     found = blocks("docs/guide/custom-tools.md")
     return [
         (block.opening, block.text, json.loads(found[place + 1].text), found[place + 2].text.rstrip("\n"))
@@ -61,13 +61,13 @@ def tool_examples() -> list[tuple[str, str, dict[str, Any], str]]:
 
 
 def plan_examples() -> list[tuple[str, str]]:
-    """Every plan that is shown anywhere."""
+    """Return every plan shown in the documentation."""
     shown = [(path.relative_to(REPOSITORY).as_posix(), path) for path in DOCUMENTS]
     return [(name, block.text) for name, _ in shown for block in blocks(name, "json") if '"steps"' in block.text]
 
 
 def wait_for_start(vibe: VibeCommand, run: subprocess.Popen[bytes], seconds: float = 120) -> None:
-    """Until the run has come to the step that waits."""
+    """Wait until the run has come to the step that waits."""
     deadline = time.monotonic() + seconds
     while not (vibe.workdir / "started").exists():
         assert run.poll() is None, run.communicate()
@@ -76,7 +76,7 @@ def wait_for_start(vibe: VibeCommand, run: subprocess.Popen[bytes], seconds: flo
 
 
 def call_of(vibe: VibeCommand, call: dict[str, Any], *flags: str) -> dict[str, Any]:
-    """The result of a tool that a scripted model calls."""
+    """Return the result of a tool that a scripted model calls."""
     vibe.replay({"agents": {"main": {"turns": [{"tool_calls": [call]}, {"text": "done"}]}}})
     lines = vibe.process(*flags, "--trust", "--output", "streaming", "-p", "go").lines
     return next(line for line in lines if line["type"] == "tool.result")
@@ -151,7 +151,7 @@ def test_the_decision_of_the_reference_is_taken_as_it_says(vibe: VibeCommand) ->
 
 @pytest.fixture
 def job(vibe: VibeCommand) -> VibeCommand:
-    """A project with the plan of the CI guide."""
+    """Return a project with the plan of the CI guide."""
     (vibe.workdir / "checks.json").write_text(blocks("docs/guide/ci.md", "json")[0].text)
     (vibe.workdir / "test_sums.py").write_text(
         "import unittest\n\n\nclass Sums(unittest.TestCase):\n    def test_one(self):\n        assert 1 + 1 == 2\n"
@@ -225,7 +225,10 @@ def test_a_terminated_job_is_resumed_as_the_guide_says(job: VibeCommand, write_p
 
 
 def watched_run(vibe: VibeCommand, plan: str, command: list[str]) -> tuple[list[str], list[str]]:
-    """What a run published and what a subscriber that came late printed; words of ``command`` name an entry's fields."""
+    """Return what a run published, and what a late subscriber printed.
+
+    Words of ``command`` that name a field of the run's entry are replaced by its value.
+    """
     run = vibe.start("plan", "run", "--output", "streaming", plan)
     wait_for_start(vibe, run)
     entry = vibe("events", "list", "--output", "json").document[0]
@@ -243,7 +246,7 @@ def watched_run(vibe: VibeCommand, plan: str, command: list[str]) -> tuple[list[
 
 @pytest.fixture
 def long_plan(write_plan: WritePlan) -> str:
-    """A plan that waits in its middle for a file ``go``."""
+    """Write a plan that waits in its middle for a file ``go``."""
     return write_plan(
         command_step("before", "echo a"),
         {**WAITING, "depends_on": ["before"]},

@@ -1,4 +1,4 @@
-"""What ``vibe doctor --online`` finds at the model's server.
+"""Findings of ``vibe doctor --online`` about the model's server.
 
 Covers ``vibe.app.inspect``.
 """
@@ -30,7 +30,7 @@ provider = "p"
 
 
 def examined(vibe: VibeCommand, api_base: str, code: int) -> dict[str, tuple[str, str]]:
-    """State and detail by subject; the key is in neither."""
+    """Return state and detail by subject, and check that the key is in neither."""
     vibe.environ["THE_KEY"] = KEY
     vibe.configure(SETTINGS.format(api_base=api_base))
     ended = vibe("doctor", "--online", "--output", "json")

@@ -1,4 +1,4 @@
-"""What ``vibe plan run --dry-run`` says of a run that does not happen.
+"""The output of ``vibe plan run --dry-run`` about a run that does not happen.
 
 Covers ``vibe.app.plan``.
 """

@@ -1,4 +1,4 @@
-"""Plan folders as version 0.1.0 wrote them, when journals held records of their own: listed, refused in a sentence, not touched.
+"""Plan folders of version 0.1.0, whose journals held other records: listed, refused in a sentence, and not changed.
 
 Covers ``planner.store``.
 """
@@ -25,7 +25,7 @@ SAYS = "was written by vibe 0.1.0 in a format this version can't read; finish th
 
 @pytest.fixture
 def home(vibe: VibeCommand) -> Path:
-    """One with a copy of each, at home in a workspace that exists."""
+    """Fill the home with a copy of each, in a workspace that exists."""
     for name in NAMES:
         folder = vibe.home / "plans" / name
         shutil.copytree(EARLIER / name, folder)

@@ -1,4 +1,4 @@
-"""``vibe events answer``: what a run waits for, listed and answered from other processes; the first answer holds.
+"""``vibe events answer``: open requests are listed and answered from other processes, and the first answer counts.
 
 Covers ``vibe.cli.commands``, ``ipc``.
 """
@@ -38,7 +38,7 @@ def ask(*questions: dict[str, Any]) -> dict[str, Any]:
 
 
 def printed(process: subprocess.Popen[bytes], pattern: str) -> list[str]:
-    """What the pattern finds in the next line the run prints that has it."""
+    """Return the groups of a pattern in the next printed line that matches it."""
     assert process.stdout is not None
     for line in process.stdout:
         if match := re.search(pattern, line.decode()):
@@ -47,7 +47,7 @@ def printed(process: subprocess.Popen[bytes], pattern: str) -> list[str]:
 
 
 def both(vibe: VibeCommand, *words: str, ana: str, ben: str) -> tuple[str, Finished, Finished]:
-    """Two processes answer at once: who won, what the winner was told, and what the loser was told."""
+    """Answer from two processes at once, and return the winner's name, its output, and the loser's output."""
     runs = {
         by: vibe.start("events", "answer", *words, answer, "--by", by) for by, answer in (("ana", ana), ("ben", ben))
     }

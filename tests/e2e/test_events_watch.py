@@ -37,7 +37,10 @@ def environ(vibe_home: Path, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def begin(environ: dict[str, str]) -> Begin:
-    """Run a plan of two steps elsewhere; ``look`` prints and waits for a file ``go``, ``act`` comes after it."""
+    """Return a context that runs a plan of two steps elsewhere.
+
+    ``look`` prints, and waits for a file ``go``. ``act`` comes after it.
+    """
 
     @contextmanager
     def begun(last: str = "echo it is done") -> Generator[subprocess.Popen[bytes]]:
@@ -58,7 +61,7 @@ def begin(environ: dict[str, str]) -> Begin:
             try:
                 yield process
             finally:
-                (folder / "go").touch()  # a command outlives a run that was killed
+                (folder / "go").touch()  # a command outlives a killed run
                 process.kill()
 
     return begun
@@ -74,7 +77,7 @@ def watched(environ: dict[str, str], rows: int = 24) -> Generator[tuple[Terminal
 
 
 def wait_until_published(environ: dict[str, str]) -> None:
-    """Return once the plan's first step has printed something."""
+    """Wait until the plan's first step has printed something."""
     deadline = time.monotonic() + SECONDS
     while not any(
         b"here it is" in path.read_bytes() for path in Path(environ["VIBE_HOME"]).glob("run/*/journal.jsonl")

@@ -1,4 +1,4 @@
-"""A package that is installed beside vibe adds a backend, an executor and a listener.
+"""A package installed beside vibe adds a backend, an executor and a listener.
 
 Covers ``vibe.core.tools``, ``subagents``, ``vibe.app.engine``.
 """

@@ -1,4 +1,4 @@
-"""Every way a model server fails, injected by servers that are not ours, against the installed command.
+"""Every failure of a model server, injected by servers written by others, against the installed command.
 
 Covers ``vibe.core.llm``, ``vibe.app.plan``.
 """
@@ -23,12 +23,12 @@ KEY = "sk-fault-matrix"
 
 
 def prompt(fault: Fault, backend: str) -> str:
-    """What aimock tells one case from another by."""
+    """Return the prompt by which aimock recognises a case."""
     return f"Case {fault.name} of {backend}."
 
 
 def fixtures() -> list[Instruction]:
-    """Everything aimock has to serve: it counts the requests of each case by itself."""
+    """Return all fixtures for aimock, which counts the requests of each case separately."""
     found: list[Instruction] = []
     for fault, backend in ((fault, backend) for fault in FAULTS for backend in BACKENDS):
         if not fault.aimock:
@@ -65,7 +65,7 @@ def configure(vibe: VibeCommand, fault: Fault, backend: str, api_base: str) -> N
 
 
 def check(vibe: VibeCommand, fault: Fault, backend: str) -> None:
-    """Run the prompt, and hold what came of it against the row."""
+    """Run the prompt, and compare the result with the row."""
     ended = vibe("--output", "json", "-p", prompt(fault, backend))
 
     said = re.sub(r"http://127\.0\.0\.1:\d+", SERVER, ended.err)

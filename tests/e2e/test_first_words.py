@@ -1,4 +1,4 @@
-"""What the first words of a command line mean: a command, a prompt, or neither; and what helps to write them.
+"""The first words of a command line: a command, a prompt or neither, and the help with writing them.
 
 Covers ``vibe.cli.commands``.
 """

@@ -38,7 +38,7 @@ ENDED: dict[str, tuple[int, dict[str, str]]] = {
     "nightly": (1, {"tests": "failed"}),
     "release": (0, {"publish": "skipped"}),
 }
-"""The exit code, and the steps that end otherwise than completed."""
+"""The exit code, and the steps that do not end as completed."""
 
 
 CHANGED = {
@@ -53,7 +53,7 @@ CHANGED = {
 
 
 def surroundings(name: str, vibe: VibeCommand) -> list[str]:
-    """For a plan without a sample: its project as a repository, and each script as a model of its name."""
+    """Set up a plan without a sample: its project as a repository, and each script as a model of the same name."""
     project = vibe.workdir / name
     shutil.copytree(EXAMPLES / name / "project", project)
     identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
@@ -66,7 +66,7 @@ def surroundings(name: str, vibe: VibeCommand) -> list[str]:
 
 
 def run(name: str, vibe: VibeCommand) -> tuple[int, dict[str, Any]]:
-    """Run a plan by the words of its page."""
+    """Run a plan with the words on its page, and return the exit code and the record."""
     plan = PLANS[name]
     words = ["plan", "run", str(EXAMPLES / f"{name}.json"), *shlex.split(plan["metadata"]["run"]), "--output", "json"]
     ended = vibe(*words, *([] if "sample" in plan else surroundings(name, vibe)))

@@ -1,4 +1,4 @@
-"""Settings for one run, by flags: what they do at each door, and what is said where they can't.
+"""Settings for one run, given by flags: their effect in each front end, and the messages where they can't be used.
 
 Covers ``vibe.core.config``.
 """
@@ -37,7 +37,7 @@ def offered(server: ModelServer, number: int = -1) -> set[str]:
 
 
 def kept(vibe: VibeCommand) -> dict[str, bytes]:
-    """The records of plans, but for what their agents said."""
+    """Return the records of plans, without the words of their agents."""
     return {name: text for name, text in snapshot(vibe.home / "plans").items() if name.endswith("run.json")}
 
 
@@ -162,7 +162,7 @@ def test_who_plans_has_them(vibe: VibeCommand, server: ModelServer) -> None:
 
 
 def test_who_is_served_has_them(vibe: VibeCommand, server: ModelServer, workdir: Path) -> None:
-    from mcp import StdioServerParameters  # noqa: PLC0415  dear, and few tests need it
+    from mcp import StdioServerParameters  # noqa: PLC0415  slow to load, and few tests need it
 
     answers(server)
     words = ["mcp", "serve", "--instructions", "Be brief.", "--set", "active_model=first"]

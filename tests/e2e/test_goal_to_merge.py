@@ -1,4 +1,4 @@
-"""The whole way: a goal in words becomes a plan, is run, checked, mended, decided upon and merged into a repository.
+"""The whole way: a goal in words becomes a plan, is run, checked, corrected, decided upon and merged into a repository.
 
 Covers ``planner``, ``subagents``, ``vibe.app.plan``.
 """
@@ -102,7 +102,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def writing(path: str, *contents: str, **extra: Any) -> dict[str, Any]:
-    """An agent that writes a file, and once more for each time it is sent back."""
+    """Script an agent that writes a file, and writes it again each time it is sent back."""
     turns: list[dict[str, Any]] = [{**call("read_file", path=path), **extra}]
     for content in contents:
         turns.append(call("write_file", path=path, content=content, overwrite=True))
@@ -111,7 +111,7 @@ def writing(path: str, *contents: str, **extra: Any) -> dict[str, Any]:
 
 
 def shop(vibe: VibeCommand) -> Path:
-    """A repository with one module, and a file its user is in the middle of."""
+    """Create a repository with one module, and a file that its user is editing."""
     root = vibe.workdir
     (root / "shop.py").write_text(SHOP)
     (root / "notes.txt").write_text("one\n")

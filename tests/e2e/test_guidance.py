@@ -1,4 +1,4 @@
-"""What a project and a user teach the agent, seen in what the installed command sends and does.
+"""The instructions of a project and a user, as the installed command sends and follows them.
 
 Covers ``vibe.core.instructions``, ``vibe.core.skills``, ``vibe.core.hooks``.
 """
@@ -40,17 +40,17 @@ class Taught:
         return path
 
     def says(self, *calls: ServedCall, then: str = "done") -> None:
-        """The model makes the calls one a turn, then answers."""
+        """Script the model to make one call in each turn, and then answer."""
         self.server.enqueue(*(Reply(tool_calls=(call,)) for call in calls), Reply(text=then))
 
     def ask(self, *words: str) -> dict[str, Any]:
-        """The result record of a run, whose text must be on stdout alone."""
+        """Return the record of a run, which must succeed."""
         ended = self.vibe("--output", "json", *words, "-p", "go")
         assert ended.code == 0, (ended.out, ended.err)
         return ended.document
 
     def sent(self, index: int = 0) -> list[dict[str, Any]]:
-        """The messages of a request."""
+        """Return the messages of a request."""
         return self.server.requests[index].body["messages"]
 
     @property
@@ -83,7 +83,7 @@ SKILL = "---\nname: {name}\ndescription: {name} <things>\nallowed-tools: Read\n-
 
 
 def a_whole_project(taught: Taught, canary: Path) -> None:
-    """A project that tries to teach in every way there is."""
+    """Create a project that tries to instruct the agent in every way there is."""
     taught.write("AGENTS.md", "CANARY rules\n")
     taught.write(".vibe/hooks.toml", HOOKS.format(canary=canary))
     taught.write(".vibe/skills/one/SKILL.md", SKILL.format(name="one"))

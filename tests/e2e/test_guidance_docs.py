@@ -1,4 +1,4 @@
-"""The examples of the guides to skills, hooks, trust and prompts do what the guides say.
+"""The examples in the guides to skills, hooks, trust and prompts do what the guides say.
 
 Covers ``vibe.core.instructions``, ``vibe.core.skills``, ``vibe.core.hooks``.
 """
@@ -23,7 +23,7 @@ def write(vibe: VibeCommand, name: str, text: str) -> None:
 
 
 def results(vibe: VibeCommand, *calls: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the calls of a scripted agent come to, and what it is told after them."""
+    """Return the results of a scripted agent's calls."""
     vibe.replay({"agents": {"main": {"turns": [*({"tool_calls": [call]} for call in calls), {"text": "done"}]}}})
     lines = vibe("--yolo", "--trust", "--output", "streaming", "-p", "go").lines
     return [line for line in lines if line["type"] == "tool.result"]

@@ -1,4 +1,4 @@
-"""Repositories, commands and models that mean no good.
+"""Malicious repositories, commands and models.
 
 Covers ``vibe.core.tools``, ``planner.plan``.
 """
@@ -227,7 +227,7 @@ def test_three_hundred_steps_end_without_lag(vibe: VibeCommand, write_plan: Writ
 
 
 def refuse_after(calls: int, status: int) -> Callable[[Received], Reply]:
-    """Answers so many requests, then none."""
+    """Return a responder that answers a number of requests, and refuses the rest."""
     served = 0
 
     def respond(_: Received) -> Reply:

@@ -59,7 +59,7 @@ def test_a_model_that_does_not_see_is_told_what_the_file_is(vibe: VibeCommand) -
 
 
 def seen(vibe: VibeCommand, *words: str, sees: bool = True) -> tuple[Finished, list[dict[str, Any]]]:
-    """A prompt, and the parts of it that the model got."""
+    """Run a prompt, and return its result and the parts that the model received."""
     with ModelServer(responder=lambda _: Reply(text="I see.")) as server:
         ask(vibe, server, "generic", sees=sees)
         ended = vibe("-p", *words)

@@ -1,4 +1,4 @@
-"""``--input json``: another program holds the conversation, by lines.
+"""``--input json``: another program holds the conversation with JSON lines.
 
 Covers ``vibe.cli.commands``, ``vibe.app.conversation``.
 """
@@ -84,7 +84,7 @@ def test_a_program_holds_a_conversation_and_is_asked(vibe: VibeCommand) -> None:
     assert (vibe.workdir / "a.txt").read_text() == "hello\n"
     assert code == 0
     kinds = [line["type"] for line in run.lines]
-    assert kinds.index("reply") < kinds.index("prompt.started")  # what is queued is said before it begins
+    assert kinds.index("reply") < kinds.index("prompt.started")  # a queued prompt is acknowledged before it begins
     assert [line["prompt_id"] for line in run.of("prompt.started")] == [one["prompt_id"], two["prompt_id"]]
     assert kinds[-1] == "session.ended"
     assert [line["seq"] for line in run.lines if "seq" in line] == list(range(1, len(kinds) - len(run.of("reply")) - 1))
@@ -104,7 +104,7 @@ def test_what_is_no_command_is_said_and_the_run_goes_on(vibe: VibeCommand) -> No
         json.dumps(prompt("x" * 4_200_000)),
         json.dumps({"type": "pause", "command_id": "q"}),
         json.dumps({"type": "ping"}),
-        json.dumps(prompt()),  # the last line needs no end
+        json.dumps(prompt()),  # the last line needs no line feed
     ]
 
     ended = vibe(*FIRST, stdin="\n".join(given))
@@ -223,7 +223,7 @@ def test_an_interruption_ends_one_prompt_and_a_cancellation_all(vibe: VibeComman
         until((vibe.workdir / "started").exists)
         cancelled = run.asked("cancel", command_id="c")
         assert (cancelled["ok"], cancelled["command_id"]) in {(True, "c"), (True, None)}
-        code = run.rest()  # standard input is open still
+        code = run.rest()  # standard input is still open
 
     assert (one["outcome"], run.of("result")[-1]["outcome"], code) == ("interrupted", "interrupted", 130)
 
@@ -236,7 +236,7 @@ def test_who_reads_nothing_any_more_has_ended_the_input(vibe: VibeCommand) -> No
         assert run.process.stdout is not None
         run.process.stdout.close()
 
-        assert run.process.wait(60) == 0  # standard input is open still
+        assert run.process.wait(60) == 0  # standard input is still open
 
 
 def test_a_prompt_may_bring_pictures_and_want_a_value(vibe: VibeCommand) -> None:

@@ -1,4 +1,5 @@
-"""What people install: by the action's own script, and by the image's own lines, from what the tests' installation left in cache.
+"""Installation with the action's script and with the image's commands, from the cache that the tests' installation
+filled.
 
 Covers ``vibe``.
 """
@@ -37,14 +38,14 @@ SHIPPED = ("annotated-types", "pydantic", "textual", "pynng", "networkx", "mcp")
 
 
 def uv() -> Path:
-    """The uv that runs the tests."""
+    """Return the uv that runs the tests."""
     found = os.environ.get("UV") or shutil.which("uv") or shutil.which("uv", path=str(REPOSITORY / ".uv" / "bin"))
     assert found is not None, "no uv: run the tests as the README says"
     return Path(found)
 
 
 def variables(**more: str) -> dict[str, str]:
-    """What the scripts get to see: a registry is out of reach."""
+    """Return the variables for the scripts, which cannot reach a registry."""
     path = f"{uv().parent}{os.pathsep}{os.environ['PATH']}"
     inherited = {name: os.environ[name] for name in ("HOME", "UV_CACHE_DIR") if name in os.environ}
     return {**inherited, "PATH": path, "UV_OFFLINE": "1", "LANG": "C.UTF-8", **more}
@@ -57,13 +58,13 @@ def run(*words: str | Path, env: Mapping[str, str], cwd: Path | None = None) -> 
 
 
 def as_github(step: int, given: Mapping[str, str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a step of the action as the service does, its inputs filled in."""
+    """Run a step of the action as the service does, with its inputs filled in."""
     command, filled = filled_in(step, given)
     return run("bash", "-e", "-c", command, env={**env, **filled}, cwd=Path(env["GITHUB_WORKSPACE"]))
 
 
 def filled_in(step: int, given: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The command line of a step of the action, and its variables."""
+    """Return the command line of a step of the action, and its variables."""
     action = yaml.safe_load((REPOSITORY / "action.yml").read_text())
     inputs = {name: given.get(name, about["default"]) for name, about in action["inputs"].items()}
     taken = action["runs"]["steps"][step]
@@ -76,7 +77,7 @@ def it_answers_a_prompt(folder: Path, env: Mapping[str, str]) -> None:
     (folder / "script.json").write_text(json.dumps(script))
     (Path(env["VIBE_HOME"]) / "config.toml").write_text(REPLAY.format(folder / "script.json"))
     answered = as_github(1, {"prompt": "how is it?", "approve": "edits"}, env)
-    assert (answered.returncode, answered.stderr) == (0, "")  # no input is taken for a setting
+    assert (answered.returncode, answered.stderr) == (0, "")  # no input is read as a setting
     summary = Path(env["GITHUB_STEP_SUMMARY"]).read_text()
     assert summary.endswith("**vibe: completed**\n\n````text\nAll ``` is well.\n````\n")
 
@@ -134,7 +135,7 @@ def test_the_action_installs_runs_and_tells(tmp_path: Path) -> None:
     assert unkeyed.returncode == 3, unkeyed.stderr
     assert not (workspace / "hacked").exists()
     odd = as_github(1, {"plan": "good.json", "model": "--auto-approve", "workdir": "--network"}, env)
-    assert "vibe: --workdir --network: no such folder" in odd.stderr  # an input is never a flag
+    assert "vibe: --workdir --network: no such folder" in odd.stderr  # an input is never read as a flag
 
     it_answers_a_prompt(tmp_path, env)
     a_job_that_is_cancelled_leaves_a_paused_plan(env)
@@ -151,7 +152,7 @@ def test_the_action_installs_runs_and_tells(tmp_path: Path) -> None:
 
 
 def test_the_lines_of_the_image_make_a_vibe_that_serves(tmp_path: Path) -> None:
-    """Run in a root of its own, as far as no registry is needed."""
+    """It runs in a root of its own, as far as that needs no registry."""
     source, built = tmp_path / "source", tmp_path / "opt"
     shutil.copytree(REPOSITORY, source, ignore=NOT_COPIED)
     built.mkdir()
@@ -196,7 +197,7 @@ def test_the_lines_of_the_image_make_a_vibe_that_serves(tmp_path: Path) -> None:
     assert run(*inside, "python", "-m", "vibe", "--version", env=env, cwd=work).stdout == version
     shown = run(*inside, "vibe", "plan", "run", "--demo", "--approve", "edits", env=env, cwd=work)
     assert shown.returncode == 0, shown.stderr
-    from acp import RequestError  # noqa: PLC0415  dear, and few tests need it
+    from acp import RequestError  # noqa: PLC0415  slow to load, and few tests need it
     from mcp import StdioServerParameters  # noqa: PLC0415  as above
 
     words = [str(word) for word in (*inside, "vibe", "mcp", "serve")]
@@ -206,5 +207,5 @@ def test_the_lines_of_the_image_make_a_vibe_that_serves(tmp_path: Path) -> None:
 
     with editing([*map(str, inside), "vibe-acp"], env, work) as edited:
         assert edited.introduction.agent_info.version == version.split()[1]
-        with pytest.raises(RequestError, match="vibe setup"):  # it has loaded all, and lacks a key
+        with pytest.raises(RequestError, match="vibe setup"):  # everything is loaded, only a key is missing
             edited.new(work)

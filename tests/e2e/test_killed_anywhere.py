@@ -16,7 +16,7 @@ SIDE_BY_SIDE = 2
 MORE = 4
 
 
-@pytest.mark.timeout(900)  # some dozens of processes, one after the other, on a machine that may be busy
+@pytest.mark.timeout(900)  # dozens of processes, one after the other, on a machine that may be busy
 @pytest.mark.parametrize(("executor", "count"), [("local", 3), ("process", 1)])
 def test_a_plan_killed_at_any_instant_ends_as_if_nothing_had_happened(executor: str, count: int) -> None:
     kind = Kind(executor=executor, steps=20)
@@ -31,6 +31,6 @@ def test_a_plan_killed_at_any_instant_ends_as_if_nothing_had_happened(executor: 
     for half in range(1, MORE + 1):
         if any(report.killed_at for report in reports):
             break
-        reports.append(one(count + half, seconds / 2**half))  # the machine was busier before: that was too late
+        reports.append(one(count + half, seconds / 2**half))  # the machine was busier before, so that kill was too late
     assert [report for report in reports if report.problems] == []
     assert any(report.killed_at for report in reports), "the kills came too late to prove anything"

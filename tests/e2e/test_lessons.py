@@ -1,6 +1,6 @@
-"""What another agent got wrong, and what this one does instead: a test a row.
+"""Mistakes of another agent, and what this one does instead: one test for each row.
 
-`PROVEN_ELSEWHERE` maps the rows whose test stands in another file to that test; the others are below.
+`PROVEN_ELSEWHERE` maps the rows whose test is in another file to that test; the others are below.
 
 Covers ``vibe.core``.
 """
@@ -99,7 +99,7 @@ def test_a_signal_saves_the_session_and_ends_with_record_and_code(
     assert (events[-1]["type"], events[-1]["exit_code"]) == ("session.ended", code)
     folder = vibe.home / "logs" / "session" / record["session_id"]
     roles = [json.loads(line)["role"] for line in (folder / "messages.jsonl").read_text().splitlines()]
-    assert roles == ["user", "assistant", "tool", "assistant", "tool", "user"]  # the last tells of the interruption
+    assert roles == ["user", "assistant", "tool", "assistant", "tool", "user"]  # the last one reports the interruption
     assert not running_with(seconds)
 
 

@@ -1,4 +1,4 @@
-"""The guide's programs with conversations do what it says, and strict type checkers have nothing against any.
+"""The guide's programs with conversations do what it says, and strict type checkers accept all of its programs.
 
 Covers ``vibe.sdk``.
 """
@@ -27,7 +27,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def program_of(vibe: VibeCommand, name: str) -> Path:
-    """A program of the guide, beside what it works on."""
+    """Write a program of the guide into the workspace, and return its path."""
     [block] = [one for one in blocks(GUIDE, "python") if one.opening == name]
     (vibe.workdir / name).write_text(block.text)
     return vibe.workdir / name
@@ -60,7 +60,7 @@ def test_a_typed_answer_is_put_right_after_a_wrong_one(vibe: VibeCommand) -> Non
 
 
 def compared() -> dict[str, tuple[list[str], str]]:
-    """What is written for each task of the guide's comparison, and how many lines it says that is."""
+    """Return the code for each task of the guide's comparison, and the number of lines it claims."""
     text = (REPOSITORY / GUIDE).read_text().partition("## Beside other libraries")[2]
     rows = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| ") and "`vibe.sdk`" not in line]
     return {task.strip(): (re.findall("`([^`]+)`", code), lines.strip()) for task, code, lines in rows}
@@ -130,7 +130,7 @@ def test_functions_are_tools_of_a_session(vibe: VibeCommand) -> None:
 
 
 def writes_or_lists(request: Received) -> Reply:
-    """What the model says of a prompt to write, and of any other."""
+    """Call ``write_file`` for a prompt to write, and just finish for any other."""
     messages: list[dict[str, Any]] = request.body["messages"]
     if messages[-1]["role"] != "user" or "Write" not in messages[-1]["content"]:
         return Reply(text="done")
@@ -173,7 +173,7 @@ assert_type(session.send("a"), Run[Answer[None]])
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of programs: those of the guide, beside a virtual environment in which the wheel is installed."""
+    """Return a folder with the guide's programs, beside a virtual environment in which the wheel is installed."""
     folder = tmp_path_factory.mktemp("programs")
     env = variables(VIRTUAL_ENV=str(folder / ".venv"))
     for words in (

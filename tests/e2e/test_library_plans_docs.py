@@ -29,7 +29,7 @@ SHIP = {
 
 @pytest.fixture
 def program(vibe: VibeCommand, request: pytest.FixtureRequest) -> Path:
-    """A program of the guide, by the name that a test is marked with."""
+    """Return a program of the guide, by the name that a test is marked with."""
     name: str = request.param
     [block] = [one for one in blocks("docs/guide/library.md", "python") if one.opening == name]
     path = vibe.workdir / name
@@ -51,7 +51,7 @@ def test_ten_python_steps_and_an_agent_killed_at_the_fifth_and_resumed(vibe: Vib
         (vibe.workdir / "src" / f"{name}.py").write_text("pass\n" * number)
     fifth = vibe.workdir / "src" / "docs.py"
     fifth.unlink()
-    os.mkfifo(fifth)  # whoever reads it waits
+    os.mkfifo(fifth)  # its reader waits
     process = subprocess.Popen([sys.executable, program], cwd=vibe.workdir, env=vibe.variables())
     vibe.running.append(process)
     until(lambda: process.poll() is not None or is_at_fifth(vibe))
@@ -76,7 +76,7 @@ def test_ten_python_steps_and_an_agent_killed_at_the_fifth_and_resumed(vibe: Vib
 
 
 def is_at_fifth(vibe: VibeCommand) -> bool:
-    """Whether four steps or more are done, and the fifth is at work, alone."""
+    """Return True if at least four steps are done, and the fifth is running alone."""
     begun = vibe.plan_ids()
     if not begun:
         return False

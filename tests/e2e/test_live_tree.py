@@ -1,4 +1,4 @@
-"""``vibe plan run`` as a person sees it: the installed command, on a terminal.
+"""``vibe plan run`` as a person sees it: the installed command on a terminal.
 
 Covers ``vibe.cli.terminal``.
 """
@@ -40,7 +40,7 @@ def running(
 
 
 def waiting(step_id: str, *needs: str) -> dict[str, object]:
-    """A step that goes on once a file of its name is there: nothing moves on until it has been seen."""
+    """Return a step that ends once a file with its name exists, so that nothing moves on before it has been seen."""
     command = f"while [ ! -e {step_id} ]; do sleep 0.02; done"
     return command_step(step_id, command, depends_on=list(needs))
 
@@ -80,7 +80,7 @@ def test_a_person_watches_the_quickstart_run_and_reads_how_it_ended(environ: dic
 
 
 def without_writes(environ: dict[str, str]) -> Path:
-    """The quickstart with steps that do not name the files they edit, so that each edit is asked about."""
+    """Copy the quickstart, with steps that do not name the files they edit, so that each edit needs approval."""
     folder = Path(environ["TMPDIR"])
     shutil.copytree(QUICKSTART.parent / "quickstart", folder / "quickstart")
     document = json.loads(QUICKSTART.read_text())
@@ -111,8 +111,8 @@ def test_a_person_is_asked_before_a_file_is_written_and_their_yes_counts(environ
 def test_an_interrupt_at_the_question_gives_the_terminal_back(environ: dict[str, str]) -> None:
     with Terminal(100, 50) as terminal, running(terminal, environ, plan=without_writes(environ)) as process:
         terminal.wait_for("or: n WHY  >")
-        interrupt(process)  # pause: the step waits for its answer
-        interrupt(process)  # cancel now
+        interrupt(process)  # pauses, while the step waits for its answer
+        interrupt(process)  # cancels at once
         assert process.wait(timeout=120) == 130
         terminal.wait_for("vibe plan resume")
         sent = terminal.sent()

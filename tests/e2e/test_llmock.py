@@ -1,4 +1,4 @@
-"""The whole command against a model server that is not ours.
+"""The whole command against a model server written by others.
 
 Covers ``vibe.core.llm.backend``.
 """
@@ -35,13 +35,13 @@ THREE_TURNS = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The root URL of a running llmock."""
+    """Run llmock and yield its root URL."""
     with model_mocks.llmock(tmp_path_factory.mktemp("llmock")) as url:
         yield url
 
 
 def talk_to(vibe: VibeCommand, server: str, backend: str, path: str, *behaviors: dict[str, Any]) -> None:
-    """Have the server play a scenario, and make it the command's only model."""
+    """Make the server play a scenario, and make it the command's only model."""
     call(f"{server}/_llmock/reset", "")
     call(f"{server}/_llmock/scenario", {"behaviors": list(behaviors)})
     vibe.environ["MOCK_KEY"] = "sk-mock"

@@ -1,4 +1,4 @@
-"""A command that looks at a file does not load what runs agents.
+"""Commands that only read a file do not load the modules that run agents.
 
 Covers ``vibe.cli``, ``vibe.cli.commands``.
 """
@@ -36,7 +36,7 @@ PLAN = {"version": 1, "goal": "g", "steps": [{"id": "a", "title": "t", "mode": "
         (130, ["plan", "diff", "plan.json", "plan.json"]),
         (150, ["plan", "list"]),
         (110, ["doctor"]),
-        (360, ["plan", "run", "plan.json", "--auto-approve"]),  # the tools and the sandbox of its agents are most of it
+        (360, ["plan", "run", "plan.json", "--auto-approve"]),  # mostly its agents' tools and sandbox
         (290, ["-p", "go"]),
     ],
     ids=str,

@@ -1,4 +1,4 @@
-"""A real model on this machine plans, and does a step; where its extra and the weights are installed.
+"""A real model on this machine plans and does a step, if its extra and the weights are installed.
 
 Covers ``vibe.core.llm``.
 """
@@ -41,7 +41,7 @@ def local(vibe: VibeCommand) -> None:
 
 
 def servers() -> list[int]:
-    """Processes of this one that serve a model."""
+    """Return the child processes that serve a model."""
     children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     pids = [int(pid) for file in children for pid in file.read_text().split()]
     return [pid for pid in pids if b"local_program.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]

@@ -1,4 +1,4 @@
-"""A server in a conversation at a terminal: its prompts are slash commands, its questions are put to the person.
+"""A server in a conversation on a terminal: its prompts are slash commands, and the person answers its questions.
 
 Covers ``vibe.core.tools.mcp``, ``vibe.cli.plain``, ``vibe.front.slash``.
 """
@@ -34,7 +34,7 @@ def offer(vibe: VibeCommand, *turns: dict[str, Any]) -> None:
 
 
 def begin(tmux: Tmux, vibe: VibeCommand) -> None:
-    """Start a conversation, and wait for the server to be there."""
+    """Start a conversation, and wait until the server is ready."""
     tmux.start([VIBE, "--plain"], cwd=vibe.workdir, env=vibe.variables())
     tmux.wait_for("Ctrl-D quits")
     deadline = time.monotonic() + SECONDS
@@ -96,7 +96,7 @@ def test_a_servers_prompt_may_be_the_first_of_a_conversation(vibe: VibeCommand, 
 
 
 def begin_prompt(tmux: Tmux) -> None:
-    """Type the beginning of the prompt's name until the server is there, and the prompt offered."""
+    """Type the beginning of the prompt's name until the server is ready and the prompt is offered."""
     deadline = time.monotonic() + SECONDS
     while not any("/pen:review PLACE [TONE]  Ask for a review." in line for line in tmux.screen()):
         assert time.monotonic() < deadline, "\n".join(tmux.screen())
@@ -113,7 +113,7 @@ def test_on_the_screen_a_servers_prompt_is_offered_also_once_another_session_is_
         tmux.start([VIBE], cwd=vibe.workdir, env=vibe.variables())
         tmux.wait_for("> Ask")
         begin_prompt(tmux)
-        tmux.press("Enter", "Enter")  # the first takes what is offered
+        tmux.press("Enter", "Enter")  # the first accepts the offer
         tmux.wait_for("review needs place: type PLACE [TONE] after it")
         tmux.type(" src very frank")
         tmux.wait_for("Reviewed.")

@@ -29,25 +29,25 @@ CHOICE = {
 
 @pytest.fixture(scope="module")
 def unasked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A server that approves everything."""
+    """Start a server that approves everything."""
     yield from scene(tmp_path_factory.mktemp("unasked"), "--auto-approve")
 
 
 @pytest.fixture(scope="module")
 def silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A server whose client can ask nobody."""
+    """Start a server whose client can ask nobody."""
     yield from scene(tmp_path_factory.mktemp("silent"))
 
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A server whose client can ask a person."""
+    """Start a server whose client can ask a person."""
     yield from scene(tmp_path_factory.mktemp("asking"), can_ask=True)
 
 
 @pytest.fixture
 def raw(vibe: VibeCommand) -> Iterator[Callable[..., RawClient]]:
-    """Starts servers that are spoken to by hand."""
+    """Return a function that starts servers for raw messages."""
     started: list[RawClient] = []
 
     def start(*flags: str) -> RawClient:
@@ -69,7 +69,7 @@ def planned(*steps: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def request(result: Any) -> dict[str, Any]:
-    """The one request that is open."""
+    """Return the one open request."""
     (found,) = result.structured_content["requests"]
     return found
 
@@ -168,7 +168,7 @@ def test_the_budget_of_the_call_holds_for_the_plan(unasked: Scene, workdir: Path
     assert (begun.structured_content["status"], result.structured_content["outcome"]) == ("failed", "limit")
 
 
-# --- what can't be ---
+# --- what fails ---
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, "give a goal, a plan or a plan_id"),
@@ -213,7 +213,7 @@ def test_a_plan_there_is_not_is_named(unasked: Scene, name: str, more: dict[str,
     assert (result.is_error, "no plan" in text(result)) == (True, True)
 
 
-# --- what needs a yes ---
+# --- what needs approval ---
 
 
 def test_the_commands_of_a_plan_wait_for_a_yes_and_so_do_calls(silent: Scene, workdir: Path) -> None:
@@ -295,7 +295,7 @@ def test_what_the_clients_person_does_not_decide_stays_open(asking: Scene, workd
     assert ended.structured_content["status"] == "completed"
 
 
-# --- pausing, and going on ---
+# --- pausing and resuming ---
 
 
 def test_a_plan_is_paused_and_goes_on(unasked: Scene, workdir: Path) -> None:
@@ -365,12 +365,12 @@ def test_when_the_client_is_gone_its_plans_are_paused_and_can_be_resumed(
     (vibe.workdir / "go").touch()
     assert took < 30, took
     status = vibe("plan", "status", plan_id, "--output", "json").document["status"]
-    assert status in {"paused", "active"}  # where the machine is slow its last word is not written
+    assert status in {"paused", "active"}  # on a slow machine its last word is not written
     assert vibe("plan", "resume", plan_id).code == 0
 
 
 def test_a_session_over_http_that_is_ended_pauses_its_own_plans(vibe: VibeCommand, workdir: Path) -> None:
-    import httpx2  # noqa: PLC0415  dear, and one test needs it
+    import httpx2  # noqa: PLC0415  slow to load, and one test needs it
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415  as above
 
     vibe.configure("")

@@ -23,19 +23,19 @@ pytestmark = pytest.mark.xdist_group("mcp_serve")
 
 @pytest.fixture(scope="module")
 def unasked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A server that approves everything."""
+    """Start a server that approves everything."""
     yield from scene(tmp_path_factory.mktemp("unasked"), "--auto-approve")
 
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A server whose client can ask a person."""
+    """Start a server whose client can ask a person."""
     yield from scene(tmp_path_factory.mktemp("asking"), can_ask=True)
 
 
 @pytest.fixture
 def raw(vibe: VibeCommand) -> Iterator[Callable[..., RawClient]]:
-    """Starts servers that are spoken to by hand."""
+    """Return a function that starts servers for raw messages."""
     started: list[RawClient] = []
 
     def start(*flags: str) -> RawClient:
@@ -48,7 +48,7 @@ def raw(vibe: VibeCommand) -> Iterator[Callable[..., RawClient]]:
         client.close()
 
 
-# --- what it offers, and what it says to what it can't do ---
+# --- what it offers, and how it refuses ---
 
 
 def test_the_first_words_are_those_of_the_library(raw: Callable[..., RawClient]) -> None:
@@ -499,7 +499,7 @@ def test_who_was_called_by_one_that_was_called_calls_nobody(vibe: VibeCommand, r
 
 
 def test_over_http_only_who_has_the_token_and_comes_from_here_is_served(vibe: VibeCommand, workdir: Path) -> None:
-    import httpx2  # noqa: PLC0415  dear, and one test needs it
+    import httpx2  # noqa: PLC0415  slow to load, and one test needs it
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415  as above
 
     vibe.replay({"agents": {"main": {"turns": [bash("echo $$ > pid; exec sleep 600"), {"text": "never"}]}}})

@@ -1,4 +1,4 @@
-"""Servers of others are added, taken out and imported by commands; what else is in the file stays.
+"""Commands add, remove and import servers, and leave the rest of the file as it was.
 
 Covers ``vibe.cli.commands``, ``vibe.core.tools.mcp``.
 """

@@ -1,4 +1,4 @@
-"""Signing in to a server that asks for it: the installed command, a real server, and what only its users hear.
+"""Signing in to a server that requires it: the installed command, a real server, and results for its users only.
 
 Covers ``vibe.cli.commands``, ``vibe.core.tools.mcp``.
 """
@@ -59,11 +59,11 @@ class Guarded:
         return self.vibe("mcp", "login", "vault", *words)
 
     def log_in_as_process(self) -> Finished:
-        """What it finds of the keyring is in the variables of its process."""
+        """Log in with the installed command, since the variables of its process choose the keyring."""
         return self.vibe.process("mcp", "login", "vault")
 
     def call(self) -> list[str]:
-        """The tool's result in a run of its own."""
+        """Return the tool's results in a new run."""
         lines = self.vibe("--yolo", "--output", "streaming", "-p", "go").lines
         return [line["content"] for line in lines if line["type"] == "tool.result"]
 
@@ -77,7 +77,7 @@ def configured(vibe: VibeCommand, name: str, url: str, **fields: str) -> None:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The address of the server for the tests of this module, and the file of its rules."""
+    """Run the server for the tests of this module, and yield its address and the file of its rules."""
     port, rules = free_port(), tmp_path_factory.mktemp("guarded") / "rules.json"
     rules.write_text("{}")
     with http_server(*GUARDED, str(port), str(rules), port=port) as url:
@@ -97,7 +97,7 @@ def guarded(vibe: VibeCommand, served: tuple[str, Path]) -> Guarded:
 
 
 def address_of(process: subprocess.Popen[bytes]) -> str:
-    """The address it prints."""
+    """Return the address that a process prints."""
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(b"  http"):

@@ -1,4 +1,5 @@
-"""A whole conversation over the Messages API: thoughts go back as they came, pictures are shown, a resume goes on.
+"""A whole conversation over the Messages API: thoughts are sent back unchanged, images are shown, and it can be
+resumed.
 
 Covers ``vibe.core.llm.backend``.
 """

@@ -1,4 +1,4 @@
-"""Who may open the network to confined commands: the user, for a run, and a plan, for a step.
+"""Opening the network to confined commands: the user may for a run, and a plan for a step.
 
 Covers ``vibe.shell.sandbox``.
 """
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 
 @pytest.fixture
 def knock() -> Iterator[str]:
-    """A line that leaves a file, and one more if it reaches a server of this machine; confined, it does not."""
+    """Yield a line that leaves a file, and another if it reaches a server of this machine. If confined, it does not."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"touch knocked; echo > /dev/tcp/127.0.0.1/{server.getsockname()[1]} && touch reached"
 

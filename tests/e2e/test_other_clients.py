@@ -1,4 +1,4 @@
-"""Clients of others: the Inspector of the Model Context Protocol's authors, and acpx for the Agent Client Protocol.
+"""Clients written by others: the Inspector for the Model Context Protocol, and acpx for the Agent Client Protocol.
 
 Covers ``vibe.mcp_server``, ``vibe.acp``.
 """
@@ -27,7 +27,7 @@ EMOJI = "\N{GRINNING FACE}"
 
 @pytest.fixture(autouse=True)
 def peers(vibe: VibeCommand) -> None:
-    """They are there, and what they keep of their own goes with the test."""
+    """Install the clients, and put their home beside the test's workspace."""
     install_peers()
     vibe.environ["HOME"] = str(vibe.workdir.parent)
 
@@ -41,7 +41,7 @@ def script(vibe: VibeCommand, *turns: dict[str, Any]) -> None:
 
 @pytest.fixture
 def address(vibe: VibeCommand) -> Iterator[list[str]]:
-    """The words by which the Inspector finds a server that runs."""
+    """Run a server over HTTP, and yield the Inspector's arguments for it."""
     script(vibe)
     process = vibe.start("mcp", "serve", "--http", "0", "--auto-approve")
     assert process.stdout is not None
@@ -62,7 +62,7 @@ def test_the_inspector_lists_the_tools_of_a_server_that_it_starts(vibe: VibeComm
     listed = inspected(vibe, [str(VIBE), "mcp", "serve", *given], "--method", "tools/list", "--strict")
 
     tools = {one["name"]: one for one in listed.document["tools"]}
-    assert listed.code == 0, listed.err  # of a schema that other clients may not understand it is 6
+    assert listed.code == 0, listed.err  # with a schema that other clients may not understand it would be 6
     assert tools["call_vibe"]["inputSchema"]["required"] == ["prompt", "cwd"]
     assert {"status", "detail", "response", "value", "metadata"} == tools["call_vibe"]["outputSchema"][
         "properties"
@@ -98,7 +98,7 @@ def test_the_inspector_calls_vibe(vibe: VibeCommand, address: list[str]) -> None
 
 
 def acpx(vibe: VibeCommand, *words: str) -> subprocess.Popen[bytes]:
-    """Start it; it prints every message of both sides."""
+    """Start acpx, which prints every message of both sides."""
     argv = [*ACPX, "--cwd", str(vibe.workdir), "--format", "json", "--json-strict", *words, "exec", "go"]
     process = subprocess.Popen(
         argv,

@@ -1,4 +1,5 @@
-"""``--output-schema`` and ``output_schema`` of ``call_vibe``: the answer is a value, or there is none and it is said.
+"""``--output-schema`` and ``output_schema`` of ``call_vibe``: the answer is a value, or a message says that there is
+none.
 
 Covers ``vibe.app.conversation``.
 """

@@ -1,4 +1,4 @@
-"""What the guide to permissions shows is what happens.
+"""The guide to permissions shows what really happens.
 
 Covers ``vibe.core.tools``, ``vibe.app.inspect``.
 """
@@ -19,7 +19,7 @@ SETTINGS = re.compile(r"^```toml\n# config.toml\n(.*?)^```$", re.DOTALL | re.MUL
 
 
 def examples() -> list[tuple[str, str]]:
-    """Each command of the guide with what it shows."""
+    """Return each command of the guide with the output that it shows."""
     return [
         (command, shown)
         for block in CONSOLE.findall(GUIDE)

@@ -1,4 +1,4 @@
-"""What is piped in beside a prompt is context: data, bounded, and never dropped without a word.
+"""Piped input beside a prompt is context: data, bounded, and never dropped silently.
 
 Covers ``vibe.app.engine``.
 """
@@ -104,7 +104,7 @@ def test_a_hundred_megabytes_are_refused_before_they_are_all_there(vibe: VibeCom
     answers(vibe, "never")
     ended = vibe.run(["bash", "-c", f"head -c 100000000 /dev/zero | {VIBE} -p go; echo ${{PIPESTATUS[0]}}"], timeout=60)
     assert "standard input is longer than 64 MiB" in ended.err
-    assert ended.out == f"{128 + signal.SIGPIPE}\n"  # its writer was not heard to the end
+    assert ended.out == f"{128 + signal.SIGPIPE}\n"  # the rest of the writer's output was not read
     assert not (vibe.home / "logs").exists()
 
 

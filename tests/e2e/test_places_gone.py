@@ -1,4 +1,4 @@
-"""Places that go away while a plan runs.
+"""Folders that disappear while a plan runs.
 
 Covers ``vibe.app.plan``, ``vibe.system``.
 """

@@ -1,4 +1,4 @@
-"""Conversations by lines at a real terminal; the screens people see are kept as text.
+"""Conversations line by line on a real terminal. The screens are compared with text files.
 
 Covers ``vibe.cli.plain``.
 """
@@ -28,12 +28,12 @@ def bash(command: str) -> dict[str, Any]:
 
 
 def masked(screen: list[str]) -> str:
-    """A screen without what differs from run to run, and without prompts behind which nothing was typed."""
+    """Return a screen without what differs from run to run, and without empty prompts."""
     text = "\n".join(line for line in screen if line not in {">", "(working) >"})
     text = re.sub(r"(?m)^\(working\) > ", "> ", text)
     text = re.sub(r"\b[0-9a-f]{6}-\d{8}\b", "PLAN", text)
     text = re.sub(r"\b[0-9a-f]{8}\b", "SESSION", text)
-    text = re.sub(r" {2,}[\d.]+ s\b", "  TIME", text)  # a column of them is as wide as the longest
+    text = re.sub(r" {2,}[\d.]+ s\b", "  TIME", text)  # a column of times is as wide as the longest one
     text = re.sub(r"\b[\d.]+ s\b", "TIME", text)
     text = re.sub(r"\([\d,]+ tokens(, \$[\d.]+)?, TIME\)", "(TOKENS, TIME)", text)
     return re.sub(r"[\d,]+ tokens? read \([\d,]+ cached\), [\d,]+ tokens? written", "N tokens", text) + "\n"
@@ -56,7 +56,7 @@ TALK = (
     ("/nonsense", "unknown command"),
     ("/exit", "EXIT 0"),
 )
-"""What is typed, and what is seen before more is typed; None: Ctrl-C."""
+"""What is typed (None is Ctrl-C), and what must be seen before more is typed."""
 
 
 def test_a_conversation_by_lines_looks_as_it_should(vibe: VibeCommand, tmux: Tmux) -> None:
@@ -166,7 +166,7 @@ PLANNED_TALK = (
     ("and now?", "All is built."),
     ("/exit", "EXIT 0"),
 )
-"""As ``TALK``."""
+"""Like ``TALK``."""
 
 
 def test_a_plan_is_proposed_changed_run_and_steered_in_a_conversation(
@@ -194,7 +194,7 @@ def test_a_plan_is_proposed_changed_run_and_steered_in_a_conversation(
     status = vibe("plan", "status", "latest", "--output", "json").document
     assert status["status"] == "completed"
     assert {step["id"]: step["status"] for step in status["steps"]}["notes"] == "skipped"
-    seen = masked([line for line in screen if not line.startswith("[")])  # steps side by side, in no certain order
+    seen = masked([line for line in screen if not line.startswith("[")])  # steps side by side have no fixed order
     assert seen == (SCREENS / "plain_plan.txt").read_text(encoding="utf-8"), seen
 
 

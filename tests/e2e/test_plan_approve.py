@@ -1,4 +1,4 @@
-"""Approvals that a run waits for, answered from another terminal.
+"""Approvals that a run waits for, given from another terminal.
 
 Covers ``vibe.app.plan``, ``ipc``.
 """
@@ -23,13 +23,13 @@ CALL = {"name": "bash", "arguments": {"command": "touch made"}}
 
 @pytest.fixture
 def plan(vibe: VibeCommand, write_plan: WritePlan) -> str:
-    """A plan whose agent wants to run a command that needs approval."""
+    """Write a plan whose agent wants to run a command that needs approval."""
     vibe.replay({"agents": {"w": {"turns": [{"tool_calls": [CALL]}, {"text": "done"}]}}})
     return write_plan(STEP)
 
 
 def asked(process: subprocess.Popen[bytes]) -> str:
-    """The command that answers the request, as the run prints it."""
+    """Return the command that answers the request, as the run prints it."""
     assert process.stdout is not None
     for line in process.stdout:
         match = re.search(rb"answer with: vibe (plan approve \S+ \S+) \[--deny\]", line)

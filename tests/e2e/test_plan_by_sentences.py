@@ -1,4 +1,4 @@
-"""Plans are changed by a sentence: a proposal becomes its next version, a begun plan gets operations once somebody agrees.
+"""Plans changed by a sentence: a proposal becomes its next version, and a begun plan gets operations after approval.
 
 Covers ``vibe.app.plan``.
 """
@@ -135,7 +135,7 @@ def check_bounds(event: PlanProposedEvent) -> None:
 
 
 def begun(vibe: VibeCommand, write_plan: WritePlan) -> tuple[Any, str]:
-    """A plan of which the first step runs."""
+    """Start a plan, and wait until its first step runs."""
     return started(vibe, write_plan(command_step("a", WAITS), command_step("b", "echo b >> log", depends_on=["a"])))
 
 

@@ -14,7 +14,7 @@ CHECK = "echo 'not ok 1 - <it> & that'; echo $DEPLOY_TOKEN; printf '\\033[31mred
 
 
 def run_with_reports(vibe: VibeCommand, write_plan: WritePlan, *reports: str) -> str:
-    """What was written to stderr by a run with a step that fails, one that works and one that is not done."""
+    """Run a plan with a step that fails, one that works and one that is not done, and return its standard error."""
     vibe.environ |= {"DEPLOY_TOKEN": "s3cr3t-of-mine", "GITHUB_STEP_SUMMARY": str(vibe.workdir / "summary.md")}
     plan = write_plan(
         command_step("good", "true"),

@@ -1,4 +1,4 @@
-"""What may be done to a plan from another terminal, while it runs and afterwards.
+"""Commands for a plan from another terminal, while it runs and afterwards.
 
 Covers ``vibe.app.plan``.
 """
@@ -31,7 +31,7 @@ def ship(**fields: Any) -> dict[str, Any]:
 
 
 def started(vibe: VibeCommand, plan: str, *words: str) -> tuple[subprocess.Popen[bytes], str]:
-    """A run in the middle of a step that waits for the file ``go``, and the plan's id."""
+    """Start a run, wait until a step waits for the file ``go``, and return the process and the plan's id."""
     process = vibe.start("plan", "run", "--output", "json", *words, plan)
     until(lambda: (vibe.workdir / "started").exists() or process.poll() is not None)
     assert process.poll() is None, process.communicate()
@@ -39,7 +39,7 @@ def started(vibe: VibeCommand, plan: str, *words: str) -> tuple[subprocess.Popen
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, Any]]:
-    """The exit code and record of a run."""
+    """Wait for a run to end, and return its exit code and record."""
     out, err = process.communicate(timeout=120)
     assert out, err
     return process.returncode, json.loads(out)
@@ -51,7 +51,7 @@ def statuses(vibe: VibeCommand, plan_id: str) -> dict[str, str]:
 
 
 def refused(finished: Finished, code: int, *said: str) -> bool:
-    """Whether a command ended with one sentence that says so."""
+    """Check that a command ended with one sentence, and return whether that contains all of ``said``."""
     assert (finished.code, finished.out, finished.err.count("\n")) == (code, "", 1), finished
     assert "internal error" not in finished.err
     return all(words in finished.err for words in said)
@@ -282,7 +282,7 @@ def test_what_becomes_of_a_failed_step_is_decided_from_another_terminal(
     until(lambda: bool(vibe("plan", "status", plan_id, "--output", "json").document["open_decisions"]))
     (vibe.workdir / "fixed").touch()
 
-    until(lambda: vibe("plan", "decide", plan_id, "failed:flaky:1", "retry").code == 0)  # status says it first
+    until(lambda: vibe("plan", "decide", plan_id, "failed:flaky:1", "retry").code == 0)  # status shows it earlier
     code, record = ended(run)
 
     assert (code, record["outcome"]) == (0, "completed")
@@ -309,7 +309,7 @@ def test_what_becomes_of_a_failed_step_is_decided_later(vibe: VibeCommand, write
 
 @pytest.fixture
 def paused(vibe: VibeCommand, write_plan: WritePlan) -> str:
-    """The id of a plan that waits for a decision."""
+    """Run a plan until it waits for a decision, and return its id."""
     plan = write_plan(
         command_step("a", "echo a >> log"),
         command_step("b", "echo b >> log", depends_on=["a"], decision="ship", when={"ship": ["yes"]}),

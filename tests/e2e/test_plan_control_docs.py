@@ -1,4 +1,4 @@
-"""What the guide to plans in flight shows.
+"""The examples in the guide to plans in flight.
 
 Covers ``vibe.app.plan``.
 """

@@ -24,7 +24,7 @@ SECONDS = 20
 
 @pytest.fixture
 def paused(vibe: VibeCommand, write_plan: WritePlan) -> str:
-    """The id of a plan with a step that is still to come."""
+    """Run a plan until it pauses with a step still to come, and return its id."""
     decision = {"id": "ok", "question": "OK?", "options": [{"id": "y", "label": "Y"}, {"id": "n", "label": "N"}]}
     plan = write_plan(command_step("a", "echo before", decision="ok"), decisions=[decision])
     assert vibe("plan", "run", plan).code == 5
@@ -35,7 +35,7 @@ def paused(vibe: VibeCommand, write_plan: WritePlan) -> str:
 def editing(
     vibe: VibeCommand, terminal: Terminal, plan_id: str, editor: str, **more: str
 ) -> Generator[subprocess.Popen[bytes]]:
-    """``vibe plan edit`` with a shell script for an editor; it finds the file in ``$1``."""
+    """Run ``vibe plan edit`` with a shell script as the editor, which finds the file in ``$1``."""
     script = vibe.workdir / "editor"
     script.write_text(f"#!/bin/sh\necho called >> {vibe.workdir}/calls\n{editor}\n")
     script.chmod(0o755)
@@ -125,7 +125,7 @@ MISSING = "step 'train' needs gpu=1, and this machine has"
 
 
 def edit_file(vibe: VibeCommand, plan_id: str, *steps: dict[str, object]) -> Finished:
-    """``vibe plan edit --file`` with these steps."""
+    """Run ``vibe plan edit --file`` with these steps."""
     plan = vibe.workdir / "edited.json"
     plan.write_text(json.dumps({"version": 1, "goal": "Try something", "steps": steps}))
     return vibe("plan", "edit", plan_id, "--file", str(plan))

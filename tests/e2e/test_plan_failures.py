@@ -20,7 +20,7 @@ DEPLOY = "echo deploy >> effects; touch begun; while [ ! -e go ]; do sleep 0.02;
 
 
 def effects(vibe: VibeCommand) -> int:
-    """How often it was done."""
+    """Return how often the step's effect happened."""
     path = vibe.workdir / "effects"
     return len(path.read_text().splitlines()) if path.exists() else 0
 

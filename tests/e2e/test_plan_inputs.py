@@ -1,4 +1,4 @@
-"""Values for the inputs of a plan, from the command line to prompts, commands and what is kept.
+"""Values for the inputs of a plan, on their way from the command line to prompts, commands and records.
 
 Covers ``planner.plan``.
 """
@@ -21,7 +21,7 @@ HOSTILE = "$(touch planted); `touch planted` \"'${inputs.n}\n-x"
 
 
 def both(vibe: VibeCommand, write_plan: WritePlan) -> str:
-    """A plan whose agent has a check: both its command and the check write down what they find."""
+    """Write a plan with a command and an agent with a check. The command and the check both write down their inputs."""
     vibe.replay({"agents": {"ask": {"turns": [{"text": "done"}]}}})
     return write_plan(
         command_step("say", 'printf %s "$VIBE_INPUT_WHO_IS" > said'),

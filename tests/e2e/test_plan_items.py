@@ -1,4 +1,4 @@
-"""Lists under hard conditions: hostile items through every door, conflicts, lost workers and killed runs.
+"""Lists under hard conditions: hostile items through every channel, conflicts, lost workers and killed runs.
 
 Covers ``planner.plan``, ``planner.state``, ``planner.store``.
 """
@@ -31,7 +31,7 @@ DOORS = ["written", "handed in", "given"]
 
 
 class Door:
-    """A way by which a list comes into a plan."""
+    """A way in which a list enters a plan."""
 
     def __init__(self, vibe: VibeCommand, write_plan: WritePlan, name: str) -> None:
         self._vibe = vibe
@@ -184,7 +184,7 @@ def test_a_list_on_two_workers_of_which_one_is_killed_is_done_as_here(vibe: Vibe
 
 
 def _worker_of(run: int) -> int:
-    """A process of a run that is a worker of its cluster."""
+    """Return the process of a run that is a worker of its cluster."""
     found = [
         int(stat.parent.name)
         for stat in Path("/proc").glob("[0-9]*/stat")
@@ -195,7 +195,7 @@ def _worker_of(run: int) -> int:
 
 
 def _output_of(vibe: VibeCommand) -> list[dict[str, Any]]:
-    """What the items of ``each`` came to, as its file has it."""
+    """Return the results of the items of ``each``, from its file."""
     (result,) = vibe.home.glob("plans/*/steps/each/result.json")
     return json.loads(result.read_text())["output"]
 
@@ -272,7 +272,7 @@ def test_a_long_list_killed_five_times_is_done_once_and_in_order(vibe: VibeComma
 
 
 def _killed(vibe: VibeCommand, words: list[str], wanted: int) -> int:
-    """Kill a run once so many attempts at its plan are recorded; return how many there are then."""
+    """Kill a run once ``wanted`` attempts at its plan are recorded, and return their number at that point."""
     run = vibe.start(*words)
     until(lambda: _journal(vibe).count(b'"plan.attempt"') >= wanted or run.poll() is not None)
     run.kill()
@@ -285,7 +285,7 @@ def _journal(vibe: VibeCommand) -> bytes:
 
 
 def _most_at_once(facts: list[dict[str, Any]]) -> int:
-    """How many items ran side by side, at most."""
+    """Return the largest number of items that ran side by side."""
     running, most = set[str](), 0
     for fact in facts:
         if fact["type"] in {"plan.started", "plan.resumed"}:

@@ -19,7 +19,7 @@ WritePlan = Callable[..., str]
 
 
 def over(*items: Any, **fields: Any) -> list[dict[str, object]]:
-    """A step for each item, which writes down the item, and one after them."""
+    """Return a step for each item, which writes down the item, and one after them."""
     each = command_step("each", fields.pop("command", 'printf "%s\\n" "$VIBE_ITEM" >> log'), writes=["log"])
     each |= {"title": "Do ${item}", "for_each": list(items), **fields}
     return [each, command_step("end", "echo end >> log", depends_on=["each"])]
@@ -89,7 +89,7 @@ def test_items_whose_title_names_none_are_told_by_their_keys_and_have_one_log(
     [plan_id] = vibe.plan_ids()
     following = vibe.start("plan", "logs", plan_id, "--follow")
     printed = cast("IO[bytes]", following.stdout)
-    until(lambda: b"waits" in printed.readline())  # it began before there was a step for any item
+    until(lambda: b"waits" in printed.readline())  # printed before any item has a step
     (vibe.workdir / "go").touch()
     running.communicate()
     followed, _ = following.communicate()
@@ -108,12 +108,12 @@ def test_what_is_wrong_with_a_list_is_said_before_anything_runs(vibe: VibeComman
 
 
 def child_of(pattern: str, key: str) -> str:
-    """The id of the step for an item."""
+    """Return the id of the step for an item."""
     return f"{pattern}-{sha256(key.encode()).hexdigest()[:8]}"
 
 
 def writes(path: str, text: str) -> dict[str, Any]:
-    """An agent that writes a file."""
+    """Script an agent that writes a file."""
     call = {"name": "write_file", "arguments": {"path": path, "content": text}}
     return {"turns": [{"tool_calls": [call]}, {"text": "written"}]}
 

@@ -1,4 +1,4 @@
-"""``vibe plan new`` ends with a plan that can run, or with one sentence; the commands of a model's plan wait for a yes.
+"""``vibe plan new`` ends with a plan that can run, or with one sentence. A model's commands wait for approval.
 
 Covers ``planner.author``.
 """

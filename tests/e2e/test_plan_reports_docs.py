@@ -1,4 +1,4 @@
-"""What the guide to reports and reuse shows.
+"""The examples in the guide to reports and reuse.
 
 Covers ``planner.report``, ``planner.reuse``.
 """

@@ -1,4 +1,4 @@
-"""Results of one plan taken over by another, runs about some steps only, and the reports of both.
+"""Results of one plan reused by another, runs of some steps only, and the reports of both.
 
 Covers ``planner.report``, ``planner.reuse``.
 """
@@ -19,7 +19,7 @@ WritePlan = Callable[..., str]
 
 
 def chain(**commands: str) -> list[dict[str, object]]:
-    """Steps a, b and c, one after the other, each of which writes down that it ran."""
+    """Return steps a, b and c, one after the other, each of which writes down that it ran."""
     return [
         command_step("a", commands.get("a", "echo a >> log")),
         command_step("b", commands.get("b", "echo b >> log"), depends_on=["a"]),

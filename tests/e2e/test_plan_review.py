@@ -1,4 +1,4 @@
-"""``vibe plan review``, and words that go to a step's next attempt.
+"""``vibe plan review``, and comments that go to a step's next attempt.
 
 Covers ``vibe.app.plan``, ``planner.state``.
 """
@@ -21,7 +21,7 @@ ROUNDS = "sed -i 's/return sum(items)/return round(sum(items), 2)/' shop/cart.py
 
 
 def shell(step_id: str, command: str, **fields: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A step whose agent runs a command, and what its model says in each attempt."""
+    """Return a step whose agent runs a command, and its model's script for each attempt."""
     turns = [{"tool_calls": [{"name": "bash", "arguments": {"command": command}}]}, {"text": f"{step_id} done"}]
     return {"id": step_id, "title": f"Step {step_id}", "mode": "code", **fields}, {"turns": turns}
 
@@ -37,7 +37,7 @@ def run(vibe: VibeCommand, write_plan: Any, *steps: tuple[dict[str, Any], dict[s
 
 
 def prompts(vibe: VibeCommand, plan_id: str, step_id: str, attempt: int) -> list[str]:
-    """What an agent was told in an attempt, but for the first prompt."""
+    """Return the user messages to an agent in an attempt, without the first prompt."""
     name = "messages.jsonl" if attempt == 1 else f"messages.{attempt}.jsonl"
     lines = (vibe.home / "plans" / plan_id / "steps" / step_id / name).read_text().splitlines()
     said = [json.loads(line) for line in lines]

@@ -16,7 +16,7 @@ from tests.integration.core.session.repository import content, git, repository
 
 
 def shell(step_id: str, command: str, **fields: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A step whose agent runs a command, and what its model says; after a rewind it says the same again."""
+    """Return a step whose agent runs a command, and its model's script, which is the same after a rewind."""
     turns = [{"tool_calls": [{"name": "bash", "arguments": {"command": command}}]}, {"text": f"{step_id} done"}]
     return {"id": step_id, "title": f"Step {step_id}", "mode": "code", **fields}, {"turns": turns}
 
@@ -152,7 +152,7 @@ def test_a_plan_that_runs_is_left_alone(vibe: VibeCommand, write_plan: Any) -> N
     refused = vibe("plan", "rewind", plan_id, "slow", "--wait", "0.2")
 
     assert refused.code == 3
-    assert "writes in" in refused.err  # the turn of the step that writes comes to no end
+    assert "writes in" in refused.err  # the writing step never ends its turn
     assert (vibe.workdir / "a.txt").read_text() == "half\n"
 
 

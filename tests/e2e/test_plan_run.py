@@ -274,7 +274,7 @@ def test_running_publishers_are_listed(vibe: VibeCommand, write_plan: WritePlan)
 @pytest.mark.timeout(900)
 def test_this_repositorys_own_checks_run_as_a_plan(vibe: VibeCommand) -> None:
     vibe.environ["CI_TESTS"] = "tests/architecture/test_tree.py -p no:cacheprovider"
-    vibe.environ["CI_TYPES"] = "ipc"  # all of it takes minutes, and scripts/check looks at all of it
+    vibe.environ["CI_TYPES"] = "ipc"  # checking everything takes minutes, and scripts/check does it
 
     ended = vibe.process(
         "plan", "run", "--workdir", str(REPOSITORY), str(EXAMPLES / "ci.json"), "--output", "json", timeout=800

@@ -1,4 +1,4 @@
-"""What the commands say of a plan is true, the same everywhere, and said once.
+"""The commands' statements about a plan are true, the same everywhere, and made once.
 
 Covers ``vibe.app.plan``.
 """

@@ -1,4 +1,4 @@
-"""The examples of the guide to planning do what the guide says.
+"""The examples in the guide to planning do what the guide says.
 
 Covers ``vibe.app.plan``.
 """

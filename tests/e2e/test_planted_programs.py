@@ -30,7 +30,9 @@ def git(folder: Path, *words: str) -> str:
 
 @pytest.fixture
 def planted(vibe: VibeCommand, tmp_path: Path) -> Path:
-    """A repository whose folders stand in PATH, full of programs that leave a word; returns where they leave it."""
+    """Fill a repository's folders on PATH with programs that write a word, and return the file they would write it
+    to.
+    """
     word = tmp_path / "word"
     (vibe.workdir / "a.txt").write_text("a needle\n")
     git(vibe.workdir, "init", "-q")
@@ -55,7 +57,7 @@ def after_config(vibe: VibeCommand, text: str) -> None:
 def of_a_prompt(vibe: VibeCommand, _: Callable[..., str]) -> None:
     grep = {"name": "grep", "arguments": {"pattern": "needle"}}
     change = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b\n"}}
-    # What it runs has the user's PATH: only a name that nothing is planted for is asked for.
+    # Its commands run with the user's PATH, so they only use a name for which nothing is planted.
     line = {"name": "bash", "arguments": {"command": "echo $PATH; pwd"}}
     vibe.replay(turns({"text": "x", "tool_calls": [grep, change, line]}, {"text": "done"}))
     vibe.home.joinpath("hooks.toml").write_text('[[hooks]]\nevent = "after_tool"\nname = "g"\ncommand = "git status"\n')

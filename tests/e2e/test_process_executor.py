@@ -1,4 +1,4 @@
-"""Plans whose agents work in processes of their own, and what becomes of them when those or the run are killed.
+"""Plans whose agents work in processes of their own, and what happens when those or the run are killed.
 
 Covers ``subagents.process``.
 """
@@ -26,7 +26,7 @@ WritePlan = Callable[..., str]
 IN_PROCESSES = ("plan", "run", "--executor", "process", "--auto-approve", "--output", "json")
 
 PIECES = "tool.stream"
-"""A command's output comes in as many pieces as were there to be read at once."""
+"""How many of these events a command has depends on how much output was there to be read at once."""
 CRASHING_TOOL = """
 import os
 import time
@@ -60,7 +60,7 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def slow(step_id: str) -> dict[str, Any]:
-    """An agent that waits for a file in a command, and leaves a process in a session of its own."""
+    """Script an agent whose command waits for a file, and leaves a process in a session of its own."""
     wait = f"touch started-{step_id}; while [ ! -e go ]; do sleep 0.05; done"
     command = f"echo ran >> log-{step_id}; (setsid sleep 600 &); {wait}"
     return {"turns": [call("bash", command=command), {"text": f"{step_id} is done"}]}
@@ -76,7 +76,7 @@ def add_tools(vibe: VibeCommand) -> None:
 
 
 def step_processes(vibe: VibeCommand) -> set[int]:
-    """The processes of steps that run in this home, those that wait for one included."""
+    """Return the processes of steps in this home, including idle ones that wait for a step."""
     found: set[int] = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -89,7 +89,7 @@ def step_processes(vibe: VibeCommand) -> set[int]:
 
 
 def process_of(vibe: VibeCommand, step_id: str) -> int:
-    """The process below which a step's command runs."""
+    """Return the step process below which a step's command runs."""
     for shell in Path("/proc").glob("[0-9]*"):
         try:
             is_it = f"log-{step_id}".encode() in (shell / "cmdline").read_bytes()
@@ -106,7 +106,7 @@ def process_of(vibe: VibeCommand, step_id: str) -> int:
 def started(
     vibe: VibeCommand, plan: str, *step_ids: str, words: tuple[str, ...] = IN_PROCESSES
 ) -> subprocess.Popen[bytes]:
-    """A run in the middle of the slow commands of some steps."""
+    """Start a run, and wait until it is in the middle of the slow commands of some steps."""
     process = vibe.start(*words, plan)
     until(lambda: process.poll() is not None or all((vibe.workdir / f"started-{one}").exists() for one in step_ids))
     assert process.poll() is None, process.communicate()
@@ -263,7 +263,7 @@ def test_nothing_outlives_a_run_that_is_killed_and_a_resume_goes_on_in_processes
 @pytest.mark.parametrize("interrupts", [1, 2])
 def test_an_interrupt_pauses_and_a_resume_goes_on(vibe: VibeCommand, write_plan: WritePlan, interrupts: int) -> None:
     first, last = slow("s")["turns"]
-    # The end of a turn is always near, the end of the step is not.
+    # A turn ends soon, but the step does not.
     more = [call("bash", command=f"echo {number}") for number in range(40)]
     vibe.replay({"agents": {"s": {"turns": [first, *more, last]}}})
     process = started(vibe, write_plan(agent_step("s", max_turns=60, max_tokens=1_000_000)), "s")

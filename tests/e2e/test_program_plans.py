@@ -1,4 +1,4 @@
-"""A program that runs a plan is killed; the plan goes on in the program, or on the command line where it may.
+"""A program that runs a plan is killed. The plan is resumed in the program, or on the command line where possible.
 
 Covers ``vibe.sdk``.
 """
@@ -89,12 +89,12 @@ print(ended.status, ended.steps["s05"].output, ended.steps["s12"].summary)
 '''
 NAMES = [f"s{number:02}" for number in range(1, 21)]
 WHOLE = [*NAMES[:7], "looked up vibe", *NAMES[8:14], "decided ship", *NAMES[14:]]
-"""All that is noted; the agent of the eighth step notes its look-up."""
+"""All notes. The agent of the eighth step notes its look-up."""
 
 
 @pytest.fixture
 def program(vibe: VibeCommand) -> Path:
-    """The program, in the folder it works in, and a model that calls its tool."""
+    """Write the program into its folder, script a model that calls its tool, and return the program's path."""
     vibe.replay({
         "agents": {
             "s08": {
@@ -111,7 +111,7 @@ def program(vibe: VibeCommand) -> Path:
 
 
 def killed_at(vibe: VibeCommand, program: Path, step: str, *words: str) -> str:
-    """Run the program until that step waits, and kill it; returns the plan's id."""
+    """Run the program until a step waits, kill it, and return the plan's id."""
     argv = [sys.executable, str(program), step, *words]
     process = subprocess.Popen(argv, cwd=vibe.workdir, env=vibe.variables(), start_new_session=True)
     vibe.running.append(process)
@@ -132,7 +132,7 @@ def noted(vibe: VibeCommand) -> list[str]:
 
 
 def folder_of(vibe: VibeCommand, plan_id: str) -> dict[str, bytes]:
-    """What the plan's folder holds."""
+    """Return the files of the plan's folder."""
     folder = vibe.home / "plans" / plan_id
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
@@ -160,7 +160,7 @@ def test_a_plan_goes_on_in_its_program_while_a_step_of_the_program_is_open(vibe:
 
 
 def test_a_plan_goes_on_anywhere_once_its_program_has_done_its_part(vibe: VibeCommand, program: Path) -> None:
-    plan_id = killed_at(vibe, program, "s17")  # which is a command that waits
+    plan_id = killed_at(vibe, program, "s17")  # a command that waits
     (vibe.workdir / "go").touch()
 
     resumed = vibe("plan", "resume", plan_id, "--output", "json")

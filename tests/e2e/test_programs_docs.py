@@ -1,4 +1,4 @@
-"""Programs of the guide, each holding a conversation in which it is asked.
+"""Programs of the guide, each holding a conversation in which it answers questions.
 
 Covers ``vibe.cli.commands``.
 """

@@ -1,4 +1,4 @@
-"""``vibe -p`` at a terminal: whoever sits there is asked, and standard output stays the answer.
+"""``vibe -p`` on a terminal: the person there is asked, and standard output holds only the answer.
 
 Covers ``vibe.app.conversation``.
 """

@@ -1,4 +1,4 @@
-"""What may be asked of a run that answers a prompt.
+"""Commands that a run which answers a prompt accepts.
 
 Covers ``vibe.app.conversation``.
 """

@@ -1,4 +1,4 @@
-"""What ``vibe -p`` takes and leaves beyond a prompt and an answer: files, and a limit of time.
+"""Input and output of ``vibe -p`` beyond a prompt and an answer: files, and a time limit.
 
 Covers ``vibe.app.conversation``.
 """
@@ -111,7 +111,10 @@ def test_a_folder_that_fills_up_costs_the_exit_code_and_not_the_answer(vibe: Vib
 
 
 def cut_off(vibe: VibeCommand, limits: tuple[float, ...] = (0.5, 2.5, 10, 40)) -> tuple[float, Finished]:
-    """A run that its time limit ends in its command, and the limit: the next one if a busy machine is not there by it."""
+    """Run until a time limit ends the run in its command, and return the limit and the result.
+
+    If a busy machine has not reached the command within one limit, the next one is tried.
+    """
     for limit in limits:
         ended = vibe("--yolo", "--time-limit", str(limit), "--output", "json", "-p", "go")
         if (vibe.workdir / "up").exists():
@@ -162,7 +165,7 @@ def test_a_time_limit_that_is_not_reached_changes_nothing(vibe: VibeCommand) -> 
 
 
 def unanswered(transcript: Path) -> set[str]:
-    """The calls in a saved conversation that have no result."""
+    """Return the ids of the calls in a saved conversation that have no result."""
     messages = [json.loads(line) for line in transcript.read_text().splitlines()]
     assert messages[0]["role"] == "user"
     called = {call["id"] for message in messages for call in message.get("tool_calls", ())}

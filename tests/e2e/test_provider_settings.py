@@ -1,4 +1,5 @@
-"""Settings of providers and models that people bring along, as the server sees them; prompts and agents beside them.
+"""Settings of providers and models that users bring along, as the server sees them, with prompts and agents beside
+them.
 
 Covers ``vibe.core.llm``, ``vibe.core.config``.
 """

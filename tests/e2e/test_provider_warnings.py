@@ -1,4 +1,4 @@
-"""What a provider did wrong, in the record; and one that is not there at all.
+"""A provider's faults, as the record reports them, and a provider that does not exist.
 
 Covers ``vibe.core.llm``, ``vibe.core.config``.
 """
@@ -64,7 +64,7 @@ def test_an_address_where_nobody_is_fails_soon_and_says_what_to_check(
     ended = vibe("-p", "go")
 
     assert (ended.code, ended.out) == (3, "")
-    assert time.monotonic() - began < 60  # not for retry_max_seconds, which is 300
+    assert time.monotonic() - began < 60  # less than retry_max_seconds, which is 300
     last, how_to_go_on = ended.err.splitlines()[-2:]
     assert how_to_go_on.startswith("continue with: vibe -p --resume ")
     assert "cannot be reached at http://" in last

@@ -18,13 +18,13 @@ KILLS = 12
 
 
 def sample_of(vibe: VibeCommand, plan_id: str) -> Path:
-    """Where a plan did its work."""
+    """Return the folder in which a plan did its work."""
     return Path(json.loads((vibe.home / "plans" / plan_id / "run.json").read_text())["workspace"])
 
 
 @pytest.fixture
 def brisk_quickstart(tmp_path: Path) -> Path:
-    """The quickstart without the pauses that let people watch."""
+    """Copy the quickstart without the pauses that let people watch."""
     folder = tmp_path / "examples"
     shutil.copytree(EXAMPLES, folder)
     script = folder / "quickstart" / "replay.yaml"
@@ -67,10 +67,10 @@ def test_the_files_it_names_are_edited_unasked(vibe: VibeCommand) -> None:
 def test_killed_at_any_instant_it_is_resumed_to_the_same_end(
     vibe: VibeCommand, brisk_quickstart: Path, instant: int
 ) -> None:
-    undisturbed = 1.6  # seconds, about; later instants find it finished, which must do no harm either
+    undisturbed = 1.6  # seconds, about; kills after that find it finished, and must do no harm either
     moment = 0.1 + (undisturbed - 0.1) * instant / KILLS
     process = vibe.start("plan", "run", "--approve", "edits", str(brisk_quickstart))
-    time.sleep(moment)  # the instant under test, not a wait for something
+    time.sleep(moment)  # the moment under test, not a wait for something
     process.kill()
     process.wait()
     if not vibe.plan_ids():
@@ -90,7 +90,7 @@ def test_killed_at_any_instant_it_is_resumed_to_the_same_end(
 
 
 def completed_steps(vibe: VibeCommand, plan_id: str) -> list[str]:
-    """The steps that the journal records a completed attempt of, in order; one that is there twice was done twice."""
+    """Return the step of each completed attempt in the journal, in order. A step that occurs twice was done twice."""
     journal = vibe.home / "plans" / plan_id / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     records = [json.loads(line) for line in lines if line.endswith(b"\n")]
@@ -98,7 +98,7 @@ def completed_steps(vibe: VibeCommand, plan_id: str) -> list[str]:
 
 
 def finished_project(plan: Path) -> dict[str, bytes]:
-    """The sample project as the replay leaves it, told by applying its calls without any engine."""
+    """Return the files of the sample project after the replay, computed by applying its calls without any engine."""
     import yaml  # noqa: PLC0415  one test's reference
 
     files = snapshot(plan.parent / "quickstart" / "project")

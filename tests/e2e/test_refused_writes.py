@@ -1,4 +1,4 @@
-"""What a step's ``writes`` allow, and a step that was allowed none of its writes.
+"""The paths that a step's ``writes`` allow, and a step whose writes were all refused.
 
 Covers ``vibe.app.plan``.
 """

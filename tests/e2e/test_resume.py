@@ -1,4 +1,4 @@
-"""Going on with a plan whose process was killed, whose files were torn, or whose surroundings changed.
+"""Resuming a plan whose process was killed, whose files were torn, or whose surroundings changed.
 
 Covers ``vibe.app.plan``.
 """
@@ -30,12 +30,12 @@ SLOW = "echo ran >> log; touch started; while [ ! -e go ]; do sleep 0.05; done"
 
 
 def results_in(request: Received) -> list[str]:
-    """The tool results a request carries."""
+    """Return the tool results in a request."""
     return [message["content"] for message in request.body["messages"] if message["role"] == "tool"]
 
 
 def one_slow_call(request: Received) -> Reply:
-    """Runs the slow command first, and says what came of it then."""
+    """Call the slow command first, and then answer."""
     if results_in(request):
         return Reply(text="I looked at it.", usage=USAGE)
     arguments = json.dumps({"command": SLOW})
@@ -44,7 +44,7 @@ def one_slow_call(request: Received) -> Reply:
 
 @pytest.fixture
 def server(vibe: VibeCommand, server: ModelServer) -> ModelServer:
-    """A model that makes one slow call in each conversation; the command's only one."""
+    """Serve a model that makes one slow call in each conversation, as the command's only model."""
     server.responder = one_slow_call
     vibe.environ["MODEL_KEY"] = "sk-x"
     vibe.configure(
@@ -60,7 +60,7 @@ def model_step(step_id: str, **fields: Any) -> dict[str, Any]:
 
 
 def started(vibe: VibeCommand, *words: str) -> subprocess.Popen[bytes]:
-    """A run that is in the middle of its slow command."""
+    """Start a run, and wait until it is in the middle of its slow command."""
     process = vibe.start(*words)
     until(lambda: (vibe.workdir / "started").exists() or process.poll() is not None)
     assert process.poll() is None, process.communicate()
@@ -81,7 +81,7 @@ def runs_of_the_command(vibe: VibeCommand) -> int:
 
 
 def used(record: dict[str, Any]) -> tuple[int, int]:
-    """Calls and token limit of the whole plan."""
+    """Return the calls and the tokens of the whole plan."""
     usage = record["usage"]
     return usage["calls"], usage["prompt_tokens"] + usage["completion_tokens"]
 
@@ -145,7 +145,7 @@ def test_a_pause_neither_doubles_nor_loses_what_was_spent(
     process = started(vibe, "plan", "run", "--auto-approve", "--output", "json", plan)
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    said = process.stderr.readline()  # two signals at once would be one
+    said = process.stderr.readline()  # two signals at once would merge
     assert b"pausing" in said
     if interrupts == 2:
         process.send_signal(signal.SIGINT)

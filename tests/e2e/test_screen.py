@@ -1,4 +1,4 @@
-"""The screen at a real terminal, by the markers that drivers of it can rely on.
+"""The screen on a real terminal, by the markers that programs which drive it can rely on.
 
 Covers ``vibe.cli.textual_ui``.
 """
@@ -34,7 +34,7 @@ def test_a_prompt_is_answered_and_a_call_allowed(vibe: VibeCommand, tmux: Tmux) 
     tmux.type("make a file")
     tmux.wait_for("Permission")
     tmux.wait_for("touch made.txt")
-    tmux.wait_for("y yes")  # not before the person seems to type no more
+    tmux.wait_for("y yes")  # it appears only once the person seems to have stopped typing
     tmux.press("1")
     tmux.wait_for("It is made.")
     tmux.press("C-d")
@@ -114,7 +114,7 @@ def test_what_waits_for_the_agent_is_listed_taken_back_and_sent_in_turn(vibe: Vi
     tmux.press("M-Up")
     tmux.wait_for("> and that second")
     until(lambda: not any("2. and that second" in line for line in tmux.screen()))
-    tmux.press("C-c")  # stops the agent: what waited is in the line, before what is there
+    tmux.press("C-c")  # stops the agent: waiting input goes back into the line, before its text
     tmux.wait_for("> do this first")
     tmux.wait_for("  and that second")
     tmux.press("Enter")
@@ -314,7 +314,7 @@ def test_a_click_opens_a_web_page_and_nothing_else(vibe: VibeCommand, tmux: Tmux
     vibe.replay(turns({"text": "See [the page](https://example.org/page) and [a file](notes.txt)."}))
     vibe.at(tmux, "hi")
     tmux.wait_for("the page")
-    tmux.wait_for(" s · ")  # what stands below it moves it up
+    tmux.wait_for(" s · ")  # the lines below move it up
     tmux.click("a file")
     tmux.wait_for("not opened")
     tmux.click("the page")
@@ -469,7 +469,7 @@ def test_a_plan_is_proposed_changed_by_a_sentence_and_run(vibe: VibeCommand, ser
 
 
 def vibe_of(tmux: Tmux, workdir: Path) -> int:
-    """The process of the command in a window whose shell has its files in ``workdir``."""
+    """Return the process of the command in a window whose shell works in ``workdir``."""
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -481,7 +481,7 @@ def vibe_of(tmux: Tmux, workdir: Path) -> int:
 
 
 def answered(tmux: Tmux, words: str, answer: str) -> bool:
-    """Type words and send them, if they are not on the screen yet; returns whether the answer is."""
+    """Type words and send them unless they are on the screen, and return whether the answer is shown."""
     shown = "\n".join(tmux.screen())
     if answer not in shown:
         tmux.type("" if words in shown else words)
@@ -502,7 +502,7 @@ def test_signals_that_stop_and_continue_it_in_any_order_leave_a_screen_that_work
         time.sleep(chance.choice([0, 0.001, 0.05, 0.15]))
     os.kill(pid, signal.SIGCONT)
     tmux.wait_for("Ask anything ·")
-    until(lambda: answered(tmux, "well?", "Still here."))  # what is typed while it is drawn anew may be lost
+    until(lambda: answered(tmux, "well?", "Still here."))  # keys typed during a redraw may be lost
     os.kill(pid, signal.SIGTERM)
     os.kill(pid, signal.SIGCONT)  # as `timeout` does
     tmux.wait_for("EXIT 143")
@@ -523,7 +523,7 @@ def test_a_screen_that_was_stopped_is_drawn_again_in_the_foreground(
     tmux.wait_for("Stopped")
     tmux.type("bg")
     tmux.type("clear; fg")
-    until(lambda: not any("Stopped" in line for line in tmux.screen()))  # till then the keys are the shell's
+    until(lambda: not any("Stopped" in line for line in tmux.screen()))  # until then the shell reads the keys
     tmux.wait_for("Hello.")
     tmux.wait_for("Ask anything ·")
     tmux.type("well?")
@@ -579,7 +579,7 @@ def test_a_project_is_trusted_once_and_warnings_of_the_start_are_seen(vibe: Vibe
     (vibe.workdir / "AGENTS.md").write_text("Say moo.\n")
     vibe.at(tmux)
     tmux.wait_for("This project brings ")
-    tmux.wait_for("1-3 answer")  # not before the person seems to type no more
+    tmux.wait_for("1-3 answer")  # it appears only once the person seems to have stopped typing
     tmux.press("2")
     tmux.wait_for("AGENTS.md was not loaded")
     tmux.press("C-d")
@@ -787,7 +787,7 @@ def test_a_plan_that_the_chat_proposes_is_revised_accepted_and_runs_beside_it(vi
     tmux.wait_for("three.txt")
     tmux.press("Escape")
     tmux.wait_for("waits for you")
-    tmux.press("Escape")  # stops the agent, whose plan goes with it
+    tmux.press("Escape")  # stops the agent and its plan with it
     tmux.wait_for("stopped")
     until(lambda: not any("plan waits" in line for line in tmux.screen()))
     tmux.press("C-d")
@@ -827,7 +827,7 @@ class CountedKeys:
         self.tmux.press(*keys)
 
     def taken(self, seen: str) -> int:
-        """Wait for a text, and return the keys since the last time."""
+        """Wait for a text, and return the number of keys since the last time."""
         self.tmux.wait_for(seen)
         count, self.count = self.count, 0
         return count

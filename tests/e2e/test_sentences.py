@@ -1,4 +1,4 @@
-"""What programs are told where they went wrong: one sentence, nothing on stdout, and where it is their words, nothing done.
+"""Messages to programs about their errors: one sentence, nothing on stdout, and nothing done if the words were wrong.
 
 Covers ``vibe.cli``.
 """
@@ -22,7 +22,7 @@ TIDY = json.dumps({"version": 1, "goal": "g", "inputs": [{"name": "n", "type": "
 
 @dataclass(frozen=True)
 class Case:
-    """Words, what is said to them, and the content of a file that they name."""
+    """Words on the command line, the answer to them, and the content of a file that they name."""
 
     words: str
     said: str

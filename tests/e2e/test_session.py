@@ -137,7 +137,7 @@ def test_a_conversation_that_was_summarised_goes_on_in_a_session_of_its_own(vibe
 
 @pytest.fixture
 def busy(vibe: VibeCommand) -> Any:
-    """A ``vibe -p`` that waits in a tool, in its workspace."""
+    """Start a ``vibe -p`` that waits in a tool."""
     wait = {"name": "bash", "arguments": {"command": "test -e started && exit; touch started; sleep 600"}}
     vibe.replay(turns({"tool_calls": [wait]}, {"text": "done"}))
     process = vibe.start("--yolo", "-p", "wait")

@@ -24,7 +24,7 @@ DAY = 86_400
 
 
 def say(vibe: VibeCommand, prompt: str, *words: str) -> str:
-    """The id of the session in which it was said."""
+    """Send a prompt, and return the id of its session."""
     return vibe("--output", "json", *words, "-p", prompt).document["session_id"]
 
 
@@ -42,7 +42,7 @@ def age(vibe: VibeCommand, session_id: str, days: float) -> None:
 
 
 def listed(vibe: VibeCommand) -> dict[str, str]:
-    """The titles of all sessions by their ids."""
+    """Return the titles of all sessions by their ids."""
     return {one["session_id"]: one["title"] for one in vibe("session", "list", "--output", "json").document}
 
 
@@ -58,7 +58,7 @@ def test_sessions_are_deleted_all_or_none(vibe: VibeCommand) -> None:
     assert (used.code, used.err) == (
         3, f"vibe: session {two} is in use by process {os.getpid()}: wait for it or stop it\n"
     )  # fmt: skip
-    window = folder_of(vibe, "f" * 32)  # one in which nothing was said yet
+    window = folder_of(vibe, "f" * 32)  # an open session in which nothing was said yet
     window.path.mkdir()
     write_meta(window.path, SessionMeta(version=1, session_id=window.path.name, workspace=str(vibe.workdir)))
     with lock_session(window):

@@ -1,4 +1,4 @@
-"""``vibe setup``: by flags, and at a terminal; what it set up serves the next command.
+"""``vibe setup``: by flags, and on a terminal. What it sets up serves the next command.
 
 Covers ``vibe.app.first_use``.
 """
@@ -163,7 +163,7 @@ def test_a_keyring_that_fails_is_told_with_what_to_do(vibe: VibeCommand, server:
     (vibe.home / ".env").chmod(0o600)
     answer = vibe.run([sys.executable, "-X", "importtime", "-m", "vibe", "-p", "what is this?"])
     assert answer.out.strip() == "It is a test."
-    assert "keyring" not in answer.err  # it is not even loaded where it is not needed
+    assert "keyring" not in answer.err  # the keyring is not loaded unless needed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Several vibes at work in one folder, of every kind: they write in turn, and nothing is lost.
+"""Several vibes of every kind at work in one folder: they write in turn, and nothing is lost.
 
 Covers ``vibe.core.session``.
 """
@@ -23,13 +23,13 @@ from tests.fakes.waiting import until
 pytestmark = pytest.mark.xdist_group("acp")
 
 ADD = "x=$(cat n.txt); sleep 0.2; echo $((x+1)) > n.txt"
-"""Loses what is written meanwhile."""
+"""A command that loses what others write meanwhile."""
 HOLD = "touch ../held; while [ ! -e ../go ]; do sleep 0.02; done"
 WAITING = "which writes in this folder"
 
 
 def obey(request: Received) -> Reply:
-    """Run the lines of the last prompt, one a turn, then say what came of the last."""
+    """Run the lines of the last prompt, one in each turn, and answer with the result of the last one."""
     messages: list[dict[str, Any]] = request.body["messages"]
     prompt = max(index for index, one in enumerate(messages) if one["role"] == "user")
     text = messages[prompt]["content"]
@@ -59,7 +59,7 @@ def count(vibe: VibeCommand) -> int:
 
 
 def holding(vibe: VibeCommand, *words: str) -> subprocess.Popen[bytes]:
-    """A run that writes until there is a file ``go`` beside its folder."""
+    """Start a run that writes until a file ``go`` exists beside its folder."""
     process = vibe.start("--auto-approve", *words, "-p", do(HOLD))
     until((vibe.workdir.parent / "held").exists)
     return process
@@ -74,7 +74,7 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
 def test_two_screens_a_prompt_an_editor_and_a_caller_write_in_one_folder_in_turn(
     vibe: VibeCommand, tmp_path: Path
 ) -> None:
-    from mcp import StdioServerParameters  # noqa: PLC0415  dear, and few tests need it
+    from mcp import StdioServerParameters  # noqa: PLC0415  slow to load, and few tests need it
 
     from tests.fakes.acp_client import editing  # noqa: PLC0415  as above
     from tests.fakes.mcp_client import connected  # noqa: PLC0415  as above
@@ -107,7 +107,7 @@ def test_two_screens_a_prompt_an_editor_and_a_caller_write_in_one_folder_in_turn
         assert called.result(120).structured_content["status"] == "completed"
         for screen in (one, other):
             screen.wait_for("All is done")
-        # all of them are still open, and idle
+        # all of them are still open and idle
         assert vibe("--auto-approve", "-p", do(ADD)).code == 0
         for screen in (one, other):
             screen.press("C-d")
@@ -233,5 +233,5 @@ def test_of_sessions_that_wrote_in_turn_a_rewind_gives_back_only_ones_own(vibe: 
 
     assert sorted(rewound["deleted"]) == ["mine1.txt", "mine2.txt"]
     assert (rewound["restored"], rewound["conflicts"]) == ([], [])
-    assert (vibe.workdir / "theirs.txt").read_text() == "theirs\n"  # written between two calls of the first
+    assert (vibe.workdir / "theirs.txt").read_text() == "theirs\n"  # written between two calls of the first run
     assert count(vibe) == 5

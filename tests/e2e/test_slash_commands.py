@@ -20,7 +20,7 @@ def command(folder: Path, name: str, text: str) -> None:
 
 
 def told(vibe: VibeCommand, prompt: str, *flags: str) -> str:
-    """What the model is told for a prompt."""
+    """Return what the model receives for a prompt."""
     vibe.replay(turns({"text": "fine"}))
     record = vibe(*flags, "--output", "json", "-p", prompt).document
     transcript = vibe.home / "logs" / "session" / record["session_id"] / "messages.jsonl"

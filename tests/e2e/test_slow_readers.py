@@ -1,4 +1,4 @@
-"""A reader that stops reading holds nobody up: the work goes on, and signals and commands count.
+"""A reader that stops reading holds nobody up: the work goes on, and signals and commands still work.
 
 Covers ``vibe.cli``, ``ipc``.
 """
@@ -21,7 +21,7 @@ Process = subprocess.Popen[bytes]
 
 
 def unread(vibe: VibeCommand, *words: str) -> Process:
-    """``vibe`` with a stdout and a stderr of one page each, which nobody reads."""
+    """Start ``vibe`` with a stdout and a stderr of one page each, which nobody reads."""
     process = subprocess.Popen(
         [VIBE, *words],
         cwd=vibe.workdir,
@@ -40,7 +40,7 @@ def unread(vibe: VibeCommand, *words: str) -> Process:
 
 @pytest.fixture(params=["text", "streaming"])
 def busy(vibe: VibeCommand, write_plan: WritePlan, request: pytest.FixtureRequest) -> Process:
-    """A plan that has said more than a page when its last step begins, which takes long."""
+    """Start a plan whose output fills more than a page, and wait until its long last step has begun."""
     steps = [command_step(f"s{number}", f"echo {'x' * 200}") for number in range(30)]
     last = command_step("last", "touch started; sleep 600", depends_on=[step["id"] for step in steps])
     process = unread(vibe, "plan", "run", "--output", request.param, write_plan(*steps, last))
@@ -52,7 +52,7 @@ def busy(vibe: VibeCommand, write_plan: WritePlan, request: pytest.FixtureReques
 def test_a_signal_ends_a_run_that_nobody_reads(
     vibe: VibeCommand, busy: Process, which: signal.Signals, code: int
 ) -> None:
-    interrupt(busy, which)  # the first lets the running step end, or gives it seconds to
+    interrupt(busy, which)  # the first signal gives the running step time to end
     busy.send_signal(which)
 
     assert busy.wait(timeout=60) == code
@@ -86,5 +86,5 @@ def test_a_signal_ends_following_that_nobody_reads(vibe: VibeCommand, write_plan
 
     process.send_signal(signal.SIGTERM)
 
-    # A shell calls both 143: it ends by itself, or dies of the signal where it has nothing left to do but wait.
+    # A shell reports both as 143: it ends by itself, or dies of the signal if it has nothing left to do but wait.
     assert process.wait(timeout=60) in {143, -signal.SIGTERM}

@@ -1,4 +1,4 @@
-"""Every command by a real start: what the installed command says is what its command line says within this process.
+"""Every command, actually started: the installed command prints what its command line prints inside this process.
 
 Covers ``vibe.cli``.
 """

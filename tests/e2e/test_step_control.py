@@ -1,4 +1,5 @@
-"""One step of a plan from another terminal: cancelled, skipped, done again and told something, with kills in between.
+"""One step of a plan, controlled from another terminal: cancelled, skipped, repeated and steered, with kills in
+between.
 
 Covers ``vibe.app.plan``, ``planner.run``.
 """
@@ -24,7 +25,7 @@ LASTING = "echo $$ > pid; touch started; exec sleep 600"
 
 
 def both_run(vibe: VibeCommand, write_plan: WritePlan, *more: dict[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
-    """A plan of which ``long`` would run for ever and ``slow`` until ``go`` is there."""
+    """Start a plan in which ``long`` would run for ever, and ``slow`` until ``go`` exists, and wait until both run."""
     run, plan_id = started(vibe, write_plan(command_step("slow", WAITS), command_step("long", LASTING), *more))
     until(lambda: written(vibe.workdir / "pid"))
     return run, plan_id

@@ -1,4 +1,4 @@
-"""What steps hand in, what their checks are worth, and what many of them may spend together, by the command line.
+"""Values that steps hand in, the worth of their checks, and their common spending limits, on the command line.
 
 Covers ``vibe.app.plan``.
 """

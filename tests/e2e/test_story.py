@@ -46,7 +46,7 @@ def call(name: str, **arguments: Any) -> Reply:
 
 
 def respond(request: Received) -> Reply:
-    """Be the planner, the agent that asks, the one that writes, and the one the person talks to."""
+    """Play the planner, the agent that asks, the one that writes, and the one that the person talks to."""
     said = json.dumps(request.body["messages"])
     results = sum(message["role"] == "tool" for message in request.body["messages"])
     if "hand_in_plan" in json.dumps(request.body.get("tools", [])):
@@ -62,7 +62,7 @@ def respond(request: Received) -> Reply:
 
 
 def normal(screen: list[str]) -> str:
-    """A screen without what differs from run to run: times, ids, folders, and lines with nothing on them."""
+    """Return a screen without what differs from run to run: times, ids, folders and empty lines."""
     lines = [re.sub(r"[⠁-⣿▁-█]", " ", line).rstrip() for line in screen if line.strip(" │")]
     text = re.sub(r"(?s)▌ (no )?sandbox: .*?(?=\n asks · )", "▌ FOOT", "\n".join(lines))
     text = re.sub(r"(?m)^   vibe [\d.]+", "   vibe VERSION", text)
@@ -76,7 +76,7 @@ def normal(screen: list[str]) -> str:
 
 
 def seen(tmux: Tmux, station: str) -> None:
-    """Return once the screen is the one that is kept; with ``KEEP_SCREENS`` in the environment, keep it."""
+    """Wait until the screen is the kept one, or with ``KEEP_SCREENS`` in the environment, keep it."""
     kept = SCREENS / f"story_{station}.txt"
     keeps = "KEEP_SCREENS" in os.environ
     wanted, shown = "" if keeps else kept.read_text(encoding="utf-8"), normal(tmux.screen())
@@ -91,7 +91,7 @@ def seen(tmux: Tmux, station: str) -> None:
 
 
 def propose(tmux: Tmux) -> None:
-    """Have a plan proposed, changed in the editor and by a sentence, and run it."""
+    """Have a plan proposed, change it in the editor and by a sentence, and run it."""
     tmux.type("/plan Build the thing")
     tmux.wait_for("Proposed plan")
     seen(tmux, "proposed")
@@ -99,14 +99,14 @@ def propose(tmux: Tmux) -> None:
     tmux.wait_for("version 2")
     seen(tmux, "edited")
     tmux.press("r")
-    tmux.type(SENTENCE)  # at once: all of it is the sentence
+    tmux.type(SENTENCE)  # typed at once: all of it is the sentence
     tmux.wait_for("version 3")
     seen(tmux, "revised")
     tmux.press("a")
 
 
 def answer(tmux: Tmux, workdir: Path) -> None:
-    """Answer what the steps that run side by side ask."""
+    """Answer the requests of the steps that run side by side."""
     tmux.wait_for("Permission")
     tmux.wait_for("0/6 · ")
     seen(tmux, "permission")
@@ -122,7 +122,7 @@ def answer(tmux: Tmux, workdir: Path) -> None:
 
 
 def steer(tmux: Tmux) -> None:
-    """Open the step at work, and tell its agent something."""
+    """Open the running step, and steer its agent."""
     tmux.press("F2", "Enter")
     tmux.wait_for("←→ agent")
     seen(tmux, "step")
@@ -134,7 +134,7 @@ def steer(tmux: Tmux) -> None:
 
 
 def resume(tmux: Tmux) -> None:
-    """Press Enter as a person does, again if it came too early to be meant."""
+    """Press Enter as a person does, and again if the first was ignored as too early."""
     pressed = [0.0]
 
     def resumed() -> bool:

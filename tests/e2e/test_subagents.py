@@ -233,12 +233,14 @@ def test_a_step_of_a_plan_delegates_too(vibe: VibeCommand, write_plan: Callable[
 
 
 def a_long_time() -> str:
-    """Seconds to sleep, a number nobody else on the machine sleeps: by it the process is found."""
+    """Return seconds to sleep: a number that no other process on the machine sleeps, so that the process can be
+    found.
+    """
     return f"600.{uuid4().int}"
 
 
 def running_with(word: str) -> list[str]:
-    """The processes that have a word on their command line."""
+    """Return the ids of processes that have a word on their command line."""
     found: list[str] = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

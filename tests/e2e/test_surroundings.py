@@ -1,4 +1,4 @@
-"""Streams that are closed or full, homes that can't be written, odd locales and signals: what the caller gets then.
+"""Closed or full streams, homes that can't be written, odd locales and signals, and the result that the caller gets.
 
 Covers ``vibe.cli``.
 """
@@ -25,7 +25,7 @@ from tests.fakes.waiting import until
 WritePlan = Callable[..., str]
 
 GONE = "mkfifo gone; exec 3<>gone 4>gone 3<&-"
-"""File 4 is a pipe nobody reads: how much one holds for a reader that leaves late decides nothing."""
+"""File 4 is a pipe that nobody reads, so that the result does not depend on how much a pipe holds for a slow reader."""
 
 SLOW = "sleep 600 & echo $! > pid; touch started; wait"
 
@@ -37,7 +37,7 @@ def shell(vibe: VibeCommand, line: str) -> Finished:
 
 @pytest.fixture
 def plan(write_plan: WritePlan) -> str:
-    """Twenty steps, more lines than a pipe's reader that leaves takes."""
+    """Write a plan of twenty steps, whose output is longer than what a reader takes before it leaves."""
     return write_plan(*(command_step(f"s{number}", f"echo {number} >> log") for number in range(20)))
 
 
@@ -328,7 +328,7 @@ def test_a_home_that_is_a_file_is_one_sentence(vibe: VibeCommand, tmp_path: Path
 
 
 def on_terminal(vibe: VibeCommand, *words: str, before: str = "") -> tuple[subprocess.Popen[bytes], int]:
-    """Start ``vibe`` as the shell of a terminal would, and return the end of the terminal that a person holds."""
+    """Start ``vibe`` as the shell of a terminal would, and return the person's end of the terminal."""
     master, slave = os.openpty()
     process = subprocess.Popen(
         ["setsid", "--ctty", "bash", "-c", f'{before} exec "$@"', "bash", str(VIBE), *words],

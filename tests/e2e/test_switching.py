@@ -1,4 +1,4 @@
-"""A home of Mistral Vibe 2.x works as it is: settings, agents, tools, hooks, skills and sessions.
+"""A home of Mistral Vibe 2.x works unchanged: settings, agents, tools, hooks, skills and sessions.
 
 Covers ``vibe.app.inspect``, ``vibe.core.config``.
 """
@@ -24,9 +24,9 @@ SESSION = "0f3c2a1b-5a1e-4b0e-9a57-3a1f2f1b7c11"
 
 @pytest.fixture
 def switched(vibe: VibeCommand) -> VibeCommand:
-    """A copy of such a home, whose active model is a script."""
+    """Copy such a home, and make a script its active model."""
     shutil.copytree(HOME, vibe.home)
-    tool = vibe.home / "tools" / "word_count.py.txt"  # no module of ours
+    tool = vibe.home / "tools" / "word_count.py.txt"  # not one of our modules
     tool.rename(tool.with_suffix(""))
     settings = (vibe.home / "config.toml").read_text().replace('active_model = "devstral-2"', 'active_model = "replay"')
     script = vibe.home / "script.json"
@@ -86,7 +86,7 @@ def test_its_hook_changes_the_call(switched: VibeCommand) -> None:
 
 def test_its_sessions_are_listed_shown_and_continued(switched: VibeCommand) -> None:
     kept = {path.name: path.read_bytes() for path in (switched.home / "logs/session").glob("session_*/*")}
-    answers(switched, {"text": "never"}, {"text": "never"}, {"text": "it still does"})  # two answers are there
+    answers(switched, {"text": "never"}, {"text": "never"}, {"text": "it still does"})  # two answers exist already
 
     listed = switched("session", "list").out
     shown = switched("session", "show", SESSION[:8]).out
@@ -171,7 +171,7 @@ def test_what_a_killed_run_left_of_them_goes_with_the_next(switched: VibeCommand
     until((switched.workdir / "started").exists)
     process.kill()
     process.wait()
-    # A child that it was starting has its descriptors, and with them the lock, until it is another program.
+    # A child being started inherits the descriptors, and the lock with them, until it becomes another program.
     until(lambda: not any(map(is_being_written, switched.home.glob("run/*/journal.jsonl"))))
     for folder in (switched.home / "run" / "unlogged").iterdir():
         os.utime(folder, (0, 0))

@@ -1,4 +1,4 @@
-"""A folder that nobody trusts, with a ``.vibe`` full of everything: no door loads any of it, and each names it.
+"""A folder that nobody trusts, with a ``.vibe`` full of everything: no front end loads any of it, and each names it.
 
 Covers ``vibe.core.config``.
 """
@@ -23,7 +23,7 @@ PLAN = {"version": 1, "goal": "g", "steps": [{"id": "a", "title": "A", "mode": "
 
 @pytest.fixture
 def trapped(vibe: VibeCommand, server: ModelServer) -> VibeCommand:
-    """A project whose every file would leave its name in ``sprung``, or a word with the model."""
+    """Create a project in which every file would leave its name in ``sprung``, or send a word to the model."""
     sprung, project = vibe.home.parent / "sprung", vibe.workdir / ".vibe"
     sprung.mkdir()
     vibe.configure(f"enable_experimental_hooks = true\n{(vibe.home / 'config.toml').read_text()}")
@@ -60,7 +60,7 @@ permission = "always"
     assert project.is_dir()
 
     def respond(request: Received) -> Reply:
-        """Calls what only the project allows, then is done."""
+        """Call what only the project allows, and then finish."""
         if any(message["role"] == "tool" for message in request.body["messages"]):
             return Reply(text="done")
         return Reply(tool_calls=(ServedCall(name="bash", arguments=json.dumps({"command": f"touch {sprung}/call"})),))
@@ -82,7 +82,7 @@ def by_plan_in_processes(vibe: VibeCommand) -> str:
 
 
 def by_server(vibe: VibeCommand) -> str:
-    from mcp import StdioServerParameters  # noqa: PLC0415  dear, and few tests need it
+    from mcp import StdioServerParameters  # noqa: PLC0415  slow to load, and few tests need it
 
     from tests.fakes.mcp_client import connected  # noqa: PLC0415  as above
 
@@ -97,7 +97,7 @@ def by_editor(vibe: VibeCommand) -> str:
     from tests.fakes.acp_client import editing  # noqa: PLC0415  its library is slow to load
 
     with editing([str(VIBE_ACP)], vibe.variables(), vibe.workdir) as edited:
-        edited.editor.answers += ["reject_once", "reject_once"]  # of the folder, and of the call
+        edited.editor.answers += ["reject_once", "reject_once"]  # for the folder, and for the call
         session = edited.new(vibe.workdir)
         edited.ask(session, "go")
         return edited.editor.text(session, "agent_thought_chunk")

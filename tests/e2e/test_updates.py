@@ -1,4 +1,4 @@
-"""A newer version of vibe is looked for at a real index, by the real programs that install, and told.
+"""A newer version of vibe is looked up in a real index, by the real installers, and reported.
 
 Covers ``vibe.app.inspect``.
 """
@@ -32,7 +32,7 @@ HTML = {"Content-Type": "text/html"}
 
 
 def wheel(version: str) -> tuple[str, bytes]:
-    """A package of our name with nothing in it."""
+    """Return an empty package with our name."""
     info = f"vibe_orchestrator-{version}.dist-info"
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -54,7 +54,7 @@ def index() -> Iterator[WebServer]:
 
 
 def surroundings(index: WebServer, tmp_path: Path) -> dict[str, str]:
-    """The user's own settings of both programs, with nothing of this machine's."""
+    """Return a user's settings of both installers, without those of this machine."""
     address = f"http://127.0.0.1:{index.port}/simple"
     return {
         "PATH": f"{uv().parent}{os.pathsep}{os.environ['PATH']}",
@@ -67,7 +67,7 @@ def surroundings(index: WebServer, tmp_path: Path) -> dict[str, str]:
 
 
 def installed(installer: str, folder: Path, environ: Mapping[str, str], what: str = f"{PACKAGE}==0.0.1") -> Path:
-    """An environment in which the program has installed a package of our name."""
+    """Return the Python of an environment in which the installer has installed a package with our name."""
     python = folder / "bin" / "python"
     if installer == "uv":
         subprocess.run([uv(), "venv", "-q", "-p", sys.executable, folder], env=environ, check=True)
@@ -118,7 +118,7 @@ def test_what_comes_from_no_index_is_not_looked_for_at_one(tmp_path: Path, index
     installed("uv", tmp_path / "environment", environ, str(tmp_path / name))
     assert find_installation(environ, tmp_path / "environment") is None
     assert find_installation(environ, tmp_path / "nowhere") is None
-    assert find_installation(environ, Path(sys.prefix)) is None  # the tests' own is that of a folder
+    assert find_installation(environ, Path(sys.prefix)) is None  # the tests use an installation from a folder
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_conversation_looks_once_a_day_and_the_next_one_tells(
             return shown
 
     vibe.run([str(python), "-m", "vibe", "-p", "hi"])
-    assert not state.exists()  # nobody is there to read it
+    assert not state.exists()  # nobody would read it
     assert "is available" not in talk(
         "--plain", seen="/help lists", folder="off", more={"VIBE_UPDATES__CHECK": "false"}
     )

@@ -1,4 +1,4 @@
-"""What conversations and plans took, by the records that are kept.
+"""Usage of conversations and plans, from the records that are kept.
 
 Covers ``vibe.app.inspect``.
 """
@@ -21,7 +21,9 @@ ANSWER = {"usage": {"prompt_tokens": 1_000_000, "completion_tokens": 1_000_000, 
 
 @pytest.fixture
 def priced(vibe: VibeCommand) -> VibeCommand:
-    """Two models of one script: each answer takes a million tokens in and out, and those of ``free`` have no price."""
+    """Configure two models with one script. Each answer takes a million tokens in and out; those of ``free`` have no
+    price.
+    """
     vibe.home.mkdir()
     script = {"version": 1, "agents": {"*": {"turns": [{"text": "a", **ANSWER}, {"text": "b", **ANSWER}] * 4}}}
     (vibe.home / "script.json").write_text(json.dumps(script))
@@ -68,7 +70,7 @@ def test_conversations_and_plans_are_added_up(priced: VibeCommand, write_plan: W
 
 
 def test_what_writing_a_plan_took_is_counted(priced: VibeCommand) -> None:
-    assert priced("plan", "new", "mend it").code == 4  # no plan, and its cost
+    assert priced("plan", "new", "mend it").code == 4  # no plan, but its cost
     spent = used(priced)["total"]["calls"]
     assert spent
     assert used(priced)["rows"] == [{"model": "paid", **figures(spent, 3.0 * spent)}]

@@ -22,14 +22,14 @@ CODE = "def greet():\n    return 'hello'\n\n\ndef part():\n    return 'bye'\n"
 
 
 def git(folder: Path, *words: str) -> str:
-    """Git in a folder, as the tests' user."""
+    """Run git in a folder, as the tests' user."""
     ended = subprocess.run(["git", *words], cwd=folder, capture_output=True, check=True, env=None)
     return ended.stdout.decode("utf-8", "surrogateescape")
 
 
 @pytest.fixture
 def repo(vibe: VibeCommand) -> Path:
-    """A repository with two files, committed; the command's workspace."""
+    """Create a repository with two committed files as the command's workspace."""
     root = vibe.workdir
     git(root, "init", "-q", "-b", "main")
     git(root, "config", "user.name", "Ada")
@@ -42,20 +42,20 @@ def repo(vibe: VibeCommand) -> Path:
 
 
 def worktree_step(step_id: str, command: str | None = None, **fields: Any) -> dict[str, Any]:
-    """A step with a worktree: a command, or an agent's."""
+    """Return a step with a worktree: a command, or an agent's step."""
     own = {"mode": "run", "command": command} if command else {"mode": "code", "prompt": f"Do {step_id}."}
     return {"id": step_id, "title": f"Step {step_id}", "workspace": "worktree", **own, **fields}
 
 
 def plan_file(vibe: VibeCommand, *steps: dict[str, Any], **fields: Any) -> str:
-    """A plan beside the workspace, which stays clean."""
+    """Write a plan beside the workspace, which stays clean, and return its path."""
     path = vibe.workdir.parent / "plan.json"
     path.write_text(json.dumps({"version": 1, "goal": "Try worktrees", "steps": list(steps), **fields}))
     return str(path)
 
 
 def nothing_is_left(vibe: VibeCommand) -> None:
-    """No worktree, branch, lock or folder of ours."""
+    """Check that no worktree, branch, lock or folder of ours is left."""
     root = vibe.workdir
     assert git(root, "worktree", "list").count("\n") == 1
     assert git(root, "for-each-ref", "refs/heads/vibe") == ""
@@ -88,7 +88,7 @@ def test_steps_side_by_side_are_merged_into_the_branch(vibe: VibeCommand, repo: 
 
 
 def editing(path: str, content: str, **extra: Any) -> dict[str, Any]:
-    """An agent that reads a file, writes it whole, and says so."""
+    """Script an agent that reads a file, replaces its content, and says so."""
     return {
         "turns": [
             {"tool_calls": [{"name": "read_file", "arguments": {"path": path}}], **extra},
@@ -211,7 +211,7 @@ def test_programs_an_untrusted_repository_chose_for_git_do_not_run(
     assert (refused.code, named in refused.err, "vibe trust add" in refused.err) == (2, True, True), refused.err
     assert not (repo.parent / "ran").exists()
     trusted = vibe("plan", "run", "--auto-approve", "--trust", plan)
-    # Whoever works in the folder can write a file that is included, even where the user trusts it.
+    # Anyone who works in the folder can write an included file, even if the user trusts it.
     assert (trusted.code, "included file" in trusted.err) == ((2, True) if key == "include.path" else (0, False))
 
 

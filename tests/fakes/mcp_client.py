@@ -58,7 +58,7 @@ class ServedVibe:
 
 @contextmanager
 def connected(server: Any, *, can_ask: bool = False, http: Any = None) -> Generator[ServedVibe]:
-    """Connect to a server: one to start, given by its parameters, or a running one, given by its transport over ``http``."""
+    """Connect to a server, either started from its parameters, or running and given as a transport over ``http``."""
     from mcp import Client  # noqa: PLC0415  as above
 
     with start_blocking_portal() as portal:

@@ -27,7 +27,7 @@ def answer(text: str, *, usage: Usage | None = None, finish: FinishReason = Fini
 def calling(
     *calls: tuple[str, dict[str, Any] | str], text: str = "", finish: FinishReason = FinishReason.TOOL_CALLS
 ) -> Completion:
-    """Return an answer that calls tools, given as (name, arguments) pairs. Arguments that are text are sent unchanged."""
+    """Return an answer that calls tools, given as (name, arguments) pairs. Text arguments are sent unchanged."""
     tool_calls = tuple(
         ToolCall(f"call{index}", name, arguments if isinstance(arguments, str) else json.dumps(arguments))
         for index, (name, arguments) in enumerate(calls)

@@ -165,7 +165,7 @@ class ScriptedApprover:
 
 
 class ExecutorRig:
-    """An executor over given tools, which keeps its events and messages. ``more`` goes into the context of each call."""
+    """An executor over given tools, which keeps its events and messages. ``more`` goes into each call's context."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""The protocol of editors: the installed agent and an editor that talks to it."""
+"""The protocol of editors: the installed agent, and an editor that talks to it."""

@@ -1,4 +1,4 @@
-"""An editor with its agent, and what the model says."""
+"""An editor with its agent, and the script of the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VIBE_ACP = VIBE.with_name("vibe-acp")
 
 @dataclass
 class Scene:
-    """An editor with its agent for the tests of this module; what the model says is read again by every session."""
+    """An editor with its agent for the tests of a module. Every session reads the model's script anew."""
 
     vibe: VibeCommand
     editing: Editing

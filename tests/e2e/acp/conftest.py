@@ -16,18 +16,18 @@ def shared_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @pytest.fixture
 def scene(shared: Scene) -> Iterator[Scene]:
-    """An editor that has files and terminals."""
+    """Return an editor that has files and terminals."""
     yield shared
     assert not shared.editor.answers
 
 
 @pytest.fixture
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """The same in a process of its own."""
+    """Start the same with an agent process of its own."""
     yield from begun(tmp_path_factory.mktemp("alone"))
 
 
 @pytest.fixture
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """An editor without files and terminals."""
+    """Start an editor without files and terminals."""
     yield from begun(tmp_path_factory.mktemp("bare"), files=False, terminal=False)

@@ -1,4 +1,4 @@
-"""Prompts of more than words.
+"""Prompts that contain more than text.
 
 Covers ``vibe.acp``.
 """

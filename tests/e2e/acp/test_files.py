@@ -1,4 +1,4 @@
-"""Files that go through the editor.
+"""Files that the agent reads and writes through the editor.
 
 Covers ``vibe.acp``.
 """

@@ -1,4 +1,4 @@
-"""What an editor and its agent say first.
+"""The handshake of an editor and its agent.
 
 Covers ``vibe.acp``.
 """

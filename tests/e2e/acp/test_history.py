@@ -1,4 +1,4 @@
-"""Sessions that were saved: loaded, resumed, forked, closed, deleted.
+"""Saved sessions: loaded, resumed, forked, closed and deleted.
 
 Covers ``vibe.acp``.
 """
@@ -145,7 +145,7 @@ def test_a_session_that_an_open_one_goes_on_from_is_not_deleted(scene: Scene, wo
         return scene.editing.do(conn._conn.send_request, "session/delete", {"sessionId": session})
 
     said = refusal(delete)
-    scene.editing.do(conn.set_session_mode, session_id=session, mode_id="plan")  # it is as open as before
+    scene.editing.do(conn.set_session_mode, session_id=session, mode_id="plan")  # the session is still open
     scene.editing.do(conn.close_session, session_id=forked)
 
     assert f"session {session} is what session {forked} goes on from" in said

@@ -1,4 +1,4 @@
-"""What the person at the editor is asked: permissions and questions of the agent.
+"""Questions to the person at the editor: permissions, and questions of the agent.
 
 Covers ``vibe.acp``.
 """
@@ -69,7 +69,7 @@ def test_a_yes_for_the_session_is_asked_for_once(scene: Scene, workdir: Path) ->
 
 
 def stopped_while_asked(scene: Scene, workdir: Path, *, before: bool) -> None:
-    """The editor stops the turn, and answers the open question ``before`` or after that."""
+    """Let the editor stop a turn, and answer the open question ``before`` that or after it."""
     scene.script(tool("write_file", path="new.txt", content="hello\n"), {"text": "still here"})
     session = scene.editing.new(workdir)
     asked_before = len(scene.editor.asked)
@@ -135,7 +135,7 @@ def test_the_first_prompt_asks_whether_the_folder_is_trusted_and_has_what_lies_t
     [(_, asked, options)] = alone.editor.asked
     assert asked.title == "This project brings .vibe, AGENTS.md. Load them?"
     assert [one.name for one in options][-2:] == ["no", "None of these"]
-    assert "allow_once" not in {one.kind for one in options}  # which some editors answer by themselves
+    assert "allow_once" not in {one.kind for one in options}  # some editors give that answer by themselves
     trusted = (alone.vibe.home / "trusted_folders.toml").read_text()
     assert str(workdir) in trusted
     offered = [one.name for one in alone.editor.of("available_commands_update", session)[-1].available_commands]

@@ -1,4 +1,4 @@
-"""Turns of a session: begun, told more, stopped, and with a plan under way.
+"""Turns of a session: begun, steered, stopped, and with a plan running.
 
 Covers ``vibe.acp``.
 """
@@ -67,7 +67,7 @@ def test_a_session_goes_on_after_a_cancel(scene: Scene, workdir: Path) -> None:
     turn = scene.editing.asking(session, "go")
     until(lambda: scene.editor.text(session))
     scene.editing.cancel(session)
-    assert turn.result(90).stop_reason == "cancelled"  # what it says takes a minute
+    assert turn.result(90).stop_reason == "cancelled"  # its answer would take a minute
     scene.editing.cancel(session)
 
     assert scene.editing.ask(session, "and now?").stop_reason == "end_turn"

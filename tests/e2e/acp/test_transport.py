@@ -1,4 +1,4 @@
-"""What goes over the pipes.
+"""Messages on the pipes between editor and agent.
 
 Covers ``vibe.acp``.
 """
@@ -52,7 +52,7 @@ def test_nothing_but_the_protocol_is_on_standard_output(vibe: VibeCommand) -> No
     (tools / "noisy.py").write_text(NOISY)
     vibe.replay({"agents": {"main": {"turns": [tool("noisy", count=10_000), {"text": "done"}]}}})
     vibe.configure("auto_approve = true\n" + (vibe.home / "config.toml").read_text())
-    pipe = subprocess.PIPE  # that of standard error is not read
+    pipe = subprocess.PIPE  # standard error is not read
     process = subprocess.Popen(
         [str(VIBE_ACP)], stdin=pipe, stdout=pipe, stderr=pipe, env=vibe.variables(), cwd=vibe.workdir
     )

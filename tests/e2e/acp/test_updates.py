@@ -1,4 +1,4 @@
-"""What an editor is told of the work: things to do, and plans.
+"""Updates about the work that an editor receives: things to do, and plans.
 
 Covers ``vibe.acp``.
 """

@@ -87,9 +87,7 @@ async def test_a_page_hears_what_changed_and_after_a_pause_only_what_it_missed(v
             await fresh.read()
             assert all(patch["whole"] for patch in fresh.patches)
             assert fresh.tables == again
-        async with listening_to(
-            client, run="plan-1", step="b", after=heard
-        ) as other:  # another step has no events
+        async with listening_to(client, run="plan-1", step="b", after=heard) as other:  # another step has no events
             await other.read()
             assert [patch["table"] for patch in other.patches if patch.get("whole")] == ["step"]
         for odd in ("0.1", "x", heard.partition(".")[0] + ".99999", "-" * 5_000):

@@ -63,9 +63,7 @@ async def test_after_each_of_two_hundred_interrupts_the_conversation_is_whole_an
     dice = random.Random(20_261_123)
 
     def answer(request: Received) -> Reply:
-        last = request.body.get("messages", [{"role": "user", "content": ""}])[
-            -1
-        ]  # a leaving client may send none
+        last = request.body.get("messages", [{"role": "user", "content": ""}])[-1]  # a leaving client may send none
         if last["role"] == "user" and last["content"] == "ping":
             return Reply(text="pong")
         call_id = f"c{len(rig.server.requests)}"
