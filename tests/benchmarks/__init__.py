@@ -1,3 +1,3 @@
-"""Measurements; run by hand, never timed tests."""
+"""Measurements. They are run by hand, and never as timed tests."""
 
 from __future__ import annotations

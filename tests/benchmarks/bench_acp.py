@@ -1,4 +1,4 @@
-"""The agent of an editor: how soon it answers `initialize`, opens a session, and passes the model's first token on.
+"""An editor's agent: how soon it answers `initialize`, opens a session, and passes on the model's first token.
 
     python -m tests.benchmarks.bench_acp [--rounds N] [--json]
 
@@ -36,7 +36,7 @@ FIGURES = ("initialize_ms", "session_ms", "later_session_ms", "first_update_ms",
 
 
 class Editor:
-    """An editor with its agent, a new process."""
+    """An editor whose agent is a new process."""
 
     def __init__(self, home: Path, folder: Path) -> None:
         self._folder = str(folder)
@@ -45,17 +45,17 @@ class Editor:
         self._number = 0
 
     def initialize(self) -> None:
-        """Begin the connection."""
+        """Initialize the connection."""
         self._ask("initialize", protocolVersion=1)
         self._answer()
 
     def session(self) -> str:
-        """Open a session."""
+        """Open a session and return its id."""
         self._ask("session/new", cwd=self._folder, mcpServers=[])
         return self._answer()["sessionId"]
 
     def prompt(self, session: str) -> float:
-        """Have a prompt answered; returns when its first word came."""
+        """Have a prompt answered, and return the time at which its first word arrived."""
         self._ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "go"}])
         while "agent_message_chunk" not in json.dumps(self._client.hear()):
             pass
@@ -64,7 +64,7 @@ class Editor:
         return came
 
     def close(self) -> None:
-        """End it."""
+        """End the agent."""
         self._client.close()
 
     def _ask(self, method: str, **params: object) -> None:
@@ -78,7 +78,7 @@ class Editor:
 
 
 def measured(home: Path, folder: Path, answered: list[float]) -> list[float]:
-    """Milliseconds of a round, as ``FIGURES`` names them."""
+    """Return the milliseconds of one round, for each name in ``FIGURES``."""
     began = time.perf_counter()
     editor = Editor(home, folder)
     try:

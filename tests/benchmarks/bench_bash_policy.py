@@ -1,4 +1,4 @@
-"""How long a decision about a shell line takes, with paths resolved in a workspace; the bound is 1 ms (median)."""
+"""The time to judge a shell line, with paths resolved in a workspace. The bound is 1 ms (median)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOUND_MS = 1.0
 
 
 def measure(rounds: int) -> dict[str, float]:
-    """Median and 99th percentile in ms over all lines, each parsed afresh every time."""
+    """Return the median and the 99th percentile in ms over all lines, each parsed afresh every time."""
     with tempfile.TemporaryDirectory() as folder:
         workspace = Workspace(root=shell_lab.build(Path(folder) / "lab").work)
         times: list[float] = []
@@ -43,7 +43,7 @@ def measure(rounds: int) -> dict[str, float]:
 
 
 def main() -> int:
-    """Measure and say whether the bound holds."""
+    """Measure, print, and return whether the bound holds as an exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)

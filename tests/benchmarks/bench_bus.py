@@ -1,10 +1,10 @@
-"""How fast the bus is beside raw, lossy sockets, measured on the same bytes in the same run.
+"""The speed of the bus beside raw, lossy sockets, measured on the same bytes in the same run.
 
     python -m tests.benchmarks.bench_bus [--events N] [--repeat N] [--json]
 
-``publish`` counts events taken per second by StampingSink, codec, journal (fsync every 50 ms) and socket together;
-``exact`` counts events per second until the slowest subscriber process has every one; raw rows count what arrived.
-Latency is from stamping to the subscriber's iterator.
+``publish`` counts events per second taken by StampingSink, codec, journal (fsync every 50 ms) and socket together.
+``exact`` counts events per second until the slowest subscriber process has every one. Raw rows count the messages that
+arrived. Latency is from stamping to the subscriber's iterator.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ Row = dict[str, float]
 
 
 def event() -> UserMessageEvent:
-    """An event whose body has about 300 bytes once it is stamped."""
+    """Return an event whose body has about 300 bytes once it is stamped."""
     stamped = UserMessageEvent(text="", event_id="0" * 32, seq=10_000, source="bench", ts=time.time())
     return UserMessageEvent(text="x" * (EVENT_BYTES - len(encode_event(stamped))))
 
 
 class Subscribers:
-    """Subscriber processes; each says ``ready`` and, at the end, what it saw."""
+    """Subscriber processes. Each prints ``ready`` and, at the end, what it received."""
 
     def __init__(self, role: str, address: str, count: int, events: int) -> None:
         command = [sys.executable, "-m", "tests.benchmarks.bench_bus", "--role", role, address, str(events)]
@@ -64,12 +64,12 @@ class Subscribers:
             assert process.stdout.readline() == "ready\n"
 
     def results(self) -> list[dict[str, Any]]:
-        """What each saw."""
+        """Return what each received."""
         return [json.loads(process.communicate(timeout=120)[0]) for process in self.processes]
 
 
 def say(text: str) -> None:
-    """Write a line for the parent process, or the person."""
+    """Print a line for the parent process, or for a person."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
@@ -78,7 +78,7 @@ def say(text: str) -> None:
 
 
 def ours(subscribers: int, events: int, *, rate: int = 0) -> Row:
-    """Publish ``events`` at ``rate`` per second (0: as fast as it goes) to some subscriber processes."""
+    """Publish ``events`` at ``rate`` per second (0: as fast as possible) to some subscriber processes."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         with EventBus(home, source="bench", info=RunInfo(cwd="/")) as bus:
@@ -104,7 +104,7 @@ def ours(subscribers: int, events: int, *, rate: int = 0) -> Row:
 
 
 def ours_alone(events: int) -> Row:
-    """Publish to nobody: what an event costs the run itself."""
+    """Publish to nobody, to measure what an event costs the run itself."""
     with (
         tempfile.TemporaryDirectory() as folder,
         EventBus(Path(folder), source="bench", info=RunInfo(cwd="/")) as bus,
@@ -118,7 +118,7 @@ def ours_alone(events: int) -> Row:
 
 
 async def read_ours(home: Path, events: int) -> None:
-    """Take every event and say how it went."""
+    """Read every event, and print the result."""
     seqs: list[int] = []
     latencies: list[float] = []
     async with subscribe("bench", home=home) as records:
@@ -139,7 +139,7 @@ async def read_ours(home: Path, events: int) -> None:
 
 
 def raw(library: str, subscribers: int, events: int) -> Row:
-    """The same bytes over a bare pub socket: no journal, no numbers, whatever gets lost is lost."""
+    """Send the same bytes over a bare pub socket, without journal or numbers. What gets lost is lost."""
     body = b"user.message|-|-\x00" + encode_event(msgspec.structs.replace(event(), event_id="0" * 32, source="bench"))
     with tempfile.TemporaryDirectory() as folder:
         address = f"ipc://{folder}/raw.sock"
@@ -163,7 +163,7 @@ def raw(library: str, subscribers: int, events: int) -> Row:
 
 
 def _warm_up(send: Callable[[bytes], object], readers: Subscribers) -> Callable[[], bool]:
-    """Send until every reader has heard something; the result tells when all of them have left."""
+    """Send until every reader has received something. The returned function tells whether all of them have left."""
     processes = readers.processes
     for process in processes:
         assert process.stdout is not None
@@ -190,7 +190,7 @@ def _publisher(library: str, address: str) -> tuple[Callable[[bytes], object], C
 
 
 async def read_raw(library: str, address: str) -> None:
-    """Take what comes until the end is told, waiting on the descriptor as the subscriber does."""
+    """Read until the end is announced, waiting on the descriptor as the subscriber does."""
     receive, again, fd = _raw_receiver(library, address)
     count, last, heard = 0, 0.0, False
     while True:
@@ -227,13 +227,13 @@ def _raw_receiver(library: str, address: str) -> tuple[Callable[[], bytes], Any,
 
 
 def median(measure: Callable[[], Row], repeat: int) -> Row:
-    """The median of each number."""
+    """Return the median of each number."""
     rows = [measure() for _ in range(repeat)]
     return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
 
 
 def measure_all(events: int, repeat: int) -> dict[str, Row]:
-    """Every row of the report."""
+    """Return every row of the report."""
     libraries = [name for name in ("pynng", "zmq") if importlib.util.find_spec(name)]
     alone = median(partial(ours_alone, events), repeat)
     report: dict[str, Row] = {"ours, flood, no subscriber": alone}

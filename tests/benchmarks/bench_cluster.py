@@ -1,6 +1,6 @@
-"""Steps on workers: what a place, a turn and a lost worker cost, each figure beside its bound.
+"""Steps on workers: the cost of placing a step, of a turn and of a lost worker, each beside its bound.
 
-Workers are processes of this machine and share its cores with the run, so that ratios say more than times.
+Workers are processes of this machine and share its cores with the run, so ratios say more than times.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ PLACES = 20
 
 
 class Clocked:
-    """A sink that knows when each event came."""
+    """A sink that records the time of each event."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[float, Event]] = []
 
     def publish(self, event: Event) -> None:
-        """Keep it."""
+        """Record the event."""
         self.seen.append((time.perf_counter(), event))
 
     def when(self, fits: Callable[[Event], object]) -> float:
-        """When the last such event came."""
+        """Return the time of the last event that fits."""
         return next(at for at, event in reversed(self.seen) if fits(event))
 
 
 class Table:
-    """Lines of what was measured, beside what is allowed."""
+    """Prints measurements beside their bounds, and counts those beyond."""
 
     def __init__(self) -> None:
         self.beyond = 0
@@ -75,7 +75,7 @@ class Table:
 
 
 async def places(table: Table, base: Path) -> None:
-    """A cluster, a connection, places, and what is seen of a command first."""
+    """Measure starting a cluster, connecting to it, placing steps, and the first output of a command."""
     table.tell("cluster `local:2` up", await _up(base / "local"), 1.5, "s")
     with cluster(base, 2, 2) as made:
         address = made.scheduler.address
@@ -128,7 +128,7 @@ async def _first_event(executor: WorktreeExecutor, sink: Clocked, number: int) -
 
 
 async def losses(table: Table, base: Path) -> None:
-    """How soon it is noticed that a worker was killed, or is frozen."""
+    """Measure how soon a killed or frozen worker is noticed."""
     for number, (what, kind, bound) in enumerate((
         ("worker killed: noticed", signal.SIGKILL, 0.5),
         (f"worker frozen: noticed, lost_seconds {LOST_SECONDS:g}", signal.SIGSTOP, LOST_SECONDS + 5),
@@ -174,7 +174,7 @@ async def _until(condition: Callable[[], object]) -> None:
 
 
 def trees(table: Table, base: Path) -> None:
-    """A tree of 2 500 files there, beside git's own calls for it."""
+    """Measure transferring a tree of 2 500 files, beside git's own calls for it."""
     rig = Rig(base / "tree").create({f"d{n % 50}/f{n}": f"{n}\n" * 150 for n in range(2_500)})
     repository = rig.repository()
     head = git(rig.root, "rev-parse", "HEAD").strip()
@@ -209,7 +209,7 @@ def _fresh(repository: Repository, path: Path, commit: str) -> Worktree:
 
 
 def plans(table: Table, base: Path) -> None:
-    """The same plans by processes of this machine and by its workers, as a user has them run."""
+    """Measure the same plans on processes of this machine and on its workers, run as a user would."""
     for slots, bound in ((2, 1.10), (4, 1.15), (8, 1.25)):
         sleeping = [{"mode": "run", "command": "sleep 2"}] * 32
         workers = f"local:{max(1, slots // 2)}x2"
@@ -230,7 +230,7 @@ def _ways(workers: str) -> tuple[Sequence[str], Sequence[str]]:
 def _run(
     base: Path, steps: Sequence[dict[str, Any]], slots: int, words: Sequence[str]
 ) -> tuple[list[dict[str, Any]], float]:
-    """Have a plan run, in a new repository; its events, and the seconds from its first step's beginning to the end."""
+    """Run a plan in a new repository, and return its events and the seconds from its first step's start to the end."""
     with tempfile.TemporaryDirectory(dir=base) as name:
         folder = Path(name)
         rig, home = Rig(folder).create(FILES), folder / "home"
@@ -266,7 +266,7 @@ def _timed(base: Path, steps: Sequence[dict[str, Any]], slots: int, words: Seque
 
 
 def _turn(base: Path, steps: Sequence[dict[str, Any]], words: Sequence[str]) -> float:
-    """The median time, in ms, between two calls of the model."""
+    """Return the median time between two calls of the model, in ms."""
     events, _ = _run(base, steps, 1, words)
     calls = [event["ts"] for event in events if event["type"] == "model.started"]
     return statistics.median(after - before for before, after in pairwise(calls)) * 1_000

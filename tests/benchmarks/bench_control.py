@@ -1,10 +1,10 @@
-"""A run that streams: how soon it answers commands, while as many agents write their answers side by side.
+"""A run that streams: how soon it answers commands while many agents write their answers side by side.
 
     python -m tests.benchmarks.bench_control [--agents N] [--commands N] [--json]
 
-The installed ``vibe`` runs a plan whose agents stream 50 pieces a second each. Another process, this one, asks it over one
-connection: whether it is there, what is open, an answer to nothing, and an act on a step that is not there, which the
-plan's run itself must refuse. Beside them stands a bare ``rep0`` socket that answers at once. Medians are judged.
+The installed ``vibe`` runs a plan whose agents stream 50 pieces per second each. This process sends it requests over
+one connection: whether it is there, what is open, an answer to nothing, and an act on a missing step, which the plan's
+run itself must refuse. A bare ``rep0`` socket that answers at once is measured beside it. Medians are judged.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Row = dict[str, Any]
 
 @contextmanager
 def streaming(root: Path, agents: int) -> Generator[Entry]:
-    """A run of a plan whose agents stream until it is killed."""
+    """Run a plan whose agents stream until it is killed, and yield the run's registry entry."""
     home = root / "home"
     home.mkdir(mode=0o700)
     pieces = SECONDS * PIECES_PER_SECOND
@@ -78,7 +78,7 @@ def streaming(root: Path, agents: int) -> Generator[Entry]:
 
 
 async def _once_all_stream(home: Path, agents: int) -> Entry:
-    """What the registry says of the run, once every agent has said something."""
+    """Return the run's registry entry once every agent has streamed something."""
     with anyio.fail_after(PATIENCE_SECONDS):
         while not (running := Registry(home).running()):  # noqa: ASYNC110  another process
             await anyio.sleep(0.05)
@@ -93,7 +93,7 @@ async def _once_all_stream(home: Path, agents: int) -> Entry:
 
 
 async def answered(address: str, request: bytes, count: int) -> list[float]:
-    """Milliseconds to each answer."""
+    """Return the milliseconds to each answer."""
     socket = ReqSocket(address)
     taken: list[float] = []
     try:
@@ -110,7 +110,7 @@ async def answered(address: str, request: bytes, count: int) -> list[float]:
 
 
 def row(what: str, taken: list[float]) -> Row:
-    """A line of the table."""
+    """Return a line of the table."""
     return {
         "what": what,
         "median_ms": round(statistics.median(taken), 2),
@@ -119,7 +119,7 @@ def row(what: str, taken: list[float]) -> Row:
 
 
 def measure(root: Path, agents: int, count: int) -> list[Row]:
-    """One run, every command so often."""
+    """Measure every command ``count`` times on one run."""
     rows: list[Row] = []
     with streaming(root, agents) as entry:
         address = f"ipc://{root / 'bare.ipc'}"
@@ -138,7 +138,7 @@ def measure(root: Path, agents: int, count: int) -> list[Row]:
 
 
 def main() -> int:
-    """Measure, print, judge."""
+    """Measure, print, and return 1 if a bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--agents", type=int, default=8)
     parser.add_argument("--commands", type=int, default=200)

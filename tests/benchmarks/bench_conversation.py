@@ -1,10 +1,10 @@
-"""Conversations in one process: how soon one more is open, and how soon an interrupted prompt returns.
+"""Conversations in one process: how soon another one is open, and how soon an interrupted prompt returns.
 
     python -m tests.benchmarks.bench_conversation [--rounds N] [--json]
 
-The model is a server on the loopback interface. Interrupted are an answer in the middle of its stream, a command in the
-sandbox, and a question that nobody answers; measured is the time from ``interrupt`` to the return of ``send``. Medians
-and the worst of each are printed beside their bounds.
+The model is a server on the loopback interface. The interruptions hit an answer in the middle of its stream, a command
+in the sandbox, and a question that nobody answers. The time is measured from ``interrupt`` to the return of ``send``.
+Medians and the worst of each are printed beside their bounds.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ name = "m1"
 provider = "served"
 """
 COMMANDS = {"command": "sleep 600", "question": "touch asked"}
-"""By the prompt that has the model ask for them; the second needs a yes."""
+"""The commands that the model calls, by prompt. The second needs approval."""
 
 
 class Reached:
-    """Tells when the work has come to where it is interrupted."""
+    """Sets ``there`` once the work has come to the point where it is interrupted."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self.there = anyio.Event()
 
     def publish(self, event: Event) -> None:
-        """Hear of the work."""
+        """Watch for that point."""
         streams = self._where == "stream" and isinstance(event, AssistantDeltaEvent)
         runs = self._where == "command" and isinstance(event, ToolCallEvent)
         if streams or runs:
@@ -69,7 +69,7 @@ class Reached:
 
 
 def answer(request: Received) -> Reply:
-    """Stream without an end, or ask for a command."""
+    """Stream without an end, or call a command."""
     prompt = str(request.body["messages"][-1]["content"])
     if prompt not in COMMANDS:
         return Reply(text="one two three", silent_after=3)
@@ -77,7 +77,7 @@ def answer(request: Received) -> Reply:
 
 
 async def interrupted(runtime: Runtime, folder: Path, where: str) -> float:
-    """Seconds from an interruption to the return."""
+    """Return the seconds from an interruption to the return of ``send``."""
     reached = Reached(where)
     mode = ApprovalMode.ASK if where == "question" else ApprovalMode.ALL
     seat = Seat(listeners=[reached], approver=reached)
@@ -95,7 +95,7 @@ async def interrupted(runtime: Runtime, folder: Path, where: str) -> float:
 
 
 async def opened(runtime: Runtime, folder: Path) -> float:
-    """Seconds until one more conversation is open."""
+    """Return the seconds until another conversation is open."""
     began = time.perf_counter()
     conversation = await runtime.open_conversation(Opening(workdir=folder))
     seconds = time.perf_counter() - began
@@ -104,7 +104,7 @@ async def opened(runtime: Runtime, folder: Path) -> float:
 
 
 async def measured(rounds: int, home: Path, folder: Path) -> dict[str, list[float]]:
-    """Milliseconds of each kind."""
+    """Return the milliseconds of each kind."""
     host = Host(home=home, environ={**os.environ, "SERVED_KEY": "k"})
     figures: dict[str, list[float]] = {}
     async with Runtime(host) as runtime:
@@ -122,7 +122,7 @@ async def measured(rounds: int, home: Path, folder: Path) -> dict[str, list[floa
 
 
 def main() -> int:
-    """Print the table; 1 where a median is beyond its bound."""
+    """Measure, print, and return 1 if a median is beyond its bound."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", action="store_true")

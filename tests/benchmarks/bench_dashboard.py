@@ -1,10 +1,10 @@
-"""What the dashboard's page costs: its server, the run that it shows, and what goes over the wire.
+"""The cost of the dashboard's page: for its server, for the run that it shows, and on the wire.
 
     python -m tests.benchmarks.bench_dashboard [--seconds N] [--events N] [--json]
 
-The run, the server and the pages are processes of their own. ``processor`` is a share of one core while N seconds go by;
-``microseconds an event`` is what publishing costs the run, beside the same run without a dashboard. A page here is a
-reader of ``/api/stream``; what a browser takes is tried by tests/e2e/test_dashboard_page.py.
+The run, the server and the pages are processes of their own. ``processor`` is a share of one core over N seconds.
+``microseconds an event`` is the cost of publishing for the run, beside the same run without a dashboard. A page here is
+a reader of ``/api/stream``; the cost for a browser is tested in tests/e2e/test_dashboard_page.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ VIBE = Path(sys.executable).parent / "vibe"
 MODULE = "tests.benchmarks.bench_dashboard"
 RATE = 600
 MANY = 60
-"""Pages at once; 64 are allowed."""
+"""Pages at once. 64 are allowed."""
 STEPS = 5_000
 TICKS = os.sysconf("SC_CLK_TCK")
 BEGUN = e.SubAgentStartedEvent(title="Move it", mode="code", model="m", tools=(), max_tokens=1, max_turns=1)
@@ -50,7 +50,7 @@ BOUNDS = {
 
 
 def outlines(count: int) -> tuple[e.StepOutline, ...]:
-    """Steps in layers of 417, each after the one above it."""
+    """Return steps in layers of 417, each after the one above it."""
     return tuple(
         e.StepOutline(id=f"s{n}", title=f"Module {n}", mode="code", depends_on=(f"s{n - 417}",) if n >= 417 else ())
         for n in range(count)
@@ -58,9 +58,9 @@ def outlines(count: int) -> tuple[e.StepOutline, ...]:
 
 
 async def publish(home: Path, count: int, steps: int, rate: float, seconds: float) -> None:
-    """Say ``count`` events at once, then ``rate`` a second; each line of stdin begins a measured stretch.
+    """Publish ``count`` events at once, then ``rate`` per second. Each line of stdin begins a measured stretch.
 
-    Tells, a line each, the processor time in microseconds that an event of the stretch took.
+    For each stretch, prints the processor time per event in microseconds.
     """
     async with running(home, plan_id="plan-1") as run:
         run.says(e.PlanStartedEvent(goal="Move them all", steps=outlines(steps)))
@@ -79,7 +79,7 @@ async def publish(home: Path, count: int, steps: int, rate: float, seconds: floa
 
 
 def turn(run: Run, n: int, steps: int) -> None:
-    """What a run at work says: each of 500 steps begins, and then their agents stream."""
+    """Publish what a run at work does: each of 500 steps begins, and then their agents stream."""
     busy_steps = min(steps, 500)
     name = f"s{n % busy_steps}"
     if n < busy_steps:
@@ -90,14 +90,14 @@ def turn(run: Run, n: int, steps: int) -> None:
 
 
 def told(row: dict[str, Any]) -> None:
-    """Say a row to who started this process."""
+    """Print a row for the parent process."""
     sys.stdout.write(json.dumps(row) + "\n")
     sys.stdout.flush()
 
 
 @contextmanager
 def publisher(home: Path, seconds: float, *, count: int, steps: int, rate: float) -> Generator[subprocess.Popen[str]]:
-    """A run in a process of its own that has said its first events."""
+    """Start a run as a process, and yield it once it has published its first events."""
     words = [home, count, steps, rate, seconds]
     command = [sys.executable, "-m", MODULE, "--role", *map(str, words)]
     with subprocess.Popen(command, cwd=ROOT, stdin=-1, stdout=-1, text=True) as process:
@@ -111,7 +111,7 @@ def publisher(home: Path, seconds: float, *, count: int, steps: int, rate: float
 
 @contextmanager
 def dashboard(home: Path) -> Generator[tuple[subprocess.Popen[str], str, str]]:
-    """The installed command's page: its process, address and token."""
+    """Run the installed command's page, and yield its process, address and token."""
     environ = {**os.environ, "VIBE_HOME": str(home)}
     command = [VIBE, "dashboard", "--web", "--output", "json"]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environ, cwd=home) as process:
@@ -124,20 +124,20 @@ def dashboard(home: Path) -> Generator[tuple[subprocess.Popen[str], str, str]]:
 
 
 def busy(pid: int) -> float:
-    """The processor seconds that a process has taken."""
+    """Return the processor seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def memory_mb(pid: int) -> float:
-    """What a process keeps in memory."""
+    """Return the resident memory of a process in MB."""
     [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) / 1024
 
 
 @contextmanager
 def pages(address: str, token: str, count: int) -> Generator[float]:
-    """Pages that read the plan's stream, in one process; says the megabytes of the first patch."""
+    """Run pages that read the plan's stream in one process, and yield the megabytes of the first patch."""
     command = [sys.executable, "-m", MODULE, "--role-pages", f"{address}#{token}", str(count)]
     with subprocess.Popen(command, cwd=ROOT, stdout=-1, text=True) as process:
         try:
@@ -148,7 +148,7 @@ def pages(address: str, token: str, count: int) -> Generator[float]:
 
 
 async def read_pages(address: str, token: str, count: int) -> None:
-    """Read ``count`` streams; tell once all have had their first patch."""
+    """Read ``count`` streams, and print once all have received their first patch."""
     sizes: list[float] = []
 
     async def read() -> None:
@@ -176,7 +176,7 @@ async def read_pages(address: str, token: str, count: int) -> None:
 
 
 def stretch(run: subprocess.Popen[str], server: int | None) -> tuple[float, float]:
-    """A measured stretch: microseconds an event of the run, and the server's share of a core in percent."""
+    """Measure a stretch: microseconds per event of the run, and the server's share of a core in percent."""
     assert run.stdin is not None
     assert run.stdout is not None
     began, before = time.monotonic(), busy(server) if server else 0
@@ -188,7 +188,7 @@ def stretch(run: subprocess.Popen[str], server: int | None) -> tuple[float, floa
 
 
 def start_seconds(home: Path) -> float:
-    """The median of five starts, to the address printed."""
+    """Return the median of five starts, up to the printed address."""
     times = list[float]()
     for _ in range(5):
         began = time.monotonic()
@@ -198,7 +198,7 @@ def start_seconds(home: Path) -> float:
 
 
 def at_rate(home: Path, seconds: float) -> dict[str, float]:
-    """A run of 600 events a second: with one page, with many."""
+    """Measure a run of 600 events per second, with one page and with many."""
     with ExitStack() as stack:
         run = stack.enter_context(publisher(home, seconds, count=0, steps=14, rate=RATE))
         server, address, token = stack.enter_context(dashboard(home))
@@ -213,7 +213,7 @@ def at_rate(home: Path, seconds: float) -> dict[str, float]:
 
 
 def publishing(home: Path, seconds: float) -> dict[str, float]:
-    """What an event costs a run of 5,000 a second more, with a page than without."""
+    """Measure the additional cost per event of a page, for a run of 5,000 events per second."""
     with publisher(home, seconds, count=0, steps=14, rate=5_000) as run:
         alone, _ = stretch(run, None)
         with dashboard(home) as (_, address, token), pages(address, token, 1):
@@ -222,7 +222,7 @@ def publishing(home: Path, seconds: float) -> dict[str, float]:
 
 
 def idle(home: Path, seconds: float) -> dict[str, float]:
-    """One live run that says nothing, with a page."""
+    """Measure one live run that publishes nothing, with a page."""
     with (
         publisher(home, seconds, count=0, steps=14, rate=0) as run,
         dashboard(home) as (server, address, token),
@@ -233,7 +233,7 @@ def idle(home: Path, seconds: float) -> dict[str, float]:
 
 
 def late(home: Path, events: int) -> dict[str, float]:
-    """A page of a run that has said much before."""
+    """Measure a page that opens on a run with many earlier events."""
     with publisher(home, 0, count=events, steps=STEPS, rate=0), dashboard(home) as (server, address, token):
         began = time.monotonic()
         with pages(address, token, 1) as megabytes:
@@ -246,7 +246,7 @@ def late(home: Path, events: int) -> dict[str, float]:
 
 
 def measure(seconds: float, events: int) -> dict[str, float]:
-    """All rows, each in a home of its own."""
+    """Return all rows, each measured in a home of its own."""
     rows = dict[str, float]()
     with tempfile.TemporaryDirectory() as name:
         homes = [Path(name, str(number)) for number in range(5)]
@@ -261,7 +261,7 @@ def measure(seconds: float, events: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and print, each beside its bound."""
+    """Measure, and print each figure beside its bound."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--events", type=int, default=100_000)

@@ -1,9 +1,9 @@
-"""What F2 costs: the time until all agents are drawn, and the processor while they stream.
+"""The cost of F2: the time until all agents are drawn, and the processor while they stream.
 
     python -m tests.benchmarks.bench_fleet [--seconds N]
 
-The screen of 200 by 60 in this process, over a chat. Agents stream 200 tokens a second together, which comes to 50 events a
-second. A bound that is broken makes the exit code 1.
+The screen of 200 by 60 runs in this process, over a chat. The agents together stream 200 tokens per second, which makes
+50 events per second. If a bound is broken, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BOUND_OPEN_MS, BOUND_PROCESSOR = 100.0, 15.0
 
 
 async def begin(on: Stage, agents: int) -> None:
-    """Have so many agents at work."""
+    """Start ``agents`` agents."""
     ids = [f"step{number}" for number in range(agents)]
     await on.see(e.PlanStartedEvent(plan_id="plan", goal="measure", steps=tuple(map(outline, ids)), ts=time.time()))
     for one in ids:
@@ -39,12 +39,12 @@ async def begin(on: Stage, agents: int) -> None:
 
 
 def of(step_id: str) -> dict[str, Any]:
-    """Whose an event is."""
+    """Return the fields that say whose an event is."""
     return {"plan_id": "plan", "subagent_id": f"agent-{step_id}", "subagent_step_id": step_id, "ts": time.time()}
 
 
 async def opened(on: Stage) -> float:
-    """Milliseconds until the tiles are drawn."""
+    """Return the milliseconds until the tiles are drawn."""
     chat = on.app.chat_screen
     desk = AgentDesk(store=on.app.store, chat=ScriptedChat(), requests=chat.requests, clock=time.time)
     fleet, drawn = FleetScreen(desk), anyio.Event()
@@ -58,7 +58,7 @@ async def opened(on: Stage) -> float:
 
 
 async def stream(on: Stage, agents: int, seconds: float) -> float:
-    """Percents of a processor while they stream."""
+    """Return the processor's percentage while they stream."""
     began, before = time.perf_counter(), time.process_time()
     for number in range(int(seconds * EVENTS_A_SECOND)):
         text = "\n" if number % (7 * agents) < agents else WORDS
@@ -68,7 +68,9 @@ async def stream(on: Stage, agents: int, seconds: float) -> float:
 
 
 async def measure(agents: int, seconds: float) -> tuple[float, float, float, float]:
-    """Milliseconds to open it the first time and again; the processor with it, and with the chat instead."""
+    """Return the milliseconds to open it the first time and again, and the processor's share with it and with the
+    chat.
+    """
     with tempfile.TemporaryDirectory() as folder:
         app = await anyio.to_thread.run_sync(made_app, "textual-dark", Path(folder))
         async with played(Scene(empty, SIZE), app, Path(folder)) as on:

@@ -1,8 +1,8 @@
-"""What grep, read_file and search_replace take in a tree of 100 000 files, beside ripgrep itself in the same run.
+"""The time of grep, read_file and search_replace in a tree of 100 000 files, beside ripgrep itself in the same run.
 
-``python -m tests.benchmarks.bench_grep [--json] [--rounds N] [--files N]``; exits 1 if the best of the rounds is
-over its bound: 1.2 times ripgrep and 10 ms. ``rg`` is asked for the same answer: sorted by path, hidden files too. How
-long it takes when it may answer in any order, with a thread a processor, is shown beside it.
+``python -m tests.benchmarks.bench_grep [--json] [--rounds N] [--files N]`` exits with 1 if the best of the rounds is
+over its bound: 1.2 times ripgrep plus 10 ms. ``rg`` is asked for the same answer: sorted by path, hidden files too. Its
+time when it may answer in any order, with one thread per processor, is shown beside it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ TARGET = "d000/d0005/f0042.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure: the best of the rounds in ms, which other work on the machine meets least. ``any_order`` is ripgrep when it need not sort."""
+    """One figure: the best of the rounds in ms, as that is disturbed least by other work on the machine.
+
+    ``any_order`` is ripgrep when it need not sort.
+    """
 
     what: str
     ours: float
@@ -46,11 +49,11 @@ class Row:
 
     @property
     def bound(self) -> float:
-        """The most that ours may take."""
+        """The longest that ours may take."""
         return FACTOR * self.ripgrep + SPARE_MS
 
     def as_document(self) -> dict[str, Any]:
-        """The row as JSON has it."""
+        """Return the row as it is in JSON."""
         figures = {
             "ours_ms": self.ours,
             "bound_ms": self.bound,
@@ -65,7 +68,7 @@ class Row:
 
 
 def plant(root: Path, files: int) -> None:
-    """Make the tree: folders of folders of files, a needle in a few of them."""
+    """Create the tree: folders of folders of files, with a needle in a few of them."""
     for folder in range(files // FILES_IN_A_FOLDER):
         place = root / f"d{folder // 100:03}" / f"d{folder:04}"
         place.mkdir(parents=True)
@@ -75,7 +78,7 @@ def plant(root: Path, files: int) -> None:
 
 
 async def measure(root: Path, rounds: int) -> list[Row]:
-    """All rows; ours and ripgrep take turns, so that whatever else the machine does meets them alike."""
+    """Return all rows. Ours and ripgrep take turns, so that other work on the machine affects both alike."""
     caller = Caller(root=root)
     grep, read, edit = make(Grep), make(ReadFile), make(SearchReplace)
     both = [0]

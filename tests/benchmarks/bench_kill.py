@@ -1,11 +1,12 @@
-"""Kills a plan of 60 steps at random instants, resumes it each time, and compares what is there at the end.
+"""Kill a plan of 60 steps at random moments, resume it each time, and compare the states at the end.
 
     python -m tests.benchmarks.bench_kill [--count N] [--kills N] [--seed N] [--jobs N] [--executor local|process|both]
 
-The plan has commands, agents with checks, steps in worktrees, decisions, and commands that fail at first; its model is a
-script. SIGKILL hits the process alone, at an instant drawn evenly from its start to its end; two runs in five are killed
-two or three times, with ``--kills`` every one so often, if it does not end before. At the end there must be exactly one completed attempt for each step in the journal, the same files
-and commits as in a run that nobody disturbed, and no process, worktree, branch, socket, entry or temporary file.
+The plan has commands, agents with checks, steps in worktrees, decisions, and commands that fail at first. Its model is a
+script. SIGKILL hits only the process, at a moment drawn evenly from its start to its end. Two runs in five are killed two
+or three times; with ``--kills`` every run is killed that often, unless it ends before. At the end the journal must hold
+exactly one completed attempt for each step. The files and commits must be those of an undisturbed run, and no process,
+worktree, branch, socket, entry or temporary file may be left.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ EXECUTORS = ("local", "process")
 
 
 def measure(kind: Kind, given: argparse.Namespace) -> dict[str, Any]:
-    """The experiments of one executor, and what they came to."""
+    """Run the experiments of one executor, and return their results."""
     wanted, seconds = undisturbed(kind)
 
     def one(number: int) -> Report:
@@ -51,7 +52,7 @@ def measure(kind: Kind, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure, print, and return 1 if a run ended otherwise than it should."""
+    """Measure, print, and return 1 if a run ended other than it should."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200, help="how many experiments (default: 200)")
     parser.add_argument("--kills", type=int, help="how often each is killed (default: drawn)")

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.bench_mcp_serve [--rounds N] [--json]
 
-The client speaks the protocol by hand, so that no library of its own is measured; the model is a script. A prompt by
+The client speaks the protocol by hand, so that no library of its own is measured. The model is a script. A prompt by
 ``call_vibe`` and one by a ``Conversation`` that is opened and closed for it take turns, in two warm processes. Medians
 are printed beside their bounds.
 """
@@ -41,7 +41,7 @@ provider = "scripted"
 
 
 def listed(home: Path, folder: Path) -> float:
-    """Milliseconds from the start of a server to the list of its tools."""
+    """Return the milliseconds from the start of a server to the list of its tools."""
     began = time.perf_counter()
     client = _server(home, folder)
     try:
@@ -54,7 +54,7 @@ def listed(home: Path, folder: Path) -> float:
 
 
 def called(client: RawClient, number: int, folder: Path) -> float:
-    """Milliseconds of a call."""
+    """Return the milliseconds of a call."""
     began = time.perf_counter()
     client.call(number, "call_vibe", prompt="go", cwd=str(folder))
     assert client.hear()["result"]["structuredContent"]["status"] == "completed"
@@ -62,7 +62,7 @@ def called(client: RawClient, number: int, folder: Path) -> float:
 
 
 async def sent(runtime: Runtime, folder: Path) -> float:
-    """Milliseconds of the same prompt in a conversation of this process."""
+    """Return the milliseconds of the same prompt in a conversation of this process."""
     began = time.perf_counter()
     opening = Opening(prompt="go", workdir=folder, approvals=ApprovalMode.ALL, wait_for_servers=True)
     conversation = await runtime.open_conversation(opening)
@@ -72,7 +72,7 @@ async def sent(runtime: Runtime, folder: Path) -> float:
 
 
 async def compared(home: Path, folder: Path, rounds: int) -> tuple[list[float], list[float]]:
-    """Milliseconds of calls, and of the same prompts without the server."""
+    """Return the milliseconds of calls, and of the same prompts without the server."""
     client = _server(home, folder)
     calls: list[float] = []
     prompts: list[float] = []

@@ -1,14 +1,17 @@
-"""What running a plan costs beside the steps themselves: scheduler, dispatcher, journal and events together.
+"""The cost of running a plan beside the steps themselves: scheduler, dispatcher, journal and events together.
 
     python -m tests.benchmarks.bench_plan [--rounds N] [--memory-sink] [--json]
 
-Overhead: microseconds per no-op step, from the first instruction to the plan's end, with the plan's journal (no
-fsync), ``run.json``, snapshots and the real event bus (StampingSink, codec, its own journal, socket). ``result.json``
-is left out, since the journal holds every result; the row ``with result files`` says what it adds. On a machine that
-is busy with something else the wall clock measures that: where processor time is known it is what the bound judges.
-Makespan: 400 steps of a random DAG, 32 side by side, over max(critical path, total / 32): 50 ms each, and log-normal
-with the same median; the plan's journal on disk before a dependant starts, as in every run. It is counted from the first
-step's start to the last one's end; a row tells the same with the plan's own start and end. LangGraph and Dask are measured in the same run where they are installed (see ``peers``); what others take comes from runs of their own on such a machine.
+Overhead is measured in microseconds per no-op step, from the first instruction to the plan's end, with the plan's journal
+(no fsync), ``run.json``, snapshots and the real event bus (StampingSink, codec, its own journal, socket). ``result.json``
+is left out, since the journal holds every result; the row ``with result files`` says what it adds. On a busy machine, wall
+time includes its other work, so the bound judges processor time where that is known.
+
+Makespan is measured for 400 steps of a random DAG, 32 side by side, over max(critical path, total / 32). The steps last
+50 ms each, or log-normal times with the same median. The plan's journal is on disk before a dependant starts, as in every
+run. Makespan is counted from the first step's start to the last one's end; another row includes the plan's own start and
+end. LangGraph and Dask are measured in the same run if they are installed (see ``peers``). The figures of others come from
+runs of their own on such a machine.
 """
 
 from __future__ import annotations
@@ -66,13 +69,13 @@ class NoOp:
     """A step that does nothing."""
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Be done."""
+        """Return at once."""
         del task, stop
         return DONE
 
 
 class Sleeper:
-    """A step that lasts as long as it is given; ``began`` and ``ended`` are the first and the last moment of all."""
+    """Steps that last as long as they are given. ``began`` and ``ended`` are the first and the last moment of all."""
 
     def __init__(self, seconds: Mapping[str, float]) -> None:
         self._seconds = seconds
@@ -80,7 +83,7 @@ class Sleeper:
         self.ended = 0.0
 
     async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
-        """Sleep."""
+        """Sleep for the step's time."""
         del stop
         self.began = min(self.began, time.perf_counter())
         await anyio.sleep(self._seconds[task.step_id])
@@ -89,17 +92,17 @@ class Sleeper:
 
 
 def wide(size: int) -> list[list[int]]:
-    """No dependencies at all."""
+    """Return a graph without any dependencies."""
     return [[] for _ in range(size)]
 
 
 def chain(size: int) -> list[list[int]]:
-    """Each step after the one before."""
+    """Return a graph in which each step follows the one before."""
     return [[number - 1] if number else [] for number in range(size)]
 
 
 def random_3(size: int) -> list[list[int]]:
-    """Three dependencies each, drawn from all the steps before."""
+    """Return a graph with three dependencies for each step, drawn from all the steps before."""
     draw = random.Random(7)
     return [draw.sample(range(number), min(3, number)) for number in range(size)]
 
@@ -108,7 +111,7 @@ SHAPES: dict[str, Callable[[int], list[list[int]]]] = {"wide": wide, "chain": ch
 
 
 def plan_of(needs: list[list[int]]) -> Plan:
-    """A plan of steps that write nothing."""
+    """Return a plan of steps that write nothing."""
     steps = [
         Step(
             id=f"s{number}",
@@ -123,7 +126,7 @@ def plan_of(needs: list[list[int]]) -> Plan:
 
 @contextmanager
 def sink_in(home: Path, *, memory: bool) -> Generator[EventSink]:
-    """The real bus, or a list."""
+    """Yield the real bus, or a sink in memory."""
     if memory:
         yield StampingSink("bench", MemorySink())
         return
@@ -136,9 +139,9 @@ def sink_in(home: Path, *, memory: bool) -> Generator[EventSink]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How a measurement is run. Homes stay below ``root`` until all is measured.
+    """The settings of a measurement. Homes stay below ``root`` until everything is measured.
 
-    Some file systems are ten times slower to make files for seconds after others were removed.
+    Some file systems create files ten times slower for seconds after others were removed.
     """
 
     root: Path
@@ -148,7 +151,7 @@ class Setting:
 
 
 class Unflushed(PlanStore):
-    """A store that leaves the disk itself alone: what is measured is our own work."""
+    """A store that does not wait for the disk, so that only our own work is measured."""
 
     async def sync(self) -> None:
         """Write the results."""
@@ -162,7 +165,7 @@ class Unflushed(PlanStore):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Took:
-    """Seconds by the clock, and of processor time in all threads."""
+    """Seconds of wall time, and of processor time in all threads."""
 
     wall: float
     cpu: float
@@ -172,7 +175,7 @@ def run(plan: Plan, executor: StepExecutor, setting: Setting) -> Took:
     """Run the plan in a home of its own, from building its DAG to its end.
 
     Raises:
-        SystemExit: the plan did not complete.
+        SystemExit: The plan did not complete.
     """
     home = Path(tempfile.mkdtemp(prefix="vb-", dir=setting.root))
     settings = RunSettings(workspace=str(home), max_parallel=PARALLEL)
@@ -200,12 +203,12 @@ def run(plan: Plan, executor: StepExecutor, setting: Setting) -> Took:
 
 
 def overhead(rounds: int, setting: Setting) -> list[Row]:
-    """Microseconds per no-op step for every shape and size: the best of some rounds."""
+    """Return the microseconds per no-op step for every shape and size, as the best of some rounds."""
     rows: list[Row] = []
     for name, shape in SHAPES.items():
         small, large = (plan_of(shape(size)) for size in SIZES)
         runs: tuple[list[Took], list[Took]] = ([], [])
-        for _ in range(rounds):  # in turn: both sizes meet the same neighbours on the machine
+        for _ in range(rounds):  # in turn, so that other work on the machine affects both sizes alike
             runs[0].extend(run(small, NoOp(), setting) for _ in range(5))
             runs[1].append(run(large, NoOp(), setting))
         figures = [
@@ -233,7 +236,9 @@ def _row(what: str, took: Took, bound: float | None = None, digits: int = 1) -> 
 
 
 def memory(setting: Setting) -> Row:
-    """Megabytes that a 10 000-step plan and its run add to a process that has everything imported. Run it first."""
+    """Return the megabytes that a plan of 10 000 steps and its run add to a process with everything imported. Run it
+    first.
+    """
     run(plan_of(chain(10)), NoOp(), setting)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     run(plan_of(random_3(SIZES[1])), NoOp(), setting)
@@ -242,9 +247,9 @@ def memory(setting: Setting) -> Row:
 
 
 def makespan(rounds: int, setting: Setting) -> list[Row]:
-    """How much longer than it must the plan takes, for steps of one length and of log-normal lengths; medians.
+    """Return how much longer than necessary the plan takes, for steps of equal and of log-normal lengths, as medians.
 
-    Facts are flushed to the disk before a step's dependants start, as in every run; a bare queue takes turns with ours.
+    Facts are flushed to the disk before a step's dependants start, as in every run. A bare queue takes turns with ours.
     """
     needs, lengths = makespan_work()
     plan = plan_of(needs)
@@ -272,14 +277,14 @@ def makespan(rounds: int, setting: Setting) -> list[Row]:
 
 
 def _span_and_wall(plan: Plan, seconds: Mapping[str, float], setting: Setting) -> tuple[float, float]:
-    """Seconds from the first step's start to the last one's end, and of the whole run."""
+    """Return the seconds from the first step's start to the last one's end, and those of the whole run."""
     sleeper = Sleeper(seconds)
     wall = run(plan, sleeper, setting).wall
     return sleeper.ended - sleeper.began, wall
 
 
 def makespan_work() -> tuple[list[list[int]], dict[str, dict[str, float]]]:
-    """The random graph, and how long its steps last by each law; the same every time."""
+    """Return the random graph and the durations of its steps by each distribution, the same every time."""
     draw = random.Random(11)
     needs = [draw.sample(range(n), min(n, draw.randint(0, 3))) for n in range(MAKESPAN_STEPS)]
     constant = {f"s{n}": STEP_SECONDS for n in range(MAKESPAN_STEPS)}
@@ -290,7 +295,7 @@ def makespan_work() -> tuple[list[list[int]], dict[str, dict[str, float]]]:
 
 
 def peers(rounds: int, others: Sequence[LangGraph | Dask]) -> list[Row]:
-    """The same work done by others: microseconds per no-op step, and makespan over the bound; medians."""
+    """Return the same work done by others: microseconds per no-op step, and makespan over the bound, as medians."""
     rows: list[Row] = []
     for other in others:
         for name, shape in SHAPES.items():
@@ -312,7 +317,9 @@ def _makespan_row(what: str, took: Sequence[float], shortest: float) -> Row:
 
 
 async def bare_queue(plan: Plan, seconds: Mapping[str, float]) -> float:
-    """Seconds of the least that can be done: counters, a heap, a task a step, no record and no events."""
+    """Return the seconds of the least possible work: counters, a heap, one task for each step, no record and no
+    events.
+    """
     dag = Dag.build(plan.steps)
     waiting = {step_id: len(needed) for step_id, needed in dag.dependencies.items()}
     ready: list[tuple[int, str]] = []
@@ -346,7 +353,7 @@ async def bare_queue(plan: Plan, seconds: Mapping[str, float]) -> float:
 
 
 def lower_bound(plan: Plan, seconds: Mapping[str, float]) -> float:
-    """No schedule is shorter than the longest chain, nor than all the work shared out evenly."""
+    """Return a bound that no schedule beats: the longest chain, or all the work shared out evenly."""
     ends: dict[str, float] = {}
     for step in plan.steps:  # drawn in topological order
         begins = max((ends[dependency.step] for dependency in step.dependencies), default=0.0)

@@ -1,6 +1,6 @@
-"""What a process of its own costs a step: the same plan of one-call agents with either executor, by the installed vibe.
+"""The cost of a process for a step: the same plan of one-call agents with either executor, by the installed vibe.
 
-The model answers at once, so that all there is to see is what surrounds a step. Ratios are taken within one run.
+The model answers at once, so that only the work around a step is measured. Ratios are taken within one run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ BOUND = 70
 
 
 def measure(steps: int, rounds: int) -> dict[str, Any]:
-    """Wall clock and processor time of a step, in ms, for a chain and side by side, by the best rounds; and memory."""
+    """Return wall and processor time of a step in ms, in a chain and side by side, by the best rounds, and the
+    memory.
+    """
     with tempfile.TemporaryDirectory() as folder:
         home = _home(Path(folder))
         found: dict[str, Any] = {
@@ -77,7 +79,7 @@ def _run(home: Path, plan: Path, executor: str) -> tuple[float, float]:
 
 
 def _timed(words: list[str], home: Path) -> tuple[float, float]:
-    """Wall clock and processor time, in ms."""
+    """Return wall and processor time in ms."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     subprocess.run(words, cwd=home.parent, env={**os.environ, "VIBE_HOME": str(home)}, check=True, capture_output=True)

@@ -1,9 +1,10 @@
-"""What running a command costs: a bash call between two requests, and a plan of commands beside ``make -j8``.
+"""The cost of running a command: a bash call between two requests, and a plan of commands beside ``make -j8``.
 
     bench_sandbox.py [--json] [--turns N] [--steps N] [--rounds N]
 
-Figures of one machine at one time: `bash -c true` and a bare ``bwrap`` around it are measured beside them, turn about. A bound
-that is broken makes the exit code 1; it is a multiple of what is measured beside it, for machines differ.
+The figures are of one machine at one time, so `bash -c true` and a bare ``bwrap`` around it are measured in turn with
+them. If a bound is broken, the exit code is 1. Bounds are multiples of what is measured beside them, because machines
+differ.
 """
 
 from __future__ import annotations
@@ -32,17 +33,19 @@ TURN = {
     "a bash call that writes, ms": ("touch", '[tools.bash]\nallowlist = ["touch"]\n'),
     "a bash call, sandbox off, ms": ("bash", '[sandbox]\nmode = "off"\n'),
 }
-"""What is called, and with which settings."""
+"""The call to measure, and its settings."""
 BOUND_TURN = 2.1
-"""A bash call in bubblewrap, as a multiple of a bare ``bwrap`` around the same."""
+"""The bound of a bash call in bubblewrap, as a multiple of a bare ``bwrap`` around the same."""
 BOUND_PLAN = 8.0
-"""A plan of commands, as a multiple of ``make -j8``."""
+"""The bound of a plan of commands, as a multiple of ``make -j8``."""
 PEERS = "a bash call: mistral-vibe 2.18, without a sandbox, 11.8 ms; 3.0 32 ms; bare bwrap 4.9, bash -c true 1.2 there"
 WIDE = 8
 
 
 def measure(turns: int, steps: int, rounds: int) -> dict[str, float]:
-    """Milliseconds of single commands and of bash calls, seconds of plan and ``make``; the medians of the rounds."""
+    """Return milliseconds of single commands and bash calls, and seconds of plan and ``make``, as medians of the
+    rounds.
+    """
     found: dict[str, list[float]] = {}
     bare = _bare()
     for _ in range(rounds):
@@ -63,7 +66,7 @@ def measure(turns: int, steps: int, rounds: int) -> dict[str, float]:
 
 
 def _bare() -> tuple[str, ...] | None:
-    """The ``bwrap`` that confines here with no more than it takes; None: there is none."""
+    """Return the command of the ``bwrap`` used here with the fewest options it needs, or None if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         confinement = Confinement(SandboxConfig(), {}, Path(folder), backends=["bubblewrap"])
         confined = confinement.confine(COMMAND, {}, Place(roots=(Path(folder),)))
@@ -80,7 +83,7 @@ def _command(argv: Sequence[str], times: int = 50) -> float:
 
 
 def _plan_and_make(steps: int, folder: Path) -> tuple[float, float]:
-    """Seconds for so many commands that do nothing, side by side."""
+    """Return the seconds for commands that do nothing, side by side, by a plan and by ``make``."""
     names = [f"s{number}" for number in range(steps)]
     plan: dict[str, Any] = {
         "version": 1,
@@ -105,7 +108,7 @@ def _seconds(argv: Sequence[str], cwd: Path, environ: dict[str, str]) -> float:
 
 
 def ratios(found: dict[str, float], steps: int) -> list[tuple[str, float, float]]:
-    """What has a bound, how it stands, and the bound."""
+    """Return each name with a bound, with its ratio and the bound."""
     rows = [
         (f"plan over make -j{WIDE}", found[f"a plan of {steps} commands, s"] / found[f"make -j{WIDE}, s"], BOUND_PLAN)
     ]

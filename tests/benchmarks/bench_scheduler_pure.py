@@ -1,6 +1,6 @@
-"""``decide`` and ``evolve`` alone: microseconds per step, from building the DAG to the plan's end, without journal or tasks.
+"""``decide`` and ``evolve`` alone: microseconds per step from building the DAG to the end, without journal or tasks.
 
-``python -m tests.benchmarks.bench_scheduler_pure [--json]``; exits 1 if a shape is over its bound.
+``python -m tests.benchmarks.bench_scheduler_pure [--json]`` exits with 1 if a shape is over its bound.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ def _step(number: int, needs: list[int], writes: list[str] | None = None) -> Ste
 
 
 def wide(size: int) -> list[Step]:
-    """No dependencies at all."""
+    """Return steps without any dependencies."""
     return [_step(number, []) for number in range(size)]
 
 
 def chain(size: int) -> list[Step]:
-    """Each step after the one before."""
+    """Return steps that each follow the one before."""
     return [_step(number, [number - 1] if number else []) for number in range(size)]
 
 
 def dense(size: int) -> list[Step]:
-    """Three dependencies each, drawn from all the steps before."""
+    """Return steps with three dependencies each, drawn from all the steps before."""
     draw = random.Random(7)
     return [_step(number, draw.sample(range(number), min(3, number))) for number in range(size)]
 
 
 def one_directory(size: int) -> list[Step]:
-    """Every step writes the same directory, and a file of its own: one runs at a time."""
+    """Return steps that all write the same directory, and a file of their own, so that one runs at a time."""
     return [_step(number, [], ["src/**", f"tests/test_{number}.py"]) for number in range(size)]
 
 
 def own_files(size: int) -> list[Step]:
-    """Every step writes a file of its own: all may run side by side."""
+    """Return steps that each write a file of their own, so that all may run side by side."""
     return [_step(number, [], [f"src/part_{number}.py"]) for number in range(size)]
 
 
@@ -89,7 +89,7 @@ SHAPES: dict[str, Callable[[int], list[Step]]] = {
 
 
 def run(plan: Plan) -> int:
-    """Run the plan with no-op steps; returns the number of facts."""
+    """Run the plan with no-op steps, and return the number of facts."""
     loaded = LoadedPlan(plan=plan, dag=Dag.build(plan.steps), source_bytes=b"", where="bench")
     state, waiting = State(), deque[Effect]()
     count = 0
@@ -116,7 +116,9 @@ def run(plan: Plan) -> int:
 
 
 def measure(shape: Callable[[int], list[Step]], size: int) -> float:
-    """The best of some rounds, in microseconds of CPU per step: other work on the machine does not count."""
+    """Return the best of some rounds in microseconds of CPU per step, which other work on the machine does not
+    affect.
+    """
     plan = Plan(version=1, goal="measure", steps=shape(size))
     best = float("inf")
     for _ in range(ROUNDS):

@@ -1,11 +1,11 @@
-"""What the screen costs a person: start, keys, a long session, memory, and the processor while nothing happens.
+"""The cost of the screen for a person: start, keys, a long session, memory, and the processor while nothing happens.
 
     python -m tests.benchmarks.bench_screen [--json] [--rounds N] [--messages N]
 
-The installed ``vibe`` in a pseudo terminal of 120 by 36. Its start is measured turn about with a bare Textual application
-that has one line to type on: from exec to the first key that is drawn, typed before the program was there. Key latency is
-from a write to the terminal to the drawn character, at rest, and while a model streams 200 tokens a second into the chat and
-a plan's eight agents work beside it. A bound that is broken makes the exit code 1.
+The installed ``vibe`` runs in a pseudo terminal of 120 by 36. Its start is measured in turn with a bare Textual
+application that has one input line: from exec to the first drawn key, typed before the program was there. Key latency
+is from a write to the terminal to the drawn character, at rest, and while a model streams 200 tokens per second into
+the chat and a plan's eight agents work beside it. If a bound is broken, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ Bare().run()
 """
 SIZE = (120, 36)
 LETTERS = "бвгджзилмнптфцчшщъыьэюя"
-"""Typed for what they are: nothing else on the screen has them."""
+"""Letters to type that appear nowhere else on the screen."""
 AGENTS, TOKENS_PER_SECOND, TOKEN_CHARACTERS = 8, 200, 4
 PARAGRAPH = 25
-"""Times some words in a paragraph of what streams: 600 characters."""
+"""Repetitions of some words in a streamed paragraph: 600 characters."""
 SECONDS = 60.0
 SETTLE_SECONDS, IDLE_SECONDS, CALM = 3.0, 5.0, 0.05
 BETWEEN_KEYS = (0.03, 0.18)
-"""Of irregular length: keys in step with the frames of what streams would all meet one, or none."""
+"""The range of the pauses between keys, in seconds. Regular keys would meet every frame of the stream at one point."""
 BOUND_START, BOUND_KEY_MS, BOUND_OPEN_S, BOUND_REQUEST_MS, BOUND_STOP_MS = 2.0, 50.0, 1.0, 30.0, 200.0
 BOUND_IDLE, BOUND_MB = 1.0, 120.0
 Figures = dict[str, list[float]]
@@ -64,23 +64,23 @@ PROVIDER = 'active_model = "m"\n[[models]]\nname = "m"\nprovider = "p"\n[[provid
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who types at a terminal with a program on it, and sees when something is drawn."""
+    """A person who types at a terminal with a program on it, and sees when something is drawn."""
 
     terminal: Terminal
     process: Popen[bytes]
 
     def seconds_to(self, keys: str, text: str) -> float:
-        """Seconds from typing to the drawing of a text that was not there before."""
+        """Return the seconds from typing to the drawing of a new text."""
         seen = self.terminal.bytes_sent
         began = time.perf_counter()
         self.terminal.type(keys)
         return self.wait(text, seen) - began
 
     def wait(self, text: str, seen: int = 0) -> float:
-        """Wait until a text is drawn behind what was seen, and return when.
+        """Wait until a text is drawn after the first ``seen`` bytes, and return when.
 
         Raises:
-            SystemExit: it is not.
+            SystemExit: It is not drawn.
         """
         deadline = time.perf_counter() + SECONDS
         while text not in self.terminal.sent(seen):
@@ -90,7 +90,7 @@ class Person:
         return time.perf_counter()
 
     def settle(self) -> None:
-        """Wait until keys are taken, and all is loaded behind it: a second has taken next to no processor time."""
+        """Wait until keys are taken and everything is loaded: a second has used almost no processor time."""
         self.seconds_to(LETTERS[0], LETTERS[0])
         self.terminal.type("\x7f")
         before = -CALM
@@ -99,7 +99,7 @@ class Person:
             time.sleep(1)
 
     def keys(self, seconds: float) -> list[float]:
-        """Milliseconds of the keys that are typed in so much time."""
+        """Return the milliseconds of each key typed within ``seconds``."""
         end, found, pauses = time.perf_counter() + seconds, list[float](), Random(0)
         for letter in cycle(LETTERS):
             if time.perf_counter() > end:
@@ -109,19 +109,19 @@ class Person:
         return found
 
     def processor(self) -> float:
-        """Seconds of processor time so far, of it and what it has waited for."""
+        """Return the seconds of processor time so far, of the process and the children it has waited for."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def megabytes(self) -> float:
-        """Memory that is resident."""
+        """Return the resident memory in MB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
 
 @contextmanager
 def at_terminal(*words: str | Path, folder: Path, early: str = "") -> Generator[tuple[Person, float]]:
-    """Run a program in a terminal, ``early`` being typed before it is there; with it, when it was started."""
+    """Run a program in a terminal, with ``early`` typed before it is there, and yield its user and its start time."""
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "VIBE_HOME": str(folder / "home"), "LANG": "C.UTF-8"}
     with Terminal(*SIZE) as terminal:
         mode = termios.tcgetattr(terminal.slave)
@@ -134,7 +134,7 @@ def at_terminal(*words: str | Path, folder: Path, early: str = "") -> Generator[
 
 
 def home_with(folder: Path, provider: str) -> Path:
-    """Make the folders of a run whose model is served so."""
+    """Create the folders of a run, with this provider for its model."""
     (folder / "work").mkdir(parents=True)
     (folder / "home").mkdir(mode=0o700)
     (folder / "home" / "config.toml").write_text(PROVIDER + provider)
@@ -142,7 +142,7 @@ def home_with(folder: Path, provider: str) -> Path:
 
 
 def scripted(folder: Path, agents: Mapping[str, Any]) -> Path:
-    """Make the folders of a run whose model follows a script."""
+    """Create the folders of a run whose model follows a script."""
     script = folder / "script.json"
     home_with(folder, f'backend = "scripted"\nscript = "{script}"\n')
     script.write_text(json.dumps({"version": 1, "agents": agents}))
@@ -150,7 +150,7 @@ def scripted(folder: Path, agents: Mapping[str, Any]) -> Path:
 
 
 def starts(figures: Figures, folder: Path, rounds: int) -> None:
-    """Measure exec to the first key, ours and the bare application's."""
+    """Measure exec to the first key, for ours and for the bare application."""
     home = scripted(folder, {"main": {"turns": [{"text": "hello"}]}})
     bare = folder / "bare.py"
     bare.write_text(BARE)
@@ -248,12 +248,12 @@ def requests(figures: Figures, folder: Path, rounds: int) -> None:
 
 
 def stolen() -> float:
-    """Seconds of processor time that the machine's host gave to others so far."""
+    """Return the seconds of processor time that the machine's host has given to others so far."""
     return int(Path("/proc/stat").read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(rounds: int, messages: int) -> Figures:
-    """All of it."""
+    """Measure everything."""
     figures: Figures = {}
     folder = Path(tempfile.mkdtemp(prefix="vb-"))
     began, before = time.perf_counter(), stolen()
@@ -270,7 +270,7 @@ def measure(rounds: int, messages: int) -> Figures:
 
 
 def rows_of(figures: Figures) -> list[dict[str, Any]]:
-    """The table: what is judged, and its bound where it has one."""
+    """Return the table: what is judged, with its bound if it has one."""
     bare = statistics.median(figures["exec to first key, bare Textual, ms"])
     bounds = {
         "exec to first key, vibe, ms": BOUND_START * bare,

@@ -1,7 +1,7 @@
-"""What the library costs a program: a query beside ``vibe -p`` without its start, the import, callbacks, events, cancelling.
+"""The cost of the library: a query beside a warm ``vibe -p``, the import, callbacks, events and cancelling.
 
-``python -m tests.benchmarks.bench_sdk [--json] [--rounds N]``; exits 1 if a figure is over its bound. A model server
-without think time runs in this process, so that its work is in all figures but that of the import.
+``python -m tests.benchmarks.bench_sdk [--json] [--rounds N]`` exits with 1 if a figure is over its bound. A model
+server without think time runs in this process, so its work is in all figures except that of the import.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ BOUNDS = {
 }
 CALLS = 20
 WORDS = 3_000
-"""Of one answer: each comes as an event."""
+"""Words of one answer. Each arrives as an event."""
 
 
 class Answering:
-    """What the model says: ``reply`` to all, and when it was asked last."""
+    """The model: answers ``reply`` to all requests, and records when it was asked last."""
 
     def __init__(self) -> None:
         self.reply = Reply(text="done")
@@ -60,14 +60,14 @@ class Answering:
 
 
 def took(function: Callable[[], object]) -> float:
-    """Seconds."""
+    """Return the seconds that a call takes."""
     began = time.perf_counter()
     function()
     return time.perf_counter() - began
 
 
 def command(home: Home, folder: Path) -> int:
-    """``vibe -p`` in this process, where all is loaded."""
+    """Run ``vibe -p`` in this process, where everything is loaded."""
     out, err = (TextIOWrapper(BytesIO(), "utf-8") for _ in range(2))
     host = home.host
     stdin = TextIOWrapper(BytesIO(), "utf-8")
@@ -76,7 +76,7 @@ def command(home: Home, folder: Path) -> int:
 
 
 def over_command(home: Home, folder: Path, rounds: int) -> float:
-    """Percent that a query takes longer than the command, by the quicker half of each."""
+    """Return how much longer a query takes than the command, in percent, by the quicker half of each."""
     kinds: Sequence[Callable[[], object]] = (
         lambda: query("Say it", home=home, workdir=folder).wait(),
         lambda: command(home, folder),
@@ -85,14 +85,14 @@ def over_command(home: Home, folder: Path, rounds: int) -> float:
     for number in range(4 * rounds + 2):
         for kind, found in zip(kinds, times, strict=True):
             seconds = took(kind)
-            if number > 1:  # all is loaded
+            if number > 1:  # everything is loaded by then
                 found.append(seconds)
     asked, commanded = (statistics.median(sorted(found)[: len(found) // 2]) for found in times)
     return 100 * (asked / commanded - 1)
 
 
 def imported(rounds: int) -> float:
-    """How many times as long ``import vibe.sdk`` takes as what any such library imports, in processor time."""
+    """Return the processor time of ``import vibe.sdk``, as a multiple of importing what any such library imports."""
 
     def spent(words: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -106,7 +106,7 @@ def imported(rounds: int) -> float:
 
 
 async def callback_to_model(home: Home, folder: Path, model: Answering) -> float:
-    """Milliseconds from the return of a tool of the program to the next request, read by the server."""
+    """Return the milliseconds from the return of the program's tool to the next request, read by the server."""
     returned: list[float] = []
     found: list[float] = []
 
@@ -124,7 +124,7 @@ async def callback_to_model(home: Home, folder: Path, model: Answering) -> float
 
 
 async def events(home: Home, folder: Path, model: Answering) -> tuple[float, float]:
-    """Milliseconds for each event that is iterated, and how many were lost or doubled."""
+    """Return the milliseconds for each event that is iterated, and the number of lost or duplicate events."""
     model.reply = Reply(text=" ".join(f"w{number}" for number in range(WORDS)))
     heard: list[Event] = []
     run = query("Say it", home=home, workdir=folder, on_event=heard.append)
@@ -139,7 +139,7 @@ async def events(home: Home, folder: Path, model: Answering) -> tuple[float, flo
 
 
 async def cancelled(home: Home, folder: Path, model: Answering) -> float:
-    """Seconds until a cancelled await is back, with a command of the agent at work."""
+    """Return the seconds until a cancelled await returns, while a command of the agent runs."""
     model.reply = Reply(tool_calls=(ServedCall(name="bash", arguments='{"command": "touch at_work; sleep 600"}'),))
     task = asyncio.ensure_future(_awaited(home, folder))
     await asyncio.to_thread(until, (folder / "at_work").exists)
@@ -155,7 +155,7 @@ async def _awaited(home: Home, folder: Path) -> None:
 
 
 def measured(rounds: int) -> dict[str, float]:
-    """Every figure."""
+    """Return every figure."""
     model = Answering()
     with tempfile.TemporaryDirectory() as name, ModelServer(responder=model) as server:
         base, folder = Path(name) / "home", Path(name) / "work"

@@ -1,8 +1,8 @@
-"""How fast the installed ``vibe`` starts, asks its first question and leaves.
+"""How fast the installed ``vibe`` starts, sends its first request and exits.
 
-``python -m tests.benchmarks.bench_startup [--json] [--rounds N]``; exits 1 if a median is over its bound. All
-commands take turns, so that whatever else the machine does meets them alike. A request counts when the server has read
-the whole of it; a reply is counted from the same moment, so its own way to the client is part of what we report.
+``python -m tests.benchmarks.bench_startup [--json] [--rounds N]`` exits with 1 if a median is over its bound. All
+commands take turns, so that other work on the machine affects them alike. A request counts when the server has read all
+of it. A reply is counted from the same moment, so its way to the client is part of the figure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.fakes.model_server import ModelServer, Received, Reply, Shape
 Row = dict[str, str | float]
 VIBE = Path(sys.executable).with_name("vibe")
 BOUNDS = {"--version": 3.0, "--help": 6.0, "plan --help": 6.0}
-"""Of processor time, in that of an interpreter that does nothing."""
+"""Bounds on processor time, in units of an interpreter that does nothing."""
 BOUND_REQUEST_MS = 600.0
 BOUND_EXIT_MS = 150.0
 PEERS = {
@@ -40,9 +40,10 @@ KEY_VARIABLE = "BENCH_KEY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Took:
-    """One command: milliseconds by the clock and of processor time, and its largest memory in MB.
+    """One command: milliseconds of wall and of processor time, and its largest memory in MB.
 
-    ``asked`` is when its first request was read, ``left`` how long it lived after its last, ``size`` the kB of its request; zero without one.
+    ``asked`` is when its first request was read, ``left`` how long it lived after its last, and ``size`` the kB of its
+    request. They are zero without a request.
     """
 
     wall: float
@@ -55,13 +56,13 @@ class Took:
 
 @dataclass(slots=True)
 class Answering:
-    """Answers every request at once and notes when it came."""
+    """Answers every request at once, and records its time."""
 
     times: list[float] = field(default_factory=list[float])
     sizes: list[float] = field(default_factory=list[float])
 
     def __call__(self, request: Received) -> Reply:
-        """One word."""
+        """Answer with one word."""
         self.sizes.append(len(json.dumps(request.body)) / 1024)
         self.times.append(time.perf_counter())
         return Reply(text="hello")
@@ -71,7 +72,7 @@ def spawn(command: Sequence[str], environ: Mapping[str, str], cwd: Path, answeri
     """Run one command to its end.
 
     Raises:
-        SystemExit: it failed, or it asked for nothing where it should have.
+        SystemExit: It failed, or sent no request where it should have.
     """
     begun = time.perf_counter()
     process = subprocess.Popen(command, env=dict(environ), cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -91,7 +92,7 @@ def spawn(command: Sequence[str], environ: Mapping[str, str], cwd: Path, answeri
 
 
 def take_turns(commands: Mapping[str, Callable[[], Took]], rounds: int) -> dict[str, list[Took]]:
-    """Run every command once for nothing, to warm the caches, then all of them in turn."""
+    """Run every command once to warm the caches, then all of them in turn."""
     took: dict[str, list[Took]] = {name: [] for name in commands}
     for command in commands.values():
         command()
@@ -102,7 +103,7 @@ def take_turns(commands: Mapping[str, Callable[[], Took]], rounds: int) -> dict[
 
 
 def config_of(servers: Mapping[str, ModelServer]) -> str:
-    """A configuration with a provider and a model for each server; a model is called as its provider."""
+    """Return a configuration with a provider and a model for each server, both with the same name."""
     tables = [
         f'[[providers]]\nname = "{name}"\nbackend = "{name}"\napi_base = "{server.api_base}"\n'
         f'api_key_env_var = "{KEY_VARIABLE}"\n[[models]]\nname = "{name}"\nprovider = "{name}"\n'
@@ -112,7 +113,7 @@ def config_of(servers: Mapping[str, ModelServer]) -> str:
 
 
 def measure(rounds: int) -> dict[str, list[Took]]:
-    """Everything, in a home and a workspace that hold next to nothing."""
+    """Measure everything, in an almost empty home and workspace."""
     answering = {name: Answering() for name in BACKENDS}
     with (
         tempfile.TemporaryDirectory(prefix="vb-") as folder,
@@ -146,12 +147,14 @@ def measure(rounds: int) -> dict[str, list[Took]]:
 
 
 def small_project(root: Path) -> Path:
-    """A repository with one file."""
+    """Create a repository with one file."""
     return repository(root, {"README.md": "# A tiny project\n"})
 
 
 def large_project(root: Path) -> Path:
-    """A repository with 2 500 files in 125 folders, a README of 20 kB, an AGENTS.md of 16 kB, and some that are new."""
+    """Create a repository with 2 500 files in 125 folders, a README of 20 kB, an AGENTS.md of 16 kB, and some new
+    files.
+    """
     files = {f"src/part{n // 100}/mod{n // 20}/file_{n}.py": f"x = {n}\n" for n in range(2_500)}
     made = repository(root, {**files, "README.md": "# Large\n" + "words \n" * 3_000, "AGENTS.md": "- a rule\n" * 1_800})
     for number in range(50):
@@ -160,7 +163,7 @@ def large_project(root: Path) -> Path:
 
 
 def repository(root: Path, files: Mapping[str, str]) -> Path:
-    """A repository with these files committed."""
+    """Create a repository with these files committed."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +175,7 @@ def repository(root: Path, files: Mapping[str, str]) -> Path:
 
 
 def rows_of(took: Mapping[str, Sequence[Took]]) -> list[Row]:
-    """The table: medians, and the best for the reader who wonders what the machine's other work did."""
+    """Return the table: medians, and the best, which shows the effect of other work on the machine."""
     python = took["python -c pass"]
     rows = [_row("python -c pass, ms", [t.wall for t in python])]
     nothing = statistics.median(t.cpu for t in python)

@@ -1,12 +1,12 @@
-"""A hundred subagents side by side: how long the event loop is held up, and whether every event arrives.
+"""A hundred subagents side by side: how long the event loop is blocked, and whether every event arrives.
 
     python -m tests.benchmarks.bench_subagents [--agents N] [--json]
 
-The whole program runs in one process: plan, journal, bus, agents, tools; the model is a script that streams each answer
-in 100 pieces, 50 a second, so 100 agents make 5 000 events a second. Each agent reads a file, searches it, notes what is to
-do and says what it did. Lag: how much later than wanted a task wakes that sleeps 5 ms again and again in the same loop; a bare
-loop with as many tasks that do nothing but stream is measured in the same run. A subscriber in another process must get
-every event. Memory: what the agents add to a run of one.
+The whole program runs in one process: plan, journal, bus, agents and tools. The model is a script that streams each
+answer in 100 pieces, 50 per second, so 100 agents make 5 000 events per second. Each agent reads a file, searches it,
+writes a todo list and reports. Lag is how late a task wakes that sleeps 5 ms again and again in the same loop. A bare
+loop with as many tasks that only stream is measured in the same run. A subscriber in another process must get every
+event. Memory is what the agents add to a run with one agent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Row = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class Watcher:
-    """A listener that counts what was published, and starts a subscriber in another process with the first event."""
+    """A listener that counts published events, and starts a subscriber in another process with the first one."""
 
     home: Path
     got: Path
@@ -54,14 +54,14 @@ class Watcher:
     subscriber: subprocess.Popen[str] | None = field(default=None)
 
     def publish(self, event: Event) -> None:
-        """Count."""
+        """Count the event."""
         if self.subscriber is None:
             self.subscriber = start("consume", self.home, event.source, self.got)
         self.last = event.seq
 
 
 async def lags_during(work: Callable[[], Awaitable[Any]]) -> list[float]:
-    """Milliseconds a task woke too late, again and again while the work was done."""
+    """Return how many milliseconds too late a task woke, again and again while the work was done."""
     lags: list[float] = []
 
     async def watch() -> None:
@@ -78,7 +78,7 @@ async def lags_during(work: Callable[[], Awaitable[Any]]) -> list[float]:
 
 
 async def bare(agents: int, pieces: int) -> list[float]:
-    """The same with tasks that only wait for their pieces."""
+    """Return the same lags beside tasks that only wait for their pieces."""
 
     async def stream() -> None:
         for _ in range(pieces):
@@ -93,7 +93,7 @@ async def bare(agents: int, pieces: int) -> list[float]:
 
 
 def script() -> dict[str, Any]:
-    """What the model of every agent says."""
+    """Return the script of every agent's model."""
     calls = (
         {"name": "read_file", "arguments": {"path": "data.txt"}},
         {"name": "grep", "arguments": {"pattern": "line 7", "path": "data.txt"}},
@@ -104,10 +104,10 @@ def script() -> dict[str, Any]:
 
 
 def run(root: Path, agents: int) -> tuple[list[float], Watcher]:
-    """One run of a plan of so many steps, all side by side.
+    """Run a plan of ``agents`` steps, all side by side.
 
     Raises:
-        SystemExit: it did not complete.
+        SystemExit: It did not complete.
     """
     home, work = root / f"h{agents}", root / f"w{agents}"
     home.mkdir(mode=0o700)
@@ -141,13 +141,13 @@ def run(root: Path, agents: int) -> tuple[list[float], Watcher]:
 
 
 def peak_mb() -> float:
-    """The most memory this process has had so far."""
+    """Return the largest memory of this process so far, in MB."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def measure(agents: int) -> list[Row]:
-    """Lag, events and memory."""
+    """Measure lag, events and memory."""
     with tempfile.TemporaryDirectory(prefix="vb-") as folder:
         root = Path(folder)
         run(root, 1)

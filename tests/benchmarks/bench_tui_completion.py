@@ -1,7 +1,7 @@
-"""``@`` completion among 100 000 paths: ms a key, and how soon a key is seen while that is at work.
+"""``@`` completion among 100 000 paths: ms per key, and how soon a key is seen while a search runs.
 
-``python -m tests.benchmarks.bench_tui_completion [--json]``; exits 1 if keys are seen late. The reference's figures, printed
-beside, were measured on a quiet machine with 2 processors.
+``python -m tests.benchmarks.bench_tui_completion [--json]`` exits with 1 if keys are seen late. The reference's
+figures, printed beside ours, were measured on a quiet machine with 2 processors.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REFERENCE = {
 
 
 def paths() -> list[str]:
-    """Names as projects have them, always the same ones."""
+    """Return names like those of real projects, always the same ones."""
     dice = random.Random(7)
     made: dict[str, None] = {}
     while len(made) < PATHS:
@@ -61,7 +61,7 @@ def never() -> bool:
 
 
 def built() -> FileIndex:
-    """An index of them all."""
+    """Build an index of all of them."""
     known = paths()
     index = FileIndex(Path("/nowhere"), lambda _root, _is_stale: known)
     index.refresh(never)
@@ -69,7 +69,7 @@ def built() -> FileIndex:
 
 
 class EchoStage(App[None]):
-    """The input alone, and a thread that looks for one file after the other if ``is_matching``."""
+    """The input alone, with a thread that searches for one file after another if ``is_matching``."""
 
     def __init__(self, *, is_matching: bool) -> None:
         super().__init__()
@@ -92,19 +92,19 @@ class EchoStage(App[None]):
         self.call_from_thread(self.query_one(PromptInput).set_text, "·")
         while not self._is_over:
             for query in QUERIES:
-                index.search("\0", 1, never)  # the next query is not the last one with more letters
+                index.search("\0", 1, never)  # so that the next query does not extend the last one
                 index.search(query, 50, lambda: self._is_over)
 
 
 def timed(act: Callable[[], object]) -> float:
-    """Milliseconds it takes."""
+    """Return the milliseconds that a call takes."""
     start = time.perf_counter()
     act()
     return (time.perf_counter() - start) * 1000
 
 
 def searched(index: FileIndex) -> tuple[list[float], list[float]]:
-    """Milliseconds of the first letter of each query, and of all that follow it."""
+    """Return the milliseconds of each query's first letter, and of all later letters."""
     first: list[float] = []
     more: list[float] = []
     for query in QUERIES:
@@ -116,7 +116,7 @@ def searched(index: FileIndex) -> tuple[list[float], list[float]]:
 
 
 def echoed(*words: str) -> list[float]:
-    """Milliseconds from each key to the first bytes of its echo, at a terminal of its own."""
+    """Return the milliseconds from each key to the first bytes of its echo, on a terminal of its own."""
     master, slave = pty.openpty()
     argv = [sys.executable, "-m", "tests.benchmarks.bench_tui_completion", *words]
     environ = {**os.environ, "TERM": "xterm-256color", "LINES": "36", "COLUMNS": "120"}
@@ -148,7 +148,7 @@ def _key_seen(master: int, key: str) -> float:
 
 
 def figures() -> dict[str, float]:
-    """All that is measured, in milliseconds."""
+    """Return everything that is measured, in milliseconds."""
     index = FileIndex(Path("/nowhere"), lambda _root, _is_stale: known)
     known = paths()
     found = {"building the index": timed(lambda: index.refresh(never))}

@@ -1,7 +1,8 @@
-"""The chat log in process: opening, paging, appending, resizing, and a stream beside which keys are taken.
+"""The chat log in process: opening, paging, appending, resizing, and keys beside a stream.
 
-``python -m tests.benchmarks.bench_tui_log [--entries N] [--markdown] [--json]``; ``--markdown`` streams into Textual's own
-Markdown widget as well. Beside our figures stand those of the widget that was tried before (in a terminal, timed from outside).
+``python -m tests.benchmarks.bench_tui_log [--entries N] [--markdown] [--json]``. With ``--markdown``, text is streamed
+into Textual's own Markdown widget as well. The figures of the widget that was tried before are printed beside ours (in
+a terminal, timed from outside).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ TRIED = {
 
 
 class LogBench(App[None]):
-    """An input below the log; it says when a key was seen."""
+    """An input below the log. ``echoed`` is set when a key was seen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +68,7 @@ def phrase(count: int) -> str:
 
 
 def entry(kind: float) -> LogEntry:
-    """Of ten entries six are text, two have code, two are calls."""
+    """Return an entry: of ten, six are text, two have code, and two are calls."""
     if kind < 0.6:
         return LogEntry("answer", f"{phrase(40)}\n\n{phrase(20)}\n\n- {phrase(5)}\n- **{phrase(3)}** `x`")
     if kind < 0.8:
@@ -77,7 +78,7 @@ def entry(kind: float) -> LogEntry:
 
 
 async def timed(pilot: Pilot[None], times: int, act: Callable[[], object]) -> list[float]:
-    """Milliseconds of something until it is painted."""
+    """Return the milliseconds of an action until it is painted."""
     found: list[float] = []
     for _ in range(times):
         start = time.perf_counter()
@@ -88,7 +89,7 @@ async def timed(pilot: Pilot[None], times: int, act: Callable[[], object]) -> li
 
 
 async def echoes(app: LogBench, seconds: float) -> list[float]:
-    """Milliseconds from a key to its being in the input, ten keys a second; its painting is not in it."""
+    """Return the milliseconds from a key to its arrival in the input, at ten keys per second, without its painting."""
     found: list[float] = []
     field = app.query_one(Input)
     end = time.perf_counter() + seconds
@@ -103,7 +104,7 @@ async def echoes(app: LogBench, seconds: float) -> list[float]:
 
 
 async def stream(text: str, take: Callable[[str], object], seconds: float) -> None:
-    """Tokens of five characters, at their times."""
+    """Stream tokens of five characters, each at its time."""
     start = time.perf_counter()
     for number in range(int(seconds * TOKENS_S)):
         take(text[5 * number : 5 * number + 5])
@@ -111,7 +112,7 @@ async def stream(text: str, take: Callable[[str], object], seconds: float) -> No
 
 
 async def beside_a_stream(app: LogBench, entries: list[LogEntry], *, with_markdown: bool) -> dict[str, Any]:
-    """Keys at rest, beside a stream into the log, and beside one into Textual's own widget."""
+    """Measure keys at rest, beside a stream into the log, and beside one into Textual's own widget."""
     figures: dict[str, Any] = {}
     chat = app.chat
     app.query_one(Input).focus()
@@ -139,7 +140,7 @@ async def beside_a_stream(app: LogBench, entries: list[LogEntry], *, with_markdo
 
 
 async def bench(count: int, *, with_markdown: bool) -> dict[str, Any]:
-    """All figures."""
+    """Return all figures."""
     random.seed(SEED)
     figures: dict[str, Any] = {}
     entries = [entry(random.random()) for _ in range(count)]
@@ -178,7 +179,7 @@ async def _fed(text: str, write: Callable[[str], Any], seconds: float) -> None:
 
 
 def shown(figure: list[float] | float) -> str:
-    """The least, the median and the 99th percentile; a figure that stands alone as it is."""
+    """Return the least value, the median and the 99th percentile, or a single figure by itself."""
     if not isinstance(figure, list):
         return f"{figure:.0f}"
     if len(figure) == 1:

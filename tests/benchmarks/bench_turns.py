@@ -1,10 +1,11 @@
-"""What a tool-call turn costs beside the model: the time between two requests, its growth with the history, and memory.
+"""The cost of a tool-call turn beside the model: the time between two requests, its growth with the history, and
+memory.
 
     bench_turns.py [--json] [--turns N] [--rounds N]
 
-A model server without think time runs in a process of its own and asks for `read_file` in every answer but the last. The
-same bodies are then sent by a bare httpx client, which reads the answers and does nothing with them; what it takes is
-taken off. A bound that is broken makes the exit code 1; growth is judged by the quietest round.
+A model server without think time runs in a process of its own, and asks for `read_file` in every answer except the
+last. A bare httpx client then sends the same bodies, and reads the answers without using them. Its time is subtracted.
+If a bound is broken, the exit code is 1. Growth is judged by the quietest round.
 """
 
 from __future__ import annotations
@@ -46,25 +47,25 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run of so many turns: milliseconds between its requests, and the peak of its memory."""
+    """One run of some turns: the milliseconds between its requests, and its peak memory."""
 
     periods: list[float]
     memory: float = 0.0
 
 
 def reading(number: int) -> ServedCall:
-    """What the model asks for in its answer of that number."""
+    """Return the call in the model's answer with this number."""
     arguments = json.dumps({"path": "notes.txt", "offset": number % 40, "limit": 3})
     return ServedCall(name="read_file", arguments=arguments, id=f"c{number:08d}")
 
 
 def shelling(number: int) -> ServedCall:
-    """The same with a shell line that does nothing."""
+    """Return the same with a shell line that does nothing."""
     return ServedCall(name="bash", arguments=json.dumps({"command": f"true {number}"}), id=f"c{number:08d}")
 
 
 def touching(number: int) -> ServedCall:
-    """The same with one after which the files are recorded for rewind."""
+    """Return the same with a shell line after which the files are recorded for a rewind."""
     return ServedCall(name="bash", arguments=json.dumps({"command": f"touch made-{number}"}), id=f"c{number:08d}")
 
 
@@ -72,8 +73,8 @@ CALLS: dict[str, Callable[[int], ServedCall]] = {"read_file": reading, "bash": s
 
 
 def serve(turns: int, folder: Path, call: Callable[[int], ServedCall]) -> None:
-    """Answer until the parent closes stdin, then write down when each request came and what it was."""
-    gc.disable()  # the bodies are kept: going over them again and again would slow the answers down
+    """Answer until the parent closes stdin, then write the time and the body of each request to files."""
+    gc.disable()  # the bodies are kept, and scanning them again and again would slow the answers down
     times: list[float] = []
     bodies: list[dict[str, Any]] = []
 
@@ -93,7 +94,7 @@ def serve(turns: int, folder: Path, call: Callable[[int], ServedCall]) -> None:
 
 
 class Served:
-    """The model server in its own process; ``times`` and ``bodies`` are there once it has ended."""
+    """The model server in its own process. ``end`` returns its records."""
 
     def __init__(self, turns: int, folder: Path, tool: str = "read_file") -> None:
         self._folder = folder
@@ -104,7 +105,7 @@ class Served:
         self.api_base = self._process.stdout.readline().strip()
 
     def end(self) -> tuple[list[float], list[dict[str, Any]]]:
-        """When each request came, in milliseconds between them, and the bodies."""
+        """Return the milliseconds between requests, and the bodies."""
         self._process.communicate()
         times: list[float] = json.loads((self._folder / "times.json").read_text())
         bodies: list[dict[str, Any]] = json.loads((self._folder / "bodies.json").read_text())
@@ -112,7 +113,7 @@ class Served:
 
 
 def run_vibe(turns: int, folder: Path, tool: str = "read_file", settings: str = "") -> tuple[Run, list[dict[str, Any]]]:
-    """A whole ``vibe -p`` of so many turns, each of which calls the tool."""
+    """Run a whole ``vibe -p`` of ``turns`` turns, each of which calls the tool."""
     served = Served(turns, folder, tool)
     home, work = folder / "home", folder / "work"
     home.mkdir()
@@ -123,7 +124,7 @@ def run_vibe(turns: int, folder: Path, tool: str = "read_file", settings: str = 
         f'[[models]]\nname = "m"\nprovider = "p"\n{settings}'
     )
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "VIBE_HOME": str(home)}
-    # Through a small process: a child's peak counts what its parent held when it was forked, and this one holds a lot.
+    # Run through a small process: a child's peak counts the memory of its parent at the fork, and this one has a lot.
     command = [sys.executable, "-S", "-c", MEASURED, str(VIBE), "-p", "read it"]
     ended = subprocess.run(
         command, env=environ, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False
@@ -135,7 +136,7 @@ def run_vibe(turns: int, folder: Path, tool: str = "read_file", settings: str = 
 
 
 def run_bare(bodies: Sequence[Mapping[str, Any]], folder: Path) -> Run:
-    """The same requests from a client that does nothing else."""
+    """Send the same requests from a client that does nothing else."""
     served = Served(len(bodies), folder)
     encoded = [json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode() for body in bodies]
 
@@ -151,7 +152,7 @@ def run_bare(bodies: Sequence[Mapping[str, Any]], folder: Path) -> Run:
 
 
 def measure(turns: int, rounds: int) -> tuple[list[Run], list[Run]]:
-    """Ours and the bare client's, in turn."""
+    """Run ours and the bare client in turn."""
     ours: list[Run] = []
     bare: list[Run] = []
     for _ in range(rounds):
@@ -163,7 +164,7 @@ def measure(turns: int, rounds: int) -> tuple[list[Run], list[Run]]:
 
 
 def rows_of(ours: Sequence[Run], bare: Sequence[Run]) -> list[Row]:
-    """The table: medians over the rounds, and the best."""
+    """Return the table: medians over the rounds, and the best."""
     own = [
         [a - b for a, b in zip(run.periods, other.periods, strict=True)] for run, other in zip(ours, bare, strict=True)
     ]
@@ -180,7 +181,9 @@ def rows_of(ours: Sequence[Run], bare: Sequence[Run]) -> list[Row]:
 
 
 def _growth(periods: Sequence[float]) -> float:
-    """The last tenth over the first, by their lower quartiles: other work on the machine only adds to a turn."""
+    """Return the last tenth over the first, by their lower quartiles, since other work on the machine only adds to a
+    turn.
+    """
     tenth = max(2, len(periods) // 10)
     first, last = periods[1 : 1 + tenth], periods[-tenth:]
     return statistics.quantiles(last, n=4)[0] / statistics.quantiles(first, n=4)[0]

@@ -1,11 +1,11 @@
-"""Reading a plan of 10 000 steps, and the memory its run takes.
+"""Reading a plan of 10 000 steps, and the memory that its run takes.
 
     python -m tests.benchmarks.bench_validate [--rounds N] [--json]
 
-Validation: from the bytes of the document to a plan with its graph, strictly checked; the best of some rounds, in seconds
-of processor time (one thread), since the clock of a busy machine measures its other work too. Memory:
-what the run of no-op steps adds to a process that has everything imported, each shape in a process of its own. In the
-same run: networkx building the graph and proving that it has no cycle, and LangGraph compiling it, where installed.
+Validation is from the bytes of the document to a strictly checked plan with its graph: the best of some rounds, in
+seconds of processor time (one thread), since wall time on a busy machine includes its other work. Memory is what the
+run of no-op steps adds to a process with everything imported, with each shape in a process of its own. In the same run,
+networkx builds the graph and proves that it has no cycle, and LangGraph compiles it, where installed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ with tempfile.TemporaryDirectory(prefix="vb-") as root:
 
 
 def document(needs: list[list[int]]) -> bytes:
-    """A plan file of such a graph, as a person or a program would write it."""
+    """Return a plan file of such a graph, as a person or a program would write it."""
     steps = [
         {
             "id": f"s{number}",
@@ -63,7 +63,7 @@ def document(needs: list[list[int]]) -> bytes:
 
 
 def best(rounds: int, work: Callable[[], object]) -> float:
-    """Processor seconds of the fastest round."""
+    """Return the processor seconds of the fastest round."""
     took: list[float] = []
     for _ in range(rounds):
         gc.collect()
@@ -74,7 +74,7 @@ def best(rounds: int, work: Callable[[], object]) -> float:
 
 
 def measure(name: str, rounds: int, peer: LangGraph | None) -> list[Row]:
-    """The rows of one shape."""
+    """Return the rows of one shape."""
     needs = SHAPES[name](STEPS)
     source = document(needs)
 

@@ -1,6 +1,6 @@
-"""The view alone: events a second, and what its import costs over bare Python.
+"""The view alone: events per second, and the cost of its import over bare Python.
 
-``python -m tests.benchmarks.bench_view [--json]``; exits 1 if a figure is over its bound.
+``python -m tests.benchmarks.bench_view [--json]`` exits with 1 if a figure is over its bound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STARTS = 25
 
 
 def told(count: int) -> list[Event]:
-    """Events of a plan of 500 steps: of each 200, some 120 are pieces of answers, and 12 calls."""
+    """Return events of a plan of 500 steps: of every 200, some 120 are pieces of answers and 12 are calls."""
     ids = [f"s{number}" for number in range(STEPS)]
     outlines = [
         e.StepOutline(id=name, title=f"Step {name}", mode="code", depends_on=(ids[number - 1],) if number % 4 else ())
@@ -86,7 +86,7 @@ def _turn(message: str, who: dict[str, Any]) -> list[Event]:
 
 
 def fold_seconds(events: Sequence[Event]) -> float:
-    """Processor time of a fold, the best of several."""
+    """Return the processor time of a fold, as the best of several."""
     rounds: list[float] = []
     for _ in range(ROUNDS):
         view = View()
@@ -98,7 +98,7 @@ def fold_seconds(events: Sequence[Event]) -> float:
 
 
 def late_join_seconds(events: Sequence[Event]) -> float:
-    """Processor time of reading the journal of as many events, folding them, and saying all as plain data."""
+    """Return the processor time of reading a journal of these events, folding them, and making plain data of it all."""
     bodies = [encode_event(event) for event in events]
     begun = time.process_time()
     view = View()
@@ -111,7 +111,9 @@ def late_join_seconds(events: Sequence[Event]) -> float:
 
 
 def import_ms() -> float:
-    """Processor time of a process that imports the view, less that of one that imports nothing; the best of each."""
+    """Return the processor time of a process that imports the view, less that of one that imports nothing, by the
+    best.
+    """
     return min(_process_ms("import vibe.view.view") for _ in range(STARTS)) - min(
         _process_ms("pass") for _ in range(STARTS)
     )

@@ -1,7 +1,7 @@
-"""What a worktree costs a step: the same step in the shared workspace and in a worktree of its own, merged back.
+"""The cost of a worktree for a step: the same step in the shared workspace and in its own worktree, merged back.
 
-The repository is clean and has ``--files`` files in folders of 50. The bound is 120 ms more at 1 000 files, for the steps
-that follow a run's first one, which opens the repository, too.
+The repository is clean and has ``--files`` files in folders of 50. The bound is 120 ms more at 1 000 files, for the
+steps after a run's first one, which also opens the repository.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ class _Touching:
 
 
 def measure(files: int, times: int) -> dict[str, float]:
-    """Medians and least values in ms of ``times`` runs; ``bare_ms`` is what ``git worktree add`` and ``remove`` alone take.
+    """Return medians and least values in ms of ``times`` runs.
 
-    ``first_ms`` is a run's first step, ``worktree_ms`` one that follows, ``end_ms`` what deleting the worktree takes at the
-    run's end. ``processor_ms`` is the time of processors a step, git's and all that of the run's beginning and end too.
+    ``first_ms`` is a run's first step, ``worktree_ms`` a later one, ``end_ms`` deleting the worktree at the run's end,
+    and ``bare_ms`` the time of ``git worktree add`` and ``remove`` alone. ``processor_ms`` is the processor time per
+    step, including git's and that of the run's beginning and end.
     """
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
@@ -85,7 +86,7 @@ def _executor(base: Path, root: Path, number: int) -> WorktreeExecutor:
 
 
 async def _run(executor: WorktreeExecutor, workspace: str) -> tuple[list[float], float]:
-    """How long each step takes, and then the end."""
+    """Return the time of each step, and that of the end."""
     async with executor:
         durations = [await _time(executor, workspace, number) for number in range(RUN_STEPS)]
         started = time.perf_counter()
@@ -133,7 +134,7 @@ def _made(folder: Path) -> Path:
 
 
 def main(write: Callable[[str], object] = sys.stdout.write) -> int:
-    """Measure, print one JSON line, and say by the exit code whether the bound holds."""
+    """Measure, print one JSON line, and return 0 if the bound holds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=1_000)
     parser.add_argument("--times", type=int, default=8, help="runs")

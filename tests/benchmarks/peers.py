@@ -1,4 +1,4 @@
-"""LangGraph and Dask on the graphs of our own measurements; each is left out, with a note, where it is not installed.
+"""LangGraph and Dask on the graphs of our own measurements. Each is left out, with a note, if it is not installed.
 
 They are in the dependency group ``bench``: ``uv run --group bench python -m tests.benchmarks.bench_plan``.
 """
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Protocol, TypedDict
 import anyio
 
 Graph = Sequence[Sequence[int]]
-"""Which earlier steps each step needs."""
+"""For each step, the earlier steps that it needs."""
 
 
 class Peer(Protocol):
@@ -24,18 +24,18 @@ class Peer(Protocol):
     name: str
 
     def run(self, graph: Graph, parallel: int, seconds: Sequence[float] | None) -> float:
-        """Seconds that it takes; ``seconds`` is how long each step lasts (None: it does nothing)."""
+        """Return the seconds of a run. ``seconds`` is how long each step lasts (None: it does nothing)."""
         ...
 
 
 class Count(TypedDict):
-    """The state of a LangGraph run: how many steps were done."""
+    """The state of a LangGraph run: the number of steps done."""
 
     done: Annotated[int, operator.add]
 
 
 class LangGraph:
-    """A compiled ``StateGraph``; building and compiling it is counted by ``build`` alone."""
+    """A compiled ``StateGraph``. Only ``build`` counts the time for building and compiling it."""
 
     name = "LangGraph"
 
@@ -43,7 +43,7 @@ class LangGraph:
         self._library: Any = importlib.import_module("langgraph.graph")
 
     def build(self, graph: Graph, seconds: Sequence[float] | None = None) -> Any:
-        """The graph, compiled."""
+        """Return the compiled graph."""
         builder = self._library.StateGraph(Count)
         for number, needs in enumerate(graph):
             builder.add_node(f"s{number}", _node(None if seconds is None else seconds[number]))
@@ -54,7 +54,7 @@ class LangGraph:
         return builder.compile()
 
     def run(self, graph: Graph, parallel: int, seconds: Sequence[float] | None) -> float:
-        """See ``Peer``."""
+        """Run the graph; see ``Peer``."""
         compiled = self.build(graph, seconds)
 
         async def timed() -> float:
@@ -77,7 +77,7 @@ class Dask:
         self._library: Any = importlib.import_module("distributed")
 
     def run(self, graph: Graph, parallel: int, seconds: Sequence[float] | None) -> float:
-        """See ``Peer``."""
+        """Run the graph; see ``Peer``."""
         cluster = self._library.LocalCluster(
             n_workers=1, threads_per_worker=parallel, processes=False, dashboard_address=None, silence_logs="ERROR"
         )
@@ -96,7 +96,7 @@ PEERS: Mapping[str, type[LangGraph | Dask]] = {"langgraph": LangGraph, "distribu
 
 
 def installed() -> tuple[list[LangGraph | Dask], list[str]]:
-    """The peers there are, and a sentence for each that is not."""
+    """Return the installed peers, and a sentence for each missing one."""
     there = {name: importlib.util.find_spec(name) is not None for name in PEERS}
     missing = [
         f"{PEERS[name].name} is not installed (group bench), so not measured" for name in PEERS if not there[name]

@@ -2,11 +2,12 @@
 
     soak_screen.py [--json] [--turns N] [--plans N]
 
-One installed `vibe` on a pseudo terminal, and a model server without think time in a process of its own. Each turn is a
-prompt that is typed; every other one has the model read a file first, and the conversation is summarised now and then. The
-plans, of an agent's step and a command's, come evenly between the turns. The beginning is once the caches of what was painted
-are full, after 400 turns, or half of fewer; times are those of a tenth of the turns. A bound that is broken makes the exit code
-1; times are judged by their quicker quarter: other work on the machine only adds to them.
+One installed `vibe` runs on a pseudo terminal, and a model server without think time in a process of its own. Each turn
+is a typed prompt. In every other one the model reads a file first, and the conversation is summarised now and then. The
+plans, each of an agent's step and a command's, come evenly between the turns. The beginning is measured once the caches
+of painted output are full: after 400 turns, or after half of the turns if they are fewer. Times are those of a tenth of
+the turns. If a bound is broken, the exit code is 1. Times are judged by their quicker quarter, since other work on the
+machine only adds to them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ QUIET_SECONDS = 0.12
 SECONDS = 120.0
 WARM = 400
 FEWEST = 20
-"""Turns of which growth can be told."""
+"""The fewest turns that show growth."""
 PROSE = "A sentence of an answer, with `code` and **weight** in it, long enough to wrap where the screen is narrow. "
 ASKED = re.compile(r"(?:turn|soak) (\d+)")
 CONFIG = """active_model = "m"
@@ -61,12 +62,12 @@ Row = dict[str, Any]
 
 
 def called(name: str, arguments: Mapping[str, Any], number: int) -> Reply:
-    """An answer that calls a tool."""
+    """Return an answer that calls a tool."""
     return Reply(tool_calls=(ServedCall(name=name, arguments=json.dumps(arguments), id=f"c{number:08d}"),))
 
 
 def respond(request: Received) -> Reply:
-    """Answer as planner, as the agent of a step, or as the one that is talked to."""
+    """Answer as the planner, as the agent of a step, or as the agent of the conversation."""
     messages: list[dict[str, Any]] = request.body["messages"]
     said = (str(one["content"]) for one in reversed(messages) if one["role"] == "user")
     asked, found = next(((text, hit) for text in said if (hit := ASKED.search(text))), ("", None))
@@ -87,7 +88,7 @@ def serve() -> None:
     with ModelServer("openai") as server:
 
         def answer(request: Received) -> Reply:
-            server.requests.clear()  # else this process grows
+            server.requests.clear()  # or this process would grow
             return respond(request)
 
         server.responder = answer
@@ -97,7 +98,7 @@ def serve() -> None:
 
 @contextmanager
 def served() -> Generator[str]:
-    """The model server in its own process; its address."""
+    """Run the model server in its own process, and yield its address."""
     command = [sys.executable, "-m", "tests.benchmarks.soak_screen", "--serve"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -109,7 +110,7 @@ def served() -> Generator[str]:
 
 
 class Person:
-    """A terminal with ``vibe`` on it: keys go in, and what comes out is looked at from a mark on."""
+    """A terminal with ``vibe`` on it. Output is searched from the last keys on."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self._master, slave = os.openpty()
@@ -130,7 +131,7 @@ class Person:
         threading.Thread(target=self._read, daemon=True).start()
 
     def type(self, keys: str) -> None:
-        """Press keys; what is waited for from here on comes after them."""
+        """Press keys. From here on, ``wait_for`` looks at what comes after them."""
         with self._came:
             self._seen.clear()
         os.write(self._master, keys.encode())
@@ -139,7 +140,7 @@ class Person:
         """Wait until something is shown, and return when, in seconds of ``perf_counter``.
 
         Raises:
-            SystemExit: it is not, for minutes.
+            SystemExit: It is not shown within minutes.
         """
         wanted = re.compile(pattern.encode())
         with self._came:
@@ -155,7 +156,7 @@ class Person:
             time.sleep(QUIET_SECONDS / 4)
 
     def _read(self) -> None:
-        with suppress(OSError):  # its end
+        with suppress(OSError):  # the program has ended
             while piece := os.read(self._master, 65536):
                 with self._came:
                     self._seen += piece
@@ -163,12 +164,12 @@ class Person:
                     self._came.notify_all()
 
 
-# --- what is measured
+# --- measurements
 
 
 @dataclass(kw_only=True)
 class Moment:
-    """How the process stands: memory in MB, key to echo in ms, its open files; the times of turns around."""
+    """The state of the process: memory in MB, key to echo in ms, open files, and the times of the turns around it."""
 
     memory: float
     keys: list[float]
@@ -178,7 +179,7 @@ class Moment:
 
 
 def look(person: Person) -> Moment:
-    """Press keys, and read what the kernel knows."""
+    """Press keys, and read the kernel's figures."""
     keys: list[float] = []
     for _ in range(KEYS):
         person.rest()
@@ -193,13 +194,13 @@ def look(person: Person) -> Moment:
 
 
 def memory(person: Person) -> float:
-    """Resident megabytes."""
+    """Return the resident megabytes."""
     pages = Path(f"/proc/{person.process.pid}/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def processor(person: Person) -> float:
-    """Seconds of processor time so far, without its children's."""
+    """Return the seconds of processor time so far, without children."""
     words = Path(f"/proc/{person.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -215,7 +216,7 @@ def plan(person: Person, number: int) -> None:
 
 
 def soak(person: Person, turns: int, plans: int) -> tuple[Moment, Moment, list[float]]:
-    """All turns and plans; how it stood at the beginning and at the end, and the memory at each tenth."""
+    """Run all turns and plans, and return the states at the beginning and at the end, and the memory at each tenth."""
     tenth, warm = turns // 10, min(WARM, turns // 2)
     times: list[float] = []
     sizes: list[float] = []
@@ -228,7 +229,7 @@ def soak(person: Person, turns: int, plans: int) -> tuple[Moment, Moment, list[f
         times.append((person.wait_for(f"answer{number:06d}") - start) * 1e3)
         person.rest()
         spent[number] = (processor(person) - before) * 1e3
-        while done < -(-plans * number // turns):  # the first one before the beginning is looked at
+        while done < -(-plans * number // turns):  # the first plan comes before the beginning is measured
             done += 1
             plan(person, done)
         if number % tenth == 0:
@@ -244,7 +245,7 @@ def soak(person: Person, turns: int, plans: int) -> tuple[Moment, Moment, list[f
 
 
 def rows_of(first: Moment, last: Moment) -> list[Row]:
-    """The table: beginning, end, and the end over the beginning."""
+    """Return the table: beginning, end, and the end over the beginning."""
     return [
         _row("memory, MB", first.memory, last.memory, GROWTH),
         _row("key to echo, ms", _quick(first.keys), _quick(last.keys), GROWTH),
@@ -269,7 +270,7 @@ def _row(what: str, first: float, last: float, bound: float) -> Row:
 
 
 def run(turns: int, plans: int) -> tuple[list[Row], list[float], float]:
-    """Measure; the rows, the memory at each tenth, and what all of it left on the disk, in MB."""
+    """Measure, and return the rows, the memory at each tenth, and the MB left on the disk."""
     with tempfile.TemporaryDirectory(prefix="vb-") as name, served() as api_base:
         home, work = Path(name) / "home", Path(name) / "work"
         home.mkdir()

@@ -219,9 +219,7 @@ def experiment(kind: Kind, seed: int, wanted: Ending, seconds: float, kills: int
             code, tries = lab.go_on(), tries + 1
             report.resumes += 1
         report.seconds = time.monotonic() - begun
-        over = (
-            code == 2 and "has ended (completed)" in lab.said()
-        )  # killed after the plan's end
+        over = code == 2 and "has ended (completed)" in lab.said()  # killed after the plan's end
         if code != 0 and not over:
             report.problems.append(f"exit {code}: {lab.said()}")
         else:

@@ -1,4 +1,4 @@
-"""A provider's faults, as the record reports them, and a provider that does not exist.
+"""A provider's faults, as the record reports them, and a provider that cannot be reached.
 
 Covers ``vibe.core.llm``, ``vibe.core.config``.
 """

@@ -1,3 +1,3 @@
-"""Unit tests, one folder a package."""
+"""Unit tests, with one folder for each package."""
 
 from __future__ import annotations

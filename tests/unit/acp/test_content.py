@@ -1,4 +1,4 @@
-"""What an editor gives with a prompt, and the servers it brings, in our words."""
+"""The content and MCP servers that an editor sends, converted to our types."""
 
 from __future__ import annotations
 

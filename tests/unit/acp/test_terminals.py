@@ -13,7 +13,7 @@ from vibe.shell.process.port import CommandOrder
 
 
 class NoEditor:
-    """An editor that must not be asked."""
+    """An editor that must not be called."""
 
     client = None
     session_id = "s"

@@ -27,7 +27,7 @@ class Ends:
         self.transport = LineTransport(Wire(self.reading, self.writing))
 
     async def heard(self, data: bytes) -> list[dict[str, Any]]:
-        """Send something and hang up; what was received as messages."""
+        """Send bytes, hang up, and return the messages that were received."""
         os.write(self.to_us, data)
         os.close(self.to_us)
         found: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ class Ends:
         return found
 
     def said(self) -> list[dict[str, Any]]:
-        """What was answered so far."""
+        """Return the answers so far."""
         data = b""
         with suppress(BlockingIOError):
             data = os.read(self.from_us, 1_000_000)
@@ -257,7 +257,7 @@ async def test_a_server_of_another_kind_is_named(given: Any, ends: Ends) -> None
 
 
 async def received(given: Any, ends: Ends) -> Any:
-    """A server as the library takes it."""
+    """Return a server's settings as the library parses them."""
     params = {"cwd": "/", "mcpServers": [given]}
     [message] = await ends.heard(json.dumps({"id": 1, "method": "session/new", "params": params}).encode() + b"\n")
     [server] = NewSessionRequest.model_validate(message["params"]).mcp_servers

@@ -15,10 +15,10 @@ from vibe.core.messages import Outcome
 
 
 class Impatient:
-    """Interrupts the run the moment it has said that it started."""
+    """Interrupts the run the moment it announces its start."""
 
     def publish(self, event: Event) -> None:
-        """Take an event."""
+        """Send SIGTERM to this process when the session starts."""
         if isinstance(event, SessionStartedEvent):
             assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL, "it would just die, without a record"
             os.kill(os.getpid(), signal.SIGTERM)

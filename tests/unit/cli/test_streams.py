@@ -11,7 +11,7 @@ from vibe.cli.streams import OutputStream, forgive, problem_of
 
 @pytest.fixture
 def torn_pipe() -> Iterator[int]:
-    """The writing end of a pipe that nobody reads."""
+    """Yield the writing end of a pipe that nobody reads."""
     reader, writer = os.pipe()
     os.close(reader)
     yield writer

@@ -229,7 +229,7 @@ async def test_an_agent_that_waits_for_room_says_so_and_goes_on_when_there_is_so
     async with anyio.create_task_group() as group:
         group.start_soon(work)
         with anyio.fail_after(60):
-            while not bench.events(WarningEvent):  # noqa: ASYNC110  a list tells nobody of what is put into it
+            while not bench.events(WarningEvent):  # noqa: ASYNC110  a list announces nothing
                 await anyio.sleep(0.005)
         assert bench.model.requests == []
         held.release()
@@ -289,7 +289,7 @@ async def test_cancelling_in_the_middle_of_a_tool_leaves_a_history_without_dangl
     async with anyio.create_task_group() as group:
         group.start_soon(bench.loop.act, "go")
         with anyio.fail_after(120):
-            while not await anyio.Path(tmp_path / "started").exists():  # noqa: ASYNC110  a file can only be looked for
+            while not await anyio.Path(tmp_path / "started").exists():  # noqa: ASYNC110  a file can only be polled
                 await anyio.sleep(0.01)
         group.cancel_scope.cancel()
 

@@ -25,7 +25,7 @@ MOST_WAITS = 400
 
 @dataclass
 class CancelledAtWait:
-    """Runs ``work`` and cancels ``scope`` at its n-th wait, counted over the whole of its own task."""
+    """Runs ``work`` and cancels ``scope`` at its n-th wait, counted over the whole of its task."""
 
     work: Awaitable[ActResult]
     scope: anyio.CancelScope
@@ -47,7 +47,7 @@ class CancelledAtWait:
             answer, failure = None, None
             try:
                 answer = yield waited
-            except BaseException as error:  # noqa: BLE001  handed on
+            except BaseException as error:  # noqa: BLE001  passed on
                 failure = error
 
 
@@ -115,6 +115,6 @@ async def test_cancelled_at_any_wait_the_history_is_whole_and_saved_and_nothing_
         assert normalised(messages) == messages
         assert (await anyio.to_thread.run_sync(Transcript.peek, path)).messages == messages
         with anyio.fail_after(120):
-            while await is_running(marker):  # noqa: ASYNC110  other processes can only be looked for
+            while await is_running(marker):  # noqa: ASYNC110  other processes can only be polled
                 await anyio.sleep(0.01)
     assert waits > 20

@@ -1,4 +1,4 @@
-"""What one agent gets of what was taught, and what those it starts inherit."""
+"""The instructions that one agent gets, and those that its subagents inherit."""
 
 from __future__ import annotations
 

@@ -33,14 +33,14 @@ def test_a_home_that_is_gone_is_not_said_to_be_full(tmp_path: Path) -> None:
 
 
 def raised_from(cause: BaseException) -> Exception:
-    """An error that another one led to, without being named as its cause."""
+    """Return an error that followed another one, without naming it as its cause."""
     error = StopAsyncIteration()
     error.__context__ = cause
     return error
 
 
 def going_round(cause: BaseException) -> Exception:
-    """An error raised from the group that holds it."""
+    """Return an error raised from the group that holds it."""
     error = ValueError("x")
     error.__cause__ = ExceptionGroup("tasks", [error, OSError()])
     error.__cause__.__context__ = cause

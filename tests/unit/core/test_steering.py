@@ -1,4 +1,4 @@
-"""What is said to an agent at work, and what is left of an answer that was broken off."""
+"""Messages to a working agent, and the rest of an answer that was broken off."""
 
 from __future__ import annotations
 

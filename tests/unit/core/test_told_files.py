@@ -1,4 +1,4 @@
-"""Files below a prompt are found again, and nothing else is taken for one."""
+"""Files named in a prompt are found, and nothing else is taken for one."""
 
 from __future__ import annotations
 

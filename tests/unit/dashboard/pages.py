@@ -1,4 +1,4 @@
-"""A page as a test has it: it merges patches and knows nothing else."""
+"""A page reduced to what a test needs: it merges patches and knows nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rows = dict[str, dict[str, Any]]
 
 
 class FakePage:
-    """The rows of each table, by the patches that came; each is read from its JSON form."""
+    """The rows of each table, from patches that are read from their JSON form."""
 
     def __init__(self) -> None:
         self.tables: dict[str, Rows] = {}
@@ -22,7 +22,7 @@ class FakePage:
             self.merge(msgspec.json.decode(msgspec.json.encode(patch)))
 
     def merge(self, patch: dict[str, Any]) -> None:
-        """As the page does it: rows that are gone first, then fields, then text."""
+        """Merge a patch as the page does: first removed rows, then fields, then text."""
         rows = self.tables.setdefault(patch["table"], {})
         if patch.get("whole"):
             rows.clear()
@@ -36,7 +36,7 @@ class FakePage:
 
 
 def shown(rows: Any) -> Rows:
-    """Rows as a page that is new has them."""
+    """Return rows as a new page has them."""
     page = FakePage()
     page.merge({"table": "all", "set": msgspec.json.decode(msgspec.json.encode(rows))})
     return page.tables["all"]

@@ -1,4 +1,4 @@
-"""Diffs as git writes them, read file by file and hunk by hunk."""
+"""Diffs written by git, read file by file and hunk by hunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The drawing: each step has one place, and many are folded."""
+"""The drawing: each step has one place, and many steps are folded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's files: small, readable, and without a way from text to markup."""
+"""The page's files: small, readable, and with no way to turn text into markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of a run: patched or read afresh, at whatever cut, they say the same of the same journal."""
+"""The tables of a run are the same for the same journal, whether patched or read afresh at any moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def entry(source: str = "run-1", plan_id: str | None = "plan") -> Entry:
 
 
 class FedRun:
-    """A run whose events a test hands in."""
+    """A run whose events a test supplies."""
 
     def __init__(self, *, live: bool = True) -> None:
         run = KnownRun(key="plan", entries=(entry(),), live=live)
@@ -56,7 +56,7 @@ class FedRun:
 
 
 def afresh(fed: FedRun) -> RunTables:
-    """The tables of a page's server that knows nothing but the view."""
+    """Return the tables of a server that knows only the view."""
     fresh = RunTables(fed.follower)
     fresh.update(0.0)
     for step_id in fed.tables.steps:
@@ -183,7 +183,7 @@ def test_what_flickers_in_many_steps_is_told_later_and_a_status_at_once() -> Non
         return str(page.tables["run"]["step:s1"]["doing"])
 
     assert does("reads", 1.1) == "starting"
-    fed.tables.update(1.7)  # nothing new: it is told what waited
+    fed.tables.update(1.7)  # nothing new, so the waiting patch is sent
     page.take(fed.tables.table.commit(170))
     assert page.tables["run"]["step:s1"]["doing"] == "reads"
     fed.hears([moved("s1", 200, "completed", "in_progress")])

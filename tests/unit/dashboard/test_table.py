@@ -1,4 +1,4 @@
-"""A table and its patches: whoever missed what has the same rows in the end."""
+"""A table and its patches: whoever missed some has the same rows in the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def made(random: Random) -> dict[str, Any] | None:
 @given(seed=st.integers(0, 2**32))
 def test_whoever_missed_what_has_the_same_rows(seed: int) -> None:
     random, table = Random(seed), RowTable("run")
-    pages = [(FakePage(), 0) for _ in range(4)]  # each with the last revision it heard of
+    pages = [(FakePage(), 0) for _ in range(4)]  # each with the last revision it received
     for revision in range(1, 30):
         for _ in range(random.randrange(4)):
             table.put(random.choice(KEYS), made(random))

@@ -1,4 +1,4 @@
-"""What a person reads before they say yes, and how their answer is understood."""
+"""What a person reads before approving, and how their answer is understood."""
 
 from __future__ import annotations
 

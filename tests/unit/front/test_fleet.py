@@ -1,4 +1,4 @@
-"""The fleet: who has a tile, where it is, what is on it, and that it always fits."""
+"""The fleet: which agents have a tile, where it is, what is on it, and that it always fits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RESULT = e.ToolResultEvent(tool_call_id="1", tool="bash", status="ok", content="
 
 
 def team(count: int, *events: Event) -> View:
-    """A view of so many agents at work side by side."""
+    """Return a view of ``count`` agents that work side by side."""
     ids = [f"s{number}" for number in range(count)]
     start = e.PlanStartedEvent(plan_id="plan", goal="g", steps=tuple(map(outline, ids)), ts=1000.0)
     began = [moved(one, "in_progress", ts=1010.0) for one in ids]

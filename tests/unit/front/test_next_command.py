@@ -1,4 +1,4 @@
-"""What goes on after a plan stopped: commands of the shell for the shell, those of a conversation in one."""
+"""The command that continues a stopped plan: a shell command in the shell, a slash command in a conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picker as lines: that it fits, what is in sight, and what fits a query."""
+"""A picker as lines: that it fits, which rows are visible, and which match a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The card of a plan: what is on it while it runs and once it has ended, and that it always fits."""
+"""The card of a plan: its content while the plan runs and after its end, and that it always fits."""
 
 from __future__ import annotations
 
@@ -368,7 +368,7 @@ def test_the_scale_only_steps_up() -> None:
 
 
 def drawing_seconds(steps: int) -> float:
-    """The processor time of a card of so many steps, at best."""
+    """Return the least processor time for drawing a card of ``steps`` steps."""
     view = big_plan(steps, running=8, failed=20, done=steps // 2)
     rounds: list[float] = []
     for _ in range(6):
@@ -433,7 +433,7 @@ def test_the_hosts_own_commands_look_as_in_a_shell(purpose: str, shown: str) -> 
     assert plan_of(quickstart(call)).steps["slugify"].doing().startswith(shown)
 
 
-# --- what is expected
+# --- expectations
 
 
 def expecting(**seconds: float) -> e.PlanExpectation:
@@ -619,7 +619,7 @@ def test_why_there_is_no_plan_is_told_in_full_with_the_keys() -> None:
 
 
 def listed(*statuses: str) -> View:
-    """A plan whose list has these items, named by their places."""
+    """Return a plan with a list of items in these statuses, named by their positions."""
     view = View()
     steps = (outline("find", "Find", "research"), outline("fix", "Fix ${item}", "code", "find"))
     made = tuple(e.ItemOutline(id=f"fix-{n}", key=str(n), title=f"Fix {n}") for n in range(len(statuses)))

@@ -1,4 +1,4 @@
-"""The shape of a plan: every step once, every edge to be followed, never wider than asked for."""
+"""The shape of a plan: every step once, every edge traceable, and never wider than asked for."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LOOK = GraphLook(chosen="totals", questions={"format": "CSV or JSON?"})
 
 @st.composite
 def plans(draw: st.DrawFn, most: int = 30) -> list[StepOutline]:
-    """Steps of any shape, each after some of those drawn before it; they stand in any order."""
+    """Draw steps of any shape, each after some of those drawn before it, in any order."""
     count = draw(st.integers(1, most))
     names = [f"{'x' * draw(st.integers(0, 9))}{number}" for number in range(count)]
     found: list[StepOutline] = []
@@ -64,7 +64,9 @@ def text(drawn: Shape) -> list[str]:
 def reached(
     rows: Sequence[str], start: tuple[int, int], ways: Sequence[int], *, signs: bool = False
 ) -> set[tuple[int, int]]:
-    """The cells to which lines lead from one, in these directions; ``signs``: those of steps are ends of lines, too."""
+    """Return the cells that lines reach from ``start`` in these directions. With ``signs``, steps' signs end lines,
+    too.
+    """
 
     def sides(row: int, cell: int) -> int:
         char = rows[row][cell] if 0 <= row < len(rows) and 0 <= cell < len(rows[row]) else " "

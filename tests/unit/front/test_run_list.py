@@ -1,4 +1,6 @@
-"""The list of runs in lines: its groups, its figures in little room, its answers; whatever runs say about themselves."""
+"""The list of runs as lines: its groups, figures and answers, in little room, and whatever runs say about
+themselves.
+"""
 
 from __future__ import annotations
 

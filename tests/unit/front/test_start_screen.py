@@ -1,4 +1,4 @@
-"""The start screen: each fact, its absence, and the room it takes."""
+"""The start screen: each fact, the case without it, and the room it takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line above the prompt: the words for what goes on, its time, what streams, silence, and that it always fits."""
+"""The line above the prompt: activity, time, streamed output and silence, and that it always fits."""
 
 from __future__ import annotations
 

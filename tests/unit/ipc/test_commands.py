@@ -38,7 +38,7 @@ from ipc.commands import (
 )
 from ipc.errors import CodecError, RequestInvalidError
 
-TOKEN = "abc"  # noqa: S105  of a test
+TOKEN = "abc"  # noqa: S105  made up
 
 EXAMPLES: tuple[Command, ...] = (
     Ping(token=TOKEN),
@@ -58,7 +58,7 @@ EXAMPLES: tuple[Command, ...] = (
 
 
 def nested(depth: int) -> Any:
-    """Lists in each other."""
+    """Return lists nested ``depth`` deep."""
     value: Any = []
     for _ in range(depth - 1):
         value = [value]

@@ -1,4 +1,4 @@
-"""Events on the wire stay what they were: readers of earlier versions, and of other languages, rely on every field."""
+"""Events on the wire stay the same: readers of earlier versions and in other languages rely on every field."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ipc.codec import decode_event, encode_event
 from tests.fakes.events import GOLDEN, golden, golden_lines
 
 EARLIER = GOLDEN.with_name("earlier.jsonl")
-"""As a version before wrote them, with fewer fields and fewer kinds."""
+"""Events as an earlier version wrote them, with fewer fields and fewer kinds."""
 
 
 def is_within(earlier: Any, now: Any) -> bool:
-    """Return whether ``now`` says all that ``earlier`` says; objects in it may have more fields."""
+    """Return True if ``now`` contains all of ``earlier``. Objects in it may have more fields."""
     if isinstance(earlier, dict):
         fields = cast("dict[str, Any]", earlier)
         return all(name in now and is_within(value, now[name]) for name, value in fields.items())

@@ -1,4 +1,4 @@
-"""The schema of events takes every event there is, and nothing else."""
+"""The schema of events accepts every event, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES = [*GOLDEN.read_bytes().splitlines(), *GOLDEN.with_name("earlier.jsonl").r
 
 
 def kind(tag: str) -> str:
-    """The name under which the schema defines the event of a tag."""
+    """Return the name under which the schema defines the event with a tag."""
     names = (name for name, part in SCHEMA["$defs"].items() if part["properties"].get("type") == {"enum": [tag]})
     return next(names)
 

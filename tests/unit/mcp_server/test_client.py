@@ -1,4 +1,4 @@
-"""What a client's words mean as answers to what a plan waits for."""
+"""How a client's words answer what a plan waits for."""
 
 from __future__ import annotations
 

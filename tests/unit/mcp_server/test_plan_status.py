@@ -1,4 +1,4 @@
-"""How a plan stands, in few words however long it is."""
+"""The state of a plan, in few words however long the plan is."""
 
 from __future__ import annotations
 

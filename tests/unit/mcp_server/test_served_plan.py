@@ -1,4 +1,4 @@
-"""A client's plan counts as a model's, and the call's limits replace its own."""
+"""A client's plan counts as a model's, and the limits of the call replace its own."""
 
 from __future__ import annotations
 

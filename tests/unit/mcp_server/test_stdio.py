@@ -1,4 +1,6 @@
-"""The server over standard input and output: what is answered at once, what by the library, and what is no message."""
+"""The server over standard input and output: what it answers at once, what the library answers, and what is no
+message.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ class Client:
         self._heard = b""
 
     async def answers(self, *lines: bytes) -> list[dict[str, Any]]:
-        """Say lines, each once the one before it is answered, and hang up; returns when the server has ended."""
+        """Send lines, each after the answer to the one before, hang up, and return the answers once the server has
+        ended.
+        """
         heard: list[dict[str, Any]] = []
         with fail_after(60):
             async with create_task_group() as group:
@@ -114,7 +118,7 @@ class Client:
             await checkpoint()
 
     async def hear(self) -> dict[str, Any]:
-        """The next answer."""
+        """Return the next answer."""
         while b"\n" not in self._heard:
             with suppress(BlockingIOError):
                 self._heard += os.read(self.from_server, 1_000_000)

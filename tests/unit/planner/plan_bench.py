@@ -31,7 +31,7 @@ CHOICE = {
 
 
 def plan_of(steps: Mapping[str, Sequence[str] | Mapping[str, Any]], **fields: Any) -> Plan:
-    """A plan; each step is given by its dependencies or its fields."""
+    """Return a plan, with each step given by its dependencies or its fields."""
     documents = [
         {"id": step_id, "title": f"Step {step_id}", "mode": "code", "writes": [f"{step_id}.txt"]}
         | (dict(given) if isinstance(given, Mapping) else {"depends_on": list(given)})
@@ -42,7 +42,7 @@ def plan_of(steps: Mapping[str, Sequence[str] | Mapping[str, Any]], **fields: An
 
 @dataclass
 class Bench:
-    """Runs plans in one home, and what the runs left behind."""
+    """Runs plans in one home, and gives access to what the runs left behind."""
 
     home: Path
     plan: Plan
@@ -93,7 +93,7 @@ class Bench:
             return outcomes[0]
 
     async def edit(self, change: Callable[[PlanStore], object]) -> None:
-        """Do something to the plan while nobody runs it."""
+        """Change the plan while nobody runs it."""
 
         def carry_out() -> None:
             with self.open() as store:
@@ -102,7 +102,10 @@ class Bench:
         await to_thread.run_sync(carry_out)
 
     async def forget(self, first: bytes, *, keep: int = 0) -> int:
-        """Cut the journal before its first line that holds ``first``, but for ``keep`` lines; returns how many it had."""
+        """Cut the journal ``keep`` lines after the start of the first line that contains ``first``.
+
+        Returns the number of lines it had.
+        """
         journal = anyio.Path(self.home / "plans" / self.plan_id / "journal.jsonl")
         lines = (await journal.read_bytes()).splitlines(keepends=True)
         cut = next(number for number, line in enumerate(lines) if first in line) + keep

@@ -1,4 +1,4 @@
-"""Builds small plans and drives a scheduler by hand, checking on the way what must hold in any run."""
+"""Builds small plans and drives a scheduler by hand, checking the invariants of every run on the way."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ RawStep = Mapping[str, Any]
 
 
 def step(step_id: str, *needs: str | dict[str, str], **fields: object) -> dict[str, Any]:
-    """A step that changes nothing, unless ``fields`` say otherwise."""
+    """Return a step that changes nothing, unless ``fields`` say otherwise."""
     return {"id": step_id, "title": step_id, "mode": "research", "depends_on": list(needs), **fields}
 
 
 def choice(decision_id: str, *options: str, **fields: object) -> dict[str, Any]:
-    """A decision between options."""
+    """Return a decision between options."""
     return {
         "id": decision_id,
         "question": "Which?",
@@ -62,19 +62,19 @@ def choice(decision_id: str, *options: str, **fields: object) -> dict[str, Any]:
 
 
 def make_plan(steps: Sequence[RawStep], decisions: Sequence[RawStep] = ()) -> Plan:
-    """A plan of these steps."""
+    """Return a plan of these steps."""
     return Plan.model_validate({"version": 1, "goal": "test", "steps": list(steps), "decisions": list(decisions)})
 
 
 def about_step(decision_id: str) -> tuple[str, str, int] | None:
-    """The kind, the step and the attempt a decision is about; None if it is one of the plan's own."""
+    """Return the kind, step and attempt that a decision is about, or None if it is one of the plan's own."""
     kind, _, rest = decision_id.partition(":")
     step_id, _, attempt = rest.partition(":")
     return (kind, step_id, int(attempt)) if rest else None
 
 
 def spelled_out(state: State, command: Command, at: float) -> object:
-    """What is decided, as it can be compared."""
+    """Return a comparable form of what is decided about a command."""
     try:
         decided = decide(state, command, at)
     except VibeError as error:
@@ -83,7 +83,7 @@ def spelled_out(state: State, command: Command, at: float) -> object:
 
 
 def as_rebuilt(state: State) -> bool:
-    """Whether the schedule that followed a state holds what one made of it now does."""
+    """Return True if the schedule that followed a state equals one that is made of the state now."""
     if state.status is not PlanStatus.ACTIVE or (state.stopping and state.stopping.status == PlanStatus.CANCELLED):
         return True
     followed = schedule_of(state)
@@ -92,9 +92,9 @@ def as_rebuilt(state: State) -> bool:
 
 
 class ScriptedRun:
-    """A run of a plan and everything it has said; ``open_retries``, ``asked`` and ``revising`` are what it waits for.
+    """A run of a plan and everything it has published. It waits for ``open_retries``, ``asked`` and ``revising``.
 
-    After every fact, what is recorded comes to the very state that the run is in.
+    After every fact, folding the records gives exactly the state that the run is in.
     """
 
     def __init__(  # noqa: PLR0913  all but the first are keywords with a default
@@ -136,14 +136,14 @@ class ScriptedRun:
         return fold(_decoder.decode(line) for line in self.journal)
 
     def start(self) -> list[Instruction]:
-        """Start it."""
+        """Start the plan."""
         evolve(self.read_back, PlanEditedEvent())
         self._seen = {name: step.status for name, step in self.read_back.steps.items() if step.status.is_final}
         self.read_back = self._fold()
         return self._take([self._start])
 
     def send(self, event: SchedulerEvent) -> list[Instruction]:
-        """Hand in an event."""
+        """Send an event to the scheduler, and return its instructions."""
         commands = commands_of(event, self.plan)
         if isinstance(event, StepEnded) and event.step_id in self.running:
             self.running.remove(event.step_id)
@@ -155,7 +155,7 @@ class ScriptedRun:
         return self._take(commands)
 
     def end(self, *step_ids: str, outcome: Outcome = Outcome.COMPLETED, **fields: Any) -> list[Instruction]:
-        """End running steps, one after the other; returns what the last one caused."""
+        """End running steps one after the other, and return the instructions after the last one."""
         out: list[Instruction] = []
         for step_id in step_ids:
             out = self.send(StepEnded(step_id, outcome, **fields))
@@ -166,20 +166,20 @@ class ScriptedRun:
         return self.end(*step_ids, outcome=Outcome.FAILED, **fields)
 
     def statuses(self) -> dict[str, str]:
-        """Where every step stands."""
+        """Return the status of every step."""
         return {s.id: self.state.steps[s.id].status.value for s in self.plan.steps}
 
     def status(self, step_id: str) -> StepStatus:
-        """Where a step stands."""
+        """Return the status of a step."""
         return self.state.steps[step_id].status
 
     def attempt(self, step_id: str) -> int:
-        """The attempt a step is at, or comes to next."""
+        """Return the number of a step's present or next attempt."""
         return self.state.steps[step_id].attempt
 
     @property
     def ended(self) -> tuple[PlanStatus, str | None] | None:
-        """How it ended, if it did."""
+        """Return the status and reason with which the plan ended, or None."""
         return (self.ends[0].status, self.ends[0].reason) if self.ends else None
 
     def _take(self, commands: Sequence[Command]) -> list[Instruction]:
@@ -215,7 +215,7 @@ class ScriptedRun:
         return said
 
     def _see_to_list(self, effect: Effect) -> list[Instruction]:
-        """A list that the plan itself has is read at once, and what it came to kept."""
+        """Read a list that the plan itself contains at once, and keep its results."""
         said: list[Instruction] = []
         if isinstance(effect, ReadItems):
             items = items_of(schedule_of(self.state).steps[effect.step_id], None, {})
@@ -276,5 +276,5 @@ class ScriptedRun:
 
 
 def started(instructions: Sequence[Instruction]) -> list[str]:
-    """The steps these instructions start."""
+    """Return the steps that these instructions start."""
     return [i.step_id for i in instructions if isinstance(i, StartStep)]

@@ -1,4 +1,4 @@
-"""A program that runs steps itself is told which, and what it reports is checked."""
+"""A program that runs steps itself learns which ones to run, and its reports are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scheduler tests tell a plan and what it says, in short words, and how that is put to ``decide`` and ``evolve``."""
+"""Short events and instructions for scheduler tests, and their translation to and from ``decide`` and ``evolve``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vibe.core.messages import Outcome
 
 
 class StepEnded(Struct, frozen=True):
-    """An attempt is over, and on disk."""
+    """An attempt is over, and its result is on disk."""
 
     step_id: str
     outcome: Outcome
@@ -40,7 +40,7 @@ class StepEnded(Struct, frozen=True):
 
 
 class DecisionTaken(Struct, frozen=True):
-    """Somebody chose."""
+    """Somebody has chosen."""
 
     decision_id: str
     selections: tuple[str, ...]
@@ -48,35 +48,35 @@ class DecisionTaken(Struct, frozen=True):
 
 
 class PauseRequested(Struct, frozen=True):
-    """Somebody wants it paused."""
+    """Somebody wants the plan paused."""
 
     reason: str
 
 
 class CancelRequested(Struct, frozen=True):
-    """Somebody wants it given up."""
+    """Somebody wants the plan given up."""
 
     reason: str
 
 
 class PlanReplaced(Struct, frozen=True):
-    """The plan was revised: this one holds from now on."""
+    """The plan was revised, and this version counts from now on."""
 
     plan: Plan
     dag: Dag
     changed: frozenset[str] = frozenset()
     answers: str | None = None
     operations: tuple[Operation, ...] | None = None
-    """What makes it of the old one; None: whatever differs."""
+    """The operations that lead from the old plan to it. If None, all differences."""
 
     @property
     def touched(self) -> frozenset[str]:
-        """The steps the operations change or remove."""
+        """The steps that the operations change or remove."""
         revised = e.PlanRevisedEvent(operations=plain_operations(self.operations or ()))
         return changed_by(revised) | removed_by(revised)
 
     def command(self, old: Plan) -> c.Revised:
-        """The steps that come, go and change, as operations."""
+        """Return the revision with the steps that are added, removed and changed, as operations."""
         before, after = {s.id: s for s in old.steps}, {s.id: s for s in self.plan.steps}
         operations: list[dict[str, Any]] = [
             {"op": "add_step", "step": step.model_dump(mode="json", exclude_unset=True)}
@@ -117,7 +117,7 @@ class MoveStep(Struct, frozen=True):
 
 
 class WaitForRetry(Struct, frozen=True):
-    """RetryDue is to be handed in after so many seconds."""
+    """RetryDue must be sent after ``delay_seconds``."""
 
     step_id: str
     attempt: int
@@ -125,20 +125,20 @@ class WaitForRetry(Struct, frozen=True):
 
 
 class OpenDecision(Struct, frozen=True):
-    """A decision was put."""
+    """A decision was opened."""
 
     decision_id: str
 
 
 class AskReviser(Struct, frozen=True):
-    """A better plan is wanted."""
+    """A revision of the plan is wanted."""
 
     step_id: str
     attempt: int
 
 
 class EndPlan(Struct, frozen=True):
-    """It is over."""
+    """The plan has ended."""
 
     status: PlanStatus
     reason: str | None
@@ -164,7 +164,7 @@ def commands_of(event: SchedulerEvent, plan: Plan) -> Sequence[c.Command]:
 
 
 def said_by(facts: Sequence[e.Fact], effects: Sequence[c.Effect], state: State) -> list[Instruction]:
-    """Facts, effects, and the end, if it came."""
+    """Return the instructions in facts, in effects, and for the end if there is one."""
     told = list(_told(facts))
     ends = [each for each in told if isinstance(each, EndPlan)]
     return [*(each for each in told if not isinstance(each, EndPlan)), *_wanted(effects, state), *ends]
@@ -200,7 +200,7 @@ def _wanted(effects: Sequence[c.Effect], state: State) -> Iterator[Instruction]:
 
 
 class Was(Struct, frozen=True):
-    """How a step stood when the plan was last open; not final: PENDING, at the attempt that comes next or was left."""
+    """A step's state when the plan was last open. Unless final: PENDING, at the attempt that comes next or was left."""
 
     status: StepStatus
     attempt: int = 1
@@ -214,7 +214,7 @@ _OUTCOMES = {StepStatus.COMPLETED: Outcome.COMPLETED, StepStatus.FAILED: Outcome
 
 
 def earlier_run(plan: Plan, was: Mapping[str, Was], chosen: Mapping[str, tuple[str, ...]]) -> list[e.Fact]:
-    """What an earlier run recorded that left the steps so and after which these decisions were taken."""
+    """Return what an earlier run recorded that left the steps in these states, followed by these decisions."""
     facts: list[e.Fact] = [e.PlanStartedEvent(goal=plan.goal, steps=tuple(outline_of(step) for step in plan.steps))]
     for step in plan.steps:
         facts += _earlier_step(step.id, step.on_failure == "continue", was.get(step.id, Was(StepStatus.PENDING)))

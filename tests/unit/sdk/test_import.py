@@ -1,4 +1,4 @@
-"""``import vibe.sdk``: what it costs, what it leaves alone, and what it says where other modules stand before ours."""
+"""``import vibe.sdk``: its cost, what it leaves alone, and its message where other modules hide ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ print(__import__("json").dumps([sorted(set(sys.modules) - before), len(logging.g
 
 
 def run(script: str, folder: Path, *paths: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script of a program in a folder."""
+    """Run a program's script in a folder."""
     (folder / "program.py").write_text(script)
     environ = {"PYTHONPATH": ":".join(map(str, [*paths, ROOT])), "PATH": ""}
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""What a program gives: each parameter takes what it is for, and anything else is one sentence that names it."""
+"""A program's arguments: each parameter accepts what it should, and anything else gets one sentence that names it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Called = Callable[..., object]
 
 
 def sent(**given: Any) -> object:
-    """Give a prompt to a session."""
+    """Send a prompt to a session."""
     return Session().send(**given)
 
 
 def steered(**given: Any) -> object:
-    """Tell the agent of a run something."""
+    """Steer the agent of a run."""
     run = query("Hi")
-    run._work.is_used = True  # pyright: ignore[reportPrivateUsage]  it warns that nothing was done
+    run._work.is_used = True  # pyright: ignore[reportPrivateUsage]  or it warns that nothing was done
     return run.steer(**given)
 
 

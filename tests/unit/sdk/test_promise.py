@@ -1,7 +1,7 @@
-"""The promise of ``vibe.sdk``: its names and their parameters are those of a file, whose every change is a decision.
+"""The promise of ``vibe.sdk``: its names and their parameters match a file, and each change of that is a decision.
 
-Within a major version lines may be added to ``signatures.txt``; one that goes, or is changed so that a call of before
-does not work, is deprecated for a minor version first. ``python -m tests.unit.sdk.test_promise`` writes the file.
+Within a major version, lines may be added to ``signatures.txt``. A line that is removed, or changed so that an earlier
+call does not work, is deprecated for a minor version first. ``python -m tests.unit.sdk.test_promise`` writes the file.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ OPTIONS = (options.SessionOptions, options.PromptOptions, options.PlanOptions, o
 
 
 def signature(name: str, function: Any) -> str:
-    """A function with its parameters, in one line."""
+    """Return a function with its parameters, as one line."""
     given = inspect.signature(function)
     parameters = [one for one in given.parameters.values() if one.name != "self"]
     return f"{name}{given.replace(parameters=parameters)}".replace("'", "")
 
 
 def members(name: str, kind: type[object]) -> Iterator[str]:
-    """A class: its fields, methods and properties, where it is of the library itself; all other kinds have tests."""
+    """Yield a class of the library with its fields, methods and properties. Of other kinds, yield only the name."""
     yield name
     if not kind.__module__.startswith("vibe.sdk"):
         return
@@ -41,7 +41,7 @@ def members(name: str, kind: type[object]) -> Iterator[str]:
 
 
 def promised() -> Iterator[str]:
-    """Every line of the file."""
+    """Yield every line of the file."""
     for name in vibe.sdk.__all__:
         value: Any = getattr(vibe.sdk, name)
         yield from members(name, value) if isinstance(value, type) else [signature(name, value)]
@@ -50,7 +50,7 @@ def promised() -> Iterator[str]:
 
 
 def written(kind: Any) -> dict[str, str]:
-    """The options of a kind, as they are annotated."""
+    """Return the options of a kind with their annotations."""
     return {name: getattr(value, "__forward_arg__", str(value)) for name, value in kind.__annotations__.items()}
 
 

@@ -1,4 +1,4 @@
-"""What the shell asks of whoever has lines run."""
+"""The port through which the shell asks about the workspace of a line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe.shell.port import Roots, ToolPermission
 
 
 class OneFolder:
-    """As little as a judge needs to know of a place."""
+    """As little as a judge needs to know of a workspace."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

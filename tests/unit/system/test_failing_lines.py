@@ -9,7 +9,7 @@ from vibe.system.failing_lines import PART_CHARACTERS, failing_line, failing_par
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What a program printed that failed, and the line of it that tells why."""
+    """The output of a failed program, and the line of it that names the reason."""
 
     name: str
     printed: str

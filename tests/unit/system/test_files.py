@@ -19,7 +19,7 @@ ROOM = 4096
 
 @pytest.fixture(params=["unnamed", "named"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder where drafts have no name at first, and one on a system that has no such thing."""
+    """Return a folder where drafts have no name at first, and one where the system lacks unnamed files."""
     if request.param == "named":
         monkeypatch.setattr(files, "_UNNAMED", None)
     return tmp_path
@@ -239,6 +239,6 @@ def test_writers_that_meet_leave_one_whole_file(tmp_path: Path) -> None:
 
 @pytest.fixture
 def full_disk() -> Generator[None]:
-    """No file may get longer than ``ROOM`` bytes: a write ends in the middle, as on a disk that fills up."""
+    """Limit files to ``ROOM`` bytes: a write is cut short, as on a disk that fills up."""
     with file_size_limit(ROOM):
         yield

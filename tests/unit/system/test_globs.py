@@ -1,4 +1,4 @@
-"""Globs of paths: alternatives, names meant literally, and globs that are written whole."""
+"""Globs of paths: alternatives, names taken literally, and absolute globs."""
 
 from __future__ import annotations
 

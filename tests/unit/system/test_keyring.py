@@ -73,7 +73,7 @@ def test_what_keeps_no_secret_is_no_keyring(
 
 
 def test_one_that_never_answers_holds_nobody_up(tmp_path: Path) -> None:
-    HangingKeyring.left.clear()  # set by an earlier try of this test
+    HangingKeyring.left.clear()  # an earlier try of this test has set it
     with keyring_of_this_process(HangingKeyring()):
         try:
             assert keyring_problem(seconds=0.05) == "the keyring can't be used: it did not answer within 0.05 s"

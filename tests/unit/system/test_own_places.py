@@ -1,4 +1,4 @@
-"""What vibe keeps for itself, wherever it lies."""
+"""The places where vibe keeps its own files, wherever they are."""
 
 from __future__ import annotations
 

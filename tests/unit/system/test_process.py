@@ -20,7 +20,7 @@ SECONDS = 20.0
 
 @contextmanager
 def _shell(script: str, *, cwd: Path | None = None, **variables: str) -> Generator[subprocess.Popen[bytes]]:
-    """A shell that leads a session; the block begins once it has printed a line."""
+    """Run a shell that leads a session. The block begins once it has printed a line."""
     process = subprocess.Popen(
         ["/bin/sh", "-c", script],
         stdin=subprocess.DEVNULL,
@@ -39,7 +39,7 @@ def _shell(script: str, *, cwd: Path | None = None, **variables: str) -> Generat
 
 
 def _is_shut(process: subprocess.Popen[bytes]) -> bool:
-    """Whether nobody writes to its pipe any more, that is, all that it started are gone."""
+    """Return True if nobody writes to its pipe any more, because everything it started has ended."""
     assert process.stdout is not None
     return process.stdout.read() == b""
 

@@ -1,4 +1,4 @@
-"""Programs that vibe itself starts are found outside of workspaces; commands get the user's own search paths."""
+"""Programs that vibe itself starts are found outside workspaces, and commands get the user's own search paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Lay = Callable[[Path, Path], str]
 
 
 def plant(folder: Path, name: str = "git") -> Path:
-    """A program that tells where it stands."""
+    """Write a program that reports that it was planted, and return its folder."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / name
     program.write_text("#!/bin/sh\necho planted\n")

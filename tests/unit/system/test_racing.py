@@ -1,4 +1,4 @@
-"""Work goes on until it is done, or something else happens."""
+"""Work continues until it is done or something else happens."""
 
 from __future__ import annotations
 

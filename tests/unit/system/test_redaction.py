@@ -1,4 +1,4 @@
-"""Secrets are taken out of what is printed and kept; what only looks a little like one stays."""
+"""Secrets are removed from what is printed and kept. Text that only looks a little like one stays."""
 
 from __future__ import annotations
 

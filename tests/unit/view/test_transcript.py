@@ -1,4 +1,4 @@
-"""What the view keeps of what each agent was told, said and did, and of what people are asked."""
+"""What the view keeps of each agent's prompts, words and actions, and of requests to people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view: what each event makes of it."""
+"""The view: the effect of each event on it."""
 
 from __future__ import annotations
 
@@ -373,7 +373,7 @@ def test_a_request_says_what_is_asked_in_a_few_words() -> None:
 
 
 def check(number: int, status: str = "", output: str = "", step_id: str = "a") -> list[Event]:
-    """A check of a step begins and, with a status, ends."""
+    """Return the events of a step's check that begins and, with a status, ends."""
     whose: dict[str, Any] = {"subagent_step_id": step_id, "tool_call_id": f"check-{number}", "tool": "command"}
     arguments = {"command": "make test", "purpose": "verify"}
     begun: list[Event] = [e.ToolCallEvent(arguments=arguments, **whose)]

@@ -1,4 +1,4 @@
-"""Front ends import the view before their first frame, so it brings little with it."""
+"""Front ends import the view before their first frame, so it imports little."""
 
 from __future__ import annotations
 

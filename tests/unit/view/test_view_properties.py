@@ -1,4 +1,4 @@
-"""The view is what was announced, however it was heard: live, replayed, late, twice or out of order."""
+"""The view equals what was announced, however it was received: live, replayed, late, twice or out of order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fold(events: Iterable[Event]) -> View:
 
 
 def all_of(view: View) -> tuple[dict[str, Any], dict[str, object], int]:
-    """Everything in a view that a reader can see, the plans' own states included."""
+    """Return everything in a view that a reader can see, including the plans' own states."""
     return plain(view), {name: plan.state for name, plan in view.plans.items()}, view.kept.count
 
 
@@ -51,7 +51,7 @@ def test_replayed_and_live_are_the_same_view(seed: int, others: int) -> None:
     replay = journalled(events)
     assert all_of(fold(replay)) == live
 
-    cut = random.randrange(len(events))  # a late joiner: the journal so far, then live events from some before it
+    cut = random.randrange(len(events))  # a late joiner: journal, then overlapping live events
     assert all_of(fold([*replay[:cut], *events[random.randrange(cut + 1) :]])) == live
 
     heard: list[Event] = []
@@ -79,7 +79,7 @@ def test_nothing_changes_that_is_not_under_a_key(seed: int, others: int) -> None
 
 
 def pieces(view: View) -> dict[Key, Any]:
-    """A plain view in pieces, each at its key and without what has keys of its own."""
+    """Return a plain view in pieces, each at its key and without parts that have keys of their own."""
     found: dict[Key, Any] = {}
     whole = plain(view)
     for name, value in whole.items():

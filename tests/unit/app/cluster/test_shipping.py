@@ -1,4 +1,4 @@
-"""The settings that workers get are without secrets, and the same to an agent."""
+"""Settings shipped to workers contain no secrets, and look the same to an agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe.core.config.loader import GivenSettings
 from vibe.core.config.models import VibeConfig
 from vibe.system.errors import UsageError
 
-TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"  # noqa: S105  of nobody
+TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"  # noqa: S105  made up
 
 
 def settings(**more: Any) -> VibeConfig:

@@ -1,4 +1,4 @@
-"""One queue of requests: asked of everyone, answered by the first."""
+"""One queue of requests: everyone is asked, and the first answer counts."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def yes(request_id: str = "abcdef12", *, allow: bool = True, **more: Any) -> App
 
 
 class Person:
-    """Somebody who answers once told to, or whose question is withdrawn."""
+    """Somebody who answers when told to, or whose question is withdrawn."""
 
     def __init__(self) -> None:
         self.asked, self.speaks = anyio.Event(), anyio.Event()
         self.withdrawn = False
 
-    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:  # noqa: ARG002  the port's word
+    async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:  # noqa: ARG002  the port's signature
         await self._spoken()
         return ApprovalAnswer(allow=False, reason="mine")
 
@@ -71,7 +71,10 @@ class Person:
 
 
 async def meanwhile(waiting: Callable[[], Awaitable[object]], *commands: Callable[[], Awaitable[Reply]]) -> list[Any]:
-    """What came of the request, then of the commands that were made while it was open; it is withdrawn if it still is."""
+    """Return the result of the request, then the replies to the commands that were sent while it was open.
+
+    If the request is still open then, it is withdrawn.
+    """
     replies: list[Any] = []
     got: list[Any] = []
 

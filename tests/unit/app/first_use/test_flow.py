@@ -1,4 +1,4 @@
-"""The first use without a front end: what is there to choose, what is tried, and what is kept."""
+"""The first use without a front end: what can be chosen, what is tried, and what is saved."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ api_key_env_var = "SERVED_KEY"
 
 
 class Setting:
-    """A home, and what the environment has."""
+    """A home, a folder to work in, and the environment."""
 
     def __init__(self, folder: Path) -> None:
         self.home, self.workdir = folder / "home", folder / "work"
@@ -101,7 +101,7 @@ def test_it_is_due_where_the_model_in_use_lacks_its_key(setting: Setting) -> Non
     setting.env_file.write_text("MISTRAL_API_KEY=\n")
     assert setting.flow().is_due
     setting.env_file.write_text(f"OPENAI_API_KEY={KEY}\n")
-    assert (setting.flow().is_due, likely(setting.flow())) == (True, "openai")  # which Enter then takes
+    assert (setting.flow().is_due, likely(setting.flow())) == (True, "openai")  # the one that Enter takes
     setting.env_file.write_text(f"OPENAI_API_KEY={KEY}\nMISTRAL_API_KEY={KEY}\n")
     assert (setting.flow().is_due, likely(setting.flow())) == (False, "mistral")
     setting.env_file.unlink()

@@ -12,7 +12,7 @@ from vibe.app.plan.decision_prompter import DecisionPrompter
 
 
 class Person:
-    """Answers by decision id; one whose answer is missing keeps them waiting."""
+    """Answers by decision id. A decision without an answer waits."""
 
     def __init__(self, **answers: Sequence[str] | None) -> None:
         self.answers = answers
@@ -43,7 +43,7 @@ def moved(step_id: str, previous: str, status: str) -> PlanStepUpdateEvent:
 
 
 async def wishes_after(person: Person, *events: PlanDecisionEvent | PlanStepUpdateEvent) -> list[str]:
-    """What the desk wished for, with a pause between any two events."""
+    """Return what the desk asked for, with a pause between any two events."""
     wishes: list[str] = []
 
     def take(request: Request) -> None:

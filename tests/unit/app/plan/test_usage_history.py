@@ -1,4 +1,4 @@
-"""What a plan has spent, by its journal and by conversations that no record tells of."""
+"""The cost of a plan, from its journal and from conversations that no record mentions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from vibe.core.session.folder import Transcript
 
 
 def conversation(path: Path, usage: Usage, cost_usd: float) -> None:
-    """One that was cut off after its first answer."""
+    """Write a conversation that was cut off after its first answer."""
     path.parent.mkdir(parents=True, exist_ok=True)
     transcript = Transcript(path=path)
     transcript.append(AssistantMessage(content="half an answer", usage=usage, cost_usd=cost_usd))
 
 
 def killed_plan(home: Path) -> PlanFolder:
-    """A plan whose process died in the middle of its step ``a``, which was then removed."""
+    """Return a plan whose process died in the middle of its step ``a``, which was then removed."""
     source = make_plan([step("a"), step("b")]).model_dump_json(exclude_unset=True).encode()
     with PlanStore.create(home, RunSettings(workspace=str(home), max_parallel=1), source) as store:
         store.append(took_up(1.0, None, "a", "b"))

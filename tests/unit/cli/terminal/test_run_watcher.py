@@ -1,4 +1,4 @@
-"""RunWatcher: what a person sees of a run elsewhere, and what their keys do."""
+"""RunWatcher: what a person sees of a run elsewhere, and the effect of their keys."""
 
 from __future__ import annotations
 

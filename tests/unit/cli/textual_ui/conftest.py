@@ -1,8 +1,8 @@
-"""What every test of the screen gets: a pilot that waits no longer than there is something to wait for."""
+"""Fixtures of all screen tests: a pilot that waits only as long as there is something to wait for."""
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251  the loop is looked into, which anyio hides
+import asyncio  # noqa: TID251  it looks inside the loop, which anyio hides
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -11,12 +11,12 @@ from anyio import to_thread
 from textual import app, pilot
 
 SOON = 0.02
-"""Seconds: what is due within them is waited for, such as the next frame."""
+"""In seconds. What is due within this time, such as the next frame, is waited for."""
 
 
 @pytest.fixture(scope="session", autouse=True)
 def settling() -> Iterator[None]:
-    """Textual's own waits 20 ms and longer, several times a key, until the process takes hardly any time."""
+    """Replace Textual's own wait, which takes at least 20 ms several times a key, until the process is almost idle."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (app, pilot):
             patch.setattr(module, "wait_for_idle", nothing_to_do)
@@ -24,7 +24,7 @@ def settling() -> Iterator[None]:
 
 
 async def nothing_to_do(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
-    """Return once the loop has nothing to run, nothing is due soon and no thread works, or after ``max_sleep``."""
+    """Wait until the loop has nothing to run, nothing is due soon and no thread works, or for ``max_sleep`` seconds."""
     loop = cast("Any", asyncio.get_running_loop())
     end = loop.time() + max_sleep
     await asyncio.sleep(min_sleep)
@@ -39,7 +39,7 @@ async def nothing_to_do(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
 
 
 def threads_at_work(loop: Any) -> int:
-    """Count the threads of anyio, and those of Textual's workers, that have something to do."""
+    """Return the number of busy threads of anyio and of Textual's workers."""
     pool = loop._default_executor
     of_workers = 0 if pool is None else pool._work_queue.qsize() + len(pool._threads) - pool._idle_semaphore._value
     return to_thread.current_default_thread_limiter().borrowed_tokens + of_workers

@@ -1,4 +1,4 @@
-"""Scenes on the real screen, played with a fixed clock: what people see at its main moments."""
+"""Scenes on the real screen with a fixed clock: its main moments, as people see them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ from vibe.front.start_screen import (
 from vibe.view.view import View, apply
 
 PUT_OFF = 0.2
-"""Seconds for which no widget puts off what it is to draw."""
+"""Seconds for which no widget may delay its drawing."""
 NOW = 1_800_000_000.0
 STARTED = NOW - 151.0
 SESSION = "5e1f9c02"
@@ -93,14 +93,14 @@ class Stage:
         self._group = group
 
     async def see(self, *events: Event) -> None:
-        """Have things happen."""
+        """Publish events, and wait until they are drawn."""
         for event in events:
             self.app.store.publish(event)
         self.app.store.flush()
         await self.settle()
 
     async def begin(self, work: Callable[..., Coroutine[Any, Any, object]], *arguments: Any) -> None:
-        """Do something that ends later, such as when a person answers."""
+        """Start work that ends later, such as when a person answers."""
         self._group.start_soon(work, *arguments)
         await self.settle()
 
@@ -110,7 +110,7 @@ class Stage:
         await self.until(lambda: self.app.screen is screen)
 
     async def press(self, *keys: str) -> None:
-        """Press keys."""
+        """Press keys, and wait until their effect is drawn."""
         await self.pilot.press(*keys)
         await self.settle()
 
@@ -120,26 +120,26 @@ class Stage:
             await self.pilot.pause()
 
     async def look(self, size: tuple[int, int], theme: str) -> None:
-        """Have another size and other colours."""
+        """Change the size and the theme."""
         self.app.theme = theme
         await self.pilot.resize_terminal(*size)
         await self.rest()
 
     async def rest(self) -> None:
-        """Wait until no widget puts off what it is to draw any more, and every panel takes keys."""
+        """Wait until no widget delays its drawing any more, and every panel takes keys."""
         await self.until(lambda: not any(panel.asleep for panel in self.app.screen.query(PanelFrame)))
         await self.pilot.pause(PUT_OFF)
         await self.until(lambda: not self._puts_off)
 
     @property
     def _puts_off(self) -> bool:
-        """A widget waits for the time at which it may draw again: the longer, the slower the machine draws."""
+        """True if a widget waits before it may draw again. The slower the machine draws, the longer it waits."""
         nodes = chain([self.app], *(screen.walk_children(with_self=True) for screen in self.app.screen_stack))
         timers = chain.from_iterable(cast("Any", node)._timers for node in nodes)
         return any(getattr(getattr(each._callback, "__self__", None), "_soon", None) is each for each in timers)
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until something holds."""
+        """Wait until the condition holds."""
         with anyio.fail_after(120):
             while not condition():
                 await self.pilot.pause(0.01)
@@ -151,7 +151,7 @@ Play = Callable[[Stage], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A scene in a size and in colours."""
+    """A scene, with its size and its colours."""
 
     play: Play
     size: tuple[int, int]
@@ -160,7 +160,7 @@ class Scene:
 
 
 def made_app(theme: str, folder: Path, clock: Callable[[], float] = lambda: NOW) -> VibeApp:
-    """The app with its home and its project in a folder; reads settings."""
+    """Return the app, with its home and its project in ``folder``. Reads the settings."""
     home, project = folder / "home", folder / "textkit"
     home.mkdir(mode=0o700)
     for name in ("pyproject.toml", "README.md", "textkit/slugs.py", "textkit/short.py", "tests/test_slugs.py"):
@@ -195,7 +195,7 @@ def _commands(app: VibeApp) -> list[tuple[str, str, str]]:
     return [(one.name, one.usage, one.about) for one in SlashTable(screen_commands(app.chat_screen)).values()]
 
 
-# --- a talk
+# --- conversations
 
 CONFIGURED = (
     e.ConversationConfiguredEvent(agent="default", model="devstral-2", thinking="high", approvals="ask", **CHAT),
@@ -330,12 +330,12 @@ PROJECT = ProjectFacts(git=GitFacts(branch="main", changed=3), docs=["AGENTS.md"
 
 
 async def start(on: Stage) -> None:
-    """A new conversation, with a plan that was left."""
+    """A new conversation, with an unfinished plan."""
     on.app.chat_screen.start.update(structs.replace(SEAT, project=PROJECT))
 
 
 async def empty(on: Stage) -> None:
-    """Nothing was said yet."""
+    """A conversation in which nothing was said yet."""
 
 
 async def talk(on: Stage) -> None:
@@ -344,19 +344,19 @@ async def talk(on: Stage) -> None:
 
 
 async def talk_unfolded(on: Stage) -> None:
-    """All calls are open, and one still runs; a line is being typed."""
+    """All calls are unfolded, one still runs, and the person is typing a line."""
     await on.see(*TALK, *WORKING)
     await on.press("ctrl+o")
     on.app.chat_screen.prompt.set_text("and say so in the README")
 
 
 async def unasked(on: Stage) -> None:
-    """The chat's agent asks about nothing."""
+    """The chat's agent needs no approvals."""
     await on.see(*TALK, *ENDED, structs.replace(CONFIGURED[0], agent="auto-approve", approvals="all"))
 
 
 async def notes(on: Stage) -> None:
-    """What goes wrong, what was stopped, and what the person did in the shell."""
+    """An error, a call that was stopped, and a command that the person ran in the shell."""
     shell = e.ToolCallEvent(tool_call_id="s1", tool="shell", arguments={}, summary="git status -s", **CHAT)
     ran = e.ToolResultEvent(
         tool_call_id="s1", tool="shell", status="ok", content=" \x1b[31mM\x1b[m textkit/slugs.py\n?? notes.txt", **CHAT
@@ -384,27 +384,27 @@ async def notes(on: Stage) -> None:
 
 
 async def runs(on: Stage) -> None:
-    """A plan elsewhere asks for two things; others run or have ended."""
+    """A plan elsewhere asks for two things. Other runs are active or have ended."""
     desk = RunsDesk(board=asking_board(on.folder, NOW), clock=lambda: NOW)
     await on.cover(RunsScreen(desk))
 
 
 async def runs_found(on: Stage) -> None:
-    """A run is looked for."""
+    """The person searches for a run."""
     await runs(on)
     await on.press("slash", "a", "p", "i")
 
 
 async def no_runs(on: Stage) -> None:
-    """Nothing runs here, and nothing ever did."""
+    """No run is active on this machine, and none ever was."""
     await on.cover(RunsScreen(RunsDesk(board=board_of(on.folder), clock=lambda: NOW)))
 
 
-# --- what waits for a person
+# --- requests to a person
 
 
 async def approval(on: Stage) -> None:
-    """A command waits for a yes."""
+    """A command waits for approval."""
     await on.see(*TALK)
     request = e.ApprovalRequestEvent(
         request_id="r1",
@@ -423,7 +423,7 @@ async def approval(on: Stage) -> None:
 
 
 async def approval_of_edit(on: Stage) -> None:
-    """A change of a file waits for a yes; so does a question behind it."""
+    """A change of a file waits for approval, with a question queued behind it."""
     await on.see(*TALK[:-4])
     request = e.ApprovalRequestEvent(
         request_id="r1",
@@ -473,7 +473,7 @@ async def question(on: Stage) -> None:
 
 
 async def decision(on: Stage) -> None:
-    """A plan that runs waits for a decision."""
+    """A running plan waits for a decision."""
     await running(on)
     opened = e.PlanDecisionEvent(
         plan_id=PLAN,
@@ -661,14 +661,14 @@ async def _type_plan(on: Stage) -> None:
 
 
 async def planning(on: Stage) -> None:
-    """A plan is being written: three steps are there, and the beginning of a fourth."""
+    """A plan is being written: three steps are complete, and a fourth has begun."""
     await _type_plan(on)
     half = DRAFT.index("shorten()")
     await on.see(*PLANNING, ASKED_AGAIN, _written(DRAFT[:20], NOW - 9.0), _written(DRAFT[20:half], NOW - 0.5))
 
 
 async def planned(on: Stage) -> None:
-    """It is written, and proposed."""
+    """The plan is written and proposed."""
     await planning(on)
     usage = e.UsageSum(prompt_tokens=20_000, completion_tokens=1_000, calls=3)
     ended = e.PromptEndedEvent(
@@ -679,7 +679,7 @@ async def planned(on: Stage) -> None:
 
 
 async def not_planned(on: Stage) -> None:
-    """What was handed in was no plan, three times."""
+    """The model handed in an invalid plan three times."""
     await planning(on)
     ended = e.PromptEndedEvent(
         prompt_id="p",
@@ -701,7 +701,7 @@ async def proposal(on: Stage) -> None:
 
 
 async def proposal_step(on: Stage) -> None:
-    """One of its steps is open."""
+    """One step of the proposal is open."""
     await proposal(on)
     await on.press("down", "down", "down", "enter")
 
@@ -783,7 +783,7 @@ RUNNING: tuple[Event, ...] = (
 
 
 async def running(on: Stage) -> None:
-    """A plan runs: two steps are done, two run side by side."""
+    """A plan runs: two steps are done, and two run side by side."""
     await on.see(*EARLIER, *RUNNING)
     await on.see(
         e.UserMessageEvent(text="What does NFKD mean, while we wait?", message_index=2, **LATER),
@@ -910,11 +910,11 @@ WATCHED: tuple[tuple[float, tuple[Event, ...]], ...] = (
         ),
     ),
 )
-"""A plan from its start to its end: what happens, and the second from its start at which one looks."""
+"""A plan from its start to its end: the events, and the second after its start at which the person looks."""
 
 
 async def fleet(on: Stage) -> None:
-    """All of its agents."""
+    """All agents of the running plan."""
     await running(on)
     await on.press("f2")
     await on.until(lambda: on.app.screen is not on.app.chat_screen)
@@ -936,7 +936,7 @@ FAILED (failures=1)
 
 
 async def failed(on: Stage) -> None:
-    """A step failed for good: its check did, twice."""
+    """A step has failed for good, since its check failed twice."""
     host = {**_by("shorten"), "subagent_id": None}
     await running(on)
     for number in range(2):
@@ -964,7 +964,7 @@ async def leaving(on: Stage) -> None:
 
 
 async def paused(on: Stage) -> None:
-    """A conversation goes on that was left while a plan ran: one has ended, one is paused."""
+    """A resumed conversation that was left while a plan ran: one plan has ended, and one is paused."""
     earlier = View()
     left: dict[str, Any] = {"plan_id": LEFT.plan_id, "session_id": SESSION}
     steps = tuple(e.StepOutline(id=name, title=f"Do {name}", mode="code") for name in ("survey", "totals", "export"))
@@ -984,7 +984,7 @@ async def paused(on: Stage) -> None:
 
 
 async def transcript(on: Stage) -> None:
-    """A step of it is open."""
+    """One step of the running plan is open."""
     await fleet(on)
     await on.press("down", "enter")
     await on.until(lambda: isinstance(on.app.screen, TranscriptScreen))
@@ -1000,7 +1000,7 @@ def _of(step_id: str, ago: float = 20.0) -> dict[str, Any]:
 
 
 def _crowded() -> Iterator[Event]:
-    """Yield what happens in a plan whose nine agents are at different things."""
+    """Yield the events of a plan whose nine agents are in different states."""
     ids = ("totals", "receipt", "export", "api", "search", "mail", "auth", "docs", "survey")
     titles = dict.fromkeys(ids, "Do it") | {"totals": "Fix total(): counts and discounts"}
     steps = tuple(StepOutline(id=one, title=titles[one], mode="code", order=_order("Do it.")) for one in ids)
@@ -1109,7 +1109,7 @@ def _did(step_id: str, number: int, tool: str, summary: str, content: str = "don
 
 
 async def fleet_asking(on: Stage) -> None:
-    """Many agents, of which some ask."""
+    """Many agents, some of which ask."""
     await on.see(*sorted(_crowded(), key=lambda event: event.ts))
     requests = on.app.chat_screen.requests
     for asked in list(on.app.store.view.requests.values()):
@@ -1133,7 +1133,7 @@ BESIDE: tuple[Event, ...] = (
         display=e.DiffDisplay(files=(e.WrittenFile(path="textkit/short.py", added=12, removed=3),)),
     ),
 )
-"""What else the overview tells of."""
+"""Further things that the overview shows."""
 
 
 async def overview(on: Stage) -> None:
@@ -1143,11 +1143,11 @@ async def overview(on: Stage) -> None:
         await on.press("ctrl+t")
 
 
-# --- what opens over the chat
+# --- screens over the chat
 
 
 async def review(on: Stage) -> None:
-    """What a plan changed, with a file accepted, one rejected, and a comment."""
+    """A plan's changes, with one file accepted, one rejected, and a comment."""
     first, _, export, _ = SHOP
     draft = ReviewDraft(accepted={key_of(first)}, rejected={key_of(export): False})
     draft.comments[key_of(first), 11] = "round half up, not to even: money"
@@ -1155,7 +1155,7 @@ async def review(on: Stage) -> None:
 
 
 async def picker(on: Stage, picker: Picker) -> None:
-    """Something is chosen, over a talk."""
+    """A picker is open over a conversation."""
     await on.see(*TALK, *ENDED)
     screen = PickerScreen(picker)
     await on.cover(screen)
@@ -1187,7 +1187,7 @@ async def sessions(on: Stage) -> None:
 
 
 class Answered:
-    """A conversation that changed files, as far as one can go back in it."""
+    """A conversation that changed files, as far as rewinding needs it."""
 
     messages = (UserMessage("Explain how this is built"), UserMessage("Fix the tests"), UserMessage("Round half up"))
     asked_at: Mapping[int, float] = {}
@@ -1206,7 +1206,7 @@ class Answered:
 
 
 async def rewind(on: Stage) -> None:
-    """A prompt to go back to before."""
+    """A choice of prompts to rewind to."""
     made = await rewind_picker(cast("Talk", Answered()))
     assert made is not None
     await picker(on, made)
@@ -1215,7 +1215,7 @@ async def rewind(on: Stage) -> None:
 
 
 async def themes(on: Stage) -> None:
-    """A theme is looked at."""
+    """A theme is previewed."""
     make = screen_commands(on.app.chat_screen)["theme"].picker
     assert make is not None
     made = await make(cast("Talk", None))
@@ -1224,21 +1224,21 @@ async def themes(on: Stage) -> None:
 
 
 async def topics(on: Stage) -> None:
-    """The help, with a topic marked."""
+    """The help, with a topic selected."""
     await on.see(*TALK, *ENDED)
     await on.press("f1", "down")
     await on.until(lambda: all(one.is_finished for one in on.app.workers if one.node is on.app.screen))
 
 
 async def completion(on: Stage) -> None:
-    """A slash command is being typed."""
+    """The person is typing a slash command."""
     await on.see(*TALK, *ENDED)
     await on.press(*"/re")
     await on.until(lambda: on.app.screen.query_one(CompletionPopup).display)
 
 
 async def completion_of_file(on: Stage) -> None:
-    """A file is being named."""
+    """The person is typing a file's name."""
     await on.see(*TALK, *ENDED)
     await on.press(*"look at @slu")
     await on.until(lambda: on.app.screen.query_one(CompletionPopup).display)
@@ -1251,7 +1251,7 @@ async def palette(on: Stage) -> None:
 
 
 async def setup(on: Stage, step: SetupStep = SetupStep.WELCOME) -> None:
-    """The first use: the welcome, the providers, the key."""
+    """The first use: the welcome, the providers, or the key."""
     host = Host(home=on.folder / "home", environ={"HOME": str(on.folder)})
     screen = SetupScreen(lambda: FirstUse(host, on.folder))
     await on.cover(screen)

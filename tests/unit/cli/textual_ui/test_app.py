@@ -1,4 +1,4 @@
-"""The app around the chat: what it says of its settings and of an absence, and what a resize leaves alone."""
+"""The app around the chat: its messages about settings and absence, and what a resize leaves alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EMPTY = Scene(scenes.empty, (120, 30))
 
 @pytest.fixture
 def app(tmp_path: Path) -> VibeApp:
-    """The app, whose settings name a theme that is none."""
+    """Return the app, whose settings name a theme that does not exist."""
     return made_app("nosuch", tmp_path)
 
 

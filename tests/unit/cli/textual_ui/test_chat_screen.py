@@ -1,4 +1,4 @@
-"""The screen of a chat as a whole: where keys go, and what is offered."""
+"""The whole chat screen: where keys go, and what is offered."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STEP = e.StepOutline(id="one", title="Do it", mode="code")
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncGenerator[tuple[VibeApp, Pilot[None], ScriptedChat]]:
-    """The screen with a chat in which there was one answer."""
+    """Open the screen with a chat that holds one answer."""
     app = await to_thread.run_sync(made_app, "textual-dark", folder)
     chat = ScriptedChat()
     async with app.run_test(size=(80, 24)) as pilot:
@@ -84,7 +84,7 @@ async def test_a_prompt_and_enter_that_come_at_once_while_the_chat_has_the_keys_
         wanted = "find the question number 4711, with all its answers"
         for letter in wanted:
             app.post_message(Key("space" if letter == " " else letter, letter))
-            await checkpoint()  # some are on their way to the chat when the first one has gone to the line
+            await checkpoint()  # some keys are still on their way to the chat when the first has reached the line
         app.post_message(Key("enter", "\r"))
         await pilot.pause()
         assert (chat.done, app.chat_screen.prompt.text) == ([("send", wanted)], "")
@@ -206,7 +206,7 @@ async def test_commands_that_come_after_the_start_are_offered(tmp_path: Path) ->
 
 @asynccontextmanager
 async def started(folder: Path) -> AsyncGenerator[tuple[VibeApp, Pilot[None], ScriptedChat]]:
-    """The screen with a new conversation whose choices have been in sight for long."""
+    """Open the screen with a new conversation, whose choices have been visible for long."""
     app = await to_thread.run_sync(made_app, "textual-dark", folder)
     chat = ScriptedChat()
     async with app.run_test(size=(100, 30)) as pilot:
@@ -439,7 +439,7 @@ async def test_ctrl_d_leaves_a_line_that_the_key_before_it_emptied(tmp_path: Pat
     async with opened(tmp_path) as (app, pilot, _):
         app.chat_screen.prompt.set_text("x")
         await pilot.pause()
-        for key in ("backspace", "ctrl+d"):  # at once, as a terminal sends what was typed meanwhile
+        for key in ("backspace", "ctrl+d"):  # at once, as a terminal sends keys typed meanwhile
             app.post_message(Key(key, None))
         await pilot.pause()
         assert not app.chat_screen.prompt.text

@@ -1,4 +1,4 @@
-"""The table of keys: each key does what it is to do where it counts, and nothing else; no letter is lost."""
+"""The table of keys: each key works where it should and nowhere else, and no letter is lost."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TABLE = {
     "review": "a x c z up down j k enter escape",
     "picker": f"{ARROWS} pageup pagedown tab enter escape backspace",
 }
-"""The keys that the screen is to have, by where they count."""
+"""The keys that the screen should have, by the place where they work."""
 PANELS: dict[str, tuple[Play, str]] = {
     "permission": (scenes.approval, "y s a n 1 2 3 escape"),
     "permission to edit": (scenes.approval_of_edit, "y s a e n 1 2 3 escape"),
@@ -50,14 +50,14 @@ PANELS: dict[str, tuple[Play, str]] = {
     "failed step": (scenes.failed, "r t k o enter escape"),
     "leaving": (scenes.leaving, "p c escape"),
 }
-"""Those in the line's place: the scene, and the keys of the table."""
+"""The panels that replace the input line: the scene, and the keys of the table."""
 BEGINNINGS = f"{''.join(sorted(LETTERS))}roxtyZ1?"
-"""Letters with which a prompt may begin, and that are keys somewhere."""
+"""Letters with which a prompt may begin and that are keys somewhere."""
 SPELLED = {"Enter": "enter", "Esc": "escape", "↑": "up", "↓": "down", "←": "left", "→": "right", "Space": "space"}
 
 
 def bindings(*classes: type[DOMNode]) -> list[tuple[str, str]]:
-    """Each key that classes bind, or ours among their bases, and the action."""
+    """Return each key that classes, or those of their bases that are ours, bind, with its action."""
     tables = [
         base.__dict__.get("BINDINGS", []) for each in classes for base in each.__mro__ if "vibe" in base.__module__
     ]
@@ -75,7 +75,7 @@ def in_line() -> list[str]:
 
 
 def spelled(told: str) -> list[str]:
-    """The keys that a panel tells by a word, such as ``↑↓ Enter`` or ``1-4``."""
+    """Return the keys behind a panel's words for them, such as ``↑↓ Enter`` or ``1-4``."""
     if told[1:2] == "-":
         return [str(number) for number in range(int(told[0]), int(told[2:]) + 1)]
     words = [word if word in SPELLED else list(word) for word in told.split()]
@@ -129,7 +129,7 @@ def test_the_keys_that_are_told_of_a_marked_entry_are_those_it_has() -> None:
     assert keys == LETTERS | {"enter", "escape"}
 
 
-# --- what they do
+# --- the keys' effects
 
 
 async def on_stage(play: Play, folder: Path, size: tuple[int, int] = (120, 36)) -> tuple[VibeApp, Scene]:
@@ -275,7 +275,7 @@ async def test_each_key_of_the_review_changes_what_is_seen(key: str, tmp_path: P
         await on.press(key)
         assert seen(app) != before
         await on.press({"c": "escape", "down": "up", "j": "k"}.get(key, key))
-        if key not in "ax":  # a verdict that is taken back leaves the file open
+        if key not in "ax":  # taking back a verdict leaves the file open
             assert seen(app) == before
 
 

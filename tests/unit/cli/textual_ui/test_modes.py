@@ -1,4 +1,4 @@
-"""The modes that one goes through by a key."""
+"""The modes that one key steps through."""
 
 from __future__ import annotations
 

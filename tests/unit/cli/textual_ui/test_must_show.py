@@ -49,11 +49,11 @@ MAIN: dict[str, Play] = {
 }
 MUST_SHOW = 16
 MEANINGS = {1, 2, 3, 6}
-"""Red, green, yellow and cyan of a terminal's palette."""
+"""Red, green, yellow and cyan in a terminal's palette."""
 
 
 def drawn(app: VibeApp) -> Iterator[Segment]:
-    """What the terminal is given of the whole screen."""
+    """Yield the segments of the whole screen that a terminal is given."""
     for strip in app.screen._compositor.render_strips():  # pyright: ignore[reportPrivateUsage]
         yield from (segment for segment in strip if segment.text.strip())
 

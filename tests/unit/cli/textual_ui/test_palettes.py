@@ -1,4 +1,4 @@
-"""Our palettes: text on them can be read, amber is for nothing but who is needed, and one follows the terminal."""
+"""Our palettes: text is readable, amber marks only what needs a person, and one palette follows the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vibe.cli.textual_ui.palettes import (
 from vibe.cli.textual_ui.readable import GROUNDS, MUTED, TEXTS, contrast, readable
 
 DIFF = 0.12
-"""Of the colours of what was added and removed, on the ground of a diff."""
+"""The share of the colours for added and removed lines in the background of a diff."""
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)

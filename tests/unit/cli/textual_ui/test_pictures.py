@@ -1,4 +1,4 @@
-"""The screen looks as its pictures say; those in docs/images are what people read about it."""
+"""The screen matches its pictures. Those in docs/images illustrate the documentation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe.cli.textual_ui.panels.panel_frame import LineView
 IN_DOCS = ROOT / "docs" / "images"
 HERE = Path(__file__).parent / "pictures"
 WORDS = HERE / "words"
-"""What the main screens say, for who reviews a change of words."""
+"""The text of the main screens, for reviewers of changed words."""
 DARK, LIGHT = "textual-dark", "textual-light"
 SIZES = {"small": (80, 24), "usual": (120, 36), "large": (200, 60)}
 TINY = (20, 5)
@@ -38,7 +38,7 @@ MAIN = {
     "setup": scenes.setup,
     "transcript": scenes.transcript,
 }
-"""The main screens: each is played once, and seen in all sizes and in dark and light colours."""
+"""The main screens: each is played once, and shown in all sizes and in dark and light colours."""
 MOVING, MOVING_PICTURE = (110, 28), "plan-from-start-to-end.svg"
 DOCS = {
     "chat-usual",
@@ -50,7 +50,7 @@ DOCS = {
     "setup-small",
     "transcript-usual",
 }
-"""Those in the documentation, where they are named after the screen."""
+"""The pictures in the documentation, where they are named after the screen."""
 OTHERS = {
     "chat-empty-small": Scene(scenes.empty, SIZES["small"]),
     "start-small": Scene(scenes.start, SIZES["small"]),
@@ -95,7 +95,7 @@ OTHERS = {
 
 
 def kept_at(name: str) -> Path:
-    """Return where a picture is."""
+    """Return the path of a picture."""
     screen, _, _ = name.rpartition("-")
     return IN_DOCS / f"{screen}.svg" if name in DOCS else HERE / f"{name}.svg"
 
@@ -119,7 +119,7 @@ def test_a_main_screen_looks_as_its_pictures(
             for size, cells in SIZES.items():
                 await on.look(cells, DARK)
                 pictures[size], rows[size] = picture_of(app), rows_of(app)
-            for size, cells in reversed(SIZES.items()):  # other colours take longer than another size
+            for size, cells in reversed(SIZES.items()):  # changing colours takes longer than changing the size
                 await on.look(cells, LIGHT)
                 assert rows_of(app) == rows[size], "other colours move no words"
                 if size == "usual":

@@ -1,4 +1,4 @@
-"""Text of every theme can be read on its backgrounds."""
+"""Text of every theme is readable on its backgrounds."""
 
 from __future__ import annotations
 

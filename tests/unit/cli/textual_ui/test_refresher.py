@@ -1,4 +1,4 @@
-"""The beats and wishes of what is drawn: none is lost, however late its timer, and none comes too often."""
+"""Periodic and requested redraws: none is lost, however late its timer is, and none comes too often."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Drawing(App[None]):
 
 
 class Hands:
-    """The hands of a clock that only the test moves, and the timers that go by it."""
+    """A clock that only the test moves, and the timers that depend on it."""
 
     def __init__(self, app: Drawing, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
@@ -41,7 +41,7 @@ class Hands:
         monkeypatch.setattr(app.shown, "set_interval", self._begin)
 
     def turn(self, seconds: float) -> None:
-        """Let time pass, and each timer act when it is due."""
+        """Let time pass, and run each timer when it is due."""
         end = self.now + seconds + EVERY / 100
         while self._set and (hand := min(self._set, key=lambda each: each.due)).due <= end:
             self.now = max(self.now, hand.due)
@@ -68,7 +68,7 @@ class Hand:
 
 
 def late(seconds: float) -> None:
-    """Keep the loop from all else, as a machine does that is busy with other things."""
+    """Block the loop, as a machine busy with other things does."""
     time.sleep(seconds)
 
 
@@ -103,7 +103,7 @@ async def test_beats_go_on_after_one_that_is_late_and_come_no_more_often_than_as
         assert app.refresher.is_periodic
         hands.turn(3 * EVERY)
         assert app.drawn == 3
-        hands.now += 5.5 * EVERY  # as on a machine that is busy with other things
+        hands.now += 5.5 * EVERY  # as on a machine busy with other things
         hands.turn(3 * EVERY)
         assert app.drawn == 3 + 1 + 3, "the late one, and one at each multiple after it"
         app.refresher.draw_every(0.0)

@@ -1,4 +1,4 @@
-"""What is loaded before the first frame: nothing that the engine needs."""
+"""Before the first frame, nothing is loaded that only the engine needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's home and a project on disk, to load configurations from."""
+"""A user's home and a project on disk, from which configurations are loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vibe.system.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Folders below ``root``: ``home`` is ``~``, ``project`` a git repository in it."""
+    """Folders below ``root``: ``home`` is ``~``, and ``project`` is a git repository in it."""
 
     root: Path
 
@@ -57,7 +57,7 @@ class Surroundings:
         )
 
     def refusal(self, *, environ: dict[str, str] | None = None, flags: dict[str, Any] | None = None) -> list[str]:
-        """The sentences of the error that loading ends with."""
+        """Return the sentences of the error with which loading fails."""
         try:
             self.load(environ=environ, flags=flags)
         except InvalidConfigError as error:

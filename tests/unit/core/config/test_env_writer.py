@@ -1,4 +1,4 @@
-"""Changes of the user's ``.env``."""
+"""Changes to the user's ``.env``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's ``.env``: what it sets, and what is said about it."""
+"""The user's ``.env``: the variables it sets, and the messages about it."""
 
 from __future__ import annotations
 

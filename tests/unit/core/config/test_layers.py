@@ -1,4 +1,4 @@
-"""Which layer wins, and where a setting says it is from."""
+"""Which layer wins, and which source a setting reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders below a workspace that teach: found within bounds, where they are trusted."""
+"""Folders with instructions below a workspace are found within bounds, and only if they are trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the user's files are."""
+"""The places of the user's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which names a pattern chooses."""
+"""The names that a pattern selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A preset fills in a known provider, and its key goes to nobody else."""
+"""A preset fills in a known provider, whose key goes to nobody else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused and what is warned about, in which words."""
+"""Which configurations are refused or warned about, and in which words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading is on the path of every start, so it is quick and brings little with it."""
+"""Every start loads the configuration, so loading is quick and imports little."""
 
 from __future__ import annotations
 

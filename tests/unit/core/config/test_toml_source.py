@@ -1,4 +1,4 @@
-"""Every key's line, whatever way it is written."""
+"""The line of every key, in every way of writing it."""
 
 from __future__ import annotations
 

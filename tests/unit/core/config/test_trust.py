@@ -1,4 +1,4 @@
-"""Whose settings are loaded, and what is said about those that are not."""
+"""Whose settings are loaded, and the messages about those that are not."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_trusted_folder_in_an_untrusted_project_leaves_out_what_is_above(surro
 def test_empty_folders_teach_nothing_and_hide_no_others(surroundings: Surroundings) -> None:
     inner = surroundings.project / "inner"
     for name in (".vibe", ".agents"):
-        (inner / name).mkdir(parents=True)  # as they stand there while a command runs
+        (inner / name).mkdir(parents=True)  # as they are while a command runs
     assert surroundings.load(trust=False, workdir=inner).warnings == ()
     surroundings.project_file("")
     assert surroundings.load(trust=True, workdir=inner).project_dir == surroundings.project / ".vibe"

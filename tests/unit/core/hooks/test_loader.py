@@ -1,4 +1,4 @@
-"""What a hooks.toml may say."""
+"""The valid content of a hooks.toml."""
 
 from __future__ import annotations
 

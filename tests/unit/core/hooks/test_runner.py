@@ -1,4 +1,4 @@
-"""When hooks run, what they are told, and what becomes of their answers and failures."""
+"""When hooks run, what they receive, and the effect of their answers and failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALL = HookCall(tool_call_id="1", tool="bash", arguments={"command": "ls"})
 
 
 class ScriptedCommands:
-    """Answers each run with the next of its answers; the last one stays."""
+    """Answers each run with its next answer. The last one is repeated."""
 
     def __init__(self, *answers: CommandResult | CommandStartError) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""What a hook's exit code and output mean."""
+"""The meaning of a hook's exit code and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept for later conversations."""
+"""Memory for later conversations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snapshot of a workspace: what is in it, and what keeps it small and harmless."""
+"""The snapshot of a workspace: its content, and what keeps it small and harmless."""
 
 from __future__ import annotations
 

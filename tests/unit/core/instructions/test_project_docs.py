@@ -1,4 +1,4 @@
-"""Which AGENTS.md files an agent is told of, when, and how much of them."""
+"""Which AGENTS.md files an agent receives, when, and how much of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where prompts come from."""
+"""The sources of prompts."""
 
 from __future__ import annotations
 

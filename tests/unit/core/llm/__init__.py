@@ -1,3 +1,3 @@
-"""Tests of models, backends and what wraps them."""
+"""Tests of models, backends and their wrappers."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events of a model call: its start, its arguments as they are written, its end."""
+"""Events of a model call: its start, its arguments while they are written, its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vibe.core.llm.port import CallDelta, Delta, RetryNotice
 from vibe.system.redaction import Mask
 
 MODEL = ModelConfig(name="m", provider="p", context_size=9000)
-SECRET = "zq83hfn-402jfps"  # noqa: S105  of a test
+SECRET = "zq83hfn-402jfps"  # noqa: S105  made up
 
 
 def announcer(sink: MemorySink) -> CallAnnouncer:

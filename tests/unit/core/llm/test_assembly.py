@@ -1,4 +1,4 @@
-"""Pieces of an answer come together, whoever cut them."""
+"""Pieces of an answer are put together, however they were cut."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_what_stands_around_arguments_is_taken_away(arguments: str) -> None:
 @pytest.mark.parametrize("pieces", [['{"p": 1}'], ['{"p', '": 1}']])
 def test_an_empty_object_before_the_arguments_is_none_of_them(name: str, identity: str, pieces: list[str]) -> None:
     if name and not identity:
-        return  # so it is when a second call begins
+        return  # this happens when a second call begins
     parts = [F(index=0, id=identity, name=name, arguments=piece) for piece in pieces]
     [call] = build([F(index=0, id="a", name="x", arguments="{}"), *parts]).message.tool_calls
     assert (call.name, call.arguments) == ("x", '{"p": 1}')

@@ -1,4 +1,4 @@
-"""A model that is held to a schema is told of its tools in words, and what it says becomes calls and answers."""
+"""A model bound to a schema reads about its tools in text, and its output becomes calls and answers."""
 
 from __future__ import annotations
 

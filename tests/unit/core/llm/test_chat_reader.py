@@ -1,4 +1,4 @@
-"""Streams as compatible servers send them, replayed: text, thoughts, calls, counts and failures come out exactly."""
+"""Streams recorded from compatible servers give exactly their text, thoughts, calls, counts and failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Calls = list[tuple[str, str]]
 
 
 def piece(index: Any = None, identity: Any = None, name: Any = None, arguments: Any = None, **more: Any) -> Chunk:
-    """One chunk with one fragment of a call; what is None is left out."""
+    """Return one chunk with one fragment of a call, leaving out what is None."""
     told = {"index": index, "id": identity, "type": "function" if name else None, **more}
     function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
     return delta({

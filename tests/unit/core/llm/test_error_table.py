@@ -1,4 +1,4 @@
-"""Every failure of a provider or a wire has its class, and no message carries what it must not."""
+"""Every failure of a provider or a connection has its class, and no message contains what it must not."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def exceptions_of(module: ModuleType) -> Iterator[type[Exception]]:
 
 
 BY_BASE = {"ReadError", "WriteError", "CloseError", "RequestError"}
-"""Those that their base tells as well."""
+"""Errors that are recognised by their base class."""
 NEVER_RAISED = {
-    # No redirect is followed, no status raised, no body read twice, and no cookie or reader of httpx2's own is used.
+    # Redirects are not followed, no status is raised, no body is read twice, and httpx2's cookies and readers are
+    # unused.
     *("TooManyRedirects", "HTTPStatusError", "StreamConsumed", "ResponseNotRead", "RequestNotRead", "CookieConflict"),
     "SSEError",
 }

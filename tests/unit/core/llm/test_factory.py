@@ -1,4 +1,4 @@
-"""Models are found by the names people use, and nothing is asked of a provider before it can answer."""
+"""Models are found by the names people use, and no provider is contacted before it can answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One provider, many agents: bounded side by side, paused together."""
+"""One provider with many agents: bounded in parallel, and paused together."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_a_long_wait_for_a_turn_is_said_and_so_is_its_end() -> None:
     async with anyio.create_task_group() as group, gate.slot():
         group.start_soon(backend.complete, request(), observer)
         with anyio.fail_after(60):
-            while not observer.waits:  # noqa: ASYNC110  a list tells nobody of what is put into it
+            while not observer.waits:  # noqa: ASYNC110  a list announces nothing
                 await anyio.sleep(0.005)
         assert [notice.waited_seconds for notice in observer.waits] == [None]
 

@@ -1,4 +1,4 @@
-"""The server of a local model is found, started once, asked, and gone when nobody wants it or its parent is dead."""
+"""A local model's server is found, started once, used, and ended when unused or when its parent dies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ READY = ToolSchema(name="ready", description="Say so.", parameters={"type": "obj
 
 
 def servers(program: str) -> LocalServers:
-    """Servers of another program, for a model that is where the settings say."""
+    """Return servers that run another program, for a model at the path in the settings."""
     return LocalServers(
         [sys.executable, "-I", "-c", program],
         lambda settings: settings.model_copy(update={"threads": 1}),
@@ -40,12 +40,12 @@ def servers(program: str) -> LocalServers:
 
 
 def noting(note: Path, address: str) -> str:
-    """A program that tells an address, and adds its pid to a file first."""
+    """Return a program that adds its pid to a file, and then prints an address."""
     return f"import os; open({str(note)!r}, 'a').write(f'{{os.getpid()}}\\n'); {SERVES % address}"
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process ends within ten seconds."""
+    """Return True if a process ends within ten seconds."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Conversations in the words of the Messages API: blocks, turns, thoughts sent back, marks for the cache."""
+"""Conversations in the format of the Messages API: blocks, turns, thoughts sent back, and cache marks."""
 
 from __future__ import annotations
 

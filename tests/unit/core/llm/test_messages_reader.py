@@ -1,4 +1,4 @@
-"""Every event of the Messages API is put where it belongs, and none that is unknown does harm."""
+"""Every event of the Messages API is handled in its place, and unknown ones do no harm."""
 
 from __future__ import annotations
 

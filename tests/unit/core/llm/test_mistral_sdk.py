@@ -1,4 +1,4 @@
-"""The SDK of Mistral is imported without what this program has no use for."""
+"""Mistral's SDK is imported without the parts that this program does not use."""
 
 from __future__ import annotations
 

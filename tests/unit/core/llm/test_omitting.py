@@ -36,7 +36,7 @@ def refusal(words: str, status: int = 400) -> ModelRequestError:
 
 
 def left_of(sent: ModelRequest) -> tuple[int, int, list[str]]:
-    """How many pictures and thoughts were sent, and which tools."""
+    """Return the number of pictures and of thoughts that were sent, and the names of the tools."""
     pictures = sum(len(one.images) for one in sent.messages if isinstance(one, UserMessage))
     thoughts = sum(len(one.thoughts) for one in sent.messages if isinstance(one, AssistantMessage))
     return pictures, thoughts, [tool.name for tool in sent.tools]

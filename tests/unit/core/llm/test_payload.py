@@ -1,4 +1,4 @@
-"""Conversations in the words providers take."""
+"""Conversations in the formats that providers accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers that call themselves OpenAI-compatible do otherwise, and what is made of it."""
+"""Deviations of servers that call themselves OpenAI-compatible, and how they are handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can pass is tried again, audibly and within bounds; what cannot is not."""
+"""Temporary failures are retried, with notice and within bounds; others are not."""
 
 from __future__ import annotations
 

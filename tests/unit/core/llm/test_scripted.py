@@ -124,7 +124,7 @@ async def test_call_ids_are_unique_in_a_conversation_and_the_same_in_each_replay
         done = await scripted(agents).complete(request(*history), MemoryObserver())
         ids += [call.id for call in done.message.tool_calls]
     assert ids[:2] == ["s00000000", "s00000001"]
-    # The turn after an interrupted one repeats the words, not the ids.
+    # The turn after an interrupted one repeats the words, but not the ids.
     assert set(ids[4:]).isdisjoint(ids[:2])
 
 

@@ -1,4 +1,4 @@
-"""Schemas of tools as every provider takes them, and arguments as the tool declares them."""
+"""Tools' schemas in the form that every provider accepts, and arguments in the form that the tool declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How hooks and folders' instructions reach the model between its turns."""
+"""Hooks and instructions of folders reach the model between its turns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALL = HookCall(tool_call_id="1", tool="read_file", arguments={"path": "lib/a.py
 
 
 class Unhappy:
-    """Commands of hooks that are never content, until they are."""
+    """Commands of hooks that complain until ``content`` is set."""
 
     def __init__(self) -> None:
         self.content = False

@@ -89,7 +89,7 @@ SAME, OTHER = "bash", "grep"
 
 
 def rounds(*names: str) -> list[Message]:
-    """A turn a name, each name with its own arguments and result."""
+    """Return one turn for each name, with its own arguments and result."""
     return [message for number, name in enumerate(names) for message in turn(number, name=name)]
 
 

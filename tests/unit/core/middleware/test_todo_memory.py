@@ -22,7 +22,7 @@ def writing(*contents: str, **more: Any) -> Completion:
 
 
 def full(completion: Completion) -> Completion:
-    """The same answer, after which the conversation is as long as it may get."""
+    """Return the same answer, with the conversation at its maximum length after it."""
     return Completion(
         message=completion.message,
         finish_reason=completion.finish_reason,
@@ -32,7 +32,7 @@ def full(completion: Completion) -> Completion:
 
 
 async def talk(root: Path, path: Path, *answers: Completion) -> None:
-    """One process's part in the conversation at ``path``."""
+    """Run one process's part of the conversation at ``path``."""
     conversation = await anyio.to_thread.run_sync(Transcript.open, path)
     bench = Bench(root=root, answers=[*answers, answer("done")], model_config=SMALL, transcript=conversation)
     await bench.loop.act("go on")

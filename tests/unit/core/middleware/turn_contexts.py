@@ -1,4 +1,4 @@
-"""A conversation between two turns, laid out by a test."""
+"""A conversation between two turns, set up by a test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vibe.core.session.folder import Transcript
 
 @dataclass(kw_only=True)
 class Talk:
-    """What a middleware looks at; change it and ask again."""
+    """The input of a middleware. Change it and ask again."""
 
     messages: Sequence[Message] = ()
     context_tokens: int = 0
@@ -22,7 +22,7 @@ class Talk:
 
     @property
     def context(self) -> TurnContext:
-        """As it stands."""
+        """The context of a turn with the present values."""
         account = Account("this run", Limits(max_tokens=self.limit))
         account.book(Usage(self.spent, 0, 0, 1), 0.0)
         return TurnContext(transcript=Transcript(self.messages), budget=account, context_tokens=self.context_tokens)

@@ -159,7 +159,7 @@ def test_commit_and_branch_are_read_as_git_has_them(tmp_path: Path) -> None:
 
 
 def kept_session(sessions: Path, meta: bytes | None) -> Path:
-    """A session with a prompt and an answer, and what its meta data were damaged to."""
+    """Write a session with a prompt and an answer, and with damaged metadata (None: without any)."""
     folder = SessionFolder.begin(
         sessions, SessionMeta(version=1, session_id="a" * 32, workspace="/w/\u00e4", model="m", title="say hi")
     )
@@ -187,7 +187,7 @@ def test_a_session_without_its_meta_data_is_told_by_its_messages(tmp_path: Path,
     assert [one.meta.session_id for one in loader.all().sessions] == ["a" * 32]
     assert "taken from its messages" in loader.all().problems[0]
     with pytest.raises(UsageError, match="no session"):
-        loader.last_of(Path.cwd())  # noqa: TID251  a blank workspace is not the folder we stand in
+        loader.last_of(Path.cwd())  # noqa: TID251  a blank workspace is not the current folder
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.9, 0.98])

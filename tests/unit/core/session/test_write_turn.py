@@ -33,7 +33,7 @@ anyio.run(hold)
 
 
 async def is_free(turn: WriteTurn) -> bool:
-    """Whether a run has its turn at once."""
+    """Return True if a run gets its turn at once."""
     with anyio.move_on_after(0.3):
         async with turn.held(print):
             return True
@@ -52,7 +52,7 @@ def in_repository(root: Path) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbour:
-    """Where another run works while one writes in ``work``; ``waits``: it has to."""
+    """Where another run works while one writes in ``work``, and whether it ``waits``."""
 
     name: str
     folder: Callable[[Path], Path]
@@ -218,7 +218,7 @@ async def test_what_a_call_starts_writes_in_the_turn_of_the_call_one_at_a_time(r
     first, second = (turn_in(root / "work" / "below", locks=root / "other", name=n, above=above) for n in "ab")
 
     async with outer.held(print), anyio.create_task_group() as group:
-        group.start_soon(is_free, other)  # who waits has a ticket, but not before what is at work
+        group.start_soon(is_free, other)  # a waiting run has a ticket, but behind the one at work
         await anyio.sleep(0.1)
         async with first.held(print):
             assert not await is_free(second)

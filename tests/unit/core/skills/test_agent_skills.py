@@ -1,4 +1,4 @@
-"""What loading a skill does to the agent that loads it."""
+"""The effects of loading a skill on the agent that loads it."""
 
 from __future__ import annotations
 

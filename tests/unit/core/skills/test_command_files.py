@@ -1,4 +1,4 @@
-"""Slash commands in files: what their bodies and headers say has its effect, or is named."""
+"""Slash commands in files: the content of their bodies and headers takes effect, or is reported."""
 
 from __future__ import annotations
 

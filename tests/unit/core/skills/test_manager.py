@@ -1,4 +1,4 @@
-"""Which skills there are, in what order, and how they are listed."""
+"""Which skills exist, in which order, and how they are listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a SKILL.md may say, and what is made of one that says it wrongly."""
+"""The valid content of a SKILL.md, and the handling of an invalid one."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_skill(folder: Path, name: str, text: str | None = None, *, tools: str = "", body: str = "Do it.") -> Path:
-    """A skill's folder below ``folder``; ``text`` is the whole file, else one that the specification takes."""
+    """Write a skill's folder below ``folder``. ``text`` is the whole file; without it, a valid one is written."""
     path = folder / name / "SKILL.md"
     path.parent.mkdir(parents=True)
     allowed = f"allowed-tools: {tools}\n" if tools else ""

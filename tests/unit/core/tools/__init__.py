@@ -1,3 +1,3 @@
-"""Tests of the tools: what they are, where they come from, what they may do."""
+"""Tests of the tools: what they are, where they come from, and what they may do."""
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from vibe.shell.process.runner import OutputLimit, RunningCommand, shell_argv
 
 ENVIRON = {"PATH": os.environ["PATH"]}
 WAIT = "echo $$ > pid; sleep 300; :"
-"""Stays what it is: a SIGTERM that meets a process in its exec ends it as if by SIGKILL."""
+"""The shell does not become ``sleep``. A SIGTERM during a process's exec would end it as SIGKILL does."""
 
 
 def order_of(line: str, cwd: Path, limit: OutputLimit = OutputLimit()) -> CommandOrder:  # noqa: B008  frozen
@@ -30,7 +30,7 @@ async def start(commands: BackgroundCommands, root: Path, line: str) -> str:
 
 
 async def ended(commands: BackgroundCommands, handle: str) -> tuple[int, str]:
-    """The exit code and everything said up to it."""
+    """Wait for a background command to end, and return its exit code and its output."""
     text = ""
     while True:
         report = await commands.report(handle, wait_seconds=120)

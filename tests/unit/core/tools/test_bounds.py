@@ -1,4 +1,4 @@
-"""What stays closed to the tools that are not commands, whatever mode an agent works in."""
+"""What stays closed to the tools other than commands, in every mode of an agent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vibe.shell.sandbox.settings import SandboxConfig
 
 @dataclass(kw_only=True)
 class House:
-    """A user's home with secrets and settings, a workspace, and an executor that approves all it may."""
+    """A user's home with secrets and settings, a workspace, and an executor that approves all that it may."""
 
     home: Path
     settings: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -1,4 +1,4 @@
-"""What the deny list of ``read_file`` closes is closed to every tool that reads."""
+"""Files closed by the deny list of ``read_file`` are closed to every tool that reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diffs of edits: as `diff -u` would make them, in bounded time and length; in questions and in results."""
+"""Diffs of edits, in questions and in results: as `diff -u` makes them, in bounded time and length."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_patch_makes_of_the_one_text_the_other(before: str, after: str) -> None:
 
 
 def patched(text: str, diff: str) -> str:
-    """What a patch program makes of a text, by the numbers in the heads of hunks."""
+    """Apply a diff to a text as a patch program would, by the line numbers in the heads of hunks."""
     old, new, at = text.split("\n"), list[str](), 0
     for line in diff.splitlines()[2:]:
         if line.startswith("@@"):
@@ -75,7 +75,7 @@ async def rig(root: Path, approvals: Approvals) -> ExecutorRig:
 
 
 async def ask(root: Path, tool: str, **arguments: Any) -> tuple[ExecutorRig, str]:
-    """The diff of the question about a call that is then allowed."""
+    """Make a call that needs approval and gets it, and return the diff in the request."""
     approver = ScriptedApprover([ApprovalAnswer(allow=True)])
     rigged = await rig(root, Approvals(approver=approver))
     if arguments.get("overwrite"):

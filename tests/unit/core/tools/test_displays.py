@@ -1,4 +1,4 @@
-"""Results and questions as data for a screen, and calls that wait their turn."""
+"""Results and requests as data for a screen, and calls that wait for their turn."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace
 
-SECRET = "hunter2-hunter2-hunter2"  # noqa: S105  of a test
+SECRET = "hunter2-hunter2-hunter2"  # noqa: S105  made up
 YES = ApprovalAnswer(allow=True)
 
 
@@ -58,7 +58,7 @@ class Desk:
         )
 
     async def result(self, tool: str, /, **arguments: Any) -> ToolResultEvent:
-        """Have one call made; the event of its end."""
+        """Make one call, and return the event of its end."""
         messages: list[ToolMessage] = []
         await self.executor.run_all([call("c", tool, **arguments)], messages.append)
         assert messages[0].status == "ok", messages[0].content
@@ -68,7 +68,7 @@ class Desk:
 
     @property
     def asked(self) -> ApprovalRequestEvent:
-        """The last question."""
+        """Return the last request."""
         return [event for event in self.sink.events if isinstance(event, ApprovalRequestEvent)][-1]
 
 
@@ -187,7 +187,7 @@ async def test_a_background_command_is_told_from_its_start_to_its_end(tmp_path: 
         desk = await anyio.to_thread.run_sync(lambda: Desk(tmp_path, approvals, background))
         line = f"echo {SECRET}; exit 3"
         begun = await desk.result("bash", command=line, background=True)
-        while not any(isinstance(event, BackgroundEndedEvent) for event in desk.sink.events):  # noqa: ASYNC110  it is told
+        while not any(isinstance(event, BackgroundEndedEvent) for event in desk.sink.events):  # noqa: ASYNC110  events
             await anyio.sleep(0.01)
         looked_at = await desk.result("background", handle="bg1")
 

@@ -1,4 +1,4 @@
-"""Whatever serves files or commands to the tools does as the disk and our own processes do."""
+"""Whatever serves files or commands to the tools behaves as the disk and our own processes do."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def order(root: Path, line: str, *, timeout: float | None = None) -> CommandOrde
 
 
 async def ended(commands: Commands, wanted: CommandOrder) -> tuple[CommandResult, str]:
-    """The result, and what was shown on the way."""
+    """Run a command, and return its result and the output shown on the way."""
     running = await commands.start(wanted)
     shown = ""
     try:

@@ -1,4 +1,4 @@
-"""Calls of one answer: decided, run in the right order, every one answered."""
+"""The calls of one answer: decided, run in the right order, and each answered."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FOR_THE_SESSION = ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)
 
 
 async def rig(root: Path, *classes: type[base.BaseTool[Any, Any, Any, Any]], **options: Any) -> ExecutorRig:
-    """Built in a thread: finding tools reads the disk."""
+    """Build the executor in a thread, since finding tools reads the disk."""
     return await anyio.to_thread.run_sync(lambda: ExecutorRig(root, *classes, **options))
 
 
@@ -124,7 +124,7 @@ async def test_each_message_is_recorded_before_the_next_writer_starts(tmp_path: 
         traffic.gate("b").set()
 
 
-# --- what goes wrong is a result ------------------------------------------------------------------------------
+# --- failures become results ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ async def test_a_call_by_another_vocabulary_keeps_the_name_it_was_made_by(tmp_pa
 
 
 def loud(text: str) -> type[base.BaseTool[Any, Any, Any, Any]]:
-    """A tool with a fixed result."""
+    """Return a tool with a fixed result."""
 
     class Say(Peek):
         def assess(self, args: Any, workspace: Any) -> base.Assessment:  # noqa: ARG002  a tool without paths

@@ -8,7 +8,7 @@ from vibe.core.tools.workspace import Workspace
 
 
 def keys(workspace: Workspace, path: str) -> tuple[str, ...]:
-    """What a lasting yes to writing a file covers."""
+    """Return what a lasting approval of writing a file covers."""
     tool = WriteFile.from_config(WriteFileConfig())
     return subject_of(tool, WriteFileArgs(path=path, content="x"), workspace).keys
 

@@ -1,4 +1,4 @@
-"""Python code for Mistral Vibe: what it imports is there, or it is told what is."""
+"""Python code written for Mistral Vibe finds what it imports, or reads what exists instead."""
 
 from __future__ import annotations
 

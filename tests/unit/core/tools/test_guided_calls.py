@@ -1,4 +1,4 @@
-"""What the executor does with hooks, skills and folders' instructions."""
+"""The executor's handling of hooks, skills and instructions of folders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vibe.core.tools.workspace import Workspace
 
 
 class Guided:
-    """An executor over tools that log their passing, whose hooks are shell lines."""
+    """An executor over tools that log their calls, with shell lines as hooks."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -51,7 +51,7 @@ async def test_a_hook_works_in_the_workspace_without_secrets(hooks: ShellHooks, 
 
 
 async def test_a_hook_that_runs_out_of_time_is_ended_with_its_children(hooks: ShellHooks, tmp_path: Path) -> None:
-    for seconds in (0.5, 5, 25):  # a busy machine may not have begun it in the first of them
+    for seconds in (0.5, 5, 25):  # a busy machine may not have begun it within the first
         run = await hooks.run(hook("sh -c 'echo $$ >pid; exec sleep 600' & wait", timeout=seconds), "")
         assert run.timed_out
         if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():

@@ -62,7 +62,7 @@ def test_every_problem_of_a_value_is_told_with_its_path() -> None:
 
     assert problems[0] == "value: 'summary' is a required property"
     assert problems[-1].startswith("value.files[2]: {}")
-    assert len(problems) == 2  # 3 is no object, so nothing is required of it
+    assert len(problems) == 2  # 3 is not an object, so nothing is required of it
 
 
 def test_problems_are_counted_where_there_are_too_many() -> None:

@@ -1,4 +1,4 @@
-"""What a hostile or careless schema can cost: a bounded time."""
+"""A hostile or careless schema costs bounded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools from files: every shape works as written, and what can't work is named with its reason."""
+"""Tools from files: every form works as written, and what can't work is named with its reason."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def write(folder: Path, name: str, source: str) -> Path:
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """A trusted project's tool folder."""
+    """Return the tool folder of a trusted project."""
     folder = tmp_path / "project" / ".vibe" / "tools"
     folder.mkdir(parents=True)
     return folder
@@ -512,7 +512,7 @@ def test_loading_leaves_no_bytecode_and_takes_no_module_name(tools: Path) -> Non
     others = tools.parent / "others"
     for name, source in (("other.py", RETURNING), ("short.py", SHORT)):
         write(others, name, source)
-    manager(others)  # what loading itself imports is here from now on
+    manager(others)  # from here on, all that loading itself imports is loaded
     write(tools, "my_tool.py", RETURNING)
     write(tools, "json.py", SHORT)
     before = set(sys.modules)

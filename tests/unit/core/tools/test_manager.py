@@ -1,4 +1,4 @@
-"""Which tools there are: sources, names, patterns, settings, views."""
+"""Which tools exist: sources, names, patterns, settings, views."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vibe.system.errors import ConfigError
 
 
 def source(name: str, says: str) -> str:
-    """The file of a tool that says where it is from."""
+    """Return the file of a tool that says where it is from."""
     return dedent(f"""
         from vibe.core.tools.base import BaseTool, BaseToolConfig
 
@@ -41,7 +41,7 @@ def put(folder: Path, name: str, says: str) -> Path:
 
 
 def named(name: str) -> ToolClass:
-    """A class made elsewhere, such as the proxy of a server's tool."""
+    """Return a class made at run time, such as the proxy of a server's tool."""
 
     class Proxy(BaseTool[SaveArgs, TextResult, BaseToolConfig, BaseToolState]):
         description = "from a server"

@@ -1,4 +1,4 @@
-"""What tools written for Mistral Vibe say about their calls is heard, and opens nothing that would be closed."""
+"""Permission hooks of tools written for Mistral Vibe are respected, but open nothing that would be closed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def decision(tool: BaseTool[Any, Any, Any, Any], root: Path, **arguments: Any) -
 
 
 def context(permission: str) -> SimpleNamespace:
-    """What 2.x gives from ``resolve_permission``, as far as it is read."""
+    """Return the part we read of what ``resolve_permission`` returns in 2.x."""
     return SimpleNamespace(permission=permission, required_permissions=[], reason="it says so")
 
 

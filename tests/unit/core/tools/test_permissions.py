@@ -1,4 +1,4 @@
-"""Who wins when rules disagree: the whole table of decisions."""
+"""Which rule wins when rules disagree: the whole table of decisions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Case:
     facts: CallFacts
     rulings: str
     rule: str
-    """``rulings``: one letter for each of the modes ask, edits, all: (a)llow, (q)uestion, (d)eny.
+    """``rulings`` has one letter for each of the modes ask, edits and all: (a)llow, (q)uestion, (d)eny.
 
-    ``rule`` is the one that speaks in mode ask.
+    ``rule`` is the one that decides in mode ask.
     """
 
 

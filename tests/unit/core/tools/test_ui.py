@@ -1,4 +1,4 @@
-"""How calls are worded: by the tool if it does so itself, else from what there is."""
+"""The wording of calls: the tool's own if it has one, else one made from the call."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PAGE = Page(b"hello", headers={"Content-Type": "text/plain"})
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """A certificate for example.com with its key, in one file."""
+    """Write a certificate for example.com and its key into one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "example.com")])
     now = dt.datetime.now(dt.UTC)

@@ -15,7 +15,7 @@ from vibe.system.globs import matches_any
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A workspace with links in and out, beside a folder that is none of its business."""
+    """Create a workspace with links in and out, beside a folder outside it."""
     root = tmp_path / "work"
     outside = tmp_path / "outside"
     (root / "src" / "deep").mkdir(parents=True)
@@ -104,7 +104,7 @@ def test_a_path_that_leads_outside_is_refused(root: Path, path: str) -> None:
 @pytest.mark.parametrize("path", ["loop", "loop/x", "ping", "pong/x/y", "loop/../out/secret.txt", "", "a\0b"])
 def test_a_path_that_leads_nowhere_is_refused(root: Path, path: str) -> None:
     with pytest.raises(PathError):
-        Workspace(root=root).readable(path)  # 3.13 follows what comes behind a circle: then it leads outside
+        Workspace(root=root).readable(path)  # 3.13 follows what comes after a loop, which then leads outside
 
 
 def test_an_absolute_path_inside_is_taken(root: Path) -> None:

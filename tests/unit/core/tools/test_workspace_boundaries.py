@@ -1,4 +1,4 @@
-"""Sixty ways to name a file, each tried for real: what is inside is reached, what is not is never touched."""
+"""Sixty ways to name a file, each really tried: what is inside is reached, and what is outside is never touched."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ REACHED = (
     "a b.txt", "-n", "*.txt", "$HOME", "a;b", "a\nb", "..hidden", "...", "~tilde", ACCENTED, unicodedata.normalize("NFD", ACCENTED),
     "{proc}/a.txt", "\u202ea.txt",
 )  # fmt: skip
-"""They hold ``INSIDE``; ``{root}`` is the workspace, ``{proc}`` the same by way of /proc/self/root."""
+"""Names of a file that contains ``INSIDE``. ``{root}`` is the workspace, and ``{proc}`` the same through
+/proc/self/root.
+"""
 
 OUT = (
     "..", "../outside.txt", "../outside/secret.txt", "src/../../outside.txt", "./../outside.txt", "src/deep/../../../outside.txt",
@@ -37,18 +39,18 @@ OUT = (
     "/proc/self/environ", "/proc/self/cwd/../../etc/passwd", "/proc/{pid}/{r}/etc/passwd", "/dev/null", "/dev/stdin", "~", "~/.ssh/id_rsa",
     "~{r}/.profile", "/", "//", "{proc}/../outside.txt", "missing/../../outside.txt", "dangling-out", "fd-out", "in/../dir-out/secret.txt",
 )  # fmt: skip
-"""They lead out of the workspace; ``{base}`` is the folder above it."""
+"""Names that lead out of the workspace. ``{base}`` is the folder above it."""
 
 USELESS = (
     "", "a\0b", "a.txt\0", "loop", "loop/x", "ping", "fifo", "socket", "src", "src/", ".", "a.txt/x", LONG, f"{'d/' * 3000}x",
     "A.TXT", "a.txt ", "missing", "link-in/x", "secret-mode",
 )  # fmt: skip
-"""They are inside, or nowhere, and there is no file to read."""
+"""Names inside the workspace, or nowhere, without a file that can be read."""
 
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    """A workspace ``work`` beside what is none of its business."""
+    """Create a workspace ``work`` beside files that are outside it."""
     root = tmp_path / "work"
     for folder in ("work/src/deep", "outside", "work-too"):
         (tmp_path / folder).mkdir(parents=True)
@@ -175,7 +177,7 @@ while True:
 
 @contextmanager
 def racing(script: str, *words: Path) -> Generator[None]:
-    """Another process that swaps a link in and out all the time."""
+    """Run another process that keeps swapping a link in and out."""
     with subprocess.Popen([sys.executable, "-c", script, *map(str, words)], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Watching real processes come and go."""
+"""Watching real processes start and end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def alive(pid: int) -> bool:
 
 async def gone(pid: int) -> bool:
     with move_on_after(120):
-        while alive(pid):  # noqa: ASYNC110  another program's doing: there is only the clock to wait on
+        while alive(pid):  # noqa: ASYNC110  another program acts, so there is only the clock to wait on
             await sleep(0.02)
         return True
     return False
@@ -29,7 +29,7 @@ def _written(file: Path) -> str:
 
 
 async def pid_in(file: Path) -> int:
-    """The process id that a program writes into ``file``, once it has."""
+    """Wait until a program has written its process id into ``file``, and return it."""
     with fail_after(120):
         while not _written(file):  # noqa: ASYNC110  as above
             await sleep(0.02)

@@ -14,11 +14,11 @@ from vibe.front.slash.table import SlashTable
 
 ROOT = Path(__file__).resolve().parents[4]
 NOBODY = cast("Talk", object())
-"""For what asks a talk nothing."""
+"""A talk for commands that do not use it."""
 
 
 async def _nothing(_talk: Talk, _typed: Typed) -> None:
-    """Carry out nothing."""
+    """Do nothing."""
 
 
 THEME = SlashCommand(name="theme", about="change the colours", usage="NAME", handler=_nothing)

@@ -1,4 +1,4 @@
-"""A model's plan is mended where only words are wrong, each repair is told, and the rest is refused with reasons."""
+"""A model's plan is repaired only in its wording, every repair is reported, and the rest is refused with reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan is understood in whatever form a model puts it."""
+"""A plan is understood in whatever form a model writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planner ends with a plan that can run or says why not; whatever it tries, it can only read."""
+"""The planner ends with a plan that can run, or says why not. Whatever it tries, it can only read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ASK = {"questions": [{"question": "Which?", "options": [{"label": "one"}, {"labe
 
 
 class OneModel:
-    """A catalogue of one model: what the planner needs of ``ModelCatalog``."""
+    """A catalogue of one model, with what the planner needs of ``ModelCatalog``."""
 
     warns_of_context = False
 
@@ -71,7 +71,7 @@ class Person:
 
 
 class Desk:
-    """A planner, its model and what it published."""
+    """A planner, its model, and the events it published."""
 
     def __init__(self, root: Path, *answers: Completion | ModelError, person: Person | None = None) -> None:
         self.models = OneModel(answers)
@@ -323,7 +323,7 @@ async def test_the_work_of_the_failed_step_can_be_read_where_it_is_kept(tmp_path
         yield work if is_kept else None
 
     desk = Desk(root, calling(("read_file", {"path": str(top / "b.txt")})), revising(*SPLIT))
-    desk.context = replace(desk.context, approvals=Approvals(mode=ApprovalMode.ASK))  # and nobody there to say yes
+    desk.context = replace(desk.context, approvals=Approvals(mode=ApprovalMode.ASK))  # and nobody is there to approve
     assert await desk.agent(kept_by=kept_by).revise(request()) is not None
 
     told = str(desk.models.model.requests[0].messages[1].content)

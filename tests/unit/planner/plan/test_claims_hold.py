@@ -1,4 +1,4 @@
-"""What the scheduler believes two steps may write, against what the tools let them write."""
+"""The paths that the scheduler thinks two steps may write include all that the tools let them write."""
 
 from __future__ import annotations
 

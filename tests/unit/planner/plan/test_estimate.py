@@ -1,4 +1,4 @@
-"""What is said of a plan before it runs are bounds: no run can break them."""
+"""Estimates of a plan before it runs are bounds that no run can break."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan is expected to take, by what like steps took."""
+"""The expected cost of a plan, from the cost of similar steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def step(name: str, *after: str, **order: Any) -> StepOutline:
 
 
 def expected(known: Sequence[Measured], *kinds: tuple[str, str], at_once: int = 4) -> PlanExpectation | None:
-    """What steps of these kinds are expected to take, named ``a``, ``b`` and so on."""
+    """Return the expectation for steps of these kinds, named ``a``, ``b`` and so on."""
     named = dict(zip("abcd", kinds, strict=False))
     return expect([step(name) for name in named], named, known, at_once)
 

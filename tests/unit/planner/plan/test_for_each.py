@@ -1,4 +1,4 @@
-"""Plans with lists: what is refused before anything runs, and steps made for items, whatever these hold."""
+"""Plans with lists: what is refused before anything runs, and steps made for items, whatever the items hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = {"type": "object", "properties": {"files": {"type": "array"}, "n": {"ty
 
 
 def load(each: object = None, find: dict[str, Any] | None = None, **fields: Any) -> LoadedPlan:
-    """A plan that finds files and mends each of them."""
+    """Return a plan that finds files and fixes each of them."""
     first = {"id": "find", "title": "Find", "mode": "research", "output_schema": SCHEMA, **(find or {})}
     fix = {"id": "fix", "title": "Fix ${item}", "mode": "code", "depends_on": ["find"], "for_each": each, **fields}
     plan = {"version": 1, "goal": "g", "steps": [first, fix, {"id": "end", "title": "End", "mode": "docs"}]}

@@ -1,4 +1,4 @@
-"""Inputs of a plan: declared, given, filled in once and for all, and told wrong all at once."""
+"""Inputs of a plan: declared, given, filled in once and for all, and with all errors reported at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strict door: what passes, what is refused, and in which words."""
+"""The strict loader: what passes, what is refused, and in which words."""
 
 from __future__ import annotations
 

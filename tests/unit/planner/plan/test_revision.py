@@ -1,4 +1,4 @@
-"""A revision is carried out as a whole or refused with every reason, and never touches what is done."""
+"""A revision is applied as a whole or refused with every reason, and never touches what is done."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_a_plan_in_yaml_is_the_plan_that_json_would_be(tmp_path: Path, name: str
     assert [(edge.step, edge.on) for edge in no.dependencies] == [("a", "finished")]
     assert c.writes == no.writes
     assert [edge.step for edge in c.dependencies] == ["no"]
-    assert load_plan(loaded.source_bytes, where="again").plan == loaded.plan  # what is kept of it is JSON
+    assert load_plan(loaded.source_bytes, where="again").plan == loaded.plan  # it is kept as JSON
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which globs can meet; when in doubt, they do."""
+"""Which globs can overlap. When in doubt, they do."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ GLOBS = st.lists(st.one_of(st.just("**"), NAMES), min_size=1, max_size=4).map("/
 
 
 def fits(path: tuple[str, ...], glob: tuple[str, ...]) -> bool:
-    """Whether a glob covers a path, spelled out."""
-    from fnmatch import fnmatchcase  # noqa: PLC0415  only this oracle uses it
+    """Return True if a glob covers a path, by the plain definition."""
+    from fnmatch import fnmatchcase  # noqa: PLC0415  only this reference implementation uses it
 
     if not glob:
         return True

@@ -1,4 +1,4 @@
-"""A plan as an SVG drawing, and where its steps lie in it."""
+"""A plan as an SVG drawing, and the places of its steps in it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def texts(root: ET.Element) -> list[str]:
 
 
 def overlaps(layout: GraphLayout) -> list[tuple[str, str]]:
-    """Pairs of neighbours in a row that touch each other."""
+    """Return pairs of neighbours in a row that touch each other."""
     rows: dict[int, list[tuple[float, str]]] = {}
     for step_id, (middle, row) in layout.centres.items():
         rows.setdefault(row, []).append((middle, step_id))

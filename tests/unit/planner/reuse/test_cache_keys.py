@@ -1,4 +1,4 @@
-"""Content keys, what differs between two plans, and what of an earlier plan stands for a new one."""
+"""Cache keys, differences between two plans, and which results of an earlier plan a new one can reuse."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STEPS = (step("a"), step("b", "a"), step("c", "b"), step("d"))
 
 
 def key(plan: KeyedPlan, step_id: str) -> tuple[str, str | None]:
-    """The content key of a step."""
+    """Return the cache key of a step."""
     return plan.digests[step_id], plan.base_commit
 
 
@@ -56,7 +56,7 @@ def with_step(step_id: str, **fields: object) -> Plan:
 
 
 def earlier(plan: Plan, decisions: Answers | None = None, left_at: str | None = None, **ends: str) -> Earlier:
-    """A plan all of whose steps completed, but for those that ended as ``ends`` says (``status`` or ``status:reason``)."""
+    """Return a plan whose steps all completed, except those in ``ends`` (``status`` or ``status:reason``)."""
     statuses = {each.id: StepStatus(ends.get(each.id, "completed").partition(":")[0]) for each in plan.steps}
     facts: list[Fact] = [took_up(1.0, plan)]
     for step_id, status in statuses.items():
@@ -259,7 +259,7 @@ def test_another_commit_keeps_everything_from_being_taken_over_and_says_so() -> 
 
 @st.composite
 def edits(draw: st.DrawFn) -> tuple[Plan, Plan, dict[str, str], list[str]]:
-    """A plan, the same after some edits, how the first ended, and what is asked for by name."""
+    """Draw a plan, the same plan after some edits, how the first one ended, and steps asked for by name."""
     size = draw(st.integers(1, 9))
     needs = [sorted(draw(st.sets(st.integers(0, n - 1), max_size=3))) if n else [] for n in range(size)]
     steps = [step(f"s{n}", *(f"s{each}" for each in needs[n])) for n in range(size)]

@@ -1,4 +1,4 @@
-"""What a run does about steps that failed or were cut off: decisions, revisions, and both over the end of a process."""
+"""A run's handling of steps that failed or were cut off: decisions and revisions, also across the end of a process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ASKING = {"a": {"on_failure": "ask"}, "b": ["a"]}
 
 
 async def decide_when_open(bench: Bench, control: PlanControl, decision_id: str, selection: str) -> None:
-    """Answer as soon as the question is there."""
+    """Answer a decision as soon as it is open."""
     while not any(d.decision_id == decision_id and not d.selections for d in bench.decisions()):  # noqa: ASYNC110
         await anyio.sleep(0.001)
     control.submit(Decide(decision_id=decision_id, selections=(selection,)))
@@ -168,7 +168,7 @@ async def test_a_step_with_side_effects_whose_worker_is_lost_is_asked_about(tmp_
 
 @dataclass
 class ScriptedReviser:
-    """Answers with the next of its lists of operations; ``asked`` remembers the requests."""
+    """Answers with its next list of operations. ``asked`` keeps the requests."""
 
     answers: list[Sequence[Operation] | Exception | None]
     asked: list[RevisionRequest] = field(default_factory=list[RevisionRequest])
@@ -484,7 +484,7 @@ async def test_an_attempt_that_was_cut_off_says_what_it_used(tmp_path: Path) -> 
 
 @pytest.fixture
 def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the files that were forced to the disk, as they come."""
+    """Return a list that grows by the size of each file that is flushed to the disk."""
     sizes: list[int] = []
     flush = os.fdatasync
 

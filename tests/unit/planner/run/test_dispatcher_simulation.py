@@ -1,4 +1,4 @@
-"""Any plan, carried out in virtual time with wishes at any moment, killed and taken up again: it ends, and says what is so."""
+"""Any plan in virtual time, with wishes at any moment, killed and resumed: it ends, and its reports are true."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ TURNS_BETWEEN = 30
 
 
 class PassingClock(ManualClock):
-    """Knows for when the next sleeper waits."""
+    """A clock that knows when the next sleeper is due."""
 
     def __init__(self) -> None:
         super().__init__()
         self._until: Counter[float] = Counter()
 
     def begin(self) -> None:
-        """Serve another event loop."""
+        """Prepare for another event loop."""
         self._moved = anyio.Event()
 
     @property
     def next_wake(self) -> float | None:
-        """None: nobody sleeps."""
+        """Return the time at which the next sleeper is due, or None if nobody sleeps."""
         return min((until for until, sleepers in self._until.items() if sleepers), default=None)
 
     async def sleep(self, seconds: float) -> None:
@@ -75,7 +75,7 @@ class PassingClock(ManualClock):
 
 @dataclass(frozen=True)
 class Wish:
-    """Something that is asked of the run at a time, in virtual seconds from its start."""
+    """Something asked of the run, at a time in virtual seconds from its start."""
 
     at: float
     kind: str
@@ -85,7 +85,7 @@ class Wish:
 
 @dataclass
 class TimedExecutor:
-    """Attempts take their time and end as drawn; ``done`` are the steps that ever ended well."""
+    """Attempts take their time and end as drawn. ``done`` holds the steps that ever completed."""
 
     clock: PassingClock
     ends: dict[str, list[tuple[Outcome, float]]]
@@ -114,7 +114,7 @@ class TimedExecutor:
 
 @dataclass
 class Session:
-    """One process with the plan: carries the wishes out as their time comes, and lets time pass when nobody can work."""
+    """One process with the plan: makes the wishes when their time comes, and lets time pass when nobody can work."""
 
     bench: Bench
     clock: PassingClock
@@ -135,7 +135,7 @@ class Session:
             elif wake is not None:
                 self.clock.advance(max(0.0, wake - self.clock.now))
             else:
-                await anyio.sleep(0.0005)  # a thread works; a run that waits for nothing at all ends as a timeout
+                await anyio.sleep(0.0005)  # a thread is at work; a run that waits for nothing at all ends in a timeout
 
     @property
     def is_over(self) -> bool:
@@ -162,7 +162,7 @@ class Session:
                 control.submit(Decide(decision_id=self.meant(wish), selections=(wish.option,)), self.verdicts.append)
 
     def meant(self, wish: Wish) -> str:
-        """The plan's own decision, or the last that was put about an attempt at a step."""
+        """Return the id of the plan's own decision, or of the last one opened about an attempt at a step."""
         put = [decision for decision in self.bench.decisions() if not decision.selections]
         about = [decision.decision_id for decision in put if decision.kind]
         return about[-1] if wish.what == "step" and about else wish.what
@@ -215,7 +215,7 @@ ENDS = st.dictionaries(
 
 @st.composite
 def wishes(draw: st.DrawFn) -> list[Wish]:
-    """At most four, in the order of their times."""
+    """Draw at most four wishes, in the order of their times."""
     asked: list[Wish] = []
     for at in sorted(draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 4.0, 9.0]), max_size=4))):
         kind = draw(st.sampled_from([*["decide"] * 6, *["act"] * 6, "revise", "revise", "pause", "stop", "cancel"]))
@@ -241,7 +241,10 @@ async def run_once(bench: Bench, executor: TimedExecutor, asked: Sequence[Wish])
 
 
 def readers_part(state: State) -> tuple[object, ...]:
-    """What whoever watches a run from its beginning knows of the plan; a log also has what earlier runs came to."""
+    """Return the part of a plan's state that a reader knows who has watched the run from its beginning.
+
+    The log also has the results of earlier runs.
+    """
 
     def shown(step: StepState) -> tuple[object, ...]:
         return step.outline.id, step.outline.title, step.status, step.attempt
@@ -252,12 +255,12 @@ def readers_part(state: State) -> tuple[object, ...]:
 
 
 def as_recorded(fact: Fact) -> Fact:
-    """What an attempt came to is recorded by a fact of its own."""
+    """Return a fact as it is recorded, where the result of an attempt has a fact of its own."""
     return msgspec.structs.replace(fact, work=None) if isinstance(fact, PlanStepUpdateEvent) else fact
 
 
 def check(bench: Bench, outcome: RunResult) -> None:
-    """What the run says, what its journal says and what it announced are one and the same."""
+    """Check that the run's result, its journal and its published events agree."""
     facts = read_journal(bench.home / "plans" / bench.plan_id / "journal.jsonl").facts
     begun = max(i for i, fact in enumerate(facts) if isinstance(fact, PlanStartedEvent | PlanResumedEvent))
     told = [event for event in bench.memory.events if isinstance(event, Fact)]
@@ -295,7 +298,7 @@ def check(bench: Bench, outcome: RunResult) -> None:
 
 
 def stands(bench: Bench, outcome: RunResult) -> None:
-    """Whoever reads the folder finds what the run said."""
+    """Check that the plan's folder agrees with the result of the run."""
     state = look_at(bench)
     told = {report.id: report.status for report in outcome.steps}
     assert {step_id: step.status for step_id, step in state.steps.items()} == told
@@ -310,7 +313,7 @@ def look_at(bench: Bench) -> State:
 
 
 def answer_all(bench: Bench) -> None:
-    """What a person does who wants the plan done."""
+    """Answer all open decisions, as a person does who wants the plan done."""
     for decision in list(look_at(bench).open.values()):
         chosen = decision.options[-1] if decision.kind else decision.options[0]
         with bench.open() as store:
@@ -318,12 +321,12 @@ def answer_all(bench: Bench) -> None:
 
 
 def kill_at(bench: Bench, cut: int) -> set[str]:
-    """Lose the end of the journal; returns the steps that are still on record as completed."""
+    """Cut off the end of the journal, and return the steps that are still recorded as completed."""
     path = bench.home / "plans" / bench.plan_id / "journal.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[: max(2, len(lines) - cut)]))
     for result in path.parent.glob("steps/*/result.json"):
-        result.unlink()  # what is found beside a journal that was cut is another matter
+        result.unlink()  # results beside a cut journal are another test's matter
     with bench.open() as store:
         state = preview_next_run(store.folder.state(), store.effective())
     return {name for name, step in state.steps.items() if step.status is StepStatus.COMPLETED}

@@ -9,7 +9,7 @@ from planner.run.dispatcher import GroupCommit
 
 
 class Record:
-    """Writes batches down, each only when it is let."""
+    """Writes batches down, each only once it is allowed to."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []

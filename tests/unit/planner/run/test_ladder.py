@@ -1,4 +1,4 @@
-"""Attempts that step up: the next model takes over what the one before could not do, and nothing else."""
+"""Attempts that step up to the next model, which continues what the previous one could not do, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps done once for each item of a list: unfolded once, so many at a time, and what they come to."""
+"""Steps done once for each item of a list: unfolded once, limited in parallel, and with their results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SCHEMA = {"type": "object", "properties": {"files": {"type": "array"}}}
 
 
 def plan_over(each: Mapping[str, Any] | list[Any] | None = None, **fields: Any) -> Plan:
-    """A plan that finds a list, does a step for each of its items, and one after that."""
+    """Return a plan that finds a list, does a step for each of its items, and one after that."""
     fix: dict[str, Any] = {
         "title": "Fix ${item.path}",
         "depends_on": ["find"],
@@ -52,7 +52,7 @@ def plan_over(each: Mapping[str, Any] | list[Any] | None = None, **fields: Any) 
 
 
 def found(*items: object) -> StepResult:
-    """What the step hands in whose list it is."""
+    """Return the result of the step that hands in the list."""
     return StepResult(outcome=Outcome.COMPLETED, summary="found", output={"files": list(items)})
 
 
@@ -61,7 +61,7 @@ def files(*names: str) -> StepResult:
 
 
 def child(plan: Plan, *names: str) -> list[str]:
-    """The ids of the steps for these paths."""
+    """Return the ids of the steps for these paths."""
     pattern = next(step for step in plan.steps if step.id == "fix")
     return [one.id for one in children_of(pattern, [{"path": name} for name in names], {})]
 
@@ -71,7 +71,7 @@ def step_of(outcome: RunResult, step_id: str) -> StepState:
 
 
 def output_in(bench: Bench) -> list[dict[str, Any]]:
-    """The whole of what the items came to, as its file has it."""
+    """Return the complete results of the items, from their file."""
     return json.loads((bench.home / "plans" / bench.plan_id / "steps" / "fix" / "result.json").read_bytes())["output"]
 
 
@@ -300,7 +300,7 @@ async def test_an_item_is_done_again_while_other_steps_run(tmp_path: Path, kind:
 
 async def _until(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(60):
-        while not holds():  # noqa: ASYNC110  events are only looked at
+        while not holds():  # noqa: ASYNC110  events can only be polled
             await anyio.sleep(0.001)
 
 
@@ -399,7 +399,7 @@ async def test_a_revision_that_was_looked_at_before_a_list_was_read_keeps_the_st
         async def run(self, task: StepTask, stop: StopSignal) -> StepResult:
             if task.item is not None:
                 unfolded.set()
-                await judged.wait()  # else the last step may be at work by then
+                await judged.wait()  # otherwise the last step might already be at work
             return await super().run(task, stop)
 
     verdicts: list[str | None] = []
@@ -460,7 +460,7 @@ async def test_a_step_for_an_item_can_be_removed_and_changed_and_its_list_can_no
 
 
 def _says_only_what_a_person_wrote(store: PlanStore) -> None:
-    """What an editor opens, and what it changes if nothing was."""
+    """Check that an editor opens only what a person wrote, and that saving it unchanged changes nothing."""
     now = store.effective()
     said = json.loads(now.source_bytes)
     assert [step["id"] for step in said["steps"]] == ["find", "fix", "sum"]

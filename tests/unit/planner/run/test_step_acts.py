@@ -1,4 +1,4 @@
-"""One step of a running plan is cancelled, skipped or done again, and what the next process makes of it."""
+"""One step of a running plan is cancelled, skipped or repeated, and the next process continues from that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Meanwhile = Callable[[PlanControl], Coroutine[Any, Any, None]]
 
 @dataclass
 class Verdicts:
-    """What the run said to each act."""
+    """The run's replies to each act."""
 
     said: list[str | None] = field(default_factory=list[str | None])
     given: anyio.Event = field(default_factory=anyio.Event)
@@ -44,7 +44,7 @@ class Verdicts:
 
 @dataclass
 class Gate:
-    """Acts that wait until they are let through."""
+    """Acts that wait until the gate is opened."""
 
     opened: anyio.Event = field(default_factory=anyio.Event)
 
@@ -54,7 +54,7 @@ class Gate:
 
 
 async def until_said(bench: Bench, step_id: str, status: str) -> None:
-    while status not in bench.moves(step_id):  # noqa: ASYNC110  what is announced can only be looked at
+    while status not in bench.moves(step_id):  # noqa: ASYNC110  events can only be polled
         await anyio.sleep(0.001)
 
 
@@ -97,7 +97,7 @@ async def test_a_cancelled_step_that_may_fail_does_not_spoil_the_plan(tmp_path: 
 
 
 def acting(executor: ScriptedExecutor, *acts: tuple[str, str]) -> Meanwhile:
-    """Ask one thing after the other once the first of the steps runs."""
+    """Ask for one act after the other, once the first of the steps runs."""
 
     async def ask(control: PlanControl) -> None:
         await executor.until_running(acts[0][1])

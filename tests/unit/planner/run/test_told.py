@@ -1,4 +1,4 @@
-"""A plan's events tell a screen all it shows of steps: their tasks, what they wait for, what they came to."""
+"""A plan's events contain all that a screen shows of steps: their tasks, what they wait for, and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists, whatever happens to them: unfolded once, never wider than allowed, and ended by how many completed."""
+"""Lists under any events: unfolded once, never wider than allowed, and ended by the number of completed items."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_list_ends_by_how_many_completed_however_often_its_process_is_killed(
 
 
 def _as_read_back(plan: Plan, journal: Sequence[bytes]) -> Plan:
-    """The plan with what the journal says was made of its list."""
+    """Return the plan with the steps that the journal says were made from its list."""
     facts = [msgspec.json.decode(line, type=Fact) for line in journal]
     pattern = next(each for each in plan.steps if each.id == "each")
     if any(isinstance(fact, PlanUnfoldedEvent) for fact in facts):

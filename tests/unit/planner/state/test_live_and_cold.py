@@ -1,4 +1,4 @@
-"""One table of commands, carried out by a run and for a plan that nobody runs: they come to the same."""
+"""One table of commands, carried out by a run and for a plan that nobody runs, with the same result."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BEGUN: tuple[Fact, ...] = (
     moved("bad", StepStatus.FAILED, reason="verify", detail="no chance"),
     began("outside"),
 )
-"""What a process recorded that died: one step asks what becomes of it, one was cut off."""
+"""The records of a process that died: a decision about one step is open, and one step was cut off."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def store_of(home: Path) -> PlanStore:
 
 
 def live(store: PlanStore, commands: tuple[Command, ...]) -> str:
-    """Have a run carry them out; why one of them could not be."""
+    """Carry the commands out in a run, and return the reason of the first refusal, or ""."""
     state = store.folder.state()
     start = Start(loaded=effective_plan(store.folder, state), width=1, attended=True)
     for command in (start, *commands):
@@ -130,7 +130,7 @@ def live(store: PlanStore, commands: tuple[Command, ...]) -> str:
 
 
 def cold(store: PlanStore, commands: tuple[Command, ...]) -> str:
-    """Have each carried out in the folder; why one of them could not be."""
+    """Carry each command out in the folder, and return the reason of the first refusal, or ""."""
     for command in commands:
         try:
             store.take(command)
@@ -140,7 +140,7 @@ def cold(store: PlanStore, commands: tuple[Command, ...]) -> str:
 
 
 def next_run(store: PlanStore) -> State:
-    """How the plan stands once the next process has taken it up, but for the step that is at work."""
+    """Return the plan's state once the next process has started or resumed it, before the step at work is done."""
     state = store.folder.state()
     loaded = effective_plan(store.folder, state)
     if state.status is not PlanStatus.CANCELLED and state.stopping is None:

@@ -1,4 +1,4 @@
-"""Decisions with a time limit among others: which of them hold a run up, and for how long."""
+"""Decisions with a time limit among others: which of them hold up a run, and for how long."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vibe.core.messages import Outcome
 
 
 async def until_asked(bench: Bench, *decision_ids: str) -> None:
-    while not set(decision_ids) <= {d.decision_id for d in bench.decisions()}:  # noqa: ASYNC110  sinks have no signal
+    while not set(decision_ids) <= {d.decision_id for d in bench.decisions()}:  # noqa: ASYNC110  sinks announce nothing
         await anyio.sleep(0.001)
 
 
@@ -44,7 +44,7 @@ async def time_runs_out_unneeded(bench: Bench, control: PlanControl, clock: Manu
     """Skip the step that needs ``timed`` by another choice, then let its time pass."""
     await until_asked(bench, "timed", "choice")
     control.submit(Decide(decision_id="choice", selections=("right",)))
-    while bench.moves("a")[-1:] != ["skipped"]:  # noqa: ASYNC110  sinks have no signal
+    while bench.moves("a")[-1:] != ["skipped"]:  # noqa: ASYNC110  sinks announce nothing
         await anyio.sleep(0.001)
     clock.advance(31)
     await anyio.wait_all_tasks_blocked()

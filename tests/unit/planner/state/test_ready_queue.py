@@ -1,4 +1,4 @@
-"""The ready queue against the obvious way of doing the same: look at every waiting step, every time."""
+"""The ready queue compared with the obvious way to do the same: look at every waiting step, every time."""
 
 from __future__ import annotations
 

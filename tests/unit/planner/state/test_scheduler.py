@@ -68,7 +68,7 @@ class EdgeCase:
     name: str
     on: str
     end: Outcome | None
-    """None: the step was skipped."""
+    """None means that the step was skipped."""
     on_failure: str = "stop"
     status: str
 

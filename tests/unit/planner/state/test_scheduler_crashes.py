@@ -1,4 +1,6 @@
-"""Any plan whose process dies after any record: what is done stays done, what was cut off is asked about, all ends."""
+"""Any plan whose process dies after any record: done steps stay done, cut-off ones are asked about, and all of it
+ends.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 @dataclass
 class World:
-    """What the processes of one plan have in common: its journal, and what was done outside."""
+    """What the processes of one plan share: its journal, and the work done outside."""
 
     data: st.DataObject
     source: Plan
@@ -71,7 +73,7 @@ class World:
         return self.data.draw(st.sampled_from(choices))
 
     def preview_next_run(self) -> tuple[Plan, State]:
-        """The plan as its journal has it now, and how it stands."""
+        """Return the plan and its state as its journal has them now."""
         run = ScriptedRun(self.source, journal=self.journal)
         plan = self.source
         for revision in run.state.revisions:
@@ -81,7 +83,7 @@ class World:
 
 
 class Process:
-    """Takes the plan up from the journal and goes on until it ends or the world runs out."""
+    """Resumes the plan from the journal, and continues until the plan ends or the world runs out."""
 
     def __init__(self, world: World) -> None:
         self.world = world

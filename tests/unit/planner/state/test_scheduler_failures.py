@@ -1,4 +1,4 @@
-"""What becomes of steps that failed or were cut off, by the scheduler alone."""
+"""The scheduler's handling of steps that failed or were cut off, by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any plan, any runner: nothing starts early, nothing is left over, everything ends, the same way every time."""
+"""Any plan with any runner: nothing starts early, nothing is left over, everything ends, and always in the same way."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 @dataclass
 class RandomRunner:
-    """Answers the scheduler with whatever is drawn, and checks each answer it gets."""
+    """Answers the scheduler at random, and checks each of its instructions."""
 
     run: ScriptedRun
     data: st.DataObject
@@ -96,7 +96,7 @@ class RandomRunner:
     """Attempts that somebody allowed beyond a step's retries."""
     waived: set[str] = field(default_factory=set[str])
     wanted: dict[str, StepStatus] = field(default_factory=dict[str, StepStatus])
-    """What running steps are to be once they are stopped."""
+    """The status that running steps should get once they are stopped."""
 
     def go(self) -> None:
         self.check(self.run.start())
@@ -138,7 +138,7 @@ class RandomRunner:
         return PauseRequested("asked") if kind == "pause" else CancelRequested("asked")
 
     def act(self, event: Act) -> list[Instruction]:
-        """What is asked of a step is done, at once or when it has stopped, or refused."""
+        """Act on a step, and check that it happens at once, or when the step has stopped, or is refused."""
         before, was_asked = self.run.status(event.step_id), self.run.state.steps[event.step_id].asked
         attempt = self.run.attempt(event.step_id)
         try:
@@ -195,7 +195,7 @@ class RandomRunner:
             return StepEnded(step_id, Outcome.FAILED, provider_refused=True)
         return StepEnded(step_id, Outcome(kind))
 
-    # --- what must hold -----------------------------------------------------------------------------------
+    # --- invariants -----------------------------------------------------------------------------------------
 
     def check(self, said: list[Instruction]) -> None:
         steps = {step.id: step for step in self.run.plan.steps}

@@ -1,4 +1,4 @@
-"""What facts come to: the state of a plan as whoever reads its log has it."""
+"""Facts folded into the state of a plan, as a reader of its log sees it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PENDING = StepStatus.PENDING
 
 
 def left_alone(*facts: e.Fact) -> State:
-    """The state once nobody runs the plan."""
+    """Return the state once nobody runs the plan any more."""
     return evolve(fold(facts), e.PlanEditedEvent())
 
 

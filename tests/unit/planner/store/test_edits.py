@@ -1,4 +1,4 @@
-"""What a command does to a plan that nobody runs."""
+"""The effects of commands on a plan that nobody runs."""
 
 from __future__ import annotations
 

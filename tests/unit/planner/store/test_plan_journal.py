@@ -114,7 +114,7 @@ def test_what_is_no_json_is_refused_before_anything_is_written(path: Path) -> No
 
 
 class CountingDisk:
-    """Stands in for fdatasync: counts, and lets a test hold a flush."""
+    """Replaces fdatasync: counts the calls, and lets a test hold a flush."""
 
     def __init__(self, failure: OSError | None = None) -> None:
         self.flushes = 0

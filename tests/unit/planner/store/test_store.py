@@ -326,7 +326,7 @@ def test_what_is_appended_comes_back_from_a_replay_and_a_full_disk_takes_nothing
             store.append(move)
         assert journal.read_bytes() == before
         with pytest.raises(StoreWriteError):
-            store.append(move)  # what the disk holds is no longer known
+            store.append(move)  # the state of the disk is no longer known
     with PlanStore.open(tmp_path, store.plan_id) as again:
         assert again.state().status is PlanStatus.ACTIVE
         assert again.state().steps == {}
@@ -376,7 +376,7 @@ async def test_kept_results_are_written_by_the_next_sync(tmp_path: Path) -> None
 
 
 def lost(tmp_path: Path, *, side_effects: bool) -> str:
-    """The id of a plan whose journal was emptied beside the result of its step."""
+    """Return the id of a plan whose journal was emptied while the result of its step remained."""
     steps = [{"id": "s", "title": "S", "mode": "run", "command": "true", "side_effects": side_effects}]
     source = msgspec.json.encode({"version": 1, "goal": "g", "steps": steps})
     with PlanStore.create(tmp_path, SETTINGS, source) as store:

@@ -1,4 +1,4 @@
-"""Loops, conditions, variables, substitutions and ``cd``: everyday ones, and ways round a policy by them."""
+"""Loops, conditions, variables, substitutions and ``cd``: everyday lines, and ways around a policy that use them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HARMLESS: tuple[str, ...] = (
     "time ls", "time git status", "time sort a.txt | head", "sleep 0.1", "sleep 0.1 && ls", ": nothing; ls", "ls; exit 0", "true && { ls; pwd; }", "test \"$(whoami)\" = root || echo no",
     "for f in a.txt b.txt; do echo -n \"$f: \"; wc -l < a.txt; done",
 )  # fmt: skip
-"""They run without asking. All of them work in the folder that ``shell_lab`` builds."""
+"""Lines that run without approval. All of them work in the folder that ``shell_lab`` builds."""
 
 READING = (
     "x=a; for i in 1 2; do cat $x; x=link; done", "x=a.txt; for i in 1 2; do cat \"$x\"; x=../outside/secret.txt; done", "for f in *; do cat \"$f\"; done", "for f in .*; do cat \"$f\"; done",
@@ -71,4 +71,4 @@ WRITING = (
     "[ -n \"$(sort -o t20 a.txt)\" ]", "for i in 1 2; do git branch b$i; done", "i=1; git tag n$i", "x=1; git tag m$((x+1))",
 )  # fmt: skip
 CONSTRUCTED: tuple[str, ...] = (*READING, *RUNNING, *WRITING)
-"""They are asked about or denied. Run by bash all the same, each changes something or shows a secret."""
+"""Lines that are asked about or denied. If bash runs them all the same, each changes something or shows a secret."""

@@ -1,4 +1,4 @@
-"""Everyday looking with programs that could do more: scripts that only print, lists of archives, versions, settings."""
+"""Everyday reading with programs that could do more: scripts that only print, archive lists, versions, settings."""
 
 from __future__ import annotations
 
@@ -165,4 +165,4 @@ LOOKING = (
     'basename "$PWD"',
     'dirname "$(git rev-parse --show-toplevel)"',
 )
-"""They run without asking, in the folder that ``shell_lab`` builds."""
+"""Lines that run without approval, in the folder that ``shell_lab`` builds."""

@@ -1,4 +1,6 @@
-"""More ways round a policy for shell lines. They are judged and never run: some would set the clock or the host's name."""
+"""More ways around a policy for shell lines. They are judged and never run: some would set the clock or the host's
+name.
+"""
 
 from __future__ import annotations
 
@@ -117,4 +119,4 @@ PLACES = (
     "cd -P linkdir; cat secret.txt",
 )  # fmt: skip
 HOSTILE = (*BUILTINS, *GIT_COMMANDS, *PROGRAMS, *PLACES)
-"""They are asked about or denied."""
+"""Lines that are asked about or denied."""

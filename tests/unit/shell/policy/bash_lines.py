@@ -1,4 +1,4 @@
-"""Shell lines with what must become of them: everyday looking, and ways round a policy."""
+"""Shell lines with the expected verdict: everyday reading, and ways around a policy."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ EVERYDAY = (
     "base64 a.txt",
     "(cd src; ls)",
 )
-"""They run without asking. All of them work in the folder that ``shell_lab`` builds."""
+"""Lines that run without approval. All of them work in the folder that ``shell_lab`` builds."""
 
 CHAINS = (
     "echo $[a[$(pwn)0]]",
@@ -230,11 +230,11 @@ READS = (
     "diff -N . src", "diff -N src .", "strings -n 1 @names0", "strings @names0", "git grep --untracked SECRET",
 )  # fmt: skip
 EVASIONS = (*CHAINS, *RUNNERS, *ENVIRONMENT, *GIT, *WRITERS, *READS)
-"""They are asked about or denied. Run by bash all the same, each changes something or shows a secret."""
+"""Lines that are asked about or denied. If bash runs them all the same, each changes something or shows a secret."""
 
 UNREADABLE = (
     "ls (", "ls '", 'ls "', "ls ;; x", "ls\x00", "ls\u00a0-l", "ls\u2028rm x", "ls\u202e -l", "ls \u2066x", "cat \ufeffa.txt", "cat a\u00ad.txt",
     "ls\x0b-l", "\x1b[31mls", "if true", "ls |", "&& ls", "ls \U000e0061", "git diff $OPTIONS", "ls $X", "date -s 2020-01-01", "date 010100002020",
     "", "   ", "# nothing",
 )  # fmt: skip
-"""They are asked about; bash refuses them, or what they would do is better not tried."""
+"""Lines that are asked about. Bash refuses them, or their effect is better not tried."""

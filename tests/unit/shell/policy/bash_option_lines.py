@@ -1,4 +1,4 @@
-"""Shell lines that hide an option where a value is expected, or a file to write where one to read is."""
+"""Shell lines that hide an option where a value is expected, or an output file where an input file is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GLUED = (
     "tree -Lo 1 new", "tree -Io x new", "tree -Po x new", "tree -aLo 1 new .",
 )  # fmt: skip
 HIDDEN = (*HIDDEN_OUTPUT, *GLUED)
-"""Each writes a file; all are asked about."""
+"""Lines that each write a file. All are asked about."""
 
 SCRIPTS = (
     "sed 's/one/x/w new' a.txt", "sed 's/one/x/gw new' a.txt", "sed -n '/one/w new' a.txt", "sed '1w new' a.txt", "sed '1!w new' a.txt",
@@ -68,7 +68,9 @@ SCRIPTS = (
     "time cd src && cat deep-link", "for i in 1 2 3; do cat deep-link; time cd src; done", "time time cd src; head deep-link", "cd src < nothere; cat link",
     "cd src < nothere && ls; cat < link", "exit < nothere; cd src; cat deep-link", "exit < nothere; cd evilrepo; git status", "uniq ./?.txt", "xxd ./?.txt", "xxd -p ./?.txt",
 )  # fmt: skip
-"""What programs that may list, print or replace could do besides. Each changes something or shows a secret; all are asked about."""
+"""Further abilities of programs that may list, print or replace. Each changes something or shows a secret; all are
+asked about.
+"""
 
 EXPANDED = (
     "touch .eaa; grep .e* a.txt", "touch .eaa; grep -e .e* a.txt", "touch .eaa; paste -d .e* a.txt", "touch 's,o,0,w new'; sed s,o,0,* a.txt",
@@ -79,4 +81,4 @@ EXPANDED = (
     "touch .a,env,2; jq -n .a*2", "touch .a,env; jq --indent .a* . a.json", "ln -s ../outside/x.zip z.zip; unzip -l z", "ln -s ../outside/x.zip z.ZIP; unzip -Z1 z", "touch a%n; printf a%* x",
     "mkdir d && ln -s ../../outside/secret.txt d/.l && touch -- d/--files0-from=.l; cd d && wc *", "mkdir d && touch -- d/-c; cd d && md5sum ?*", "mkdir d; rg SECRET < src",
 )  # fmt: skip
-"""Judged without what comes before ``;``: names that a pattern stands for take the place of an option's value or of a script."""
+"""Judged without the part before ``;``. The names that a pattern matches become the value of an option, or a script."""

@@ -1,11 +1,11 @@
-"""Attempts at what runs unasked: each is asked about, or does no harm when it is run in the laboratory."""
+"""Attacks on lines that run without approval: each is asked about, or harmless when it is run in the laboratory."""
 
 from __future__ import annotations
 
 LOOKS = ("git status", "git diff", "git log -p -2", "git show HEAD", "git blame a.txt", "git ls-files", "git grep one")
 
 LAYOUTS: tuple[tuple[str, str], ...] = (
-    # (what is prepared by a shell in the workspace, the line that is judged)
+    # (a shell line that prepares the workspace, the line that is judged)
     ("git config core.fsmonitor pwn", "git status"),
     ("git config core.fsmonitor $PWD/pwn.sh", "git diff --stat"),
     ("printf '[include]\\n\\tpath = ../evil.cfg\\n' >> .git/config; printf '[core]\\n\\tfsmonitor = pwn\\n' > evil.cfg", "git status"),

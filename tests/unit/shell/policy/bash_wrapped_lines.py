@@ -1,4 +1,6 @@
-"""Ways to run one program through another: what is denied, or asked about each time, is found in all of them."""
+"""Ways to run one program through another. Programs that are denied, or asked about each time, are found in all of
+them.
+"""
 
 from __future__ import annotations
 
@@ -66,4 +68,4 @@ PLAIN_ARGUMENTS: tuple[str, ...] = (
     "npm run view", "npm view react", "npm exec -- eslint less", "gh pr view 1", "kubectl top pods", "docker top x", "cargo run --bin top", "perf report", "watch -n 1 ls less",
     "tar -tf less.tar", "tar xf vim.tar.gz", "hash less", "git shortlog -sn", "time grep less f",
 )  # fmt: skip
-"""The words are there, and nothing runs them."""
+"""Lines that contain the words without running them."""

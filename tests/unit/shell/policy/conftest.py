@@ -1,4 +1,4 @@
-"""The laboratory that lines are tried in, built once."""
+"""The laboratory in which lines are tried, built once."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from tests.unit.shell.policy.shell_lab import ShellLab
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> ShellLab:
-    """As it is before a line; a test copies it."""
+    """Build the laboratory as it is before a line. Tests copy it."""
     return shell_lab.build(tmp_path_factory.mktemp("lab") / "template")

@@ -1,8 +1,8 @@
-"""Asks programs themselves what their options take. Runs inside a laboratory, by itself, with the standard library only.
+"""Asks programs themselves what their options take. It runs in a laboratory, alone, with the standard library only.
 
-Each line of the file it is given names a program's first words and options (JSON); each line it prints answers one. What
-comes after an option that takes no value is read as an option, too: an unknown one is complained about, and git's
-``--output`` makes a file. What an option takes for its value does neither.
+Each line of the input file names a program's first words and options as JSON, and each printed line answers one. A word
+after an option that takes no value is read as an option too: an unknown one gets a complaint, and git's ``--output``
+makes a file. A word that an option takes as its value does neither.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ AT_ONCE = 3
 
 @cache
 def said(*words: str) -> tuple[str, ...]:
-    """The lines a program prints, both streams."""
+    """Return the lines a program prints, on both streams."""
     try:
         ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
     except subprocess.TimeoutExpired:
@@ -45,7 +45,7 @@ class Program:
 
     @cached_property
     def speaks(self) -> bool:
-        """Whether it says anything about unknown options."""
+        """True if it reports unknown options in any way."""
         return self._writes or bool(self._forms)
 
     def _complaints(self, word: str, about: str) -> list[str]:
@@ -65,7 +65,9 @@ class Program:
         return self._written.exists()
 
     def takes(self, option: str) -> tuple[bool, bool, str]:
-        """Whether it knows the option, whether that takes the next word, and what is glued to it: flags, or a value."""
+        """Return whether it knows the option, whether that takes the next word, and what is glued to it: flags, or a
+        value.
+        """
         following = f"--output={self._written}" if self._writes else f"--{MARKER}"
         next_word = not self._write([option]) if self._writes else not self._complains([option, following], following)
         known = not self._complains([option, following], option)
@@ -78,14 +80,14 @@ class Program:
 
 
 def answer(row: str) -> str:
-    """What one program says about its options; null where it says nothing of unknown ones."""
+    """Return a program's answers about its options, or null if it does not report unknown ones."""
     words, options = json.loads(row)
     program = Program(words)
     return json.dumps({option: program.takes(option) for option in options} if program.speaks else None)
 
 
 def main() -> None:
-    """Answer each row of the file named."""
+    """Answer each row of the file named on the command line."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         sys.stdout.write("".join(f"{line}\n" for line in pool.map(answer, Path(sys.argv[1]).read_text().splitlines())))
 

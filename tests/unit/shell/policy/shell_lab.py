@@ -1,7 +1,8 @@
 """A folder to try shell lines in: a repository with secrets around it, and programs that leave a mark when they run.
 
-Lines run in namespaces of their own, without any capability: they see the programs of this machine read-only and the
-laboratory, and nothing else of it. They reach no network, no other process and no device, and can't set the clock.
+Lines run in their own namespaces, without any capability. They see this machine's programs read-only and the
+laboratory, and nothing else of the machine. They reach no network, no other process and no device, and can't set the
+clock.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ STUBS = ("pwn", "sudo", "doas", "su", "vim", "nano", "l\u0455", "ls\u200b", "\u2
 
 @dataclass(frozen=True)
 class ShellLab:
-    """``work`` is the workspace; ``before`` what all files were."""
+    """The laboratory below ``base``. ``work`` is the workspace."""
 
     base: Path
 
@@ -50,12 +51,12 @@ class ShellLab:
         }
 
     def run(self, line: str) -> str:
-        """What bash prints for a line."""
+        """Run a line with bash, and return what it prints."""
         ended = self.start("bash", "-c", line)
         return (ended.stdout + ended.stderr).decode(errors="replace")
 
     def start(self, *argv: str, seconds: float = SECONDS) -> subprocess.CompletedProcess[bytes]:
-        """Run a program in the laboratory, as it stands in the workspace."""
+        """Run a program in the laboratory's workspace."""
         return subprocess.run(
             [*_wall(), "--bind", str(self.base), str(self.base), "--chdir", str(self.work), "--", *LIMITS, *argv],
             env=self.environ(),
@@ -67,7 +68,7 @@ class ShellLab:
         )
 
     def state(self) -> dict[str, object]:
-        """Every file with mode and content, but for what git and npm write when they only look."""
+        """Return every file with mode and content, except those that git and npm write when they only read."""
         found: dict[str, object] = {}
         for path in sorted(self.base.rglob("*")):
             name = str(path.relative_to(self.base))
@@ -82,7 +83,7 @@ class ShellLab:
 
 @lru_cache(maxsize=1)
 def _wall() -> tuple[str, ...]:
-    """Bubblewrap with what every laboratory has; raises where it can't be put up, so that nothing runs without it."""
+    """Return bubblewrap's command for every laboratory. Raises if it does not work, so that nothing runs without it."""
     wall = (str(bwrap_path()), *_namespaces(), *_programs())
     tried = subprocess.run([*wall, "--", *LIMITS, "true"], capture_output=True, timeout=SECONDS, check=False)
     if tried.returncode:
@@ -96,7 +97,9 @@ def _namespaces() -> Iterator[str]:
 
 
 def _programs() -> Iterator[str]:
-    """The system's programs, and this Python's, read-only; no device but the harmless ones, no disk, nobody's home."""
+    """Yield read-only mounts of the system's programs and this Python, with only harmless devices, no disk and no
+    home.
+    """
     for name in SYSTEM:
         path = Path(name)
         if path.is_symlink():
@@ -111,7 +114,7 @@ def _programs() -> Iterator[str]:
 
 
 def build(base: Path) -> ShellLab:
-    """A fresh laboratory in an empty folder."""
+    """Build a fresh laboratory in an empty folder."""
     lab = ShellLab(base)
     for folder in ("bin", "home/.ssh", "outside", "work/src", "work/config", "work/evil"):
         (base / folder).mkdir(parents=True)
@@ -163,7 +166,7 @@ def _repositories(lab: ShellLab) -> None:
 
 
 def copy(template: ShellLab, base: Path, *, repositories: bool = True) -> ShellLab:
-    """The same laboratory once more; without its repositories it is there sooner."""
+    """Copy a laboratory. A copy without its repositories is made faster."""
     source = template.base if repositories else _without_repositories(template.base)
     base.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-a", str(source), str(base)], check=True)

@@ -31,10 +31,10 @@ from vibe.shell.policy.verdict import (
 )
 
 PARTS = 24
-"""So many tests share the lines that are run one by one, so that they can run at once."""
+"""The number of tests that share the lines to be run one by one, so that they can run in parallel."""
 
 SIGNS = ("SECRET-", "missing.so", "outside/secret.txt")
-"""What is printed where a line reached what it should not."""
+"""Texts whose output shows that a line reached what it should not."""
 
 
 def judge(line: str, lab: ShellLab, confined: ConfinedReading = ConfinedReading.OFF) -> BashVerdict:
@@ -103,7 +103,7 @@ def test_a_way_round_would_have_done_something(part: int, template: ShellLab, tm
 
 
 def is_there(program: str, lab: ShellLab) -> bool:
-    """Return whether a line can be tried: programs of few machines are there where all tests must run."""
+    """Return True if a line can be tried. Rare programs must exist only where all tests must run."""
     return (
         "EVERY_PROGRAM" in os.environ
         or program not in {"rg", "make", "perl", "curl", "patch", "file", "tree", "gawk", "fdfind", "batcat", "unzip"}
@@ -173,7 +173,7 @@ def test_a_pattern_for_plain_paths_is_judged_by_what_it_stands_for(template: She
     (folder / "-onew.txt").touch()
     assert all(judge(line, lab).permission is None for line in lines)
     assert all(judge(line, lab, ConfinedReading.READERS).read_only for line in lines[:3])
-    for name in ("a-link", "z-link", "-link"):  # wherever the folder lists it, it leads out
+    for name in ("a-link", "z-link", "-link"):  # in any order of the folder's names, it leads outside
         (folder / name).symlink_to("../../outside/secret.txt")
         assert not any(judge(line, lab, ConfinedReading.READERS).read_only for line in lines[:3])
         (folder / name).unlink()

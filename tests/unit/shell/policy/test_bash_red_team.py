@@ -13,7 +13,7 @@ from vibe.core.tools.workspace import Workspace
 from vibe.shell.policy.verdict import DEFAULT_ALLOWED, DEFAULT_DENIED, DEFAULT_DENIED_STANDALONE, classify
 
 SOON = 30
-"""Seconds after which a line that runs unasked must have ended on its own, on a busy machine."""
+"""Seconds after which a line that runs without approval must have ended by itself, on a busy machine."""
 
 
 def runs_unasked(line: str, lab: ShellLab) -> bool:

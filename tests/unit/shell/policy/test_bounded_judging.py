@@ -1,4 +1,4 @@
-"""Whatever a line is, judging it ends soon: in work that is counted, and in time of the processor."""
+"""Judging any line ends soon, measured in counted work and in processor time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vibe.shell.policy.verdict import (
 )
 
 SECONDS = 8.0
-"""The processor's time for a judgement, on a slow machine: all that is bounded ends within two or three."""
+"""Processor time for a verdict on a slow machine, in seconds. Everything that is bounded ends within two or three."""
 SIZES = (60, 250, MAX_LINE // 5, MAX_LINE)
 PROGRAMS = (
     "{}", "echo {}", "echo '{}'", 'echo "{}"', "sed '{}' f", "sed 's/{}/x/' f", "sed -E 's/x/{}/e' f", "sed 's/[{}/x/' f", "awk '{}' f", "awk '/{}/' f",
@@ -57,7 +57,7 @@ def judged(line: str, workspace: Workspace) -> BashVerdict:
 
 
 def random_lines(seed: int) -> Iterator[str]:
-    """Long repeats of one to three units in every shape of a program."""
+    """Yield long repetitions of one to three units, in every form of a program."""
     chance = random.Random(seed)
     for program in PROGRAMS:
         for size in SIZES:
@@ -77,7 +77,7 @@ HOSTILE = (
     "crontab - <<E\n" + "\n" * 30_000 + "* \nE", "f() {" + "\n" * 30_000 + "$1; }", "unshare -" + "S" * 30_000 + "'\n'", "sed '" + "".join(f"s{chr(0x2190 + n)}" for n in range(6_000)) + "' f", "while a; do " * 45 + "b; " * 3_000 + "done; " * 45,
     "(" * 5_000 + ")" * 5_000, "$(" * 5_000 + ")" * 5_000, "{ " * 5_000 + "; }" * 5_000, "if a; then " * 2_000 + "b; " + "fi; " * 2_000, "bash -c '" * 2_000, "eval " * 6_000, "cat " + "* " * 8_000, "grep -r x " + ". " * 8_000,
 )  # fmt: skip
-"""Each took an old judge half a minute or more, all memory, or ended in an error; or nearly did."""
+"""Lines that took an old judge half a minute or more, all memory, or ended in an error, or nearly did."""
 
 
 @pytest.mark.parametrize("number", range(len(HOSTILE)))

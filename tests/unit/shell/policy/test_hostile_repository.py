@@ -188,7 +188,7 @@ HARMLESS = frozenset({
     "uploadpackfilter.tree.maxdepth",
     "worktree.guessremote",
 })
-"""Settings that sound as if they named a program and name none."""
+"""Settings that sound as if they named a program, but name none."""
 
 
 def test_every_setting_git_knows_that_can_name_a_program_is_asked_about(template: ShellLab, tmp_path: Path) -> None:

@@ -20,13 +20,13 @@ from vibe.shell.policy.read_only_commands import READERS
 from vibe.shell.policy.verdict import DEFAULT_ALLOWED, classify
 
 BUILTINS = frozenset({"command", "history", "jobs", "test", "times", "type", "ulimit", "umask"})
-"""Bash's own: none of their options takes a value."""
+"""Bash's own commands. None of their options takes a value."""
 
 SILENT = frozenset({"awk", "gawk", "git submodule status", "pidof", "xxd"})
-"""They say nothing about options they do not know; what ``xxd`` does with them is tried below."""
+"""Programs that do not complain about unknown options. What ``xxd`` does with them is tried below."""
 
 UNNAMED = (READERS["jq"], READERS["less"])
-"""They don't name the letter they do not know among others."""
+"""Programs that don't name the unknown letter among others."""
 
 ENDS_AT_ONCE = frozenset({
     ("uptime", "-s"),
@@ -36,7 +36,9 @@ ENDS_AT_ONCE = frozenset({
     ("git rev-parse", "--verify"),
     ("git diff", "--merge-base"),
 })
-"""They answer, or complain of something else, before they look at what follows; they take no word of it."""
+"""Options whose programs answer, or complain of something else, before they look at the next word. They take no
+word.
+"""
 
 ANSWER: TypeAdapter[dict[str, tuple[bool, bool, str]] | None] = TypeAdapter(dict[str, tuple[bool, bool, str]] | None)
 OTHER_NAMES = {"bat": "batcat", "fd": "fdfind"}

@@ -29,7 +29,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> ShellLab:
 
 
 def scripts(program: str, tokens: Sequence[str], check: Callable[[str], str]) -> list[str]:
-    """Scripts that are said to print only: made of pieces, and everyday ones with a piece put in."""
+    """Return scripts that are judged to print only: random ones, and everyday ones with random pieces inserted."""
     draw = random.Random(program)
     known = [shlex.split(line)[1:] for line in LOOKING if re.match(rf"{program} '", line)]
     found = {"".join(draw.choices(tokens, k=draw.randint(1, 9))) for _ in range(15_000)}

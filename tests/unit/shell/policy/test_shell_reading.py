@@ -1,4 +1,4 @@
-"""What we take a line for is what bash takes it for."""
+"""Our reading of a line is the same as bash's."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def judge(line: str) -> BashVerdict:
 
 
 def acts_as_another(line: str, denied: Sequence[str] = ()) -> str:
-    """Return why a person must say yes to a line each time, whatever else was approved."""
+    """Return why a person must approve a line each time, whatever else was approved."""
     return classify(line, (), denied).each_time
 
 
@@ -531,7 +531,7 @@ NESTED = {
 
 
 def judgements(line: str) -> int:
-    """How many functions are called to judge a line."""
+    """Return the number of function calls needed to judge a line."""
     parse_line.cache_clear()
     inspect.cache_clear()
     calls = 0

@@ -1,4 +1,4 @@
-"""Processes that a command leaves running are stopped with it, and that is said."""
+"""Processes that a command leaves running are stopped with it, and this is reported."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ async def test_a_child_that_leaves_the_session_does_not_hold_the_result(tmp_path
 
 
 async def stopped(script: str, cwd: Path) -> CommandResult:
-    """What comes of a command that is given a second, or more if a busy machine has not come to its words by then."""
+    """Run a command that is stopped after a second, or later if a busy machine has not printed anything by then."""
     for seconds in (1, 5, 25):
         result = await run_command(script, cwd=cwd, environ=ENVIRON, timeout=seconds)
         if result.stdout:
@@ -241,13 +241,13 @@ async def test_a_command_whose_start_is_cancelled_is_ended_however_soon(tmp_path
         with CancelScope() as scope:
             scope.cancel()
             await RunningCommand.start(order_of("exec sleep 600", tmp_path))
-    await run_command("true", cwd=tmp_path, environ=ENVIRON)  # by then all were started
+    await run_command("true", cwd=tmp_path, environ=ENVIRON)  # all of them had been started by then
 
     assert await to_thread.run_sync(are_gone, tmp_path)
 
 
 def are_gone(folder: Path) -> bool:
-    """Return whether no process works in a folder any more, within some time."""
+    """Return True if no process works in a folder any more, after waiting up to 10 s."""
     deadline = time.monotonic() + 10
     while at_work_in(folder) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -255,7 +255,7 @@ def are_gone(folder: Path) -> bool:
 
 
 def at_work_in(folder: Path) -> list[str]:
-    """The processes whose folder it is."""
+    """Return the ids of the processes whose working folder it is."""
     found: list[str] = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -275,7 +275,7 @@ async def test_when_the_caller_is_killed_the_command_dies_too(tmp_path: Path) ->
     )
     command = f"bash -c 'trap \"\" TERM; sleep 600 & echo $! > {pid_file}; wait'; echo never"
     root = Path(__file__).parents[4]
-    caller = subprocess.Popen([sys.executable, "-c", program, command, str(tmp_path)], cwd=root)  # noqa: ASYNC220  a real process to kill
+    caller = subprocess.Popen([sys.executable, "-c", program, command, str(tmp_path)], cwd=root)  # noqa: ASYNC220  to kill
     try:
         child = await pid_in(pid_file)
         assert alive(child)

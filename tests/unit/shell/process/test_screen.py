@@ -1,4 +1,6 @@
-"""Printed text as a terminal shows it in the end: of rewritten lines the last, without colours, in any pieces."""
+"""Printed text as a terminal finally shows it: the last of rewritten lines, without colours, for any cuts of the
+input.
+"""
 
 from __future__ import annotations
 

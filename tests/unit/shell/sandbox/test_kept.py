@@ -1,4 +1,4 @@
-"""Files that are put back after a command, and those that are not its doing."""
+"""Files that are restored after a command, and files that it did not change."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ def worktree(folder: Path) -> None:
 
 def test_a_worktree_that_went_and_was_made_again_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / ".git" / "worktrees" / "s1"
-    kept = Kept(
-        tmp_path, [folder / name for name in REPOSITORY_FILES]
-    )  # it was listed, and went before it was looked at
+    kept = Kept(tmp_path, [folder / name for name in REPOSITORY_FILES])  # it was listed, and removed before it was read
     worktree(folder)
 
     assert Kept.read(kept.written()).put_back() == ""

@@ -1,5 +1,5 @@
 # pyright: reportPrivateUsage=false, reportUnknownLambdaType=false, reportUnknownArgumentType=false
-"""Systems that lack a part of what is used here, imitated: what can be had is used, and what is told is what there is."""
+"""Systems that lack a part of what is used, simulated: whatever exists is used, and reports are true."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_landlock_goes_without_a_network_of_its_own_where_that_is_of_no_use(monk
 
 
 def test_a_command_asks_for_no_network_of_its_own_where_it_is_of_no_use(tmp_path: Path) -> None:
-    from vibe.shell.sandbox.port import SandboxPolicy  # noqa: PLC0415  here alone
+    from vibe.shell.sandbox.port import SandboxPolicy  # noqa: PLC0415  used only here
 
     for loopback in (True, False):
         sandbox = landlock.landlock(6, loopback=loopback)

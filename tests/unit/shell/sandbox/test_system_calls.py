@@ -1,4 +1,4 @@
-"""The filter of system calls, carried out as the kernel would, on every kind of machine it is for."""
+"""The filter of system calls, interpreted as the kernel would, for every machine type it supports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Call = Callable[..., int]
 
 
 def filtered(program: bytes, machine: int, number: int, arguments: tuple[int, ...]) -> int:
-    """The error a call ends with; ALLOWED or KILLED."""
+    """Return the error number with which a call fails, or ALLOWED or KILLED."""
     data = struct.pack("<IIQ6Q", number, machine, 0, *arguments, *[0] * (6 - len(arguments)))
     lines = list(struct.iter_unpack("<HBBI", program))
     at, loaded = 0, 0

@@ -72,7 +72,7 @@ async def test_a_price_limit_caps_the_answer() -> None:
 
     reservation = await account.reserve(MODEL, prompt_tokens=1_000, wanted_tokens=8_000)
 
-    assert reservation.max_completion_tokens == 900  # $0.01 less $0.001 of prompt, at $10 a million
+    assert reservation.max_completion_tokens == 900  # $0.01 less $0.001 for the prompt, at $10 a million
     reservation.settle(used(1_000, 900), 0.01)
     with pytest.raises(BudgetExhaustedError, match="max_price"):
         await account.reserve(MODEL, prompt_tokens=10, wanted_tokens=100)
@@ -118,7 +118,7 @@ async def test_a_call_rather_waits_than_takes_a_corner() -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(second)
         await anyio.wait_all_tasks_blocked()
-        assert granted == []  # 700 tokens would be free, though
+        assert granted == []  # although 700 tokens would be free
         first.settle(used(100, 100), 0.0)
 
     assert granted == [3_700]
@@ -150,7 +150,7 @@ async def test_whatever_the_fan_out_a_tree_never_spends_more_than_its_limit(seed
 
 @dataclass(kw_only=True)
 class Ledger:
-    """A tree of accounts with calls under way, and what the largest of them was given."""
+    """A tree of accounts with calls in progress, and the largest grant to one of them."""
 
     limit: int
     largest: int = 0
@@ -159,7 +159,7 @@ class Ledger:
         self.plan = Account("plan", Limits(max_tokens=self.limit))
 
     async def agent(self, account: Account, calls: Sequence[tuple[int, int, float, int]]) -> None:
-        """Make calls (prompt, wanted, how many times what was given they take, steps until the answer)."""
+        """Make calls, given as (prompt, wanted, factor of the grant that it uses, checkpoints until the answer)."""
         for prompt, wanted, times, steps in calls:
             try:
                 reservation = await account.reserve(MODEL, prompt, wanted)

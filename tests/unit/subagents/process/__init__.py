@@ -1,3 +1,3 @@
-"""Tests of subagents."""
+"""Tests of steps in processes of their own."""
 
 from __future__ import annotations

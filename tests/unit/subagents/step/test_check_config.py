@@ -1,4 +1,4 @@
-"""Steps that turn what their checks do, with real test runners."""
+"""Steps that turn off what their checks do, with real test runners."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pytest_runtest_makereport(item, call):
 
 @dataclass(frozen=True, kw_only=True)
 class Cheat:
-    """A file by which a failing check exits with 0."""
+    """A file that makes a failing check exit with 0."""
 
     check: str
     name: str
@@ -120,7 +120,7 @@ async def test_the_file_tools_refuse_it_and_the_step_goes_on(tmp_path: Path) -> 
     write = ("write_file", {"path": "conftest.py", "content": PASSING_HOOK})
     bench = bench_of(tmp_path, calling(write), calling(by_bash("made", "x")), answer("done"))
 
-    result = await bench.run(task_of(verify=("test -f made",)))  # a check that only looks is configured by nothing
+    result = await bench.run(task_of(verify=("test -f made",)))  # a check that only reads has no configuration
     assert (result.outcome, result.denied) == (Outcome.COMPLETED, ())
     other = bench_of(tmp_path / "other", calling(write), calling(by_bash("made", "x")), answer("done"))
     refused = await other.run(task_of(verify=("sh -c 'test -f made'",)))

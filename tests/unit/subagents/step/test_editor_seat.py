@@ -27,7 +27,7 @@ def agents(tmp_path: Path) -> AgentManager:
 def seated(
     bench: StepBench, agents: AgentManager, editor: EditorFiles, terminals: ScriptedTerminals | None = None
 ) -> LocalExecutor:
-    """Steps of somebody who sits at an editor."""
+    """Return an executor for the steps of somebody at an editor."""
     context = replace(
         bench.context,
         run=replace(bench.context.run, commands=terminals),

@@ -150,7 +150,7 @@ async def test_what_a_step_is_told_of_others_is_bounded_by_its_tokens(tmp_path: 
 
     roomy, tight = [await told(tmp_path / str(n), *inputs, max_tokens=n) for n in (50_000, 10_000)]
 
-    assert len(roomy) < 24_000 + 3_000  # what else it is told
+    assert len(roomy) < 24_000 + 3_000  # the rest of its prompt
     assert len(tight) < 4_800 + 3_000
     assert "/r/0.json" in roomy
     assert "/r/0.json" in tight

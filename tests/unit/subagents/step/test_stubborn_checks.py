@@ -14,7 +14,9 @@ from vibe.core.messages import Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A check that will not end as it should; ``seconds`` is its time limit, ``told`` is in the step's detail."""
+    """A check that will not end as it should. ``seconds`` is its time limit, and ``told`` is part of the step's
+    detail.
+    """
 
     name: str
     line: str

@@ -50,7 +50,7 @@ CASES = (
     Case(line="rspec spec/*_spec.rb", files=("spec/b_spec.rb",)),
     Case(line="true; python app.py | diff - tests/data/a.json", files=("app.py", "tests/data/a.json")),
     Case(line="pytest --rootdir=tests", files=TESTS),
-    # What is looked at or linted is what the step works on.
+    # Files that are read or linted are what the step works on.
     Case(line="grep -q done README.md", files=()),
     Case(line="ruff check src app.py", files=()),
     Case(line="ruff check .", files=()),
@@ -60,7 +60,7 @@ CASES = (
     # Steps in mode test are there to write tests.
     Case(line="pytest tests/", files=(), mode=ExecutionMode.TEST),
     Case(line="pytest tests/test_a.py", files=("tests/test_a.py",), mode=ExecutionMode.TEST),
-    # With `writes`, everything named counts but for what it covers.
+    # With `writes`, everything named counts except what it covers.
     Case(line="pytest tests/", files=TESTS[:2] + TESTS[3:], writes=("tests/test_*.py",)),
     Case(line="pytest tests/test_a.py", files=(), writes=("tests/test_a.py",)),
     Case(line="pytest tests/test_a.py", files=("tests/test_a.py",), writes=("src/**",), mode=ExecutionMode.TEST),

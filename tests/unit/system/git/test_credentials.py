@@ -1,4 +1,4 @@
-"""Credentials in git's settings are found and taken out, and git finds all else."""
+"""Credentials in git's settings are found and removed, and git finds everything else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from vibe.system.git.config_file import cleaned, has_credentials, without_credentials
 
-SECRET = "s3cr3t"  # noqa: S105  of a test
+SECRET = "s3cr3t"  # noqa: S105  made up
 TOKEN = f"ghp_{SECRET}0123456789"
 HOLDING = {
     "a password": f'[remote "o"]\n\turl = https://me:{SECRET}@host/a.git\n',

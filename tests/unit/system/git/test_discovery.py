@@ -66,7 +66,7 @@ def run(script: str, folder: Path) -> None:
 
 
 def git_finds(folder: Path) -> tuple[Path, ...] | None:
-    """Git's folders as git itself finds them; None: it finds none, or gives up."""
+    """Return git's folders as git itself finds them, or None if it finds none or gives up."""
     words = ("git", "rev-parse", "--absolute-git-dir", "--git-common-dir")
     ended = subprocess.run(words, cwd=folder, env=ENVIRON, capture_output=True, text=True, check=False)
     lines = ended.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""What becomes of a line, and of the keys that stop things."""
+"""The effects of a typed line, and of the keys that stop things."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vibe.cli.textual_ui.state_store import QueuedLine, ScreenPhase, UIStateStor
 
 @dataclass
 class ScriptedChat:
-    """Keeps what it is asked for; busy from a prompt until ``rest``."""
+    """Records what it is asked for. It is busy from a prompt until ``rest``."""
 
     done: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     is_busy: bool = False

@@ -1,3 +1,3 @@
-"""The prompt's input."""
+"""Tests of the prompt's input."""
 
 from __future__ import annotations

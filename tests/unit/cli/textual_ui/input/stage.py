@@ -1,4 +1,4 @@
-"""A screen with nothing but the input, which writes down what it says."""
+"""A screen with only the input, which records what it sends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InputStage(App[None]):
         yield self.prompt
 
     def press(self, *keys: str) -> None:
-        """All keys at once, as a script or a fast hand sends them; ``settled`` waits until they have acted."""
+        """Press all keys at once, as a script or a fast typist does. ``settled`` waits until they have acted."""
         for key in keys:
             self.post_message(events.Key(key, key if len(key) == 1 else None))
 
@@ -45,7 +45,7 @@ class InputStage(App[None]):
         self.wanted.append(event.text)
 
     async def threads_done(self) -> None:
-        """Wait for what threads are at, and for those that begin by what they brought."""
+        """Wait for the threads at work, and for those that their results start."""
         while any(not worker.is_finished for worker in self.workers):
             await self.workers.wait_for_complete()  # pyright: ignore[reportUnknownMemberType]  Textual's has no type
             await nothing_to_do()
@@ -59,7 +59,7 @@ class InputStage(App[None]):
         return [candidate.label for candidate in self.popup.candidates]
 
     def rows(self) -> list[str]:
-        """The screen as it is seen."""
+        """Return the rows of the screen."""
         strips = self.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  nothing else shows all
         return ["".join(segment.text for segment in strip) for strip in strips]
 

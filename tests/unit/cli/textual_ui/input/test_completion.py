@@ -1,4 +1,4 @@
-"""The word that is completed, and what mentions understand."""
+"""The word to complete, and the references that mentions understand."""
 
 from __future__ import annotations
 

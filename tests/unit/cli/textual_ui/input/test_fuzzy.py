@@ -1,4 +1,4 @@
-"""The order of paths for a few letters."""
+"""The order of paths for a few typed letters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vibe.cli.textual_ui.input.prompt_input import best
 
 
 def order(query: str, *paths: str) -> list[str]:
-    """The paths that fit, each order of them giving the same."""
+    """Return the matching paths in their order, which must not depend on the order of ``paths``."""
     forward = [paths[place] for place in best(query, paths)]
     backward = [paths[::-1][place] for place in best(query, paths[::-1])]
     assert forward == backward

@@ -20,7 +20,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def toolkit(file: Path) -> list[str]:
-    """What ``--plain`` reads, oldest first."""
+    """Return the prompts that ``--plain`` reads, oldest first."""
     return list(FileHistory(str(file)).load_history_strings())[::-1]
 
 

@@ -1,4 +1,4 @@
-"""Pastes and keys in what a terminal sends."""
+"""Pastes and keys in a terminal's input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Item = str | Pasted | BackgroundReported
 
 
 def joined(items: list[Item]) -> list[Item]:
-    """Keys that came one after the other as one string."""
+    """Join adjacent keys into one string."""
     whole: list[Item] = []
     for item in items:
         if isinstance(item, str) and whole and isinstance(whole[-1], str):

@@ -1,4 +1,4 @@
-"""Completion and the search in the history, by keys on a screen."""
+"""Completion and history search, with keys pressed on a screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of the input, and what it sends."""
+"""The input's keys, and the text it sends."""
 
 from __future__ import annotations
 

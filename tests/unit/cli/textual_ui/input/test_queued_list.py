@@ -1,4 +1,4 @@
-"""What waits is listed above the input."""
+"""Waiting prompts are listed above the input."""
 
 from __future__ import annotations
 

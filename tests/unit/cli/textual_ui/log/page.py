@@ -1,4 +1,4 @@
-"""A screen that holds a chat log alone, and the text on it."""
+"""A screen that holds only a chat log, and the text on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vibe.cli.textual_ui.log.entry import LogEntry
 
 
 class LogPage(App[None]):
-    """Keeps what the log said."""
+    """Keeps what the log reports."""
 
     def __init__(self, *entries: LogEntry) -> None:
         super().__init__()
@@ -35,23 +35,23 @@ class LogPage(App[None]):
 
     @property
     def above(self) -> int:
-        """The empty rows above a log that is lower than the screen."""
+        """The number of empty rows above a log that is shorter than the screen."""
         return max(0, self.log_view.size.height - self.log_view.virtual_size.height)
 
     def at(self, x: int, row: int) -> tuple[int, int]:
-        """The place on the screen of a column in a row of a log that is lower than it."""
+        """Return the screen coordinates of a column and a row of a log that is shorter than the screen."""
         return x, row + self.above
 
     def lines(self) -> list[str]:
-        """The lines on the screen, without the empty rows above the first."""
+        """Return the lines on the screen, without the empty rows above the first."""
         log = self.log_view
         return [log.render_line(y).text.rstrip() for y in range(self.above, log.size.height)]
 
     def text(self) -> str:
-        """The same as one text."""
+        """Return the lines as one text."""
         return "\n".join(self.lines())
 
 
 def numbered(count: int, words: str = "words that wrap " * 9) -> list[LogEntry]:
-    """Answers that can be told apart, of several rows each."""
+    """Return numbered answers of several rows each."""
     return [LogEntry("answer", f"first of {number}\n\n{words}\n\nlast of {number}") for number in range(count)]

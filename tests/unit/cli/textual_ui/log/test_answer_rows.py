@@ -25,12 +25,12 @@ def shown(rows: Iterable[Row]) -> list[str]:
 
 
 def words(rows: Iterable[Row]) -> list[str]:
-    """Without their colours."""
+    """Return the text of rows without their colours."""
     return [row.text.partition("\0")[0] for row in rows]
 
 
 def laid_out(blocks: Iterable[LogBlock]) -> list[Row]:
-    """A row for each line, with all that is known of how it looks."""
+    """Return a row for each line, with everything that is known about its look."""
     return [
         Row(Strip([Segment(f"{block.rest if number else block.first}{line.plain}\0{line.spans}{block.look}")]))
         for block in blocks

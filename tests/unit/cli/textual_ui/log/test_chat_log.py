@@ -203,7 +203,7 @@ async def test_styles_that_never_come_again_are_not_remembered() -> None:
         while page.log_view.scroll_offset.y:
             page.log_view.action_move(1, -1)
             for y in range(page.log_view.size.height):
-                page.log_view.render_line(y).render(page.console)  # as for a terminal
+                page.log_view.render_line(y).render(page.console)  # as a terminal would
         remembered = Strip.render_ansi.cache_info().currsize
 
     assert 0 < remembered < 3_000

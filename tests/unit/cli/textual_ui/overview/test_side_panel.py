@@ -1,4 +1,4 @@
-"""The overview beside the chat: what is in it, when there is something to see, and that it rests."""
+"""The overview beside the chat: its content, when it appears, and that it does not redraw needlessly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The person's own part of the bottom line: the command, its input, and its words."""
+"""The person's part of the bottom line: the command, its input, and its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summaries of a view: since a moment, and at the end of a plan."""
+"""Summaries of a view: since some moment, and at the end of a plan."""
 
 from __future__ import annotations
 

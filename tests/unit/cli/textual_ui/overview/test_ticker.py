@@ -1,4 +1,4 @@
-"""The line at the bottom: what it says, what goes where it is short, and that it rests while nothing goes on."""
+"""The line at the bottom: its text, what it drops when short of room, and that it rests while nothing happens."""
 
 from __future__ import annotations
 

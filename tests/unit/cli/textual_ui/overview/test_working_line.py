@@ -1,4 +1,4 @@
-"""The working line on a screen: there while something works, gone with the frame in which it ends, still at rest."""
+"""The working line: shown while something works, gone in the frame in which that ends, and still while at rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views of runs for the tests of the overview, made from events."""
+"""Views of runs for the overview's tests, made from events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def view_of(*events: Event) -> View:
 
 
 def give(view: View, *events: Event) -> frozenset[tuple[str, ...]]:
-    """Apply events; return the keys of what they changed."""
+    """Apply events, and return the keys of what they changed."""
     return frozenset(key for event in events for key in apply(view, event))
 
 
@@ -53,7 +53,7 @@ SURVEYED: tuple[Event, ...] = (
     e.UsageEvent(model="m", prompt_tokens=40_000, completion_tokens=1_000, cost_usd=0.12, **WHO),
     e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={}, summary="bash pytest -q", **WHO),
 )
-"""A plan of four steps, of which one is done and one runs."""
+"""A plan of four steps, of which one is done and one is running."""
 
 TALKED: tuple[Event, ...] = (
     e.ConversationConfiguredEvent(
@@ -63,11 +63,11 @@ TALKED: tuple[Event, ...] = (
     e.ModelEndedEvent(session_id="chat", message_id="1", model="large", status="ok"),
     e.UsageEvent(session_id="chat", model="large", prompt_tokens=30_000, completion_tokens=4_000, cost_usd=0.05),
 )
-"""A conversation that rests."""
+"""A conversation at rest."""
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
-    """Wait until something holds; two seconds at most."""
+    """Wait until the condition holds, for two seconds at most."""
     for _ in range(200):
         if holds():
             return

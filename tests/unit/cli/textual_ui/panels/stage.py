@@ -1,4 +1,4 @@
-"""A small app with a prompt and the bottom panel, and what its tests ask and read."""
+"""A small app with a prompt and the bottom panel, and the requests and readings that its tests need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vibe.cli.textual_ui.panels.request_queue import RequestQueue
 
 
 class PanelClock:
-    """Monotonic and unix time that a test moves."""
+    """Monotonic and unix time that a test sets."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -33,7 +33,7 @@ class PanelClock:
 
 
 class PanelApp(App[None]):
-    """A log, and the bottom below it."""
+    """A log, with the bottom panel below it."""
 
     CSS = "#log { height: 1fr; }"
 
@@ -71,7 +71,7 @@ class PanelApp(App[None]):
 
 
 class Stage:
-    """The app while a test plays on it."""
+    """The app while a test uses it."""
 
     def __init__(self, app: PanelApp, pilot: Pilot[None], group: TaskGroup) -> None:
         self.app = app
@@ -81,7 +81,9 @@ class Stage:
         self.answers: list[Any] = []
 
     async def ask(self, ask: Callable[..., Any], *args: Any) -> anyio.CancelScope:
-        """Ask as the engine does; the answer goes to ``answers``. Cancelling the scope withdraws it."""
+        """Ask as the engine does. The answer goes to ``answers``, and cancelling the returned scope withdraws the
+        request.
+        """
         scope = anyio.CancelScope()
 
         async def asking() -> None:
@@ -109,18 +111,18 @@ class Stage:
                 await self.pilot.pause(0.01)
 
     async def until_woken(self) -> None:
-        """Wait as long as it takes the bottom to see that nobody types any more."""
+        """Wait until the bottom panel notices that nobody types any more."""
         await self.pilot.pause(3 * WAKE_SECONDS)
         await self.settle()
 
     @property
     def rows(self) -> list[str]:
-        """The rows of the screen as they are drawn."""
+        """Return the rows of the screen as they are drawn."""
         return [strip.text.rstrip() for strip in self.strips]
 
     @property
     def strips(self) -> list[Strip]:
-        """The same with their colours."""
+        """Return the rows with their colours."""
         return self.app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
 
     @property
@@ -129,7 +131,7 @@ class Stage:
 
     @property
     def lines(self) -> list[str]:
-        """All lines of the panel, in sight or not."""
+        """Return all lines of the panel, visible or not."""
         view = self.app.bottom.shown.query_one(LineView)
         return [line.lead + str(line.text) for line in view.lines]
 
@@ -145,7 +147,7 @@ async def stage(width: int = 80, height: int = 24) -> AsyncGenerator[Stage]:
 
 
 def request(request_id: str = "r1", tool: str = "bash", **fields: Any) -> ApprovalRequestEvent:
-    """A call that waits for a yes."""
+    """Return the request for a call that waits for approval."""
     fields.setdefault("arguments", {"command": "rm -rf build"})
     fields.setdefault("covers", ("bash: rm",))
     known: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A call that waits for a yes, on the screen: what is shown, and which key means what."""
+"""A call that waits for approval, on the screen: its content and its keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bottom of the screen: what is shown, whose keys count, and that drafts and focus are kept."""
+"""The bottom of the screen: what is shown, which keys count, and that drafts and focus are kept."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from vibe.view.agent_view import RequestView
 
 
 def decision(**fields: Any) -> PlanDecisionEvent:
-    """A decision between two stores."""
+    """Return a decision between two stores."""
     known: dict[str, Any] = {
         "decision_id": "store",
         "question": "Which store?",

@@ -1,4 +1,4 @@
-"""A step that failed, and a plan that runs while the person leaves: what is told, and what each key does."""
+"""A failed step, and a plan that runs while the person leaves: the text, and the effect of each key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def moved(status: str, previous: str, **fields: Any) -> e.PlanStepUpdateEvent:
 
 
 def failing(on_failure: str = "continue") -> View:
-    """A view of a plan whose first step failed."""
+    """Return a view of a plan whose first step failed."""
     first = e.StepOutline(id="totals", title="Fix total()", mode="code", order=e.WorkOrder(on_failure=on_failure))
     view = View()
     for event in (

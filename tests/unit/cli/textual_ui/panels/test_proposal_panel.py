@@ -1,4 +1,4 @@
-"""A proposed plan on the screen: what is read before a yes, and what each key does."""
+"""A proposed plan on the screen: what a person reads before accepting it, and the effect of each key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROMPT = "Write the store.\n\n```python\ndef load(path):\n    return 1\n```\nThe
 
 
 def proposal(draft: int = 1, prompt: str = PROMPT, **fields: Any) -> PlanProposedEvent:
-    """A plan of three steps."""
+    """Return a proposed plan of three steps."""
     known: dict[str, Any] = {
         "goal": "Keep notes",
         "draft": draft,
@@ -70,7 +70,7 @@ FORKED = proposal(
 
 
 def shown(on: Stage) -> list[str]:
-    """The lines of the panel without what fills them up at the right."""
+    """Return the lines of the panel without padding at the right."""
     return [line.rstrip() for line in on.lines]
 
 

@@ -1,4 +1,4 @@
-"""A person who looks elsewhere is called when something waits or long work has ended, and not else."""
+"""A person who looks elsewhere is called when something waits or long work has ended, and at no other time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def prompted(started: float, ended: float) -> tuple[e.Event, e.Event]:
 
 
 def called(view: View, *events: e.Event) -> list[str]:
-    """What a person is called with while these things happen one by one."""
+    """Return the signs that call a person while these events happen one by one."""
     signs: list[str] = []
     attention = Attention(signs.append, after=20.0)
     attention.present(view, frozenset())

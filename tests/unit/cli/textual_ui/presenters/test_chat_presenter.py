@@ -1,4 +1,4 @@
-"""The chat log follows the transcript of an agent, whatever the view keeps of it."""
+"""The chat log follows the transcript of an agent, however much the view keeps of it."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ async def test_what_was_resumed_can_be_taken_back_too() -> None:
 
 
 SUMMARY = e.CompactEndEvent(tokens_before=9, tokens_after=2, messages_before=6, messages_after=3, **CHAT)
-"""Of messages 0 to 5, the last two are 1 and 2 now."""
+"""Of messages 0 to 5, the last two have become 1 and 2."""
 
 
 async def test_what_is_taken_back_after_a_summary_is_what_the_conversation_lost() -> None:

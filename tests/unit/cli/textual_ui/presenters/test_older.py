@@ -1,4 +1,4 @@
-"""Log entries from before those that are shown: of saved messages, and of journals."""
+"""Log entries older than those shown, from saved messages and from journals."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_entries_of_an_agent_are_read_from_a_part_of_a_journal(vibe_home: Pa
     assert [entry.text for entry in entries[: 2 * MOST_ENTRIES - 10]] == [event.text for event in told[10:]]
     calls = entries[2 * MOST_ENTRIES - 10 :]
     assert [(entry.status, entry.text) for entry in calls if isinstance(entry, CallView)] == [
-        ("ok", "a.py"),  # its end came behind what is shown
+        ("ok", "a.py"),  # its end came after the part that is shown
         ("cancelled", ""),
     ]
     assert len(calls) == 2

@@ -1,4 +1,4 @@
-"""The card of a plan in the chat: it comes, goes on where it is and stays."""
+"""The card of a plan in the chat: it appears, is updated in place, and stays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def moved(step_id: str, status: str, ts: float, previous: str = "pending") -> e.
 
 
 class Shown:
-    """A log with cards, and a clock that is set."""
+    """A log with cards, and a clock that a test sets."""
 
     def __init__(self, page: LogPage, pilot: Pilot[None]) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""The start screen in the chat: the facts come, keys on an empty line choose, and what is typed ends that."""
+"""The start screen in the chat: facts arrive, keys on an empty line choose, and typing ends the choice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST = StartFacts(version="0.1", folder="~/textkit")
 
 
 class Shown:
-    """A log with a start page, and a clock that is set."""
+    """A log with a start page, and a clock that a test sets."""
 
     def __init__(self, page: LogPage, pilot: Pilot[None]) -> None:
         self.now = 100.0
@@ -34,7 +34,7 @@ class Shown:
         await self.pilot.pause()
 
     async def see(self) -> None:
-        """Let time pass until the choices, if there are any, were in sight long enough, however late they were drawn."""
+        """Let time pass until any choices have been visible long enough, however late they were drawn."""
         for _ in range(5):
             self.now += SEEN_SECONDS * (not self.start.was_seen)
             await self.pilot.pause()

@@ -1,4 +1,4 @@
-"""An app that shows the agents of a view, and keeps what a person wishes there."""
+"""An app that shows the agents of a view, and keeps what a person asks for there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOW = 1092.0
 
 
 class AgentsApp(App[None]):
-    """``wished`` are what the person wants of steps and agents, ``replies`` their answers."""
+    """``wished`` holds the person's wishes for steps and agents, and ``replies`` their answers."""
 
     def __init__(self, view: View, tile_id: str = "") -> None:
         super().__init__()
@@ -33,11 +33,11 @@ class AgentsApp(App[None]):
         self.opened: AgentScreen = TranscriptScreen(self.desk, tile_id) if tile_id else FleetScreen(self.desk)
 
     def tell_agent(self, *wish: str) -> None:
-        """As of a chat."""
+        """Record words for an agent, as the chat would take them."""
         self.wished.append(("tell", *wish))
 
     def command(self, line: str) -> None:
-        """As of a chat."""
+        """Record a command, as the chat would take it."""
         self.wished.append((line,))
 
     async def on_mount(self) -> None:
@@ -46,14 +46,14 @@ class AgentsApp(App[None]):
         self.ask()
 
     def see(self, *events: e.Event) -> None:
-        """Have things happen."""
+        """Publish events."""
         for event in events:
             self.store.publish(event)
         self.ask()
         self.store.flush()
 
     def ask(self) -> None:
-        """Have the person asked what the view says."""
+        """Put the open requests of the view to the person."""
 
         async def take(reply: RequestReply) -> str:
             self.replies.append(reply)
@@ -64,17 +64,17 @@ class AgentsApp(App[None]):
 
     @property
     def rows(self) -> list[str]:
-        """The rows of the tiles."""
+        """Return the rows of the tiles."""
         fleet = self.opened.query_one(FleetView)
         return [fleet.render_line(y).text.rstrip() for y in range(fleet.size.height)]
 
 
 def text_of(strip: Strip) -> str:
-    """The characters of a row."""
+    """Return the text of a row, without the blanks around it."""
     return strip.text.strip()
 
 
 async def drawn(pilot: Pilot[Any]) -> None:
-    """Wait until nothing is put off any more."""
+    """Wait until no drawing is delayed any more."""
     await pilot.pause(0.3)
     await pilot.pause()

@@ -1,4 +1,4 @@
-"""The fleet: keys choose, open, filter and act on the chosen tile, and only what differs is painted."""
+"""The fleet: keys select, open, filter and act on the selected tile, and only differences are painted."""
 
 from __future__ import annotations
 
@@ -245,11 +245,11 @@ async def test_sixty_agents_open_within_a_tenth_of_a_second() -> None:
     for _ in range(3):
         app, fleet = fleet_of(team(60))
         few, _ = fleet_of(view_of(*TALKED))
-        app.opened = FleetScreen(few.desk)  # what is loaded once is
+        app.opened = FleetScreen(few.desk)  # everything that is loaded once has been loaded
         async with app.run_test(size=(200, 60)) as pilot:
-            began = time.process_time()  # the machine may be busy with something else
+            began = time.process_time()  # not wall time, as the machine may be busy
             await app.push_screen(fleet)
             while not fleet.query_one(FleetView).places:
                 await pilot.pause(0)
             took.append(time.process_time() - began)
-    assert min(took) < 0.1 * 3, took  # the benchmark has the bound
+    assert min(took) < 0.1 * 3, took  # the benchmark has the exact bound

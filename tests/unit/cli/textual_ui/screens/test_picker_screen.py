@@ -1,4 +1,4 @@
-"""The picker over the chat: filtered, moved in, looked at, chosen; the palette and the help."""
+"""The picker over the chat: filtered, moved through, previewed and chosen from; the palette and the help."""
 
 from __future__ import annotations
 

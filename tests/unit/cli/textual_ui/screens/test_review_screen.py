@@ -1,4 +1,4 @@
-"""Changes are read, judged and commented on by keys; what was decided is kept until it is sent."""
+"""Changes are read, judged and commented on with keys, and the verdicts are kept until they are sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of runs: chosen in, answered from, found in, left for a run."""
+"""The list of runs: it is moved through, answered from, searched, and left for a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOW = 1_800_000_000.0
 
 
 class Watching(App[None]):
-    """An app with the list on it; ``sent`` are the answers that were given there."""
+    """An app with the list on it. ``sent`` holds the answers given there."""
 
     left_for: str | None = "still there"
 
@@ -82,7 +82,7 @@ async def shown(board: Board | None, size: tuple[int, int] = (100, 30)) -> Async
     app = Watching(board)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        app.text  # noqa: B018  the first picture, from which on the guard counts
+        app.text  # noqa: B018  the first picture, after which the guard counts
         yield app, pilot
 
 

@@ -27,7 +27,7 @@ SECONDS = 60.0
 
 
 class SetupApp(App[None]):
-    """Nothing but the screen; ``results`` has what it was left with."""
+    """An app with only this screen. ``results`` holds the results with which it was closed."""
 
     def __init__(self, home: Path) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ async def leave_at(app: SetupApp, step: SetupStep) -> None:
         await until(pilot, lambda: app.setup.step is step)
         await pilot.press("escape")
         if step is SetupStep.THEME:
-            assert app.setup.step is SetupStep.DONE  # the last words are not lost
+            assert app.setup.step is SetupStep.DONE  # the last message is kept
             await pilot.press("escape")
         await until(pilot, lambda: app.results != [])
 

@@ -1,4 +1,4 @@
-"""An agent opened: its log goes on, keys act on its step, and what is typed reaches it."""
+"""An open agent: its log continues, keys act on its step, and typed text reaches it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls a tool the way an agent does: checked arguments in, stream events and one result out."""
+"""Calls a tool as an agent does: validated arguments in, stream events and one result out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATH = os.environ["PATH"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """An agent's side of a call. ``settings`` are the tool's table."""
+    """An agent's side of a call. ``settings`` is the tool's table."""
 
     root: Path
     tracker: ReadTracker = field(default_factory=ReadTracker)

@@ -82,7 +82,7 @@ async def test_a_person_who_would_rather_not_is_no_error(tmp_path: Path) -> None
 async def test_a_question_is_withdrawn_when_its_agent_is_stopped() -> None:
     sink = MemorySink()
 
-    async def ask_on(questions: Sequence[Question], request_id: str = "") -> None:  # noqa: ARG001  the port's words
+    async def ask_on(questions: Sequence[Question], request_id: str = "") -> None:  # noqa: ARG001  the port's signature
         scope.cancel()
         await anyio.sleep_forever()
 

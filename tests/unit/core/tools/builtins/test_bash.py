@@ -64,7 +64,7 @@ async def test_long_output_is_cut_and_the_whole_is_named(tmp_path: Path) -> None
 
 async def test_a_timeout_is_an_error_with_what_was_printed(tmp_path: Path) -> None:
     told = ""
-    for seconds in (1, 5, 25):  # a busy machine may not have begun it in the first of them
+    for seconds in (1, 5, 25):  # a busy machine may not have begun it within the first
         with pytest.raises(ToolError, match=f"stopped after {seconds} s") as stopped:
             await Caller(root=tmp_path).call(make(Bash), command="echo half way; sleep 600", timeout=seconds)
         told = str(stopped.value)

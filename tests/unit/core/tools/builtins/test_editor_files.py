@@ -40,7 +40,7 @@ def caller(tmp_path: Path, editor: EditorFiles) -> Caller:
 
 @pytest.fixture
 def typed(caller: Caller, editor: EditorFiles) -> Path:
-    """A file that the user has open, with a line more than on disk."""
+    """Return a file that the user has open, with one line more than on disk."""
     path = caller.root / "a.txt"
     path.write_text(SAVED, encoding="utf-8")
     editor.buffers[path] = TYPED

@@ -180,7 +180,7 @@ async def test_a_name_as_it_is_listed_is_taken_back(tmp_path: Path, name: bytes)
     await caller.call(make(SearchReplace), file_path=shown, old_string="needle", new_string="thread")
     assert file.read_text() == "thread\n"
     assert "1:thread" in (await caller.call(make(Grep), pattern="thread", path=shown)).matches
-    assert sorted(os.listdir(tmp_path)) == [".gitignore", "d\udcfe"]  # noqa: PTH208  no path
+    assert sorted(os.listdir(tmp_path)) == [".gitignore", "d\udcfe"]  # noqa: PTH208  not a path
 
 
 def listings() -> list[tuple[Any, dict[str, str]]]:

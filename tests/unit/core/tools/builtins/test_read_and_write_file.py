@@ -324,7 +324,7 @@ async def test_the_longest_name_can_be_edited_and_a_longer_one_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     is_named: bool,  # noqa: FBT001  pytest's parameter
 ) -> None:
-    if is_named:  # drafts are, where the system has no files without a name
+    if is_named:  # drafts have names where the system has no unnamed files
         monkeypatch.setattr(files, "_UNNAMED", None)
     name = "\u4e2d" * 85
     await caller.call(make(WriteFile), path=name, content="old\n")
@@ -504,7 +504,7 @@ replace_file(path, "file", b"new", previous=b"old")
 def test_a_file_is_edited_where_its_folder_or_its_owner_forbid_another_in_its_place(
     folder: int, owner: int, mode: int
 ) -> None:
-    base = Path(tempfile.mkdtemp())  # where another user gets to
+    base = Path(tempfile.mkdtemp())  # a folder that another user can reach
     path = base / "file"
     path.write_bytes(b"old")
     os.chown(path, owner, owner)

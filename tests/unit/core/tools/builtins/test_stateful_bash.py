@@ -1,4 +1,6 @@
-"""A stateful shell: folder and exported variables from one call to the next, and nothing that steers what is judged."""
+"""A stateful shell keeps its folder and exported variables between calls, and nothing that affects the policy's
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +155,7 @@ async def test_paths_are_judged_from_the_kept_folder(root: Path) -> None:
     (root / "src" / "link.txt").symlink_to(root.parent / "other" / "theirs.txt")
     (root.parent / "other" / "theirs.txt").write_text("theirs")
     tool, caller = stateful_bash(), Caller(root=root)
-    assert (await judged(tool, root, "cat link.txt")).listed is ToolPermission.ALWAYS  # no such file
+    assert (await judged(tool, root, "cat link.txt")).listed is ToolPermission.ALWAYS  # there is no such file
     await caller.call(tool, command="cd src")
     verdicts = {
         line: (await judged(tool, root, line)).listed

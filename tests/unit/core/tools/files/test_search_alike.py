@@ -1,4 +1,4 @@
-"""The two ways to search answer alike: over trees and patterns drawn at random, and over what once differed."""
+"""The two ways to search give the same answers, for random trees and patterns, and for cases that once differed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An odd part of a server's answer costs itself alone."""
+"""A malformed part of a server's answer costs only that part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GOOD = {"name": "ok", "inputSchema": {"type": "object"}}
 
 
 async def passed(method: str, result: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """What is left of the answer to a request, and what was said of the rest."""
+    """Return the remaining answer to a request, and the messages about the rest."""
     said: list[str] = []
 
     class Stream:

@@ -41,7 +41,7 @@ def test_tokens_in_the_keyring_are_read_once_renewed_there_and_gone_with_the_sig
         seen = store.find(URL)
         kept = keyring.path.read_text()
         with keyring_of_this_process(LockedKeyring()):
-            again = store.find(URL)  # known by its version
+            again = store.find(URL)  # recognised by its version
             with pytest.raises(KeyringError):
                 SignInStore(store.path).find(URL)
             with pytest.raises(KeyringError):
