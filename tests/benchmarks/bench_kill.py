@@ -2,11 +2,11 @@
 
     python -m tests.benchmarks.bench_kill [--count N] [--kills N] [--seed N] [--jobs N] [--executor local|process|both]
 
-The plan has commands, agents with checks, steps in worktrees, decisions, and commands that fail at first. Its model is a
-script. SIGKILL hits only the process, at a moment drawn evenly from its start to its end. Two runs in five are killed two
-or three times; with ``--kills`` every run is killed that often, unless it ends before. At the end the journal must hold
-exactly one completed attempt for each step. The files and commits must be those of an undisturbed run, and no process,
-worktree, branch, socket, entry or temporary file may be left.
+The plan has commands, agents with checks, steps in worktrees, decisions, and commands that fail at first. Its model is
+a script. SIGKILL hits only the process, at a moment drawn evenly from its start to its end. Two runs in five are killed
+two or three times; with ``--kills`` every run is killed that often, unless it ends before. At the end the journal must
+hold exactly one completed attempt for each step. The files and commits must be those of an undisturbed run, and no
+process, worktree, branch, socket, entry or temporary file may be left.
 """
 
 from __future__ import annotations

@@ -2,16 +2,16 @@
 
     python -m tests.benchmarks.bench_plan [--rounds N] [--memory-sink] [--json]
 
-Overhead is measured in microseconds per no-op step, from the first instruction to the plan's end, with the plan's journal
-(no fsync), ``run.json``, snapshots and the real event bus (StampingSink, codec, its own journal, socket). ``result.json``
-is left out, since the journal holds every result; the row ``with result files`` says what it adds. On a busy machine, wall
-time includes its other work, so the bound judges processor time where that is known.
+Overhead is measured in microseconds per no-op step, from the first instruction to the plan's end, with the plan's
+journal (no fsync), ``run.json``, snapshots and the real event bus (StampingSink, codec, its own journal, socket).
+``result.json`` is left out, since the journal holds every result; the row ``with result files`` says what it adds. On a
+busy machine, wall time includes its other work, so the bound judges processor time where that is known.
 
 Makespan is measured for 400 steps of a random DAG, 32 side by side, over max(critical path, total / 32). The steps last
-50 ms each, or log-normal times with the same median. The plan's journal is on disk before a dependant starts, as in every
-run. Makespan is counted from the first step's start to the last one's end; another row includes the plan's own start and
-end. LangGraph and Dask are measured in the same run if they are installed (see ``peers``). The figures of others come from
-runs of their own on such a machine.
+50 ms each, or log-normal times with the same median. The plan's journal is on disk before a dependant starts, as in
+every run. Makespan is counted from the first step's start to the last one's end; another row includes the plan's own
+start and end. LangGraph and Dask are measured in the same run if they are installed (see ``peers``). The figures of
+others come from runs of their own on such a machine.
 """
 
 from __future__ import annotations

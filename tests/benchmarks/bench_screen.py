@@ -55,7 +55,7 @@ PARAGRAPH = 25
 SECONDS = 60.0
 SETTLE_SECONDS, IDLE_SECONDS, CALM = 3.0, 5.0, 0.05
 BETWEEN_KEYS = (0.03, 0.18)
-"""The range of the pauses between keys, in seconds. Regular keys would meet every frame of the stream at one point."""
+"""The range of the pauses between keys, in seconds. Regular keys would all meet a frame of the stream, or none."""
 BOUND_START, BOUND_KEY_MS, BOUND_OPEN_S, BOUND_REQUEST_MS, BOUND_STOP_MS = 2.0, 50.0, 1.0, 30.0, 200.0
 BOUND_IDLE, BOUND_MB = 1.0, 120.0
 Figures = dict[str, list[float]]

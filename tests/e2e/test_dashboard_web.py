@@ -80,7 +80,7 @@ def test_a_plan_is_answered_by_the_page_and_its_changes_are_shown(
             run, diff = request["run"], f"/api/runs/{request['run']}/steps/fix/diff"
             assert (request["step"], request["tool"]) == ("fix", "bash")
             assert client.get(diff).status_code == 200
-            if count == 2 and workspace == "worktree":  # compares while it runs with the folder it works in
+            if count == 2 and workspace == "worktree":  # while it runs, its own folder is compared
                 files = {file["path"]: file for file in client.get(diff).json()["files"]}
                 assert {name: file["status"] for name, file in files.items()} == {
                     "cart.py": "modified",

@@ -215,7 +215,7 @@ class ScriptedRun:
         return said
 
     def _see_to_list(self, effect: Effect) -> list[Instruction]:
-        """Read a list that the plan itself contains at once, and keep its results."""
+        """Read a list that the plan itself contains immediately, and confirm that its results are kept."""
         said: list[Instruction] = []
         if isinstance(effect, ReadItems):
             items = items_of(schedule_of(self.state).steps[effect.step_id], None, {})

@@ -16,7 +16,10 @@ SOON = 0.02
 
 @pytest.fixture(scope="session", autouse=True)
 def settling() -> Iterator[None]:
-    """Replace Textual's own wait, which takes at least 20 ms several times a key, until the process is almost idle."""
+    """Replace Textual's own wait, which is too slow.
+
+    It takes 20 ms or more, several times per key, until the process uses almost no processor time.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for module in (app, pilot):
             patch.setattr(module, "wait_for_idle", nothing_to_do)

@@ -74,7 +74,7 @@ from vibe.front.start_screen import (
 from vibe.view.view import View, apply
 
 PUT_OFF = 0.2
-"""Seconds for which no widget may delay its drawing."""
+"""Seconds to wait before the delayed drawing of widgets is checked. On a fast machine it is over by then."""
 NOW = 1_800_000_000.0
 STARTED = NOW - 151.0
 SESSION = "5e1f9c02"

@@ -1,23 +1,23 @@
-"""What the screen must show, and in a terminal with few colours or none.
+"""The things that the screen must show, also in a terminal with few colours or none.
 
-Each of the sixteen has tests that hold it, and most have pictures in all sizes (``test_pictures.py``):
+Each of the sixteen has tests, and most have pictures in all sizes (``test_pictures.py``):
 
-1. folder, branch, model, price, mode, sandbox before the first prompt: tests/unit/front/test_start_screen.py
-2. a counting second within one, a stall at ten: tests/unit/front/test_working_line.py
-3. a cross and the reason for an exit code that is not 0: tests/unit/cli/textual_ui/presenters/test_chat_presenter.py
-4. each open request within one key, alive after any detour: tests/unit/cli/textual_ui/test_keys.py
-5. what a planner reads, and its steps as they come: tests/unit/cli/textual_ui/presenters/test_plan_cards.py
-6. an estimate before the bound, the shape, each command: tests/unit/cli/textual_ui/panels/test_proposal_panel.py
-7. bars side by side, where a check failed, who waits for whom: tests/unit/front/test_plan_card.py
-8. of 30 steps all that run, ask and failed, in 24 rows: tests/unit/front/test_plan_card.py
-9. that a step fixed itself: tests/unit/front/test_plan_card.py, and in lines: tests/unit/front/test_progress.py
-10. retry, skip, tell, open by one key: tests/unit/cli/textual_ui/panels/test_plan_panels.py
-11. what changed by step, and the way back: tests/unit/cli/textual_ui/screens/test_review_screen.py
-12. a paused plan on leaving, in the shell and on coming back: tests/e2e/test_screen.py
-13. every picker has a preview: tests/unit/cli/textual_ui/screens/test_picker_screen.py
-14. red for what asks about nothing, amber for nothing but the person and silence: here
+1. folder, branch, model, price, mode and sandbox before the first prompt: tests/unit/front/test_start_screen.py
+2. a counter of seconds after one second, and a stall after ten: tests/unit/front/test_working_line.py
+3. a cross and the reason for a nonzero exit code: tests/unit/cli/textual_ui/presenters/test_chat_presenter.py
+4. each open request within one key press, and still open after any detour: tests/unit/cli/textual_ui/test_keys.py
+5. the files a planner reads, and its steps as they arrive: tests/unit/cli/textual_ui/presenters/test_plan_cards.py
+6. an estimate ahead of the bound, the plan's shape, and each command: tests/unit/cli/textual_ui/panels/test_proposal_panel.py
+7. bars of parallel steps, failed checks, and which step waits for which: tests/unit/front/test_plan_card.py
+8. of 30 steps, all that run, ask or have failed, in 24 rows: tests/unit/front/test_plan_card.py
+9. that a step fixed itself: tests/unit/front/test_plan_card.py, and in the plain output: tests/unit/front/test_progress.py
+10. retrying, skipping, steering and opening a step with one key: tests/unit/cli/textual_ui/panels/test_plan_panels.py
+11. the changes of each step, and the way to undo them: tests/unit/cli/textual_ui/screens/test_review_screen.py
+12. a paused plan when leaving, in the shell and when coming back: tests/e2e/test_screen.py
+13. a preview in every picker: tests/unit/cli/textual_ui/screens/test_picker_screen.py
+14. red for agents that need no approval, and amber only for requests to the person and for silence: here
 15. the terminal's own background: tests/unit/cli/textual_ui/test_palettes.py
-16. no letter is lost, from any focus: tests/unit/cli/textual_ui/test_keys.py
+16. every letter typed, whatever has the focus: tests/unit/cli/textual_ui/test_keys.py
 """
 
 from __future__ import annotations

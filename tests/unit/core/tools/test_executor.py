@@ -383,7 +383,7 @@ async def test_a_no_is_told_to_the_model_in_the_persons_words(tmp_path: Path) ->
 
 
 class Ponder(Save):
-    """Its rules wait for what only the event loop does, and never come to an end."""
+    """A tool whose rules wait until the test lets them go on."""
 
     turns: ClassVar[threading.Event]
     loop_thread: ClassVar[int]

@@ -140,7 +140,7 @@ def cold(store: PlanStore, commands: tuple[Command, ...]) -> str:
 
 
 def next_run(store: PlanStore) -> State:
-    """Return the plan's state once the next process has started or resumed it, before the step at work is done."""
+    """Return the plan's state once the next process has taken it up, leaving the step at work aside."""
     state = store.folder.state()
     loaded = effective_plan(store.folder, state)
     if state.status is not PlanStatus.CANCELLED and state.stopping is None:

@@ -275,7 +275,7 @@ async def test_when_the_caller_is_killed_the_command_dies_too(tmp_path: Path) ->
     )
     command = f"bash -c 'trap \"\" TERM; sleep 600 & echo $! > {pid_file}; wait'; echo never"
     root = Path(__file__).parents[4]
-    caller = subprocess.Popen([sys.executable, "-c", program, command, str(tmp_path)], cwd=root)  # noqa: ASYNC220  to kill
+    caller = subprocess.Popen([sys.executable, "-c", program, command, str(tmp_path)], cwd=root)  # noqa: ASYNC220  a real process to kill
     try:
         child = await pid_in(pid_file)
         assert alive(child)
