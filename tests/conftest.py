@@ -43,8 +43,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect without the garbage collector, and freeze the result: the ten thousand tests stay, so scanning them is
-    wasted.
+    """Collect without the garbage collector, and freeze the result.
+
+    The ten thousand collected tests stay, so looking for garbage among them is wasted.
     """
     gc.disable()
     try:

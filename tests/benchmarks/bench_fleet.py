@@ -68,9 +68,7 @@ async def stream(on: Stage, agents: int, seconds: float) -> float:
 
 
 async def measure(agents: int, seconds: float) -> tuple[float, float, float, float]:
-    """Return the milliseconds to open it the first time and again, and the processor's share with it and with the
-    chat.
-    """
+    """Return the milliseconds to open it first and again, and the processor's share with it and with the chat."""
     with tempfile.TemporaryDirectory() as folder:
         app = await anyio.to_thread.run_sync(made_app, "textual-dark", Path(folder))
         async with played(Scene(empty, SIZE), app, Path(folder)) as on:

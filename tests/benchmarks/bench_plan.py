@@ -236,8 +236,9 @@ def _row(what: str, took: Took, bound: float | None = None, digits: int = 1) -> 
 
 
 def memory(setting: Setting) -> Row:
-    """Return the megabytes that a plan of 10 000 steps and its run add to a process with everything imported. Run it
-    first.
+    """Return the megabytes that a 10 000-step plan and its run add to a process with everything imported.
+
+    Run it first, because memory that was used before is not seen again.
     """
     run(plan_of(chain(10)), NoOp(), setting)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -317,9 +318,7 @@ def _makespan_row(what: str, took: Sequence[float], shortest: float) -> Row:
 
 
 async def bare_queue(plan: Plan, seconds: Mapping[str, float]) -> float:
-    """Return the seconds of the least possible work: counters, a heap, one task for each step, no record and no
-    events.
-    """
+    """Return the seconds of the least possible work: counters, a heap and tasks, without records or events."""
     dag = Dag.build(plan.steps)
     waiting = {step_id: len(needed) for step_id, needed in dag.dependencies.items()}
     ready: list[tuple[int, str]] = []

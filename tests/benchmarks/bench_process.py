@@ -24,9 +24,7 @@ BOUND = 70
 
 
 def measure(steps: int, rounds: int) -> dict[str, Any]:
-    """Return wall and processor time of a step in ms, in a chain and side by side, by the best rounds, and the
-    memory.
-    """
+    """Return wall and processor ms per step, in a chain and side by side, by the best rounds, and the memory."""
     with tempfile.TemporaryDirectory() as folder:
         home = _home(Path(folder))
         found: dict[str, Any] = {

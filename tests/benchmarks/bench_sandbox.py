@@ -43,9 +43,7 @@ WIDE = 8
 
 
 def measure(turns: int, steps: int, rounds: int) -> dict[str, float]:
-    """Return milliseconds of single commands and bash calls, and seconds of plan and ``make``, as medians of the
-    rounds.
-    """
+    """Return ms of single commands and bash calls, and seconds of plan and ``make``: medians of the rounds."""
     found: dict[str, list[float]] = {}
     bare = _bare()
     for _ in range(rounds):

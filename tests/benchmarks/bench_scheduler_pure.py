@@ -116,9 +116,7 @@ def run(plan: Plan) -> int:
 
 
 def measure(shape: Callable[[int], list[Step]], size: int) -> float:
-    """Return the best of some rounds in microseconds of CPU per step, which other work on the machine does not
-    affect.
-    """
+    """Return the best of some rounds in microseconds of CPU per step, as other work does not affect CPU time."""
     plan = Plan(version=1, goal="measure", steps=shape(size))
     best = float("inf")
     for _ in range(ROUNDS):

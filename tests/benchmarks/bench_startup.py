@@ -152,9 +152,7 @@ def small_project(root: Path) -> Path:
 
 
 def large_project(root: Path) -> Path:
-    """Create a repository with 2 500 files in 125 folders, a README of 20 kB, an AGENTS.md of 16 kB, and some new
-    files.
-    """
+    """Create a repository with 2 500 files in 125 folders, a 20 kB README, a 16 kB AGENTS.md, and new files."""
     files = {f"src/part{n // 100}/mod{n // 20}/file_{n}.py": f"x = {n}\n" for n in range(2_500)}
     made = repository(root, {**files, "README.md": "# Large\n" + "words \n" * 3_000, "AGENTS.md": "- a rule\n" * 1_800})
     for number in range(50):

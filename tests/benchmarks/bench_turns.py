@@ -181,8 +181,9 @@ def rows_of(ours: Sequence[Run], bare: Sequence[Run]) -> list[Row]:
 
 
 def _growth(periods: Sequence[float]) -> float:
-    """Return the last tenth over the first, by their lower quartiles, since other work on the machine only adds to a
-    turn.
+    """Return the last tenth over the first.
+
+    Lower quartiles are compared, since other work on the machine only adds to a turn.
     """
     tenth = max(2, len(periods) // 10)
     first, last = periods[1 : 1 + tenth], periods[-tenth:]

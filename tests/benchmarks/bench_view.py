@@ -111,9 +111,7 @@ def late_join_seconds(events: Sequence[Event]) -> float:
 
 
 def import_ms() -> float:
-    """Return the processor time of a process that imports the view, less that of one that imports nothing, by the
-    best.
-    """
+    """Return the processor time of importing the view, less that of importing nothing, by the best runs."""
     return min(_process_ms("import vibe.view.view") for _ in range(STARTS)) - min(
         _process_ms("pass") for _ in range(STARTS)
     )

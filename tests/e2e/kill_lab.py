@@ -158,8 +158,9 @@ class Lab:
         return [*found, *([] if len(statuses) == self.kind.steps else [f"{len(statuses)} steps in the journal"])]
 
     def left_behind(self) -> list[str]:
-        """Return processes, worktrees, branches, sockets, entries and files that should be gone, after waiting for
-        them to go.
+        """Return everything that should be gone, after waiting for it to go.
+
+        These are processes, worktrees, branches, sockets, entries and files.
         """
         deadline = time.monotonic() + SETTLING_SECONDS
         while (found := self._left_now()) and time.monotonic() < deadline:
@@ -241,8 +242,9 @@ def _differences(lab: Lab, wanted: Ending) -> list[str]:
 
 
 def build_plan(kind: Kind) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the plan and its model's script: commands, agents with checks, worktrees, decisions, failures to
-    repeat.
+    """Return a plan and its model's script.
+
+    The plan has commands, agents with checks, worktrees, decisions, and failures to repeat.
     """
     rng = random.Random(1)
     steps: list[dict[str, Any]] = []

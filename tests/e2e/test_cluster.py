@@ -106,9 +106,7 @@ def there(tmp_path: Path) -> Iterator[VibeCommand]:
 
 @pytest.fixture
 def cluster(there: VibeCommand, vibe: VibeCommand) -> str:
-    """Start a scheduler and a worker on that machine, configure this one to use them, and return the scheduler's
-    address.
-    """
+    """Start a scheduler and a worker there, configure this machine to use them, and return the scheduler's address."""
     certificates = ("--certificates", "certs")
     address = said(there.start("cluster", "scheduler", "tls://127.0.0.1:0", *certificates)).split()[2].rstrip(";")
     told = ("--slots", "2", "--label", "team=red", "--resource", "gpu=1")

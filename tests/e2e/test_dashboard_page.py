@@ -935,9 +935,7 @@ async def test_earlier_entries_that_are_asked_for_twice_are_shown_once(vibe: Vib
 
 
 async def test_what_was_refused_failed_or_begun_does_not_stay(vibe: VibeCommand, browser: Browser) -> None:
-    """A refusal disappears with the next command, failed changes are requested again, and one click does not stop
-    another run.
-    """
+    """The next command clears a refusal, failed changes are requested again, and one click stops no other run."""
     async with running(vibe.home) as run, running(vibe.home, "two", "plan-2") as other:
         run.begins()
         run.moves("a", "in_progress")

@@ -30,9 +30,7 @@ def git(folder: Path, *words: str) -> str:
 
 @pytest.fixture
 def planted(vibe: VibeCommand, tmp_path: Path) -> Path:
-    """Fill a repository's folders on PATH with programs that write a word, and return the file they would write it
-    to.
-    """
+    """Plant programs in a repository's folders on PATH, and return the file to which they would write."""
     word = tmp_path / "word"
     (vibe.workdir / "a.txt").write_text("a needle\n")
     git(vibe.workdir, "init", "-q")

@@ -233,9 +233,7 @@ def test_a_step_of_a_plan_delegates_too(vibe: VibeCommand, write_plan: Callable[
 
 
 def a_long_time() -> str:
-    """Return seconds to sleep: a number that no other process on the machine sleeps, so that the process can be
-    found.
-    """
+    """Return seconds to sleep: a number that no other process sleeps, by which the process can be found."""
     return f"600.{uuid4().int}"
 
 

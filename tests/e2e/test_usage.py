@@ -21,8 +21,9 @@ ANSWER = {"usage": {"prompt_tokens": 1_000_000, "completion_tokens": 1_000_000, 
 
 @pytest.fixture
 def priced(vibe: VibeCommand) -> VibeCommand:
-    """Configure two models with one script. Each answer takes a million tokens in and out; those of ``free`` have no
-    price.
+    """Configure two models with one script.
+
+    Each answer takes a million tokens in and out, and those of ``free`` have no price.
     """
     vibe.home.mkdir()
     script = {"version": 1, "agents": {"*": {"turns": [{"text": "a", **ANSWER}, {"text": "b", **ANSWER}] * 4}}}

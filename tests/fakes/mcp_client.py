@@ -17,9 +17,7 @@ CALL_SECONDS = 120.0
 
 @dataclass
 class ServedVibe:
-    """A connection to a server. ``answers`` are given to its questions in order, and the questions are kept in
-    ``asked``.
-    """
+    """A connection to a server. ``answers`` are given to its questions in order, and ``asked`` keeps the questions."""
 
     portal: BlockingPortal
     client: Any = None

@@ -12,8 +12,9 @@ BLOCK = 24
 
 
 def ports_in_a_row(count: int = 3) -> int:
-    """Return the first of ``count`` adjacent unused ports. Processes that ask at the same time look in different
-    places.
+    """Return the first of ``count`` adjacent unused ports.
+
+    Processes that ask at the same time look in different places.
     """
     start = os.getpid() * BLOCK % (LAST - FIRST)
     for offset in range(0, LAST - FIRST, count):

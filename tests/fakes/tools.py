@@ -68,9 +68,7 @@ class Allowed(BaseToolConfig):
 
 
 def passing_tools(traffic: Traffic) -> tuple[ToolClass, ...]:
-    """Return the tools ``look`` (read-only) and ``change``, which log their start and end, and fail if an argument says
-    so.
-    """
+    """Return the tools ``look`` (read-only) and ``change``, which log their start and end, and fail if told to."""
 
     async def go(args: PassArgs) -> TextResult:
         traffic.log.append(f"+{args.name}")

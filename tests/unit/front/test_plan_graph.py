@@ -64,9 +64,7 @@ def text(drawn: Shape) -> list[str]:
 def reached(
     rows: Sequence[str], start: tuple[int, int], ways: Sequence[int], *, signs: bool = False
 ) -> set[tuple[int, int]]:
-    """Return the cells that lines reach from ``start`` in these directions. With ``signs``, steps' signs end lines,
-    too.
-    """
+    """Return the cells that lines reach from ``start`` in these directions. With ``signs``, steps end lines too."""
 
     def sides(row: int, cell: int) -> int:
         char = rows[row][cell] if 0 <= row < len(rows) and 0 <= cell < len(rows[row]) else " "

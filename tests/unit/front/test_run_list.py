@@ -1,6 +1,4 @@
-"""The list of runs as lines: its groups, figures and answers, in little room, and whatever runs say about
-themselves.
-"""
+"""The list of runs as lines: its groups, figures and answers, in little room, whatever runs call themselves."""
 
 from __future__ import annotations
 

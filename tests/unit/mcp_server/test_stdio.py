@@ -1,6 +1,4 @@
-"""The server over standard input and output: what it answers at once, what the library answers, and what is no
-message.
-"""
+"""The server over standard input and output: its own answers, the library's, and input that is no message."""
 
 from __future__ import annotations
 
@@ -95,9 +93,7 @@ class Client:
         self._heard = b""
 
     async def answers(self, *lines: bytes) -> list[dict[str, Any]]:
-        """Send lines, each after the answer to the one before, hang up, and return the answers once the server has
-        ended.
-        """
+        """Send lines, each after the previous answer, hang up, and return the answers once the server has ended."""
         heard: list[dict[str, Any]] = []
         with fail_after(60):
             async with create_task_group() as group:

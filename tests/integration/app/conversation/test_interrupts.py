@@ -41,9 +41,7 @@ class Slow:
 
 
 def problems_of(messages: Sequence[Message]) -> list[str]:
-    """Return everything a provider would refuse: calls without a result, results without a call, an answer at the
-    start.
-    """
+    """Return what a provider would refuse: calls without result, results without call, an answer at the start."""
     problems: list[str] = []
     open_calls: list[str] = []
     for index, message in enumerate(messages):

@@ -28,7 +28,7 @@ def task(step_id: str, *, worktree: bool = False) -> StepTask:
 
 
 class Writer:
-    """A step that writes a file with its own name, and ends once as many as ``together`` are running."""
+    """A step that waits until ``together`` steps have started, and then writes a file with its own name."""
 
     def __init__(self, root: Path, *, together: int = 1) -> None:
         self._root = root

@@ -26,9 +26,7 @@ from vibe.core.messages import Outcome
 
 
 class EffectExecutor:
-    """Writes a mark to a file at the beginning and at the end of each step, and has the process killed at its
-    moment.
-    """
+    """Writes a mark at the beginning and the end of each step, and has the process killed at its moment."""
 
     def __init__(self, process: str, path: Path, marks: int, seconds: float) -> None:
         self._process = process

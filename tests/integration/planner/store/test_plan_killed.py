@@ -45,8 +45,9 @@ def run_process(home: Path, plan_id: str, name: str, marks: int = -1, seconds: f
 
 
 def kill_somewhere(home: Path, plan_id: str, number: int, rng: random.Random) -> None:
-    """Run the plan until it is killed: every third time about when its first step begins, else in the midst of some
-    steps.
+    """Run the plan until it is killed.
+
+    Every third time that is about when its first step begins, else in the midst of some steps.
     """
     marks = 0 if number % 3 == 2 else rng.randint(1, 8)
     ended = run_process(home, plan_id, f"p{number}", marks, rng.uniform(0.0001, 0.005 if marks else 0.03))

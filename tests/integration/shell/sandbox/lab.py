@@ -82,8 +82,9 @@ def tried(
 
 
 def open_the_way() -> None:
-    """Give nobody access to the interpreter and the tests, which may lie in a home, and in files, that only root can
-    read.
+    """Give the user nobody access to the interpreter and the tests.
+
+    They may lie in a home that only root can read, in files that only root can read.
     """
     os.umask(0o022)
     asked = {Path(one) for one in (sys.base_prefix, sys.prefix, CHECKOUT)}
@@ -98,8 +99,9 @@ def open_the_way() -> None:
 
 
 def _owned_by_nobody(folder: Path) -> int:
-    """Return a detached read-only mount of ``folder`` in which root's files are nobody's: ID-mapped, see
-    mount_setattr(2).
+    """Return a detached read-only mount of ``folder`` in which root's files are nobody's.
+
+    It is ID-mapped; see mount_setattr(2).
     """
     tree = _called(OPEN_TREE, AT_FDCWD, bytes(folder), CLONE_TREE | AT_RECURSIVE)
     with subprocess.Popen(["unshare", "--user", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as mapped:

@@ -37,9 +37,7 @@ def rig(tmp_path: Path) -> Rig:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A step's shell line on a clean repository, and the files it changes. ``check`` is a shell line that must
-    succeed.
-    """
+    """A step's shell line on a clean repository, the files it changes, and a shell line to ``check`` the result."""
 
     does: str
     changed: tuple[str, ...]

@@ -7,10 +7,10 @@ Each of the sixteen has tests, and most have pictures in all sizes (``test_pictu
 3. a cross and the reason for a nonzero exit code: tests/unit/cli/textual_ui/presenters/test_chat_presenter.py
 4. each open request within one key press, and still open after any detour: tests/unit/cli/textual_ui/test_keys.py
 5. the files a planner reads, and its steps as they arrive: tests/unit/cli/textual_ui/presenters/test_plan_cards.py
-6. an estimate ahead of the bound, the plan's shape, and each command: tests/unit/cli/textual_ui/panels/test_proposal_panel.py
+6. an estimate ahead of the bound, the shape, each command: tests/unit/cli/textual_ui/panels/test_proposal_panel.py
 7. bars of parallel steps, failed checks, and which step waits for which: tests/unit/front/test_plan_card.py
 8. of 30 steps, all that run, ask or have failed, in 24 rows: tests/unit/front/test_plan_card.py
-9. that a step fixed itself: tests/unit/front/test_plan_card.py, and in the plain output: tests/unit/front/test_progress.py
+9. that a step fixed itself: tests/unit/front/test_plan_card.py, and in lines: tests/unit/front/test_progress.py
 10. retrying, skipping, steering and opening a step with one key: tests/unit/cli/textual_ui/panels/test_plan_panels.py
 11. the changes of each step, and the way to undo them: tests/unit/cli/textual_ui/screens/test_review_screen.py
 12. a paused plan when leaving, in the shell and when coming back: tests/e2e/test_screen.py

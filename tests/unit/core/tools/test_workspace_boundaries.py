@@ -28,8 +28,9 @@ REACHED = (
     "a b.txt", "-n", "*.txt", "$HOME", "a;b", "a\nb", "..hidden", "...", "~tilde", ACCENTED, unicodedata.normalize("NFD", ACCENTED),
     "{proc}/a.txt", "\u202ea.txt",
 )  # fmt: skip
-"""Names of a file that contains ``INSIDE``. ``{root}`` is the workspace, and ``{proc}`` the same through
-/proc/self/root.
+"""Names of a file that contains ``INSIDE``.
+
+``{root}`` is the workspace, and ``{proc}`` the same through /proc/self/root.
 """
 
 OUT = (

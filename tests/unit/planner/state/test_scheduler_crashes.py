@@ -1,6 +1,4 @@
-"""Any plan whose process dies after any record: done steps stay done, cut-off ones are asked about, and all of it
-ends.
-"""
+"""Any plan, killed after any record: done steps stay done, cut-off ones are asked about, and all of it ends."""
 
 from __future__ import annotations
 

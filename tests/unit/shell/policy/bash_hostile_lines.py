@@ -1,5 +1,6 @@
-"""More ways around a policy for shell lines. They are judged and never run: some would set the clock or the host's
-name.
+"""More ways around a policy for shell lines, which are judged and never run.
+
+Some would set the clock or the host's name.
 """
 
 from __future__ import annotations

@@ -68,8 +68,9 @@ SCRIPTS = (
     "time cd src && cat deep-link", "for i in 1 2 3; do cat deep-link; time cd src; done", "time time cd src; head deep-link", "cd src < nothere; cat link",
     "cd src < nothere && ls; cat < link", "exit < nothere; cd src; cat deep-link", "exit < nothere; cd evilrepo; git status", "uniq ./?.txt", "xxd ./?.txt", "xxd -p ./?.txt",
 )  # fmt: skip
-"""Further abilities of programs that may list, print or replace. Each changes something or shows a secret; all are
-asked about.
+"""Further abilities of programs that may list, print or replace.
+
+Each changes something or shows a secret, and all are asked about.
 """
 
 EXPANDED = (

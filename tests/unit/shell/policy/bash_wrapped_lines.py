@@ -1,5 +1,6 @@
-"""Ways to run one program through another. Programs that are denied, or asked about each time, are found in all of
-them.
+"""Ways to run one program through another, in all of which the policy must find the program.
+
+This is for programs that are denied, or asked about each time.
 """
 
 from __future__ import annotations

@@ -65,8 +65,9 @@ class Program:
         return self._written.exists()
 
     def takes(self, option: str) -> tuple[bool, bool, str]:
-        """Return whether it knows the option, whether that takes the next word, and what is glued to it: flags, or a
-        value.
+        """Return whether it knows the option, whether that takes the next word, and the kind of glued text.
+
+        The kind is "flags", "value" or "refused".
         """
         following = f"--output={self._written}" if self._writes else f"--{MARKER}"
         next_word = not self._write([option]) if self._writes else not self._complains([option, following], following)

@@ -97,8 +97,9 @@ def _namespaces() -> Iterator[str]:
 
 
 def _programs() -> Iterator[str]:
-    """Yield read-only mounts of the system's programs and this Python, with only harmless devices, no disk and no
-    home.
+    """Yield read-only mounts of the system's programs and this Python.
+
+    The laboratory has only harmless devices, no disk and nobody's home.
     """
     for name in SYSTEM:
         path = Path(name)

@@ -36,8 +36,9 @@ ENDS_AT_ONCE = frozenset({
     ("git rev-parse", "--verify"),
     ("git diff", "--merge-base"),
 })
-"""Options whose programs answer, or complain of something else, before they look at the next word. They take no
-word.
+"""Options whose programs answer, or complain of something else, before they look at the next word.
+
+These options take no word.
 """
 
 ANSWER: TypeAdapter[dict[str, tuple[bool, bool, str]] | None] = TypeAdapter(dict[str, tuple[bool, bool, str]] | None)

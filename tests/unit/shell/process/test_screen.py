@@ -1,6 +1,4 @@
-"""Printed text as a terminal finally shows it: the last of rewritten lines, without colours, for any cuts of the
-input.
-"""
+"""Printed text as a terminal finally shows it: the last of rewritten lines, without colours, however it is cut."""
 
 from __future__ import annotations
 

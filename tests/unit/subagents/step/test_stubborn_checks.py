@@ -14,9 +14,7 @@ from vibe.core.messages import Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A check that will not end as it should. ``seconds`` is its time limit, and ``told`` is part of the step's
-    detail.
-    """
+    """A check that does not end as it should, with its time limit in ``seconds``. The detail contains ``told``."""
 
     name: str
     line: str

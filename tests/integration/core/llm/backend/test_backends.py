@@ -370,8 +370,9 @@ async def test_a_proxy_is_used_where_the_environment_names_one(
 
 @contextmanager
 def socks_proxy(target: tuple[str, int]) -> Generator[str]:
-    """Run a SOCKS5 proxy (RFC 1928) without authentication that connects everything to ``target``, and yield its
-    address.
+    """Run a SOCKS5 proxy (RFC 1928) that connects everything to ``target``, and yield its address.
+
+    It asks for no authentication.
     """
 
     class Session(socketserver.StreamRequestHandler):

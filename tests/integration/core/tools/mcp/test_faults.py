@@ -261,9 +261,7 @@ def web_server(status: int) -> Generator[str]:
 
 
 class Forgetful(QuietHandler):
-    """A server that answers with ``kind`` as the content type, and does not know the session in the first
-    ``forgets`` calls.
-    """
+    """A server whose content type is ``kind``, and that does not know the session in the first ``forgets`` calls."""
 
     kind = "application/json"
     forgets = 0

@@ -245,7 +245,7 @@ async def test_sixty_agents_open_within_a_tenth_of_a_second() -> None:
     for _ in range(3):
         app, fleet = fleet_of(team(60))
         few, _ = fleet_of(view_of(*TALKED))
-        app.opened = FleetScreen(few.desk)  # everything that is loaded once has been loaded
+        app.opened = FleetScreen(few.desk)  # takes the cost of what is loaded once
         async with app.run_test(size=(200, 60)) as pilot:
             began = time.process_time()  # not wall time, as the machine may be busy
             await app.push_screen(fleet)

@@ -1,6 +1,4 @@
-"""A stateful shell keeps its folder and exported variables between calls, and nothing that affects the policy's
-verdict.
-"""
+"""A stateful shell keeps its folder and exported variables between calls, and nothing that misleads the policy."""
 
 from __future__ import annotations
 
