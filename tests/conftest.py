@@ -1,4 +1,4 @@
-"""What every test gets: an event loop that refuses blocking calls, and a home folder of its own."""
+"""Fixtures and settings of all tests: an event loop that refuses blocking calls, and a home folder for each test."""
 
 from __future__ import annotations
 

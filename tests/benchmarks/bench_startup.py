@@ -1,4 +1,4 @@
-"""How fast the installed ``vibe`` starts, sends its first request and exits.
+"""The time in which the installed ``vibe`` starts, sends its first request and exits.
 
 ``python -m tests.benchmarks.bench_startup [--json] [--rounds N]`` exits with 1 if a median is over its bound. All
 commands take turns, so that other work on the machine affects them alike. A request counts when the server has read all

@@ -34,7 +34,7 @@ def test_instructions_and_thinking_reach_the_model(vibe: VibeCommand) -> None:
 
 
 def warned_and_summarised(vibe: VibeCommand, settings: str, tokens: int) -> tuple[bool, bool]:
-    """Tell whether a conversation of ``tokens``, of 10 000 at most, is warned about, and whether it is summarised."""
+    """Return whether a conversation of ``tokens``, of 10 000 at most, is warned about, and whether it is summarised."""
 
     def respond(request: Received) -> Reply:
         if "Write the summary" in str(request.body["messages"][-1]["content"]):

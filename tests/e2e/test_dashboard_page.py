@@ -486,7 +486,7 @@ def test_a_list_of_the_gallery_is_followed_to_its_end(
 def test_pictures_for_the_docs_are_taken_of_a_run_that_asks(
     vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser, tmp_path: Path
 ) -> None:
-    """With VIBE_PICTURES in the environment, they are written to docs/images."""
+    """The pictures are written to docs/images if VIBE_PICTURES is in the environment."""
     folder = tmp_path
     if "VIBE_PICTURES" in os.environ:
         folder, vibe.workdir = REPOSITORY / "docs" / "images", Path.home() / "textkit"

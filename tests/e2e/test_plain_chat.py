@@ -56,7 +56,7 @@ TALK = (
     ("/nonsense", "unknown command"),
     ("/exit", "EXIT 0"),
 )
-"""What is typed (None is Ctrl-C), and what must be seen before more is typed."""
+"""The lines to type (None is Ctrl-C), and the text that must be seen before more is typed."""
 
 
 def test_a_conversation_by_lines_looks_as_it_should(vibe: VibeCommand, tmux: Tmux) -> None:

@@ -26,7 +26,7 @@ WritePlan = Callable[..., str]
 IN_PROCESSES = ("plan", "run", "--executor", "process", "--auto-approve", "--output", "json")
 
 PIECES = "tool.stream"
-"""How many of these events a command has depends on how much output was there to be read at once."""
+"""The number of these events varies, since it depends on how much output could be read at once."""
 CRASHING_TOOL = """
 import os
 import time

@@ -1,4 +1,4 @@
-"""What a test needs from the machine it runs on."""
+"""Programs that tests need on the machine they run on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run may publish, who else is there, and what it leaves behind."""
+"""Places of a run: where it may publish, which runs are there, and what they leave behind."""
 
 from __future__ import annotations
 

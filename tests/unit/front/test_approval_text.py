@@ -1,4 +1,4 @@
-"""What a person reads before approving, and how their answer is understood."""
+"""The text that a person reads before approving, and the reading of their answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a client's words answer what a plan waits for."""
+"""A client's words as answers to what a plan waits for."""
 
 from __future__ import annotations
 

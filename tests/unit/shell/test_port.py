@@ -12,7 +12,7 @@ from vibe.shell.port import Roots, ToolPermission
 
 
 class OneFolder:
-    """As little as a judge needs to know of a workspace."""
+    """A workspace with only the part that a judge needs."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

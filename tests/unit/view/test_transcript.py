@@ -1,4 +1,4 @@
-"""What the view keeps of each agent's prompts, words and actions, and of requests to people."""
+"""The view's transcripts of each agent's prompts, words and actions, and its requests to people."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ async def whole(home: Path, run: KnownRun) -> Follower:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have ended runs looked for every time."""
+    """Look for ended runs every time."""
     monkeypatch.setattr(runs_module, "ENDED_EVERY_S", 0.0)
 
 

@@ -1,4 +1,4 @@
-"""How a sandbox is tried before it is relied on."""
+"""A sandbox is tried before it is relied on."""
 
 from __future__ import annotations
 

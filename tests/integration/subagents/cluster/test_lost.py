@@ -29,7 +29,7 @@ def rig(tmp_path: Path) -> Rig:
 async def at_work(
     made: Cluster, run: RemoteRun, tasks: Sequence[StepTask], *, begun: Path | None = None
 ) -> AsyncGenerator[tuple[dict[str, StepResult], ClusterClient]]:
-    """Have all of these run during the block, and done after it. All but the first start once ``begun`` exists."""
+    """Run all of these during the block, and wait for them after it. All but the first start once ``begun`` exists."""
     results: dict[str, StepResult] = {}
     async with run.executor(made.scheduler.address) as (executor, client):
 

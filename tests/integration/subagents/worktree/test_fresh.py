@@ -1,4 +1,4 @@
-"""What a step finds in a worktree that another step used before."""
+"""A worktree that another step used before looks new to the next step."""
 
 from __future__ import annotations
 

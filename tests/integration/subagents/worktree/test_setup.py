@@ -1,4 +1,4 @@
-"""What a step finds in its worktree because of the user's configuration."""
+"""Preparation of a step's worktree by the user's configuration: setup commands and shared files."""
 
 from __future__ import annotations
 

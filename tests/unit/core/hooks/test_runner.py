@@ -1,4 +1,4 @@
-"""When hooks run, what they receive, and the effect of their answers and failures."""
+"""Hooks: when they run, what they receive, and the effect of their answers and failures."""
 
 from __future__ import annotations
 

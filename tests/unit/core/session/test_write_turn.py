@@ -52,7 +52,7 @@ def in_repository(root: Path) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbour:
-    """Where another run works while one writes in ``work``, and whether it ``waits``."""
+    """A run in ``folder`` beside one that writes in ``work``. ``waits`` says whether it must wait."""
 
     name: str
     folder: Callable[[Path], Path]

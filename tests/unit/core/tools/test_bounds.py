@@ -1,4 +1,4 @@
-"""What stays closed to the tools other than commands, in every mode of an agent."""
+"""Files that stay closed to all tools except commands, in every mode of an agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where paths lead, what may be read and written, and which version an agent has read."""
+"""Paths in a workspace: where they lead, whether they may be read or written, and the version an agent has read."""
 
 from __future__ import annotations
 

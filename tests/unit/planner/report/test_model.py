@@ -32,7 +32,7 @@ from tests.unit.planner.scripted_run import choice, make_plan, step
 from vibe.core.messages import Denial, Outcome, Spending, Usage
 
 HOSTILE = "<script>alert(1)</script> \u202egnp.exe\x1b]0;title\x07\x00 & \"quoted\" 'too' ](javascript:x) | `"
-"""What a model or a tool might say: markup, direction and control characters, and ends of Markdown's constructs."""
+"""Text that a model or a tool might print: markup, direction and control characters, ends of Markdown constructs."""
 
 DONE = StepResult(
     outcome=Outcome.COMPLETED, summary="all well", usage=Usage(900, 100, 0, 2), cost_usd=0.01, duration_s=2.0, turns=2

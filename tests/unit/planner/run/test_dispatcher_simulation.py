@@ -45,7 +45,7 @@ DECISIONS = ("p", "q")
 OPTIONS = ("x", "y")
 RESUMABLE = (PlanStatus.ACTIVE, PlanStatus.PAUSED)
 TURNS_BETWEEN = 30
-"""How often every task gets its turn before time passes."""
+"""The number of turns that every task gets before time passes."""
 
 
 class PassingClock(ManualClock):

@@ -60,7 +60,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 @dataclass
 class World:
-    """What the processes of one plan share: its journal, and the work done outside."""
+    """The parts that all processes of one plan share: its journal, and the work done outside."""
 
     data: st.DataObject
     source: Plan

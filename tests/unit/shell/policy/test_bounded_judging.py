@@ -99,7 +99,7 @@ def test_repeats_in_the_words_of_any_program_are_judged_soon(seed: int, tmp_path
 
 
 def test_a_judge_needs_little_memory() -> None:
-    """What it keeps of a line is bounded by the line."""
+    """The memory kept for a line is bounded by the line's length."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for line in (
         "x=ab; " + "x=$x$x; " * 30,

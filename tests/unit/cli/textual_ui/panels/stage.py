@@ -81,7 +81,7 @@ class Stage:
         self.answers: list[Any] = []
 
     async def ask(self, ask: Callable[..., Any], *args: Any) -> anyio.CancelScope:
-        """Ask as the engine does. The answer goes to ``answers``; cancelling the returned scope withdraws it."""
+        """Ask as the engine does; the answer goes to ``answers``. Cancelling the returned scope withdraws the request."""
         scope = anyio.CancelScope()
 
         async def asking() -> None:
