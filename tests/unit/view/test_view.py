@@ -286,29 +286,35 @@ def test_a_step_that_a_revision_added_is_shown() -> None:
     assert list(state.running) == ["a", "new"]
 
 
-def test_an_event_costs_the_same_however_many_steps_there_are() -> None:
-    count = 10_000
+def fastest_event(steps: int) -> float:
+    """Return the processor seconds of an event of a plan with so many steps, in the quickest of the rounds."""
     view = View()
-    apply(view, started(*(outline(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(count))))
-    events: list[Event] = []
-    for n in range(count):
-        mine: dict[str, Any] = {"subagent_step_id": f"s{n}"}
-        events += [
-            moved(f"s{n}", "in_progress"),
-            e.AssistantDeltaEvent(message_id="1", text="some words", **mine),
-            e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={}, **mine),
-            e.ToolResultEvent(tool_call_id="1", tool="bash", status="ok", content="", **mine),
-            e.UsageEvent(model="m", prompt_tokens=1, completion_tokens=1, **mine),
-            moved(f"s{n}", "completed", "in_progress"),
-        ]
+    apply(view, started(*(outline(f"s{n}", *([f"s{n - 1}"] if n else [])) for n in range(steps))))
     rounds: list[float] = []
-    for start in range(0, len(events), 6_000):
+    for first in range(0, steps, 1_000):
+        events: list[Event] = []
+        for n in range(first, first + 1_000):
+            mine: dict[str, Any] = {"subagent_step_id": f"s{n}"}
+            events += [
+                moved(f"s{n}", "in_progress"),
+                e.AssistantDeltaEvent(message_id="1", text="some words", **mine),
+                e.ToolCallEvent(tool_call_id="1", tool="bash", arguments={}, **mine),
+                e.ToolResultEvent(tool_call_id="1", tool="bash", status="ok", content="", **mine),
+                e.UsageEvent(model="m", prompt_tokens=1, completion_tokens=1, **mine),
+                moved(f"s{n}", "completed", "in_progress"),
+            ]
         begun = process_time()
-        for event in events[start : start + 6_000]:
+        for event in events:
             apply(view, event)
-        rounds.append((process_time() - begun) / 6_000)
-    assert view.plans[""].done == count
-    assert min(rounds) < 20e-6
+        rounds.append((process_time() - begun) / len(events))
+    assert view.plans[""].done == steps
+    return min(rounds)
+
+
+def test_an_event_costs_the_same_however_many_steps_there_are() -> None:
+    few = min(fastest_event(1_000) for _ in range(5))
+
+    assert fastest_event(10_000) < 3 * few
 
 
 def test_a_plan_whose_process_died_goes_on_no_more_from_when_it_was_heard_of_last() -> None:
