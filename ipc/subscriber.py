@@ -312,7 +312,7 @@ class Subscription:
                 head = decode_head(body)
             except CodecError as error:
                 remedy = "give the path of a journal.jsonl of a run"
-                raise JournalError(reader.path, f"its line {seq} is no event", remedy) from error
+                raise JournalError(reader.path, f"its line {seq} is not an event", remedy) from error
             self.source = self.source or head.source
             if seq == self._next:
                 self._deliver(seq, body, head.topic)

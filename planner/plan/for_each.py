@@ -171,7 +171,7 @@ def _key(each: ForEach, item: object, number: int) -> str:
     key = as_text(named) if named is not ABSENT else ""
     if not is_whole and (isinstance(named, bool) or not isinstance(named, str | int | float) or not key.strip()):
         where = f"nothing at {each.key}" if named is ABSENT else f"{quoted(named)} at {each.key or 'its place'}"
-        raise ItemsInvalidError(f"item {number} has {where}, which is no key: a key is a text, not blank, or a number")
+        raise ItemsInvalidError(f"item {number} has {where}, which is not a key: a key is text, not blank, or a number")
     if len(key) > LONGEST_KEY:
         fix = "name a shorter part of the item with `key`"
         raise ItemsInvalidError(f"item {number} has a key of {len(key):,} characters, {quoted(key)}: {fix}")
@@ -207,7 +207,7 @@ def _path(glob: str, values: Mapping[str, object]) -> str:
     """
     for placeholder in dict.fromkeys(find(glob)):
         if _NOT_A_PATH.search(text := fill(placeholder.text, values)):
-            problem = "is no relative path without `..`, wildcards and a leading `-`"
+            problem = "is not a relative path without `..`, wildcards and a leading `-`"
             raise UnfilledError(f"`writes` names {quoted(text)}, which {problem}")
     filled = fill(glob, values)
     if is_barred(str(PurePosixPath(filled))):

@@ -489,7 +489,7 @@ def _check_list(document: _Document, path: str, step: Raw, each: Raw) -> Iterato
         lists = [one.get("name") for _, one in declared if one.get("type") == "list"]
         if each.get("input") not in lists:
             fix = f"those that are: {listed(filter(None, lists))}"
-            yield Problem(f"{path}.for_each.input", f"{quoted(each.get('input'))} is no input of type list", fix)
+            yield Problem(f"{path}.for_each.input", f"{quoted(each.get('input'))} is not an input of type list", fix)
 
 
 def _check_items(path: str, step: Raw, each: Raw) -> Iterator[Problem]:

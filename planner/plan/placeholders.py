@@ -131,7 +131,7 @@ def problems_in_text(path: str, text: object, *, inputs: Collection[str], items:
     for placeholder in dict.fromkeys(find(text)) if isinstance(text, str) else ():
         if placeholder.torn is not None:
             fix = "write ${inputs.NAME}, ${item.FIELD} or ${index}; $${ is ${ itself"
-            yield Problem(path, f"{quoted(placeholder.text)} is no placeholder", fix)
+            yield Problem(path, f"{quoted(placeholder.text)} is not a placeholder", fix)
         elif placeholder.root == INPUTS:
             yield from _input_problems(path, placeholder, inputs)
         elif not items:

@@ -123,7 +123,7 @@ def _message_and_fix(detail: ErrorDetails, path: JsonPath, value: object, sugges
         case "string_pattern_mismatch" if path[-1] == "title":
             return "must be one line", "put the rest into `prompt`"
         case "string_pattern_mismatch" if path[-1] in {"at", "key"}:
-            return f"{quoted(value)} is no JSON pointer", "begin it with /, as in /files"
+            return f"{quoted(value)} is not a JSON pointer", "begin it with /, as in /files"
         case "string_pattern_mismatch":
             return f"{quoted(value if isinstance(value, str) else path[-1])} is not an id", _ID_FIX
         case "enum" | "literal_error":

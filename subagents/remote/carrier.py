@@ -143,7 +143,7 @@ class RemoteCarrier:
             case OrderRefused():
                 self.refused, self._is_gone = frame, True
             case _:
-                raise LinkError(f"{type(frame).__name__} is no word of a worker at work")
+                raise LinkError(f"{type(frame).__name__} is not a frame of a working worker")
 
     def _check_out(self, commit: str) -> None:
         worktree = self._worktree

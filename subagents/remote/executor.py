@@ -310,7 +310,7 @@ class ClusterExecutor(Struct, eq=False):
         """
         theirs = (worker.checkout, worker.steps, worker.home, worker.workspace)
         if not all(path.startswith("/") and len(path) > 1 for path in theirs):
-            raise LinkError("a worker's folders are no paths")
+            raise LinkError("a worker's folders are not paths")
         repository = worktree.repository
         ours = (worktree.path, self._parcel.steps, self._parcel.home, repository.top)
         workspace = f"{worker.workspace}/{repository.prefix}".rstrip("/")

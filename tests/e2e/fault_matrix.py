@@ -79,7 +79,7 @@ CUT = (
 )
 SILENT = f"provider '{PROVIDER}' sent nothing for 2 s (timeout_seconds); check the network and api_base ({SERVER})"
 NO_CHUNK = (
-    f"provider '{PROVIDER}' sent an event that is no completion chunk (…); try again, or check api_base ({SERVER})"
+    f"provider '{PROVIDER}' sent an event that is not a completion chunk (…); try again, or check api_base ({SERVER})"
 )
 NO_STREAM = (
     f"provider '{PROVIDER}' answered with 'application/json' instead of an event stream (HTTP 200); "

@@ -125,7 +125,7 @@ def test_a_clock_that_goes_wrong_is_told(vibe: VibeCommand) -> None:
         ("", "", "keys", "THE_KEY is not set: run `vibe setup`, set it, or choose another model"),
         ("two\u00a0words", "", "provider", "contains characters that no key has: set it again"),
         (KEY, 'extra_headers = { X-Team = "${TEAM}" }', "provider", "needs the environment variable TEAM"),
-        (KEY, 'api_style = "odd"', "provider", "'odd' is no style"),
+        (KEY, 'api_style = "odd"', "provider", "'odd' is not a style"),
     ],
 )
 def test_what_no_run_could_use_fails_without_a_call(

@@ -175,7 +175,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "both": ({"goal": "g", "plan": plan(AGENT)}, "one of them only"),
     "no folder": ({"goal": "g", "cwd": None}, "cwd is missing"),
     "relative": ({"goal": "g", "cwd": "src"}, "is relative"),
-    "missing": ({"goal": "g", "cwd": "/nowhere/at/all"}, "is no folder"),
+    "missing": ({"goal": "g", "cwd": "/nowhere/at/all"}, "is not a folder"),
     "empty": ({"goal": " "}, "goal is empty"),
     "long": ({"goal": "x" * 10_000_000}, "10,000,000 characters"),
     "wait": ({"goal": "g", "wait_ms": -1}, "wait_ms"),

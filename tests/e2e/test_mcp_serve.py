@@ -98,7 +98,7 @@ def test_the_tools_are_listed_with_their_arguments(unasked: Scene) -> None:
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "relative": ({"cwd": "src"}, "is relative"),
-    "missing": ({"cwd": "/nowhere/at/all"}, "is no folder"),
+    "missing": ({"cwd": "/nowhere/at/all"}, "is not a folder"),
     "null": ({"cwd": "/null/\0"}, "can't be used"),
     "empty": ({"prompt": "  "}, "prompt is empty"),
     "long": ({"prompt": "x" * 10_000_000}, "10,000,000 characters"),

@@ -77,7 +77,7 @@ def test_a_folder_of_that_name_is_no_plan_file(vibe: VibeCommand) -> None:
 def test_a_name_that_no_plan_has_is_told_with_the_nearest(vibe: VibeCommand) -> None:
     ended = vibe("plan", "run", "reviwe")
     assert (ended.code, ended.err) == (
-        2, "vibe: 'reviwe' is no plan file, and no plan has that name; did you mean 'review'?\n"
+        2, "vibe: 'reviwe' is not a plan file, and no plan has that name; did you mean 'review'?\n"
     )  # fmt: skip
     assert "no such file" in vibe("plan", "run", "reviwe.json").err
     assert not (vibe.home / "plans").exists()

@@ -100,7 +100,7 @@ def test_without_a_test_nothing_is_asked(vibe: VibeCommand, server: ModelServer)
         (("setup", "--provider", "served", "--key-from", "-"), KEY, "--model is missing, and there is no terminal"),
         ((*BY_FLAGS, "--key-from", "-"), "", "there is nothing on standard input: write the key to it"),
         ((*BY_FLAGS, "--key-from", KEY), "", "there is no key in a variable of that name"),
-        ((*BY_FLAGS, "--key-from", "-"), "a key", "that is no key: there is a space in it"),
+        ((*BY_FLAGS, "--key-from", "-"), "a key", "that is not a key: there is a space in it"),
         (("setup", "--provider", "ollama", "--key-from", "-", "--model", "x"), KEY, "'ollama' takes no key"),
         (("setup", KEY), "", "unknown argument"),
     ],
@@ -194,7 +194,7 @@ def test_at_a_terminal_it_asks_for_all_and_shows_no_key(vibe: VibeCommand, serve
     start(tmux, vibe)
     for typed, seen, times in (
         ("1", "The key of served (SERVED_KEY)", 1),
-        ("two words", "that is no key: there is a space in it", 1),
+        ("two words", "that is not a key: there is a space in it", 1),
         (WRONG, "served refused the key: check that all of it was copied", 1),
         ("1", "The key of served (SERVED_KEY)", 2),
         (KEY, "2) small", 1),

@@ -156,7 +156,7 @@ def test_export_says_where_nothing_listens(vibe: VibeCommand, tmp_path: Path) ->
 def test_what_is_no_address_is_told(vibe: VibeCommand) -> None:
     ended = vibe("events", "export", "whatever", "--otlp", "localhost:4318")
     assert ended.code == 2
-    assert "'localhost:4318' is no address of a receiver: give one such as http://localhost:4318" in ended.err
+    assert "'localhost:4318' is not the address of a receiver: give one such as http://localhost:4318" in ended.err
 
 
 def test_a_missing_extra_is_told_before_anything_runs(vibe: VibeCommand, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def _image(block: schema.ImageContentBlock) -> Image:
     try:
         data = base64.b64decode(block.data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise UsageError("a picture of the prompt is no base64: attach it again") from error
+        raise UsageError("a picture of the prompt is not base64: attach it again") from error
     kind = image_type(data)
     if kind is None:
         raise UsageError("a picture of the prompt is none that models take: attach a PNG, JPEG, GIF or WebP file")

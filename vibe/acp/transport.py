@@ -202,7 +202,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise _Refused(PARSE_ERROR, f"a line that is no JSON: {error}") from error
+        raise _Refused(PARSE_ERROR, f"a line that is not JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise _Refused(INVALID_REQUEST, "a line must be one JSON object, a message of JSON-RPC 2.0")
     if b"\\ud" in line.lower() or b"\xed" in line:  # It may contain a lone surrogate, escaped or as bytes.
@@ -237,7 +237,7 @@ def _encoded(message: Mapping[str, Any]) -> bytes:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _error(code: int, message: str, call_id: object) -> dict[str, Any]:

@@ -180,7 +180,7 @@ class Telemetry:
         before: Callable[[e.PlanResumedEvent], str] = lambda _event: "",
     ) -> None:
         if not endpoint.startswith(("http://", "https://")):
-            raise UsageError(f"{endpoint!r} is no address of a receiver: give one such as http://localhost:4318")
+            raise UsageError(f"{endpoint!r} is not the address of a receiver: give one such as http://localhost:4318")
         self._endpoint = endpoint = endpoint.rstrip("/")
         self._content = content
         self._run_before = before

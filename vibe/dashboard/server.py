@@ -243,7 +243,7 @@ def _number(given: str, default: int) -> int:
     if not given:
         return default
     if not re.fullmatch(r"[1-9][0-9]{0,14}", given):
-        raise RefusedError(400, "invalid", f"{given[:40]!r} is no number from 1")
+        raise RefusedError(400, "invalid", f"{given[:40]!r} is not a number from 1")
     return int(given)
 
 

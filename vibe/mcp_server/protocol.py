@@ -173,7 +173,7 @@ VERSIONS = frozenset({"2025-06-18", "2025-11-25"})
 """Protocol versions whose answers look like those of ``Handshake``. A client with another one waits for the library."""
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 TOO_LONG = f"a message of more than {LONGEST_MESSAGE} bytes: it was skipped"
-NO_MESSAGE = "this is no message of the protocol, or not in UTF-8"
+NO_MESSAGE = "this is not a message of the protocol, or not in UTF-8"
 
 
 async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:

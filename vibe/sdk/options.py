@@ -312,7 +312,7 @@ def document(name: str, given: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(given).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"{name}: is no JSON: {error}") from error
+        raise UsageError(f"{name}: is not JSON: {error}") from error
 
 
 FLAGS: Mapping[re.Pattern[str], str] = MappingProxyType({

@@ -248,7 +248,7 @@ def _result_of(task: StepTask, returned: Any) -> StepResult:
         if ended.outcome is Outcome.INTERRUPTED:
             problem = "outcome: a function that returns was not interrupted"
     except (TypeError, ValueError, DecodeError, RecursionError) as error:
-        problem = f"value: is no JSON: {error}"
+        problem = f"value: is not JSON: {error}"
     if problem is not None:
         detail = shortened(f"what the program returned is not accepted: {problem}", MAX_ERROR_LENGTH)
         return StepResult(outcome=Outcome.FAILED, reason="output", detail=detail)

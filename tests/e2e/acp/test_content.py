@@ -43,4 +43,4 @@ def test_pictures_and_embedded_context_reach_the_conversation(scene: Scene, work
     assert "embedded words" in saved
     assert [f"row {number}" in saved for number in (2, 3, 4, 5)] == [False, True, True, False]
     assert DOT in saved
-    assert "no base64" in refusal(scene.editing.ask, session, image_block("?", "image/png"))
+    assert "not base64" in refusal(scene.editing.ask, session, image_block("?", "image/png"))

@@ -80,7 +80,7 @@ def test_bad_requests_are_answered_with_a_sentence(scene: Scene, workdir: Path) 
     session = scene.editing.new(workdir)
 
     assert "is relative" in refusal(scene.editing.do, conn.new_session, cwd="src", mcp_servers=[])
-    assert "is no folder" in refusal(scene.editing.do, conn.new_session, cwd="/nowhere/at/all", mcp_servers=[])
+    assert "is not a folder" in refusal(scene.editing.do, conn.new_session, cwd="/nowhere/at/all", mcp_servers=[])
     assert "no open session 'nobody'" in refusal(scene.editing.ask, "nobody", "go")
     assert "prompt is empty" in refusal(scene.editing.ask, session, "  ")
     assert scene.editing.ask(session, "go").stop_reason == "end_turn"

@@ -84,7 +84,7 @@ def test_what_is_embedded_stands_below_the_words_and_a_long_text_is_cut() -> Non
         ([], "the prompt is empty"),
         ([text(" \n")], "the prompt is empty"),
         ([text("Hear "), AudioContentBlock(type="audio", data="", mime_type="audio/wav")], "holds audio"),
-        ([ImageContentBlock(type="image", data="no base64!", mime_type="image/png")], "is no base64"),
+        ([ImageContentBlock(type="image", data="no base64!", mime_type="image/png")], "is not base64"),
     ],
     ids=["nothing", "blanks", "audio", "no picture"],
 )

@@ -62,7 +62,7 @@ def test_each_kind_of_change_is_read() -> None:
 
 
 def test_what_is_no_diff_has_no_hunks() -> None:
-    assert hunks_of(["it is no text, or was too large to be recorded"]) == []
+    assert hunks_of(["it is not text, or was too large to be recorded"]) == []
     assert list(parse_diff("")) == []
 
 

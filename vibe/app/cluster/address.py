@@ -87,7 +87,7 @@ def parse_address(text: str, *, lowest_port: int = 1) -> ClusterAddress:
         return ClusterAddress(text=text, workers=int(own[1]), slots=int(own[2] or 0))
     link = _LINK.fullmatch(text)
     if link is None or not lowest_port <= int(link[3]) <= 65_535:
-        raise UsageError(f"{text!r} is no address of a cluster: write tls://HOST:PORT, tcp://127.0.0.1:PORT or local:N")
+        raise UsageError(f"{text!r} is not a cluster's address: write tls://HOST:PORT, tcp://127.0.0.1:PORT or local:N")
     host = link[2].strip("[]")
     if link[1] == "tcp" and not is_loopback(host):
         raise UsageError(
@@ -169,7 +169,7 @@ def reach(address: ClusterAddress, certificates: Certificates | None) -> None:
             link = certificates.context().wrap_socket(link)
         with closing(link):
             answered = bool(link.recv(1))
-        problem = "" if answered else "what listens there is no scheduler that takes such a link"
+        problem = "" if answered else "no scheduler that accepts such a link listens there"
     except OSError as error:
         problem = _problem_text(error)
     if problem:

@@ -155,5 +155,5 @@ def named_folder(given: str, named: str, wanted: str = "a folder") -> Path:
     except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(f"{named} can't be used: give the path of a folder") from error
     if not is_there:
-        raise UsageError(f"{named} is no folder: create it, or give one that is there")
+        raise UsageError(f"{named} is not a folder: create it, or name one that exists")
     return folder

@@ -93,7 +93,7 @@ class BadKeyError(UsageError):
     """Raised for a text that can't be a key. The message does not repeat it."""
 
     def __init__(self, problem: str) -> None:
-        super().__init__(f"that is no key: {problem}; copy the key alone, and all of it")
+        super().__init__(f"that is not a key: {problem}; copy the key alone, and all of it")
 
 
 def checked_key(text: str) -> str:

@@ -80,7 +80,7 @@ def plan_named(name: str | None, host: Host, workdir: Path, *, trust: bool) -> P
     known = named_plans(host, workdir, trust=trust)
     if name not in known:
         fix = Suggester().fix(name, known, f"the plans by name: {listed(known)}")
-        raise UsageError(f"{quoted(name)} is no plan file, and no plan has that name; {fix}")
+        raise UsageError(f"{quoted(name)} is not a plan file, and no plan has that name; {fix}")
     plan = known[name]
     if not plan.is_trusted:
         where = "is in .vibe/plans of a folder that is not trusted"

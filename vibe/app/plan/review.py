@@ -25,7 +25,7 @@ from vibe.core.session.snapshots import PathState, Point, Snapshots
 from vibe.core.tools.edits import FileDiff, file_diff
 from vibe.system.errors import UsageError
 
-NOT_TEXT = "it is no text, or was too large to be recorded"
+NOT_TEXT = "it is not text, or was too large to be recorded"
 
 
 class Standing(StrEnum):

@@ -269,7 +269,7 @@ def _given_layers(given: GivenSettings, workdir: Path, user_home: Path) -> Itera
         try:
             data = to_jsonable_python(value)
         except ValueError as error:
-            raise UsageError(f"{origin} {name}: {type(value).__name__} is no value that a setting has") from error
+            raise UsageError(f"{origin} {name}: {type(value).__name__} can't be the value of a setting") from error
         layer = _single(key, data, origin, workdir, user_home)
         if len(key) > 1 and key[1].startswith("["):  # it changes one field of a configured entry, and nothing else
             layer = Layer(settings={key: layer.settings.get(key, Setting(data, origin))})

@@ -56,7 +56,7 @@ WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
     "TransportError": (ModelTransportError, "could not be talked to"),
     "DecodingError": (ModelProtocolError, "sent an answer that cannot be decompressed"),
     "HTTPError": (ModelTransportError, "could not be asked"),
-    "InvalidURL": (ModelRequestError, "has an api_base that is no URL"),
+    "InvalidURL": (ModelRequestError, "has an api_base that is not a URL"),
     "StreamClosed": (ModelTransportError, "closed the stream"),
     "StreamError": (ModelTransportError, "broke the stream"),
     "NoResponseError": (ModelTransportError, "did not answer"),

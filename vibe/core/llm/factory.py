@@ -175,7 +175,7 @@ class ModelCatalog:
         if not isinstance(provider.backend, BackendKind):
             return make_extension(BACKENDS, provider.backend, provider, key)
         if provider.api_style not in STYLES:
-            problem = f"{provider.api_style!r} is no style of this version: write one of {_quoted(list(STYLES))}"
+            problem = f"{provider.api_style!r} is not a style of this version: write one of {_quoted(list(STYLES))}"
             raise _wrong(provider, "api_style", problem)
         provider = provider.model_copy(update={"extra_headers": filled_headers(provider, self._environ)})
         if provider.backend is BackendKind.MISTRAL:
@@ -242,7 +242,7 @@ def _script_of(provider: ProviderConfig) -> Path:
     path = Path(provider.script)
     if path.is_absolute() and path.is_file():
         return path
-    problem = f"{provider.script!r} is no absolute path of a file" if provider.script else "there is none"
+    problem = f"{provider.script!r} is not the absolute path of a file" if provider.script else "there is none"
     raise _wrong(provider, "script", f"{problem}: name the script to replay")
 
 

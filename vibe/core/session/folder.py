@@ -560,7 +560,7 @@ class SessionLoader:
         except DamagedMetaError as error:
             meta, lost = _reconstructed(folder, error), error.problem
         if "\0" in meta.workspace:
-            meta, lost = structs.replace(meta, workspace=""), "its workspace is no path"
+            meta, lost = structs.replace(meta, workspace=""), "its workspace is not a path"
         return SavedSession(folder=folder, meta=meta, updated=_updated(folder.path), lost=lost)
 
 

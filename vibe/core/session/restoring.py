@@ -241,7 +241,7 @@ class Restoration:
                 if folder in self._before:
                     self._modes[folder] = stat.S_IMODE(self._before[folder].mode)
             if not stat.S_ISDIR(mode):
-                raise NotADirectoryError(errno.ENOTDIR, f"{folder!r} is no folder any more")
+                raise NotADirectoryError(errno.ENOTDIR, f"{folder!r} is not a folder any more")
             if mode & ACCESSIBLE != ACCESSIBLE:
                 self._modes.setdefault(folder, stat.S_IMODE(mode))
                 place.chmod(stat.S_IMODE(mode) | ACCESSIBLE)

@@ -483,7 +483,7 @@ def _content(path: str, found: os.stat_result) -> tuple[bytes | None, os.stat_re
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise OSError(errno.EINVAL, "it is no plain file", path)
+                raise OSError(errno.EINVAL, "it is not a plain file", path)
             if found.st_size > MOST_BYTES:
                 return None, found
             data = file.read(MOST_BYTES + 1)

@@ -301,7 +301,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
         """
         folder = self.readable(path)
         if not folder.is_dir():
-            problem = "is no folder" if folder.exists() else "does not exist"
+            problem = "is not a folder" if folder.exists() else "does not exist"
             raise FileAccessError(self.relative(folder), problem, "give a folder, such as '.'")
         return folder
 

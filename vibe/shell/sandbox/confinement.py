@@ -145,7 +145,7 @@ def _remove_empty(path: Path, lock: int) -> None:
             path.rmdir()
     elif not found.st_size:
         path.unlink()
-    if _is_at(lock, path):  # another process has put something in it, so it is no placeholder any more
+    if _is_at(lock, path):  # another process has put something in it, so it is not a placeholder any more
         os.fchmod(lock, stat.S_IMODE(found.st_mode) & ~MARK)
 
 

@@ -99,9 +99,9 @@ def test_what_is_no_scheduler_is_said(made: Certificates) -> None:
     [
         ("tcp://build:8786", "tcp:// is for this machine alone"),
         ("tcp://0.0.0.0:8786", "tcp:// is for this machine alone"),
-        ("tls://build:0", "is no address of a cluster"),
-        ("tls://build:8786/x", "is no address of a cluster"),
-        ("local:0", "is no address of a cluster"),
+        ("tls://build:0", "is not a cluster's address"),
+        ("tls://build:8786/x", "is not a cluster's address"),
+        ("local:0", "is not a cluster's address"),
         ("local:33", "at most 32 workers run on this machine"),
         ("tls://build:8786", "a cluster of several machines needs certificates"),
     ],

@@ -137,7 +137,7 @@ def test_event_numbers_begin_at_one(surroundings: Surroundings) -> None:
 def test_tail_of_a_file_that_is_no_journal_is_wrong_use(surroundings: Surroundings, tmp_path: Path, text: str) -> None:
     (tmp_path / "file").write_text(text, errors="surrogateescape")
     assert surroundings.run("tail", str(tmp_path / "file"), "--output", "json") == 2
-    assert "its line 1 is no event; give the path of a journal.jsonl" in surroundings.err.getvalue()
+    assert "its line 1 is not an event; give the path of a journal.jsonl" in surroundings.err.getvalue()
 
 
 def test_tail_follows_the_only_run_to_its_end(vibe_home: Path, bus: EventBus) -> None:

@@ -69,7 +69,7 @@ def test_what_is_no_setting_is_said(surroundings: Surroundings, key: str, said: 
 
 @pytest.mark.parametrize("value", [object(), b"\xff"])
 def test_what_is_no_value_is_said(surroundings: Surroundings, value: object) -> None:
-    said = f"config instructions: {type(value).__name__} is no value that a setting has"
+    said = f"config instructions: {type(value).__name__} can't be the value of a setting"
     with pytest.raises(UsageError, match=said):
         surroundings.load(given=given({"instructions": value}))
 

@@ -303,8 +303,8 @@ async def test_counts_are_found_and_the_last_one_wins(told: Chunk, usage: Usage)
         (wire(delta({}, "content_filter: OTHER")), ModelRequestError, "content filter"),
         (wire(delta({}, ""), delta({}, "null")), ModelProtocolError, "without a finish_reason"),
         (wire(piece(0, "a", "read", '{"a"')) + DONE, ModelProtocolError, "without a finish_reason"),
-        (b"data: [1]\n\n", ModelProtocolError, "no completion chunk"),
-        (b"data: {oops\n\n", ModelProtocolError, "no completion chunk"),
+        (b"data: [1]\n\n", ModelProtocolError, "not a completion chunk"),
+        (b"data: {oops\n\n", ModelProtocolError, "not a completion chunk"),
     ],
 )
 async def test_a_failure_is_told(data: bytes, expected: type[ModelError], words: str) -> None:

@@ -176,7 +176,7 @@ def test_a_file_that_is_missing_or_no_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(b"version https://git-lfs")
 
     assert "no file '/no/such.gguf'" in (problem_with(LocalConfig(model_path="/no/such.gguf")) or "")
-    assert "m.gguf' is no GGUF file" in (problem_with(LocalConfig(model_path=str(tmp_path / "m.gguf"))) or "")
+    assert "m.gguf' is not a GGUF file" in (problem_with(LocalConfig(model_path=str(tmp_path / "m.gguf"))) or "")
 
 
 def test_the_catalog_knows_the_backend() -> None:

@@ -371,7 +371,7 @@ async def test_a_failure_in_a_gateways_own_form_is_told(told: Event) -> None:
     ],
 )
 async def test_an_event_that_cannot_be_read_is_told(data: bytes) -> None:
-    with pytest.raises(ModelProtocolError, match="no completion chunk"):
+    with pytest.raises(ModelProtocolError, match="not a completion chunk"):
         await read(wire([STARTED]) + data)
 
 

@@ -200,5 +200,5 @@ def test_a_list_is_the_items_of_a_step_in_either_spelling(each: dict[str, Any]) 
     assert plan.steps[0].for_each is not None
     assert (plan.steps[0].for_each.input, plan.steps[0].for_each.width) == ("files", 2)
     assert plan.steps[0].title == "${item} of ${inputs.n}"
-    with pytest.raises(PlanInvalidError, match="'n' is no input of type list"):
+    with pytest.raises(PlanInvalidError, match="'n' is not an input of type list"):
         plan_of(*inputs, steps=[step("a", for_each={"in": {"input": "n"}})])

@@ -90,7 +90,7 @@ def test_a_name_becomes_a_variable() -> None:
         ("${inputs.n.x}", False, "p: ${inputs.n.x} names no input; write ${inputs.NAME}; the plan's inputs: n"),
         ("${item.a}", False, 'p: ${item.a} stands only in a step with for_each; give the step "for_each"; $${ is ${ itself'),
         ("${index.a}", True, "p: ${index.a}: an index is a number; write ${index}"),
-        ("${item a}", True, "p: '${item a}' is no placeholder; write ${inputs.NAME}, ${item.FIELD} or ${index}; $${ is ${ itself"),
+        ("${item a}", True, "p: '${item a}' is not a placeholder; write ${inputs.NAME}, ${item.FIELD} or ${index}; $${ is ${ itself"),
     ],
 )  # fmt: skip
 def test_a_placeholder_that_can_never_be_filled_is_told(text: str, items: object, said: str) -> None:

@@ -126,7 +126,7 @@ class RequestQueue:
 
         async def give(reply: RequestReply) -> str:
             if not isinstance(reply, kind_of_reply):
-                raise TypeError(f"{reply!r} is no answer to {event!r}")
+                raise TypeError(f"{reply!r} is not an answer to {event!r}")
             answer.give(reply)
             return ""
 

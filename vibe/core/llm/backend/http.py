@@ -255,7 +255,7 @@ class StreamReader:
                 return False
             if isinstance(error, ModelError):
                 raise
-            raise self.errors.protocol(f"sent an event that is no completion chunk ({error})") from error
+            raise self.errors.protocol(f"sent an event that is not a completion chunk ({error})") from error
 
 
 def _type_of(response: httpx.Response) -> str:

@@ -66,7 +66,7 @@ def served_model(settings: LocalConfig) -> LocalConfig:
     if not path.is_file():
         raise LocalModelError(f"[local] model_path: there is no file {str(path)!r}")
     if text_of(path, len(MAGIC)) != MAGIC:
-        raise LocalModelError(f"[local] model_path: {str(path)!r} is no GGUF file, or can't be read")
+        raise LocalModelError(f"[local] model_path: {str(path)!r} is not a GGUF file, or can't be read")
     cores = os.cpu_count() or 1
     return settings.model_copy(update={"model_path": str(path), "threads": settings.threads or max(1, cores // 2)})
 

@@ -120,7 +120,7 @@ def load_script(path: Path) -> ScriptFile:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "is no UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "is not UTF-8 text"
         raise ConfigError(str(path), "", f"the script cannot be read ({reason}); check 'script'") from error
     return parse_script(text, source=str(path), json=path.suffix.lower() == ".json")
 

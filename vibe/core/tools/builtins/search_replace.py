@@ -146,7 +146,7 @@ def _warnings(path: Path, before: str, after: str) -> list[str]:
     if before == after:
         return ["the file is as it was: old and new text are the same"]
     problem = _format_problem(path.suffix, after)
-    return [f"the file is no valid {problem}"] if problem and not _format_problem(path.suffix, before) else []
+    return [f"the file is not valid {problem}"] if problem and not _format_problem(path.suffix, before) else []
 
 
 def _format_problem(suffix: str, text: str) -> str:

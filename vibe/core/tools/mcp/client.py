@@ -117,7 +117,7 @@ def endpoint_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) 
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise ServerSettingError(config.name, f"has a url that is no address ({error}): correct it") from error
+        raise ServerSettingError(config.name, f"has a url that is not an address ({error}): correct it") from error
     if not url.startswith(ADDRESSES):
         raise ServerSettingError(config.name, "needs a url that begins with http:// or https://: correct its variables")
     has_key = bool(config.api_key_env or parts.username) or "authorization" in given

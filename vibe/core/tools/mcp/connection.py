@@ -500,7 +500,7 @@ class ServerConnection:
 
     def _too_slow(self) -> str:
         rubbish = self._process.rubbish if self._process else 0
-        printed = f"; it printed {rubbish} lines that are no MCP messages" if rubbish else ""
+        printed = f"; it printed {rubbish} lines that are not MCP messages" if rubbish else ""
         limit = self.config.startup_timeout_sec
         return f"did not start within {limit:g} s (startup_timeout_sec){printed}"
 
@@ -525,7 +525,7 @@ def phrase(error: BaseException, where: str, status: int | None = None) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         path = ".".join(str(part) for part in first["loc"])
-        return f"sent what is no valid MCP answer ({path}: {first['msg']})"
+        return f"sent what is not a valid MCP answer ({path}: {first['msg']})"
     if type(error).__module__.startswith("httpx2"):
         return f"can't be reached at {where} ({_text(error)}): is it running?"
     if isinstance(error, OSError):

@@ -105,7 +105,7 @@ def _repair_result(method: str, result: dict[str, Any], refuse: Callable[[str], 
         _repair(method, "", result)
         return
     if not isinstance(result.get("nextCursor"), str | None):
-        refuse("what follows on its next page: nextCursor is no text")
+        refuse("what follows on its next page: nextCursor is not text")
     entries, result[key] = _entries(key, result), []
     _repair(method, "", result)
     if key == "messages":

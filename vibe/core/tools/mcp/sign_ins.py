@@ -128,7 +128,7 @@ class SignInStore:
         try:
             sign_in = SignIn.model_validate({**entry, **json.loads(secret)})
         except (ValueError, TypeError, RecursionError) as error:
-            raise KeyringError(f"what it has for {url} is no token: sign in again") from error
+            raise KeyringError(f"what it has for {url} is not a token: sign in again") from error
         self._read_before[url] = version, sign_in
         return sign_in
 

@@ -52,7 +52,7 @@ async def test_a_server_that_only_makes_noise_is_told_by_how_much(tmp_path: Path
             break
 
     assert said.startswith("did not start within ")
-    assert "it printed 4 lines that are no MCP messages" in said
+    assert "it printed 4 lines that are not MCP messages" in said
 
 
 async def test_lines_that_are_no_messages_are_passed_over_and_logged(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ async def test_a_page_that_can_not_be_asked_for_is_told(tmp_path: Path) -> None:
     async with running(tmp_path, faulty("says", json.dumps({"tools/list": listed}))) as rig:
         state = rig.state("says")
 
-    assert (state.tools, state.unusable) == (("says_echo",), ("what follows on its next page: nextCursor is no text",))
+    assert (state.tools, state.unusable) == (("says_echo",), ("what follows on its next page: nextCursor is not text",))
 
 
 async def test_odd_names_and_schemas_are_mended_or_told(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ async def test_neither_leaves_the_workspace(tree: Path) -> None:
 
 
 async def test_what_is_no_folder_is_said(tree: Path) -> None:
-    with pytest.raises(ToolError, match=r"'a\.py' is no folder"):
+    with pytest.raises(ToolError, match=r"'a\.py' is not a folder"):
         await Caller(root=tree).call(make(ListDir), path="a.py")
     with pytest.raises(ToolError, match="'nosuch' does not exist"):
         await Caller(root=tree).call(make(Glob), pattern="*", path="nosuch")
