@@ -20,7 +20,7 @@ from vibe.app.watch.runs import KnownRun
 from vibe.dashboard.answers import RefusedError
 from vibe.dashboard.drawing import layout_row
 from vibe.dashboard.table import Row, RowTable
-from vibe.front.event_text import likely, most
+from vibe.front.event_text import bounds, forecast
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, RequestView
 from vibe.view.plan_view import RUNNING, CheckView, PlanView, SampleView, StepView
 from vibe.view.view import AnsweredView, NoticeView, View
@@ -71,7 +71,7 @@ def head_row(listed: Mapping[str, Any], run: KnownRun, view: View, plan: PlanVie
 
 def expected(proposal: PlanProposedEvent) -> str:
     """Describe a proposed plan: its version, its expected cost if known, and the limit it can't exceed."""
-    amounts = (proposal.expected and likely(proposal.expected), proposal.estimate and most(proposal.estimate))
+    amounts = (proposal.expected and forecast(proposal.expected), proposal.estimate and bounds(proposal.estimate))
     return ", ".join([f"version {proposal.draft}", *filter(None, amounts)])
 
 

@@ -36,7 +36,7 @@ def one_line(text: str, limit: int = LINE_LENGTH) -> str:
     return shortened(plain_line(text[: limit * 8]), limit)
 
 
-def spoken(title: str) -> str:
+def step_title(title: str) -> str:
     """Return a step's title as people read it; ``${item.path}`` in the title of a list step becomes ``each path``."""
     return one_line(_OF_ITEM.sub(lambda field: f"each {field[1] or 'item'}", title), TITLE_LENGTH)
 
@@ -46,13 +46,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def likely(expected: e.PlanExpectation) -> str:
+def forecast(expected: e.PlanExpectation) -> str:
     """Return the time, tokens and price expected of a plan: ``about 3 min · 12k tok · $0.04``."""
     price = "" if expected.cost_usd is None else f" · {dollars(expected.cost_usd)}"
     return f"about {roughly(expected.seconds)} · {tokens_of(expected.tokens)} tok{price}"
 
 
-def most(found: e.PlanBounds) -> str:
+def bounds(found: e.PlanBounds) -> str:
     """Return the upper bounds of a plan: ``never more than 200k tok, $5``."""
     if not found.max_tokens:
         return "asks no model"

@@ -18,7 +18,7 @@ from vibe.front.cells import Line, Piece, cells_of, fit, spread
 from vibe.front.diff_lines import diff_lines
 from vibe.front.event_text import CALL_MARKS, TITLE_LENGTH, call_facts, call_title, one_line
 from vibe.front.plan_card import doing, gates, mark, need, need_mark, plan_facts
-from vibe.front.request_text import choosing_of, choosing_of_question, offered
+from vibe.front.request_text import choosing_of, choosing_of_question, possible_answers
 from vibe.view.agent_view import AgentView, CallView, EntryView, RequestView
 from vibe.view.figures import clock, short, took
 from vibe.view.plan_view import FINAL, PlanView, StepView, step_name
@@ -129,7 +129,7 @@ def agent_tile(agent: AgentView) -> Tile:
     return Tile(id=agent.id, name=name, agents=(agent,), state=state, request=request, ended_at=agent.ended_at)
 
 
-def hears(tile: Tile) -> AgentView | None:
+def hearing_agent(tile: Tile) -> AgentView | None:
     """Return the agent of a tile that can be told something.
 
     It is None if all of them have ended, or if the host itself does the step.
@@ -140,7 +140,7 @@ def hears(tile: Tile) -> AgentView | None:
 
 def actions(tile: Tile) -> list[tuple[str, str]]:
     """Return the keys that act on a tile now, each with a word for it."""
-    keys = [("t", "tell it")] if hears(tile) is not None else []
+    keys = [("t", "tell it")] if hearing_agent(tile) is not None else []
     if tile.step is not None and tile.ended_at is None:
         keys += [("x", "stop"), ("k", "skip")]
     elif tile.step is not None and tile.state == "failed":
@@ -175,7 +175,7 @@ def places(shown: Sequence[Tile], width: int, rows: int, chosen: str, now: float
     return [*found, *(TilePlace(tile=tile, x=0, y=y + at, width=width, height=1) for at, tile in enumerate(ended))]
 
 
-def beside(known: Sequence[TilePlace], chosen: str, way: str) -> str:
+def neighbour(known: Sequence[TilePlace], chosen: str, way: str) -> str:
     """Return the id of the tile next to the chosen one in a direction: ``left``, ``right``, ``up`` or ``down``."""
     at = next((index for index, place in enumerate(known) if place.tile.id == chosen), 0)
     if way in {"left", "right"}:
@@ -319,7 +319,7 @@ def tile_body(tile: Tile, width: int, rows: int, now: float) -> list[Line]:
 def _answers(event: ApprovalRequestEvent | QuestionEvent | PlanDecisionEvent) -> list[Line]:
     """Return the answers to a request, with the keys that give them once its tile is chosen."""
     if isinstance(event, ApprovalRequestEvent):
-        words = offered(covers=bool(event.covers), edits=event.edits)
+        words = possible_answers(covers=bool(event.covers), edits=event.edits)
         return [[piece for each in words for piece in ((each.key, "bold warn"), (f" {each.word}   ", "muted"))]]
     asked = [choosing_of(event)] if isinstance(event, PlanDecisionEvent) else map(choosing_of_question, event.questions)
     options = next((choosing.options for choosing in asked), ())

@@ -65,7 +65,7 @@ class PickState(Struct, kw_only=True):
     preview: Sequence[Line] = ()
 
 
-def fitting(rows: Sequence[PickRow], query: str, found: Collection[str] = ()) -> list[PickRow]:
+def matching_rows(rows: Sequence[PickRow], query: str, found: Collection[str] = ()) -> list[PickRow]:
     """Return the rows that contain all words of the query, and the rows whose line is in ``found``.
 
     Rows whose command begins with the query come first, sorted by name.

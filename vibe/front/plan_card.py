@@ -23,7 +23,7 @@ from planner.plan.status import items_text, paused_text
 from planner.state.state import ONLY_REASON
 from vibe.core.schemas import table_of
 from vibe.front.cells import SPINNER, Line, Piece, cells_of, cut, fit, joined, spread
-from vibe.front.event_text import counted, one_line, spoken
+from vibe.front.event_text import counted, one_line, step_title
 from vibe.front.plan_graph import group_name, sign
 from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
 from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, TurnView, about
@@ -177,7 +177,7 @@ def _frame(plan: PlanView, now: float, width: int, chosen: str, beat: int, *, fo
     bars = min(60, room * 2 // 5) if width >= WIDE else max(min(14, room), room * 2 // 5)
     titles = 0
     if width >= TITLES_FROM:
-        titles = min(max(len(spoken(step.title)) for step in steps) + 2, (room - bars) // 2)
+        titles = min(max(len(step_title(step.title)) for step in steps) + 2, (room - bars) // 2)
     expected = 0.0 if not ahead or plan.state.expected is None else plan.state.expected.seconds
     return _Frame(
         plan=plan,
@@ -287,7 +287,7 @@ def _step(step: StepView, frame: _Frame, width: int) -> Line:
     state = need(step)
     name = "bold" if state in _URGENT else "" if state == "done" else "muted"
     line: Line = [mark(step, frame.beat), (" ", ""), *fit([(one_line(step_name(step, frame.plan)), name)], frame.ids)]
-    title = "" if step_name(step, frame.plan) == step.title else spoken(step.title)
+    title = "" if step_name(step, frame.plan) == step.title else step_title(step.title)
     if frame.titles:
         line += fit([(title, "muted" if state == "later" else "")], frame.titles)
     spans = step.spans or [span for item in step.items for span in item.spans]
@@ -638,7 +638,7 @@ def _draft(call: CallView, agent: AgentView, busy: Piece, now: float, width: int
     for step in steps[max(0, len(steps) - max(0, rows - 1)) :]:
         mark = sign(step) if step.mode else ("·", "muted")
         line: Line = [("    ", ""), mark, (" ", ""), *fit([(one_line(step.id), "bold")], ids)]
-        line += [(spoken(step.title), ""), ("▏", "accent")][: 1 + (step is steps[-1])]
+        line += [(step_title(step.title), ""), ("▏", "accent")][: 1 + (step is steps[-1])]
         after = one_line(f"after {', '.join(step.depends_on)}") if step.depends_on and width >= 60 else ""
         yield spread(line, [(cut(after, width // 3), "muted")] if after else [], width)
 

@@ -21,7 +21,7 @@ from planner.plan.status import MARKS
 from planner.state.schedule import outline_of
 from planner.state.state import StepState
 from vibe.front.cells import Line, Piece, cells_of, cut, fit, spread
-from vibe.front.event_text import counted, one_line, spoken
+from vibe.front.event_text import counted, one_line, step_title
 from vibe.front.request_text import visible
 from vibe.view.plan_view import depths
 
@@ -554,7 +554,7 @@ def _beside(
         places[step.id] = GraphPlace(len(lines), 0, width)
         after = f"after {one_line(', '.join(step.depends_on))}" if step.depends_on else ""
         fact = (after, "muted") if says_after else doing(step, look.questions)
-        left = [*lead, (" ", ""), *fit(_name(step, look), ids), (spoken(step.title), "")]
+        left = [*lead, (" ", ""), *fit(_name(step, look), ids), (step_title(step.title), "")]
         lines.append(_row(left, fact, width, is_needed=says_after))
     return Shape(lines, places)
 

@@ -59,14 +59,14 @@ LASTING = frozenset({"s", "a"})
 UNCLEAR = "  Answer with one of these letters.\n"
 
 
-def meant(word: str) -> AnswerWord | None:
+def answer_for(word: str) -> AnswerWord | None:
     """Return the answer that a key, digit or word means, ignoring case, or None if it means none."""
     small = word.casefold()
     key = DIGITS.get(small, small)
     return next((each for each in ANSWERS if key in {each.key, each.word}), None)
 
 
-def offered(*, covers: bool, edits: bool) -> list[AnswerWord]:
+def possible_answers(*, covers: bool, edits: bool) -> list[AnswerWord]:
     """Return the answers to a call: lasting ones only if they would cover something, all edits only for an edit."""
     return [each for each in ANSWERS if (covers or each.key not in LASTING) and (edits or each.scope != "edits")]
 
@@ -159,14 +159,14 @@ def why(request: ApprovalRequestEvent) -> str:
 
 def prompt_of(request: ApprovalRequestEvent) -> str:
     """Return the prompt, which lists the possible answers."""
-    answers = (f"[{each.key}] {each.says}" for each in offered(covers=True, edits=request.edits))
+    answers = (f"[{each.key}] {each.says}" for each in possible_answers(covers=True, edits=request.edits))
     return f"  {'  '.join(answers)}, or: n WHY  > "
 
 
 def parse_answer(line: str, request: ApprovalRequestEvent) -> ApprovalAnswer | None:
     """Return the answer given as a key, digit or word; ``n`` may be followed by a reason. None if it is unclear."""
     word, _, reason = line.strip().partition(" ")
-    answer = meant(word)
+    answer = answer_for(word)
     if answer is None or (answer.scope == "edits" and not request.edits):
         return None
     if answer.scope is None:

@@ -19,11 +19,11 @@ from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
 from vibe.front.event_text import TITLE_LENGTH, counted, one_line
 from vibe.front.request_text import (
     Choosing,
+    answer_for,
     choosing_of,
     choosing_of_question,
-    meant,
-    offered,
     options_text,
+    possible_answers,
     question_text,
     visible,
 )
@@ -169,7 +169,7 @@ def asked_text(row: Row) -> str:
 def options_of(row: Row) -> list[tuple[str, str]]:
     """Return the keys that answer a request, with their labels; empty if it wants words or several answers."""
     if row["kind"] == "approval":
-        return [(each.key, each.word) for each in offered(covers=bool(row.get("covers")), edits=False)]
+        return [(each.key, each.word) for each in possible_answers(covers=bool(row.get("covers")), edits=False)]
     labels: list[str] = row.get("labels") or row.get("options", [])
     if row["kind"] == "question":
         questions: list[Row] = row.get("questions", [])
@@ -183,8 +183,8 @@ def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
     """Return the command that a key from ``options_of`` stands for, or None if the key is no answer."""
     event = request.event
     if isinstance(event, ApprovalRequestEvent):
-        word = meant(key)
-        if word is None or word not in offered(covers=bool(event.covers), edits=False):
+        word = answer_for(key)
+        if word is None or word not in possible_answers(covers=bool(event.covers), edits=False):
             return None
         return Approve(request_id=request.id, allow=word.scope is not None, scope=word.scope or "once", by=by)
     (_, choosing), *others = _questions(event)

@@ -12,8 +12,8 @@ from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.front.request_text import (
     foot_of,
     head_of,
-    offered,
     parse_answer,
+    possible_answers,
     prompt_of,
     question_text,
     shown_arguments,
@@ -172,7 +172,7 @@ def test_what_the_head_says_is_not_repeated_below_it() -> None:
     [(True, True, "ysaen"), (True, False, "ysan"), (False, True, "yen"), (False, False, "yn")],
 )
 def test_the_answers_are_those_that_would_do_something(covers: bool, edits: bool, keys: str) -> None:  # noqa: FBT001  a table
-    assert "".join(each.key for each in offered(covers=covers, edits=edits)) == keys
+    assert "".join(each.key for each in possible_answers(covers=covers, edits=edits)) == keys
 
 
 def test_the_foot_says_where_and_which_rule_asks() -> None:

@@ -16,9 +16,9 @@ from vibe.front.fleet import (
     Tile,
     TilePlace,
     actions,
-    beside,
     fleet_head,
-    hears,
+    hearing_agent,
+    neighbour,
     places,
     tile_lines,
     tiles,
@@ -235,7 +235,7 @@ def test_who_ended_long_ago_has_a_row_at_the_end() -> None:
 def test_arrows_lead_to_the_tile_beside() -> None:
     known = places(tiles(team(5)), 200, 40, "", NOW)
     ways = [("plan/s0", "right"), ("plan/s0", "down"), ("plan/s2", "down"), ("plan/s4", "up"), ("plan/s0", "left")]
-    assert [beside(known, *way) for way in ways] == ["plan/s1", "plan/s3", "plan/s4", "plan/s1", "plan/s0"]
+    assert [neighbour(known, *way) for way in ways] == ["plan/s1", "plan/s3", "plan/s4", "plan/s1", "plan/s0"]
 
 
 def test_keys_are_named_where_they_count() -> None:
@@ -255,7 +255,7 @@ def test_what_is_told_to_a_step_is_told_to_its_agent_not_to_the_host() -> None:
     )
     [tile] = tiles(view_of(*SURVEYED, host))
     assert [agent.id for agent in tile.agents] == ["agent", "plan/slugify"]
-    agent = hears(tile)
+    agent = hearing_agent(tile)
     assert agent is not None
     assert agent.id == "agent"
 

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from vibe.front.cells import text_of
-from vibe.front.picker import FRAME, Picker, PickRow, PickState, fitting, picker_lines
+from vibe.front.picker import FRAME, Picker, PickRow, PickState, matching_rows, picker_lines
 from vibe.view.figures import ago
 
 ROWS = [
@@ -59,10 +59,10 @@ def test_the_head_has_the_query_and_the_foot_the_keys_and_the_mode() -> None:
 
 
 def test_all_words_must_fit_in_whatever_order_or_the_row_was_found_otherwise() -> None:
-    assert [row.line for row in fitting(ROWS, "MIN number 17")] == ["/do 17"]
-    assert len(fitting(ROWS, "even")) == 30
-    assert [row.line for row in fitting(ROWS, "nowhere", {"/do 3"})] == ["/do 3"]
-    assert fitting(ROWS, "") == ROWS
+    assert [row.line for row in matching_rows(ROWS, "MIN number 17")] == ["/do 17"]
+    assert len(matching_rows(ROWS, "even")) == 30
+    assert [row.line for row in matching_rows(ROWS, "nowhere", {"/do 3"})] == ["/do 3"]
+    assert matching_rows(ROWS, "") == ROWS
 
 
 def test_an_age_is_said_in_the_largest_unit_and_after_a_week_as_a_date() -> None:
@@ -75,5 +75,5 @@ def test_an_age_is_said_in_the_largest_unit_and_after_a_week_as_a_date() -> None
 def test_commands_whose_names_begin_so_come_by_name_before_what_only_has_the_word_somewhere() -> None:
     rows = [PickRow("/attach", "Attach"), PickRow("/theme", "Colours"), PickRow("/tell", "Tell")]
 
-    assert [row.line for row in fitting(rows, "t")] == ["/tell", "/theme", "/attach"]
-    assert [row.line for row in fitting(rows, "")] == ["/attach", "/theme", "/tell"]
+    assert [row.line for row in matching_rows(rows, "t")] == ["/tell", "/theme", "/attach"]
+    assert [row.line for row in matching_rows(rows, "")] == ["/attach", "/theme", "/tell"]

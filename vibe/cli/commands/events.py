@@ -21,7 +21,7 @@ from vibe.cli.parser import CommandLineError
 from vibe.cli.signals import cancelled_by_signals
 from vibe.cli.streams import forgive, has_failed, waiting
 from vibe.front.event_text import describe, one_line, step_of
-from vibe.front.request_text import ANSWERS, AnswerWord, meant, offered
+from vibe.front.request_text import ANSWERS, AnswerWord, answer_for, possible_answers
 from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.plain_text import date_text
 
@@ -233,7 +233,7 @@ def _command(args: Arguments, requests: Sequence[Mapping[str, Any]]) -> RunComma
     request = (exact or found)[0] if len(exact or found) == 1 else None
     kind = request["kind"] if request else None
     word = words[0].casefold() if len(words) == 1 else ""
-    answer = meant(word)
+    answer = answer_for(word)
     if kind == "approval" or (request is None and answer is not None and not word.isdecimal()):
         if answer is None:
             raise UsageError(f"{' '.join(words)!r} is not an answer to a call: give {_told(ANSWERS)}")
@@ -311,7 +311,7 @@ def _told(answers: Sequence[AnswerWord]) -> str:
 def _possible(request: Mapping[str, Any]) -> str:
     """Return the possible answers in one line."""
     if request["kind"] == "approval":
-        return _told(offered(covers=bool(request["covers"]), edits=bool(request["edits"])))
+        return _told(possible_answers(covers=bool(request["covers"]), edits=bool(request["edits"])))
     if request["kind"] == "decision":
         several = ", several" if request["multi_select"] else ""
         return " | ".join(request["options"]) + several

@@ -13,7 +13,7 @@ from ipc.events import PlanBounds, PlannedCommand, PlanProposedEvent, StepOutlin
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.cli.textual_ui.panels.panel_frame import BAR, DIFF_STYLES, Line, Spot
 from vibe.front.cells import Piece, cells_of, fit, spread
-from vibe.front.event_text import counted, likely, most, one_line, price_limit, price_of, spoken, tokens_of
+from vibe.front.event_text import bounds, counted, forecast, one_line, price_limit, price_of, step_title, tokens_of
 from vibe.front.plan_graph import MANY, GraphLook, GraphPlace, Shape, doing, groups, rails, shape
 from vibe.front.request_text import visible
 from vibe.system.plain_text import plain, plain_line
@@ -89,7 +89,7 @@ def step_page(shown: ShownProposal) -> list[Line]:
     event, before = shown.event, shown.before
     outline = next(step for step in event.steps if step.id == shown.chosen)
     step = _steps(event.document).get(outline.id, {})
-    lines = [Line(text=f"{plain_line(outline.id)}  {spoken(outline.title)}", style="bold", indent=2)]
+    lines = [Line(text=f"{plain_line(outline.id)}  {step_title(outline.title)}", style="bold", indent=2)]
     lines.append(Line(text=plain_line(" · ".join(_about(outline, shown))), style="$foreground-muted", indent=2))
     task = step.get("command") or step.get("prompt") or (outline.order.prompt if outline.order else "")
     lines += [Line(), *(_command_rows(task) if step.get("command") else text_lines(task))]
@@ -177,11 +177,11 @@ def _bounds(event: PlanProposedEvent, cols: int) -> list[list[Piece]]:
     found = event.estimate
     side = "" if found is None or found.width < 2 else f", {found.width} side by side"
     steps: list[Piece] = [(f"{counted(len(event.steps), 'step')}{side}", "muted")]
-    bound: list[Piece] = [] if found is None else [(most(found), "")]
+    bound: list[Piece] = [] if found is None else [(bounds(found), "")]
     if event.expected is None:
         none = "no estimate yet"
         return _beside([(f"{none} (first plan here)   ", ""), *steps], [(f"{none}   ", ""), *steps], bound, cols)
-    text = likely(event.expected)
+    text = forecast(event.expected)
     return _beside([(f"{text}   ", ""), *steps], [(text, "")], bound, cols)
 
 
@@ -236,7 +236,7 @@ def _step_rows(step: StepOutline, shown: ShownProposal, cols: int) -> list[list[
         *_limits(order.max_tokens, price=order.max_price),
     ]
     name: list[Piece] = [("▸ ", "accent"), (one_line(step.id), "bold accent"), ("  ", "")]
-    rows = [spread([*name, (spoken(step.title), "")], [(one_line(" · ".join(facts)), "muted")], cols)]
+    rows = [spread([*name, (step_title(step.title), "")], [(one_line(" · ".join(facts)), "muted")], cols)]
     tries = f"{order.retries} more tr{'y' if order.retries == 1 else 'ies'} if it fails" if order.retries else ""
     texts = [("edits", one_line(", ".join(order.writes), 400))] if order.writes else []
     texts += [("runs", visible(order.command))] if order.command else []
@@ -341,7 +341,7 @@ def _limits_of(found: PlanBounds | None) -> list[Line]:
 def _changes(event: PlanProposedEvent, before: PlanProposedEvent) -> list[Line]:
     """Return a line for each step that was added, removed or changed, and one for changes in the rest of the plan."""
     old, new = _steps(before.document), _steps(event.document)
-    titles = {step.id: spoken(step.title) for step in (*before.steps, *event.steps)}
+    titles = {step.id: step_title(step.title) for step in (*before.steps, *event.steps)}
     lines = [
         Line(text=f"~ {plain_line(step_id)}: {_words(_differing(old[step_id], step))}", style="$text-warning", indent=2)
         for step_id, step in new.items()

@@ -21,14 +21,14 @@ from vibe.front.request_text import (
     OTHER,
     TYPED,
     Choosing,
+    answer_for,
     choosing_of,
     choosing_of_question,
     covered,
     diff_of,
     foot_of,
     head_of,
-    meant,
-    offered,
+    possible_answers,
     says_more,
     shown_arguments,
     time_left,
@@ -105,7 +105,7 @@ class ApprovalPanel(RequestPanel):
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return the answers that are offered."""
         event = self._event
-        answers = offered(covers=bool(event.covers), edits=event.edits)
+        answers = possible_answers(covers=bool(event.covers), edits=event.edits)
         if self.is_narrow:  # an edit has five answers, of which yes and no come first
             return [(one.key, one.word) for one in sorted(answers, key=lambda one: event.edits and one.key not in "yn")]
         beside = f": {self._beside}" if self._beside else ""
@@ -127,7 +127,7 @@ class ApprovalPanel(RequestPanel):
             self.post_message(self.PutOff())
             return True
         key = DIGITS.get(key, key)
-        answer = meant(key)
+        answer = answer_for(key)
         if answer is None or key not in {name for name, _ in self.keys()}:
             return key in {"enter", "space"} | {each.key for each in ANSWERS}
         if answer.scope is None:

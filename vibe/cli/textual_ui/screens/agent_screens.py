@@ -33,7 +33,7 @@ from vibe.cli.textual_ui.refresher import SECONDS_PER_REFRESH, Refresher, app_of
 from vibe.cli.textual_ui.state_store import UIStateStore
 from vibe.front import fleet
 from vibe.front.cells import Line, spread
-from vibe.front.event_text import one_line, spoken
+from vibe.front.event_text import one_line, step_title
 from vibe.front.fleet import Tile, TilePlace, actions, key_line, tile_doing, tiles
 from vibe.view.agent_view import AgentView, Key
 from vibe.view.view import View
@@ -179,7 +179,7 @@ class AgentScreen(Screen[None]):
     def action_talk(self, _key: str = "") -> None:
         """Open the input for telling the agent something."""
         tile = self.tile
-        if tile is not None and fleet.hears(tile) is not None:
+        if tile is not None and fleet.hearing_agent(tile) is not None:
             self.line.placeholder = f"tell {one_line(tile.name)}"
             self.line.display, self.keys.display = True, False
             self.set_focus(self.line)
@@ -202,7 +202,7 @@ class AgentScreen(Screen[None]):
         """Tell the agent what was typed."""
         message.stop()
         tile, text = self.tile, message.value.strip()
-        agent = None if tile is None else fleet.hears(tile)
+        agent = None if tile is None else fleet.hearing_agent(tile)
         if text and agent is not None:
             self.desk.chat.tell_agent(agent.id, text)
         self._close_line()
@@ -298,7 +298,7 @@ class TranscriptScreen(AgentScreen):
 
 def _headings(tile: Tile, agent: AgentView | None, now: float, width: int) -> tuple[Line, Line]:
     """Return the two head lines, on a tile and on one of its agents."""
-    title = "" if tile.step is None or tile.step.title == tile.name else spoken(tile.step.title)
+    title = "" if tile.step is None or tile.step.title == tile.name else step_title(tile.step.title)
     left: Line = [(" ", ""), fleet.sign_of(tile, int(now)), (f" {one_line(tile.name)}", "bold"), (f"  {title}", "")]
     first = spread(left, [(f"{fleet.tile_facts(tile, now)} ", "muted")], width)
     if agent is None:
@@ -477,7 +477,7 @@ class FleetScreen(AgentScreen):
         shown = self._shown()
         if shown:
             known = self._fleet.places or fleet.places(shown, *app_of(self).size, self.chosen, self.desk.clock())
-            self._choose(fleet.beside(known, self.chosen, way))
+            self._choose(fleet.neighbour(known, self.chosen, way))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Before the first frame, enable only the keys that look around; later see ``AgentScreen``."""

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 
 from vibe.cli.textual_ui.input.prompt_input import CommandRow
 from vibe.cli.textual_ui.log.rows import LinesPage
-from vibe.front.picker import FRAME, Picker, PickRow, PickState, first_shown, fitting, picker_lines
+from vibe.front.picker import FRAME, Picker, PickRow, PickState, first_shown, matching_rows, picker_lines
 from vibe.system.errors import VibeError
 from vibe.system.plain_text import plain_line
 
@@ -144,7 +144,7 @@ class PickerScreen(ModalScreen[str]):
 
     def _fill(self, marked: str) -> None:
         state = self._state
-        state.rows = fitting(self._picker.rows(state.mode), state.query, self._found)
+        state.rows = matching_rows(self._picker.rows(state.mode), state.query, self._found)
         state.marked = next((place for place, row in enumerate(state.rows) if row.line == marked), 0)
         self._show()
 
