@@ -84,10 +84,10 @@ def test_the_lines_of_the_comparison_are_those_of_programs_that_run(vibe: VibeCo
     whole = {
         "one answer as text": [IMPORT, text],
         "the same, typed": [IMPORT, typed],
-        "text as it comes": [IMPORT, stream],
+        "text as it arrives": [IMPORT, stream],
         "a Python function as a tool": [],
         "a function says yes or no to a call": [ask],
-        "steps, a decision, taken up again after a kill": [IMPORT, run, resume],
+        "steps, a decision, resumed after a kill": [IMPORT, run, resume],
         "a step in Python": [],
     }
     plan_of_one = '{"version": 1, "goal": "g", "steps": [{"id": "a", "title": "A", "mode": "code"}]}'
