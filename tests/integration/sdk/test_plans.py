@@ -106,7 +106,7 @@ class Wrong:
         (SystemExit(3), {}, "function", "SystemExit: 3"),
         ({"count": "x"}, {"output_schema": COUNTED}, "output", "value.count: 'x' is not an integer"),
         ("text", {"output_schema": COUNTED}, "output", "value: 'text' is not an object"),
-        (Wrong(), {}, "output", "is no JSON"),
+        (Wrong(), {}, "output", "is not JSON"),
         ("x" * 300_000, {}, "output", "262144 at most"),
         (None, {"verify": ["false"]}, "verify", "`false` exited with 1"),
         (StepResult(outcome=Outcome.BLOCKED, reason="blocked", detail="not now"), {}, "blocked", "not now"),
@@ -591,7 +591,7 @@ async def test_an_executor_that_returns_no_result_fails_its_step_alone(program: 
     ("what", "options", "said"),
     [
         ({"version": 1}, {}, "plan: 2 problems:\n  goal: is required"),
-        ({"version": 1, "goal": {1, 2}}, {}, "plan: is no JSON"),
+        ({"version": 1, "goal": {1, 2}}, {}, "plan: is not JSON"),
         ("missing.json", {}, "missing.json: no such file"),
         (plan(step("a")), {"functions": {"b": print}}, "functions: the plan has no step 'b'"),
         (plan(step("a")), {"executor": "process", "functions": {"a": print}}, "can't call functions of this program"),

@@ -130,7 +130,7 @@ def test_a_style_we_do_not_speak_is_refused_where_it_is_used() -> None:
 
     assert models.backend(models.resolve("acme"))
     with pytest.raises(
-        ConfigError, match=r"providers\.claude\.api_style: 'vertex' is no style.* 'openai', 'anthropic'"
+        ConfigError, match=r"providers\.claude\.api_style: 'vertex' is not a style.* 'openai', 'anthropic'"
     ):
         models.backend(models.resolve("claude"))
 
