@@ -108,9 +108,9 @@ def test_an_address_may_begin_with_a_variable(url: str) -> None:
     assert endpoint_of(config, {**ENVIRON, "BASE": "https://far"}, HERE).url == "https://far/mcp"
     with pytest.raises(ServerSettingError, match="begins with http:// or https://"):
         endpoint_of(config.model_copy(update={"url": "${CITY}/mcp"}), ENVIRON, HERE)
-    with pytest.raises(ServerSettingError, match=r"no address .*correct it"):
+    with pytest.raises(ServerSettingError, match=r"not an address .*correct it"):
         endpoint_of(config.model_copy(update={"url": "http://[::"}), ENVIRON, HERE)
-    assert shown_url("http://[::") == "an address that is none"
+    assert shown_url("http://[::") == "an invalid address"
 
 
 def test_a_line_break_at_the_end_of_a_header_is_left_out() -> None:
