@@ -87,11 +87,11 @@ const TONE = Object.fromEntries(Object.entries(TONES).flatMap(([tone, all]) =>
 export const tone = (status) => TONE[status] ?? "";
 const MARKS = { done: "✓", bad: "✗", ask: "?", skipped: "–", cancelled: "×" };
 export const mark = (status) => MARKS[tone(status) || status] ?? "";
-export const WORD = { completed: "done", in_progress: "running", needs_decision: "asks you", failed: "failed",
+export const WORD = { completed: "done", in_progress: "running", needs_decision: "waiting for you", failed: "failed",
   skipped: "skipped", cancelled: "cancelled", pending: "to do", blocked: "to do" };
 export const ORDER = Object.keys(WORD).slice(0, 7);
 
-/** Counts by status, in words: pairs of a status and `3 failed`. */
+/** Counts by status: pairs of a status and `3 failed`. */
 export const inWords = (counts, names = ORDER) => names.filter((one) => counts[one]).map((one) => [one,
   `${counts[one]} ${WORD[one]}`]);
 
