@@ -65,6 +65,7 @@ def test_a_signal_or_ctrl_d_ends_it_attached_or_not(
     tmux.wait_for("command: touch made")
     if is_attached:
         tmux.press("Enter")
+        tmux.wait_for("/help lists what you can send it")  # the list shows the answers as well
         tmux.wait_for("y yes")
         tmux.press("Escape")
         tmux.wait_for("Ask anything")
