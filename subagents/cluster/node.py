@@ -96,17 +96,18 @@ async def serve(kind: str, address: str, slots: int, folder: str, certificates: 
 
 
 def _print_address(address: str) -> None:
-    sys.stdout.write(f"{address}\n")
-    sys.stdout.flush()
+    os.write(sys.stdout.fileno(), f"{address}\n".encode())  # at once: workers share the pipe
 
 
 def fork_workers(folder: Path, count: int) -> Path:
     """Fork ``count`` workers, and another one whenever one ends. Returns in each worker, with the worker's folder.
 
     They share the modules that this process has loaded: importing Dask takes longer than all else a worker does before
-    it serves. What a worker leaves running is killed. Exits if a worker fails by itself.
+    it serves. What a worker leaves running is killed. If a worker exits with an error, this process exits with its code
+    and takes the other workers with it; the run starts the node again, or gives it up.
     """
-    parent, settings = os.getpid(), msgspec.json.decode(os.environ[SETTINGS_VARIABLE], type=WorkerSettings)
+    settings = msgspec.json.decode(os.environ[SETTINGS_VARIABLE], type=WorkerSettings)
+    parent, mark = os.getpid(), os.urandom(16).hex()
     numbers: dict[int, int] = {}
     while True:
         for number in {*range(count)}.difference(numbers.values()):
@@ -114,11 +115,11 @@ def fork_workers(folder: Path, count: int) -> Path:
             if not pid:
                 die_with(parent)
                 own_settings = msgspec.json.encode(structs.replace(settings, folder=str(own)))
-                os.environ.update({FORK_MARK: f"{parent}-{number}", SETTINGS_VARIABLE: own_settings.decode()})
+                os.environ.update({FORK_MARK: f"{mark}-{number}", SETTINGS_VARIABLE: own_settings.decode()})
                 return own
             numbers[pid] = number
         pid, status = os.wait()
-        anyio.run(kill_marked, FORK_MARK, f"{parent}-{numbers.pop(pid)}")
+        anyio.run(kill_marked, FORK_MARK, f"{mark}-{numbers.pop(pid)}")
         if (code := os.waitstatus_to_exitcode(status)) > 0:
             sys.exit(code)
         time.sleep(AGAIN_SECONDS)

@@ -104,7 +104,7 @@ def _parcel(steps: PlanSteps, sent: Shipment, run: str) -> Parcel:
 
 @asynccontextmanager
 async def _cluster(steps: PlanSteps) -> AsyncGenerator[tuple[str, Certificates | None, Node | None]]:
-    """Yield the address of the cluster, the certificates for it, and the workers to start.
+    """Yield the address of the cluster, the certificates for it, and the node of the workers to start.
 
     A scheduler on this machine is stopped when the block ends.
     """

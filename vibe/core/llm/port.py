@@ -1,4 +1,4 @@
-"""The port through which an agent calls a model, whoever provides it."""
+"""The port through which an agent calls a model, the same for every provider."""
 
 from __future__ import annotations
 
