@@ -187,7 +187,7 @@ class SubSocket:
 
 
 class ReqSocket:
-    """Asks a question and waits for the answer; a cancelled question is forgotten.
+    """Asks a question and waits for the answer. Asked again after a cancellation, it goes on waiting for the same one.
 
     With ``once``, a question is never sent a second time, whatever happens to the connection. Otherwise NNG repeats it
     after a minute, and when the other side comes back.
@@ -202,6 +202,7 @@ class ReqSocket:
         _dial(self._socket, address)
         self._send_fd: int = self._socket.send_fd
         self._recv_fd: int = self._socket.recv_fd
+        self._open: bytes | None = None
 
     async def ask(self, question: bytes) -> bytes:
         """Send the question and return the answer. Waits without limit for a listener and for its answer.
@@ -210,19 +211,22 @@ class ReqSocket:
             ConnectionLostError: With ``once``: the other side went away before it answered. NNG reports that only if it
                 happens before the wait, so callers must watch for themselves whether the other side is alive.
         """
-        while True:
+        while self._open != question:
             try:
                 self._socket.send(question, block=False)
-                break
+                self._open = question
             except self._pynng.TryAgain:
                 await anyio.wait_readable(self._send_fd)  # NNG makes it readable when there is room to send
         while True:
             try:
-                return self._socket.recv(block=False)
+                answer: bytes = self._socket.recv(block=False)
             except self._pynng.TryAgain:
                 await anyio.wait_readable(self._recv_fd)
             except self._pynng.ConnectionReset as error:
                 raise ConnectionLostError from error
+            else:
+                self._open = None
+                return answer
 
     def close(self) -> None:
         """Close; a waiting task is woken with an error."""

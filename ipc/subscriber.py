@@ -277,9 +277,8 @@ class Subscription:
     # --- the end
 
     async def _is_gone(self) -> bool:
-        silent = time.monotonic() - self._last_message
         if self._journal is None or not self._journal.exists():
-            return silent > LOST_S
+            return time.monotonic() - self._last_message > LOST_S
         return not await to_thread.run_sync(is_being_written, self._journal)
 
     async def _end_or_switch(self) -> None:
