@@ -96,7 +96,9 @@ def test_escape_stops_the_agent_and_the_session_goes_on(vibe: VibeCommand, tmux:
     tmux.wait_for("Stopped, as you wish.")
     tmux.type("/clare")
     tmux.wait_for("unknown command '/clare': did you mean '/clear'?")
-    tmux.wait_for("> /clare")  # the line is kept
+    tmux.wait_for("> /clare")  # the line is kept, to be changed or typed over
+    tmux.type("/other", enter=False)
+    tmux.wait_for("> /other")
     tmux.press("C-c", "C-d")
     tmux.wait_for("EXIT 0")
 
@@ -385,7 +387,7 @@ def test_a_screen_that_breaks_in_a_worker_pauses_the_plan_and_leaves_no_process(
     tmux.wait_for("0/1 · ")
     tmux.type("/theme")
     tmux.wait_for("internal error (RuntimeError: broken on purpose)")
-    tmux.wait_for("paused at 0/1 · vibe goes on")
+    tmux.wait_for("paused at 0/1 · start vibe to go on")
     tmux.wait_for("EXIT 1")
 
     assert tmux.is_plain

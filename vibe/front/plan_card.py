@@ -116,21 +116,17 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
     """
     lines: list[Line] = []
     for step in plan.listed():
+        name = one_line(step_name(step, plan))
         failures = [check for check in step.checks.values() if check.failures]
         if step.fixed and failures:
             often = {1: "once", 2: "twice"}.get(step.fixed, f"{step.fixed} times")
             who = "the same agent" if step.attempt == 1 else f"try {step.attempt}"
             middle, end = f"  its check failed {often} (", f"); {who} fixed it"
-            name = one_line(step_name(step, plan))
             room = width - cells_of([(name + middle + end, "")]) - 2
             why = cut(one_line(failures[-1].why), max(LEAST_WHY, room))
             lines.append([("  ", ""), (name, "bold"), (middle + why + end, "muted")])
         elif step.status == "failed":
-            lines.append([
-                ("  ", ""),
-                (one_line(step_name(step, plan)), "bold failed"),
-                (f"  {one_line(step.why, 400)}", ""),
-            ])
+            lines.append([("  ", ""), (name, "bold failed"), (f"  {one_line(step.why, 400)}", "")])
     for name, taken in plan.state.decisions.items():
         chosen = one_line(labelled(taken, taken.selections))
         by = {"user": "as you decided", "default": "by default", "timeout": "by default, nobody answered"}
@@ -140,8 +136,8 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
     files = {file for step in plan.steps.values() for file in step.files}
     if files:
         added, removed = (sum(getattr(step, name) for step in plan.steps.values()) for name in ("added", "removed"))
-        lines.append([("  ", ""), (f"{counted(len(files), 'file')} changed +{added} −{removed}", "")])  # noqa: RUF001
-        lines[-1] += [(f"   {hints}", "muted")] if hints else []
+        changed = f"{counted(len(files), 'file')} changed +{added} −{removed}"  # noqa: RUF001  a minus
+        lines.append([("  ", ""), (changed, ""), (f"   {hints}" * bool(hints), "muted")])
     return [fit(line, width) for line in lines]
 
 
@@ -173,7 +169,7 @@ def _frame(plan: PlanView, now: float, width: int, chosen: str, beat: int, *, fo
     longest = max(len(step_name(step, plan)) for step in steps)
     most = _NAMED_ITEM if any(step.pattern for step in steps) else 14 if width >= WIDE else 10
     ids = min(max(longest, len("99 at work") if folds else 0), most) + 1
-    room = width - ids - _TIME - 4
+    room = max(0, width - ids - _TIME - 4)
     bars = min(60, room * 2 // 5) if width >= WIDE else max(min(14, room), room * 2 // 5)
     titles = 0
     if width >= TITLES_FROM:

@@ -188,9 +188,9 @@ def _shown(char: str) -> str:
 
 def says_more(request: ApprovalRequestEvent) -> bool:
     """Return whether the summary says something that neither a diff nor the arguments say."""
-    shown = {value for value in request.arguments.values() if isinstance(value, str)}
+    shown = {" ".join(value.split()) for value in request.arguments.values() if isinstance(value, str)}
     known = {form for value in shown for form in (value, f"{request.tool} {value}", f"{request.tool}: {value}")}
-    return bool(request.summary) and not diff_of(request) and request.summary not in known
+    return bool(request.summary) and not diff_of(request) and " ".join(request.summary.split()) not in known
 
 
 def diff_of(request: ApprovalRequestEvent) -> str:

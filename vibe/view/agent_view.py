@@ -39,7 +39,7 @@ VERBS = {
     "propose_plan": "propose",
 }
 """Verbs that people would use for our tools, by the tool's name."""
-HOST_TOOL = "command"
+HOST_TOOL, ASKING_TOOL = "command", "ask_user_question"
 """The name under which the host runs commands itself: a step's ``command`` and its checks."""
 CHECK = "verify"
 
@@ -678,7 +678,7 @@ class AgentView(Struct, kw_only=True, eq=False):
         if self.open_calls:
             call = next(reversed(self.open_calls.values()))
             more = f" (+{len(self.open_calls) - 1} more)" if len(self.open_calls) > 1 else ""
-            waits = "queued: " if call.status == "queued" else ""
+            waits = "queued: " if call.status == "queued" or call.tool == ASKING_TOOL else ""
             words = waits + call.words[:LINE_CHARACTERS] + more
             return f"{words} › {call.last_line}" if call.last_line else words  # noqa: RUF001  a separator
         if self.writing is not None:
@@ -692,7 +692,7 @@ class AgentView(Struct, kw_only=True, eq=False):
 
         None if it waits for neither.
         """
-        running = [call for call in self.open_calls.values() if call.status == "running"]
+        running = [call for call in self.open_calls.values() if call.status == "running" and call.tool != ASKING_TOOL]
         if running:
             return max(max(call.until, call.began_at) for call in running)
         return (self.last_byte_at or self.asked_at) if self.is_asking else None

@@ -52,6 +52,11 @@ def test_a_command_is_shown_whole_however_long() -> None:
     ]
 
 
+def test_a_command_is_not_repeated_because_its_blanks_were_joined() -> None:
+    text = question_text(request("bash", "printf 'a: b' > f", command="printf 'a:    b' > f\n"))
+    assert text.count("printf") == 1
+
+
 def test_a_file_is_shown_with_a_bounded_preview_that_counts_what_it_leaves_out() -> None:
     content = "".join(f"line {n}\n" for n in range(100))
     text = question_text(

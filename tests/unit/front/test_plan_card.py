@@ -216,6 +216,19 @@ def test_the_record_tells_of_decisions_and_files_and_how_long_it_took() -> None:
     ]
 
 
+@pytest.mark.parametrize("width", range(1, 40))
+def test_a_failed_check_has_a_place_however_narrow_the_window_is(width: int) -> None:
+    view = quickstart(*checked("c1", 1090.0, "error", "9.9 != 9.0"))
+    lines = card(plan_of(view), 1092.0, width, 23)
+    assert {sum(cell_len(text) for text, _ in line) for line in lines} == {width}
+
+
+def test_who_waits_to_ask_a_question_is_not_said_to_be_silent() -> None:
+    asks = e.ToolCallEvent(tool_call_id="q", tool="ask_user_question", arguments={}, summary="Which?", **WHO)
+    ended = e.ToolResultEvent(tool_call_id="1", tool="bash", status="ok", content="", **WHO)
+    assert row_of(quickstart(ended, asks), "slugify", now=1120.0).endswith("queued: Which?")
+
+
 def test_what_has_sent_nothing_for_long_says_so() -> None:
     assert row_of(quickstart(), "slugify", now=1094.0).endswith("bash pytest -q")
     assert row_of(quickstart(), "slugify", now=1097.0).endswith("nothing for 12 s")

@@ -325,11 +325,14 @@ class ChatScreen(LowestScreen):
         return outcome
 
     def give_back(self, line: str, problem: str = "") -> None:
-        """Show why a line was refused, and put it back into the prompt if that is empty."""
+        """Show why a line was refused, and put it back into the prompt if that is empty.
+
+        A refused command is selected there, so that what is typed next replaces it.
+        """
         if problem:
             self.say(problem, "error")
         if not self.prompt.text.strip():
-            self.prompt.set_text(line)
+            self.prompt.set_text(line, selected=bool(problem) and line.startswith(("/", "!")))
 
     async def ask_about_plan(self, proposed: PlanProposedEvent, document: str) -> tuple[str, str]:
         """Show a proposed plan and return the answer, a word of ``VerdictKind`` and its text.

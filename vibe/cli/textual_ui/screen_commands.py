@@ -84,7 +84,8 @@ async def _attach(stage: ChatScreen, talk: Talk, typed: Typed) -> None:
     if not typed.rest:
         running = await to_thread.run_sync(registry.running)
         lines = [f"{one.source}  pid {one.pid}  {one.info.cwd}  {one.info.title}" for one in running]
-        raise UsageError("\n".join(["/attach SOURCE: name a run; those that run now:", *lines]))
+        talk.say("\n".join(["/attach SOURCE shows another run. Those that run now:", *lines]))
+        return
     await to_thread.run_sync(registry.running_as, typed.rest)  # if there is no such run, this chat goes on
     stage.switch(partial(hold_attached, host, typed.rest, ""))
 

@@ -184,7 +184,6 @@ async def test_a_plan_that_ended_can_be_edited_no_more_and_saved(rig: Rig) -> No
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("/plan", "/plan GOAL: say what the plan must achieve"),
         ("/plan skip", "/plan skip STEP"),
         ("/plan decide this", "/plan decide DECISION OPTION"),
         ("/plan load nowhere.json", "nowhere.json"),
@@ -206,6 +205,13 @@ async def test_wrong_words_are_answered_with_what_is_right(rig: Rig, line: str, 
             await talk.do(line)
 
     assert expected in str(raised.value)
+
+
+async def test_plan_alone_says_what_can_follow(rig: Rig) -> None:
+    async with talking(rig) as talk:
+        said = await talk.do("/plan")
+    assert "for example: /plan add CSV export, with tests" in said
+    assert "/plan new, status, show" in said
 
 
 async def test_a_plan_that_was_dropped_is_proposed_again(rig: Rig) -> None:

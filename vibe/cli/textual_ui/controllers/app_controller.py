@@ -35,7 +35,7 @@ class ChatAbout(Struct, frozen=True, kw_only=True):
     @property
     def goes_on(self) -> str:
         """Words that name the command to go on with the chat, or with a plan that was begun in it."""
-        return "vibe -c goes on" if self.saved.messages else "vibe goes on"
+        return "vibe -c goes on" if self.saved.messages else "start vibe to go on"
 
 
 class Chat(Protocol):

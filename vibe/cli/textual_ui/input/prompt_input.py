@@ -395,10 +395,12 @@ class PromptInput(Widget):
         self._attachments.root = root
         self._popup.completer = Completer(commands, FileIndex(root))
 
-    def set_text(self, text: str) -> None:
-        """Show another text, with the cursor at its end."""
+    def set_text(self, text: str, *, selected: bool = False) -> None:
+        """Show another text, with the cursor at its end, and perhaps all of it ``selected``."""
         self._draft = None
         self._replace_all(text)
+        if selected:
+            self._area.select_all()
 
     def hint(self, text: str) -> None:
         """Set the placeholder of the empty input."""
@@ -439,9 +441,6 @@ class PromptInput(Widget):
         held, self._held_key = self._held_key, None
         if held is not None:
             held()
-
-    def _warn(self, problem: str) -> None:
-        self.notify(plain(problem), severity="warning", markup=False)
 
     def _take_key(self, key: str) -> bool:
         held, self._held_key = self._held_key, None
@@ -587,7 +586,7 @@ class PromptInput(Widget):
             try:
                 work()
             except OSError as error:
-                self.call_later(self._warn, f"{problem}: {error}")
+                self.call_later(self.notify, plain(f"{problem}: {error}"), severity="warning", markup=False)
 
         self.run_worker(guarded, thread=True, group="history", exit_on_error=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = 4000
 """The most characters shown of a line; a longer one is cut, with a note of how many are missing."""
+FOLDED_LINES: Final = 3
+"""The most lines shown of the output of a folded call that is running or has failed."""
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*(?:[@-~]|\Z)|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)")
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]*m")
@@ -27,6 +30,12 @@ def clean(text: str, cols: int = COLUMNS) -> str:
     if not text.replace("\n", "").replace("\t", "").isprintable():  # a cheap check that seldom holds
         text = _ESCAPES.sub("", _last_states(text)).translate(_REMOVED)
     return text if len(text) <= cols else "\n".join(_cut(line, cols) for line in text.split("\n"))
+
+
+def last_with_words(lines: Sequence[str]) -> Sequence[str]:
+    """Return the last few lines that are more than blanks and rules, in order; if all are no more, the last ones."""
+    telling = (line for line in reversed(lines) if any(map(str.isalnum, clean(line))))
+    return [*islice(telling, FOLDED_LINES)][::-1] or lines[-FOLDED_LINES:]
 
 
 def clean_coloured(text: str, cols: int = COLUMNS) -> str:

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.style import Style
 from textual.widget import Widget
 
-from vibe.cli.textual_ui.log.entry import clean, clean_line, middle_cut
+from vibe.cli.textual_ui.log.entry import clean, clean_line, last_with_words, middle_cut
 from vibe.cli.textual_ui.log.markdown_blocks import blocks_of, highlighted, top_blocks
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, Row, drawn, drawn_row, lay_out, styled
 from vibe.core.told_files import split_files
@@ -119,8 +119,6 @@ ALL_LINES: Final = 4000
 LEAST_TITLE: Final = 24
 """The cells that a call's title keeps beside right-aligned facts; if there is less room, they follow the title."""
 _BESIDE: Final = "│ "
-_FOLDED_LINES: Final = 3
-"""The most lines shown of a folded call that is running or has failed."""
 
 WHOLE: Final = "whole"
 """The meta key in the style of text that a click replaces by the lines left out."""
@@ -239,13 +237,13 @@ def _call(entry: LogEntry, cols: int) -> Iterator[LogBlock]:
 def _last_lines(entry: LogEntry, cols: int, *, counts: bool) -> Iterator[LogBlock]:
     """Yield the last lines of a call's output; if ``counts``, say on the last one how many more there are."""
     lines = entry.text.rstrip("\n").split("\n")
-    more = len(lines) - _FOLDED_LINES
-    if not counts or more <= 0:
-        yield from _lines(lines[-_FOLDED_LINES:])
+    shown = last_with_words(lines)
+    if not counts or len(shown) == len(lines):
+        yield from _lines(shown)
         return
-    yield from _lines(lines[-_FOLDED_LINES:-1])
-    hint = styled(f"{counted(more, 'more line')} · Enter", "$foreground-muted")
-    last = styled(lines[-1], "$foreground-muted")
+    yield from _lines(shown[:-1])
+    hint = styled(f"{counted(len(lines) - len(shown), 'more line')} · Enter", "$foreground-muted")
+    last = styled(shown[-1], "$foreground-muted")
     yield LogBlock(_spread(last, hint, cols - GUTTER - len(_BESIDE) - 1), _BESIDE, _BESIDE)
 
 

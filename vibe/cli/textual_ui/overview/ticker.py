@@ -224,21 +224,16 @@ def _about(view: View, agent: AgentView | None) -> dict[str, tuple[str, str]]:
 
 def _about_agent(agent: AgentView) -> dict[str, tuple[str, str]]:
     own, mode = mode_of(agent)
-    thinking = "" if agent.thinking in {"", "off"} else f"thinking {agent.thinking}"
     texts = {
-        name: (one_line(text, 40), style)
-        for name, text, style in (
-            ("agent", own, ""),
-            ("mode", mode, "bold failed" if mode == UNASKED else ""),
-            ("model", agent.model, ""),
-            ("thinking", thinking, ""),
-        )
-        if text
+        "agent": (own, ""),
+        "mode": (mode, "bold failed" if mode == UNASKED else ""),
+        "model": (agent.model, ""),
+        "thinking": ("" if agent.thinking in {"", "off"} else f"thinking {agent.thinking}", ""),
     }
     if agent.context_tokens and agent.context_limit:
         share = agent.context_tokens / agent.context_limit
         texts["context"] = (f"{share:.0%} of {short(agent.context_limit)}", pressure(share))
-    return texts
+    return {name: (one_line(text, 40), style) for name, (text, style) in texts.items() if text}
 
 
 def pressure(share: float) -> str:

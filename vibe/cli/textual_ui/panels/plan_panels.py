@@ -9,14 +9,12 @@ from typing import ClassVar, Final
 from textual.content import Content
 from textual.message import Message
 
-from vibe.cli.textual_ui.log.entry import clean
+from vibe.cli.textual_ui.log.entry import clean, last_with_words
 from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, PanelFrame
 from vibe.front.event_text import counted, one_line
 from vibe.view.agent_view import HOST_TOOL, CallView, EntryView
 from vibe.view.plan_view import FINAL, CheckView, PlanView, StepView, step_name
 
-LAST: Final = 3
-"""The number of last lines of a check's or command's output that are shown at first."""
 LONGEST: Final = 400
 """The most characters shown of a title, a command or an agent's last words."""
 MUTED: Final = "$foreground-muted"
@@ -48,9 +46,7 @@ class PlanPanel(PanelFrame):
 
     def pressed(self, key: str) -> bool:
         """Post the key's message, if it has one."""
-        if key in self.acts:
-            self.post_message(self.acts[key])
-        return key in self.acts
+        return key in self.acts and self.post_message(self.acts[key])
 
 
 class FailedPanel(PlanPanel):
@@ -81,7 +77,7 @@ class FailedPanel(PlanPanel):
             text = Content.assemble(("✗ ", self.COLOUR), one_line(what, LONGEST))
             lines.append(Line(text=text, lead="  ", indent=2, facts=facts))
         rows = [row for row in clean(failed_output(step).expandtabs(4)).split("\n") if row.strip()]
-        shown = rows if self._is_whole else rows[-LAST:]
+        shown = rows if self._is_whole else last_with_words(rows)
         more = f"{counted(len(rows) - len(shown), 'more line')} · Enter" if len(rows) > len(shown) else ""
         for place, row in enumerate(shown, start=1):
             lines.append(Line(text=row, lead=f"  {BAR}", facts=more if place == len(shown) else "", words=False))
@@ -191,5 +187,4 @@ class LeavePanel(PlanPanel):
         return [*ways, ("Esc", "stay")]
 
     def _facts(self) -> str:
-        plan = self.plan
-        return f"{plan.done}/{plan.total} · {counted(len(plan.running), 'agent')} at work"
+        return f"{self.plan.done}/{self.plan.total} · {counted(len(self.plan.running), 'agent')} at work"

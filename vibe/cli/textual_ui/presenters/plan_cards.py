@@ -180,7 +180,7 @@ def _list_of(plan: PlanView) -> str:
 
 def _below(plan: PlanView, cols: int) -> list[Line]:
     """Return the lines below the card of a plan that has ended."""
-    return _drawing().record(plan, cols, f"undo: vibe plan rewind {plan.id} STEP")
+    return _drawing().record(plan, cols, f"/review · undo: vibe plan rewind {plan.id} STEP")
 
 
 def _drawing() -> ModuleType:

@@ -118,6 +118,14 @@ class ReviewSheet(ScrollView, can_focus=True):
         self._mark(next((at for at in ahead if self.rows[at].is_code), self.marked))
         self._anchor = anchor if more else None
 
+    def commentable(self) -> list[int]:
+        """Return the lines that a comment is about: the marked ones, or if none can have one, the next, then marked."""
+        file, change = self.row.file, self._changes[self.row.file]
+        places = [at for at, row in enumerate(self.rows) if row.file == file and review.may_comment(row, change)]
+        if places and not {*places} & {*self.all_marked}:
+            self._mark(next((at for at in places if at > self.marked), places[-1]))
+        return [self.rows[at].line for at in places if at in self.all_marked]
+
     def _mark(self, at: int) -> None:
         self.marked, self._anchor, top, height = at, None, self.scroll_offset.y, max(1, self.size.height)
         if not top <= at < top + height:
@@ -260,13 +268,13 @@ class ReviewScreen(Screen[bool]):
         self._sheet.renew()
 
     def action_comment(self) -> None:
-        """Open the input for a comment on the marked lines."""
-        row, change = self._at
-        marked = [self._sheet.rows[at] for at in self._sheet.all_marked]
-        lines = [each.line for each in marked if each.file == row.file and review.may_comment(each, change)]
+        """Open the input for a comment on the marked lines, or else on the line in their place."""
+        lines = self._sheet.commentable()
         if not lines:
+            self._warning = "this file has no line to comment on"
+            self.draw()
             return
-        draft, place = self._draft, (key_of(change), lines[-1])
+        draft, place = self._draft, (key_of(self._at[1]), lines[-1])
         first = lines[0] if lines[1:] else draft.firsts.get(place, lines[0])
         self._lines = (first, lines[-1])
         which = f"lines {first} to {lines[-1]}" if first < lines[-1] else "this line"

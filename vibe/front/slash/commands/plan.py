@@ -35,6 +35,7 @@ from vibe.system.files import typed_path
 from vibe.view.figures import ago
 
 GOAL_LENGTH = 400
+BARE = "/plan GOAL proposes a plan, and you say whether it runs, for example: /plan add CSV export, with tests"
 
 
 async def plan_meant(talk: Talk, reference: str = "") -> PlanFolder:
@@ -267,9 +268,10 @@ async def run_plan(talk: Talk, typed: Typed) -> None:
     name, *rest = typed.rest.split(maxsplit=1) or [""]
     word, text = WORDS.get(name), "".join(rest)
     if word is None or len(text.split()) > word.most:
-        if not typed.rest:
-            raise UsageError(f"/plan GOAL: say what the plan must achieve, or one of {', '.join(WORDS)}")
-        propose(talk, typed.rest)
+        if typed.rest:
+            propose(talk, typed.rest)
+        else:
+            talk.say(f"{BARE}\nfor a plan that exists: /plan {', '.join(WORDS)}")
     elif len(text.split()) < word.least:
         raise UsageError(f"/plan {name} {word.usage} (a goal that begins so: /plan new {name} ...)")
     else:

@@ -47,14 +47,35 @@ async def test_files_are_accepted_and_rejected_and_esc_keeps_the_draft() -> None
 async def test_a_comment_is_written_on_the_marked_line() -> None:
     draft = ReviewDraft()
     async with opened(draft) as (pilot, results):
-        await pilot.press("j", "j", "j", "c")
-        assert not pilot.app.screen.query_one(Input).display, "a line that went has no comment"
-        await pilot.press("j", "j", "j", "c", *"axc z", "enter")
+        await pilot.press("j", "j", "j", "j", "j", "j", "c", *"axc z", "enter")
         assert draft.comments == {(key_of(SHOP[0]), 11): "axc z"}
         assert any("▌ you  axc z" in row for row in rows_of(pilot.app))
         await pilot.press("c", "escape", "k", "enter")
 
     assert results == [True]
+
+
+async def test_a_comment_on_a_line_that_went_is_on_the_one_in_its_place() -> None:
+    draft = ReviewDraft()
+    async with opened(draft) as (pilot, _):
+        await pilot.press("j", "j", "j")
+        assert any(" 10 -" in row for row in marked(pilot))
+        await pilot.press("c", *"axc", "enter")
+        assert draft.comments == {(key_of(SHOP[0]), 10): "axc"}
+        assert any(" 10 +" in row for row in marked(pilot))
+
+
+async def test_a_file_without_lines_says_that_it_has_none_to_comment_on() -> None:
+    draft = ReviewDraft()
+    async with opened(draft, FakeReview([changed("one", "empty", None, "")])) as (pilot, _):
+        await pilot.press("c")
+        await pilot.pause()
+        assert "this file has no line to comment on" in rows_of(pilot.app)[-1]
+        assert not pilot.app.screen.query_one(Input).display
+
+
+def marked(pilot: Pilot[Any]) -> list[str]:
+    return [row.partition("│")[2] for row in rows_of(pilot.app) if "▸" in row.partition("│")[2]]
 
 
 async def test_a_comment_is_written_on_several_lines() -> None:
