@@ -32,7 +32,7 @@ def clean(text: str, cols: int = COLUMNS) -> str:
     return text if len(text) <= cols else "\n".join(_cut(line, cols) for line in text.split("\n"))
 
 
-def last_with_words(lines: Sequence[str]) -> Sequence[str]:
+def last_with_words(lines: list[str]) -> list[str]:
     """Return the last few lines that are more than blanks and rules, in order; if all are no more, the last ones."""
     telling = (line for line in reversed(lines) if any(map(str.isalnum, clean(line))))
     return [*islice(telling, FOLDED_LINES)][::-1] or lines[-FOLDED_LINES:]
