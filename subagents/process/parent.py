@@ -6,7 +6,7 @@ import itertools
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
 import anyio
 from anyio import CancelScope
@@ -27,7 +27,7 @@ from vibe.core.llm.limiter import CallLimiter
 from vibe.core.llm.pricing import configured_cost
 from vibe.core.messages import Spending, Usage
 from vibe.core.tools.ports import ApprovalAnswer
-from vibe.core.tools.questions import Question
+from vibe.core.tools.questions import DeclinedElsewhereError, Question
 from vibe.system.errors import EnvironmentFailure
 
 
@@ -213,7 +213,7 @@ class StepServer:
             case protocol.PersonsAnswer(request=request):
                 yield protocol.Granted(number, answer=await self._answer(request))
             case protocol.PersonsReplies():
-                yield protocol.Granted(number, answers=await self._replies(want))
+                yield await self._replies(number, want)
             case protocol.SubagentPlace():
                 async with services.spawning.place():
                     yield protocol.Granted(number)
@@ -246,12 +246,16 @@ class StepServer:
             raise EnvironmentFailure("no one can answer questions in this run")
         return await approver.approve(request)
 
-    async def _replies(self, want: protocol.PersonsReplies) -> tuple[dict[str, Any], ...] | None:
+    async def _replies(self, number: int, want: protocol.PersonsReplies) -> protocol.Granted:
         if self._services.user_input is None:
             raise EnvironmentFailure("no one can answer questions in this run")
         questions = [Question.model_validate(asked) for asked in want.questions]
-        answers = await self._services.user_input(questions, want.request_id)
-        return None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
+        try:
+            answers = await self._services.user_input(questions, want.request_id)
+        except DeclinedElsewhereError as declined:
+            return protocol.Granted(number, declined=declined.by)
+        given = None if answers is None else tuple(answer.model_dump(mode="json") for answer in answers)
+        return protocol.Granted(number, answers=given)
 
     def _announce_wait(self, number: int, message: str) -> None:
         self._start(self.send, protocol.Waits(number, message))

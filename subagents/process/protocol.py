@@ -216,8 +216,8 @@ class Granted(Struct, frozen=True, omit_defaults=True, tag="granted"):
     """A lease begins.
 
     ``tokens`` is the longest answer that has room; ``usage`` and ``cost_usd`` are what the plan has spent so far.
-    ``yeses`` are all lasting approvals of the run. ``answer`` and ``answers`` are a person's (None if there is none).
-    ``writes`` are the claims of steps that ran at the same time.
+    ``yeses`` are all lasting approvals of the run. ``answer`` and ``answers`` are a person's (None if there is none);
+    ``declined`` names who declined. ``writes`` are the claims of steps that ran at the same time.
     """
 
     lease: int
@@ -227,6 +227,7 @@ class Granted(Struct, frozen=True, omit_defaults=True, tag="granted"):
     yeses: tuple[str, ...] = ()
     answer: ApprovalAnswer | None = None
     answers: tuple[dict[str, Any], ...] | None = None
+    declined: str = ""
     writes: tuple[str, ...] = ()
 
 

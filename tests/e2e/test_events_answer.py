@@ -87,7 +87,7 @@ def test_a_permission_question_is_answered_once_and_the_second_is_told_who_was_f
 def test_an_agents_question_is_answered_once_and_the_second_is_told_who_was_first(
     vibe: VibeCommand, write_plan: WritePlan, executor: str
 ) -> None:
-    vibe.replay({"agents": {"w": {"turns": [ask(QUESTION), ask(QUESTION, LAST), {"text": "done"}]}}})
+    vibe.replay({"agents": {"w": {"turns": [ask(QUESTION), ask(QUESTION, LAST), ask(LAST), {"text": "done"}]}}})
     process = vibe.start("plan", "run", write_plan({**STEP, "mode": "research"}), "--wait", "--executor", executor)
     plan, request = printed(process, r"answer with: vibe events answer (\S+) (\S+) ANSWER")
 
@@ -102,7 +102,10 @@ def test_an_agents_question_is_answered_once_and_the_second_is_told_who_was_firs
     few = vibe("events", "answer", plan, request, "JWT")
     assert (few.code, "2 expected" in few.err) == (2, True)
     assert vibe("events", "answer", plan, request, "a magic link", "2").code == 0
+    _, request = printed(process, r"answer with: vibe events answer (\S+) (\S+) ANSWER")
+    assert vibe("events", "answer", plan, request, "-", "--by", "ben").out == "declined\n"
     assert process.wait(timeout=120) == 0
+    assert "question cancelled (ben)" in vibe("events", "tail", plan, "--from", "1").out
     (path,) = (vibe.home / "plans").glob("*/steps/w/messages.jsonl")
     text = path.read_text()
     assert f"Which one?\\n→ {answer}" in text

@@ -81,6 +81,7 @@ NOTED: Final[Mapping[type, tuple[str, Mapping[str, str]]]] = {
 """Events that are noted on the span they happen in: the name of the note, and its attributes by the event's fields."""
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _Key: TypeAlias = tuple[str, ...]
+NO_STEP: Final = e.StepOutline(id="", title="", mode="")
 ENDED: Final = frozenset({"completed", "failed", "skipped", "cancelled"})
 
 
@@ -187,8 +188,7 @@ class Telemetry:
         self._outside = TraceContextTextMapPropagator().extract({"traceparent": parent})
         self._open: dict[_Key, _OpenSpan] = {}
         self._step_contexts: dict[_Key, SpanContext] = {}
-        self._dependencies: dict[_Key, tuple[str, ...]] = {}
-        self._modes: dict[_Key, str] = {}
+        self._outlines: dict[_Key, e.StepOutline] = {}
         self._open_requests: dict[str, e.Event] = {}
         self._prompts: dict[str, _Key] = {}
         self._last = 0.0
@@ -302,8 +302,7 @@ class Telemetry:
     def _plan(self, event: e.PlanStartedEvent | e.PlanResumedEvent) -> None:
         plan_id = event.plan_id or ""
         before = self._run_before(event) if isinstance(event, e.PlanResumedEvent) else ""
-        self._dependencies |= {(STEP, plan_id, step.id): step.depends_on for step in event.steps}
-        self._modes |= {(STEP, plan_id, step.id): step.mode for step in event.steps}
+        self._outlines |= {(STEP, plan_id, step.id): step for step in event.steps}
         attrs = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.agent.name": event.goal[:GOAL_LENGTH]}
         attrs |= {"vibe.plan.id": plan_id, "vibe.plan.steps": len(event.steps)}
         links = [Link(_root_context(plan_id, before))] if before else []
@@ -320,9 +319,10 @@ class Telemetry:
     def _step(self, event: e.PlanStepUpdateEvent) -> None:
         key = (STEP, event.plan_id or "", event.step_id)
         if event.status == "in_progress" and key not in self._open:
-            before = (self._step_contexts.get((STEP, key[1], each)) for each in self._dependencies.get(key, ()))
+            outline = self._outlines.get(key, NO_STEP)
+            before = (self._step_contexts.get((STEP, key[1], each)) for each in outline.depends_on)
             links = [Link(context) for context in before if context is not None]
-            attrs = {"vibe.step.id": event.step_id, "vibe.step.mode": self._modes.get(key)}
+            attrs = {"vibe.step.id": event.step_id, "vibe.step.mode": outline.mode}
             opened = self._begin(key, f"step {event.step_id}", event, attrs, above=(PLAN, key[1]), links=links)
             self._step_contexts[key] = opened.span.get_span_context()
         elif event.status in ENDED:
@@ -402,10 +402,9 @@ class Telemetry:
 
     def _usage(self, event: e.UsageEvent) -> None:
         agent = _agent(event)
-        for key in (agent, (CHAT, *agent[1:])):
-            if key in self._open:
-                tokens = self._open[key].tokens
-                self._open[key].tokens = [tokens[0] + event.prompt_tokens, tokens[1] + event.completion_tokens]
+        opened = self._open.get(agent)
+        if opened is not None:
+            opened.tokens = [opened.tokens[0] + event.prompt_tokens, opened.tokens[1] + event.completion_tokens]
         chat = self._open.get((CHAT, *agent[1:]))
         if chat is not None:
             chat.attrs |= {"gen_ai.usage.input_tokens": event.prompt_tokens, "vibe.cost_usd": event.cost_usd}

@@ -91,7 +91,7 @@ class Actor:
             outcome = replace(outcome, state="answered")
         if outcome.state == "done":
             content = next((body[name] for name in ("allow", "answers", "selections") if name in body), None)
-            answer = _answered(f"already answered by {self._by}", self._by, content)
+            answer = _answered(f"already answered by {self._by}", self._by, "declined" if content == [] else content)
             _remember(self._given_answers, request_id, (request.event, answer))
         return _response_to(outcome)
 
@@ -99,10 +99,8 @@ class Actor:
         """Return the response for a request that is not open, which says what became of it."""
         for view in self._desk.views.values():
             outcome = settled(view, request_id)
-            if outcome is not None and outcome.by:
-                return _response_to(outcome)
             if outcome is not None:
-                return refusal(410, "ended", "nobody waits for this answer any more")
+                return _response_to(outcome)
         return refusal(404, "unknown", f"there is no request {request_id[:100]!r}")
 
     def _checked(self, body: Mapping[str, Any], **fixed: str) -> RunCommand:

@@ -169,10 +169,8 @@ def answered_row(answered: AnsweredView) -> dict[str, Any]:
 
 def note_row(notice: NoticeView) -> dict[str, Any]:
     """Return the row of a notice."""
-    text = notice.message[:TEXT_CHARACTERS]
-    return trim(
-        {"text": text, "ts": moment(notice.ts), "step": notice.step_id, **fields(notice, "kind", "code")}, "kind"
-    )
+    row = {"text": notice.message[:TEXT_CHARACTERS], "ts": moment(notice.ts), "step": notice.step_id}
+    return trim(row | fields(notice, "kind", "code"), "kind")
 
 
 def agent_row(agent: AgentView) -> dict[str, Any]:

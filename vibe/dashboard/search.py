@@ -97,14 +97,11 @@ def _in_event(key: str, line: bytes, wanted: str) -> Iterator[Hit]:
 def _texts(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict) and depth:
-        fields = cast("dict[str, object]", value)
-        for name, each in fields.items():
+    elif isinstance(value, dict | list) and depth:
+        parts = cast("dict[object, object] | list[object]", value)
+        for name, part in parts.items() if isinstance(parts, dict) else enumerate(parts):
             if name not in NAMES:
-                yield from _texts(each, depth - 1)
-    elif isinstance(value, list) and depth:
-        for each in cast("list[object]", value):
-            yield from _texts(each, depth - 1)
+                yield from _texts(part, depth - 1)
 
 
 def excerpt(text: str, wanted: str) -> str:

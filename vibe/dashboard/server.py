@@ -47,7 +47,6 @@ MOST_WANTED = 200
 MOST_LIMIT, LIMIT = 400, 200
 """Number of a step's entries in one response: the maximum, and the default."""
 MEDIA_TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-HTML = ReportFormat.HTML
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 """The policy of a report, which brings its own style and nothing that runs."""
 FRAME_POLICY = (
@@ -149,7 +148,8 @@ class Application:
     async def _report(self, key: str) -> Response:
         """Return the report of a plan as a page without any rights."""
         await self._desk.run(key)
-        text = await _read(lambda: render(read_report(find_plan(self._host.home, key)), HTML, self._host.environ))
+        home, environ = self._host.home, self._host.environ
+        text = await _read(lambda: render(read_report(find_plan(home, key)), ReportFormat.HTML, environ))
         policy = {"content-security-policy": REPORT_POLICY}
         return Response(text.encode("utf-8", "replace"), headers=policy, media_type=MEDIA_TYPES[".html"])
 

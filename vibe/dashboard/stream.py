@@ -93,8 +93,7 @@ class PageDesk:
         """Bring the tables up to date, and send the changes to the pages."""
         now = time.monotonic()
         followers = self.board.followers
-        for key in [key for key, tables in self._runs.items() if followers.get(key) is not tables.follower]:
-            del self._runs[key]
+        self._runs = {key: each for key, each in self._runs.items() if followers.get(key) is each.follower}
         for key, follower in followers.items():
             tables = self._runs.get(key) or self._new_tables(key, follower)
             if tables.update(now):
@@ -210,11 +209,9 @@ class PageDesk:
 
     def _commit(self) -> None:
         """Commit all changes as one revision, and send each page the patches of its tables."""
-        dirty = [table for table in self._tables() if table.is_dirty]
-        if not dirty:
-            return
-        self._revision += 1
-        patches = {table.epoch: patch for table in dirty if (patch := table.commit(self._revision)) is not None}
+        new = self._revision + 1
+        patches = {table.epoch: patch for table in self._tables() if (patch := table.commit(new)) is not None}
+        self._revision = new if patches else self._revision
         for page in self.pages:
             news = [patches[table.epoch] for table in page.tables if table.epoch in patches]
             if news:

@@ -59,11 +59,6 @@ class RowTable:
         """The rows, by key."""
         return {key: stored.row for key, stored in self._rows.items()}
 
-    @property
-    def is_dirty(self) -> bool:
-        """True if there are changes that aren't committed."""
-        return bool(self._before)
-
     def get(self, key: str) -> Row | None:
         """Return a row, or None if there is none."""
         stored = self._rows.get(key)

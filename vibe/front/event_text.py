@@ -240,7 +240,9 @@ _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
     e.ApprovalRequestEvent: _approval,
     e.ApprovalDecisionEvent: _approval_decided,
     e.QuestionEvent: lambda event: "question: " + " / ".join(str(one.get("question", "")) for one in event.questions),
-    e.AnswerEvent: lambda event: "question cancelled" if event.cancelled else f"answered: {list(event.answers)}",
+    e.AnswerEvent: lambda event: (
+        f"question cancelled{_because(event.by)}" if event.cancelled else f"answered: {list(event.answers)}"
+    ),
     e.RequestWithdrawnEvent: lambda event: f"{event.kind} {event.request_id} withdrawn{_because(event.reason)}",
     e.PlanProposedEvent: _proposed,
     e.PlanWaitingEvent: _waiting,

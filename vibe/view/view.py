@@ -466,7 +466,8 @@ def _answered_elsewhere(event: e.ApprovalDecisionEvent | e.AnswerEvent | e.Reque
     """Return a sentence about an answer from elsewhere; empty if it came from here, or if there is none."""
     if isinstance(event, e.RequestWithdrawnEvent) or event.by in OWN_ANSWERS:
         return ""
-    given = {"allow": "allowed", "deny": "refused"}.get(getattr(event, "decision", ""), "answered")
+    decided = "declined" if getattr(event, "cancelled", False) else getattr(event, "decision", "answered")
+    given = {"allow": "allowed", "deny": "refused"}.get(decided, decided)
     return f"{given} in another window" if event.by == "control" else f"{given} by {event.by}"
 
 

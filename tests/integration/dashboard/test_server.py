@@ -229,6 +229,18 @@ async def test_an_answer_reaches_the_run_and_its_card_goes_on_every_page(vibe_ho
         assert (late.status_code, late.json()["by"], late.json()["answer"]) == (409, "page", "allow")
 
 
+async def test_who_declined_a_question_is_told(vibe_home: Path) -> None:
+    async with one_run(vibe_home) as (run, client), listening_to(client, run="plan-1") as page:
+        run.agent_says("a", e.QuestionEvent(request_id="q", questions=({"question": "Which?", "options": []},)))
+        await page.until("run", "request:q")
+        assert (await client.post("/api/requests/q", json={"answers": []})).status_code == 200
+        early = (await client.post("/api/requests/q", json={"answers": [["A"]]})).json()
+        run.agent_says("a", e.AnswerEvent(request_id="q", cancelled=True, by="page"))
+        row = await page.until("run", "answered:q")
+        late = (await client.post("/api/requests/q", json={"answers": [["A"]]})).json()
+        assert {(one["by"], one["answer"]) for one in (row, early, late)} == {("page", "declined")}
+
+
 async def test_of_two_answers_at_once_one_counts_and_the_other_learns_whose(vibe_home: Path) -> None:
     async with one_run(vibe_home) as (run, client):
         asks(run)

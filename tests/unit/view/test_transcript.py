@@ -285,6 +285,12 @@ def test_an_answer_from_elsewhere_is_told(by: str, told: list[str]) -> None:
     assert [notice.message for notice in seen.notices.values()] == told
 
 
+def test_who_declined_elsewhere_is_told() -> None:
+    asked = e.QuestionEvent(request_id="q", questions=({"question": "Which?"},), **WHO)
+    seen = view_of(asked, e.AnswerEvent(request_id="q", cancelled=True, by="ana", **WHO))
+    assert [notice.message for notice in seen.notices.values()] == ["declined by ana"]
+
+
 def test_a_process_that_died_leaves_nothing_going_on() -> None:
     seen = view_of(CALL, ASKED)
     keys = lose(seen, "run")

@@ -18,7 +18,7 @@ from ipc.control import refusal
 from ipc.sink import EventSink
 from vibe.app.engine.command_router import CommandRouter
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver
-from vibe.core.tools.questions import Question, QuestionAnswer, UnansweredError, UserInput
+from vibe.core.tools.questions import DeclinedElsewhereError, Question, QuestionAnswer, UnansweredError, UserInput
 
 BY_PERSON = "user"
 BY_NOBODY = "nobody"
@@ -175,20 +175,26 @@ class RequestBoard(Struct, eq=False):
         person = None if self._approver is None else partial(self._approver.approve, request)
         why = f"no answer within {self.patience_s / 60:g} minutes"
         late = ApprovalAnswer(allow=False, reason=why, by=BY_TIMEOUT)
-        answer = await self._first_answer(_Pending(request), person, late)
-        return answer or ApprovalAnswer(allow=False, by=BY_NOBODY)
+        return await self._first_answer(_Pending(request), person, late)
 
-    async def ask(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
-        """Return the first answers; see ``UserInput``."""
+    async def ask(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer]:
+        """Return the first answers; see ``UserInput``.
+
+        Raises:
+            DeclinedElsewhereError: The first to answer declines, or nobody answers in time.
+            UnansweredError: The person's front end gave up.
+        """
         request_id = request_id or uuid4().hex
         put = tuple(question.model_dump(mode="json") for question in questions)
         request = self._announced.get(request_id) or e.QuestionEvent(request_id=request_id, questions=put)
         ask = self._user_input
         person = None if ask is None else partial(_ask_person, ask, questions, request_id)
         replies = await self._first_answer(_Pending(request), person, _Replies(None, BY_TIMEOUT))
-        return replies and replies.answers
+        if replies.answers is None:
+            raise DeclinedElsewhereError(replies.by)
+        return replies.answers
 
-    async def _first_answer(self, asked: _Pending[A], person: Callable[[], Awaitable[A]] | None, late: A) -> A | None:
+    async def _first_answer(self, asked: _Pending[A], person: Callable[[], Awaitable[A]] | None, late: A) -> A:
         """Wait for the first answer, from here or by a command; without a person, return ``late`` in the end.
 
         Cancelling withdraws the request.
@@ -204,7 +210,7 @@ class RequestBoard(Struct, eq=False):
         finally:
             del self._asked[request_id]
             self._announced.pop(request_id, None)
-        return asked.answer
+        return asked.answer or late
 
     def _settle(self, asked: _Pending[A], answer: A) -> None:
         """Keep the answer if it is the first one."""

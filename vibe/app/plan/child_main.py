@@ -49,7 +49,7 @@ from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import ApprovalAnswer
-from vibe.core.tools.questions import Question, QuestionAnswer
+from vibe.core.tools.questions import DeclinedElsewhereError, Question, QuestionAnswer
 from vibe.system.awake_loop import run_awake
 from vibe.system.errors import VibeError, described, innermost
 from vibe.system.process import die_with
@@ -445,6 +445,8 @@ async def linked_input(
         granted = await link.lease(protocol.PersonsReplies(questions=asked, request_id=request_id))
     except LeaseRefusedError:
         return None
+    if granted.declined:
+        raise DeclinedElsewhereError(granted.declined)
     return None if granted.answers is None else [QuestionAnswer.model_validate(answer) for answer in granted.answers]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from anyio import fail_after, to_thread
 from msgspec import Struct
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 REPLY_SECONDS = 15.0
 """The time that a run has to reply."""
+State: TypeAlias = Literal["done", "answered", "refused", "ended", "late"]
+UNCERTAIN: Final[Mapping[str | None, State]] = {"late": "late", "ended": "ended"}
+"""The states for refusals that don't judge the command itself."""
 
 
 class CommandOutcome(Struct, frozen=True, kw_only=True):
@@ -29,7 +32,7 @@ class CommandOutcome(Struct, frozen=True, kw_only=True):
     ``ended`` (the run has) or ``late`` (there was no reply in time; the command may still be carried out).
     """
 
-    state: Literal["done", "answered", "refused", "ended", "late"]
+    state: State
     message: str
     by: str = ""
     answer: Any = None
@@ -38,7 +41,7 @@ class CommandOutcome(Struct, frozen=True, kw_only=True):
 
 async def send(run: KnownRun, command: RunCommand, *, seconds: float = REPLY_SECONDS) -> CommandOutcome:
     """Send a command to the newest live source of a run, and return what came of it."""
-    entry = await to_thread.run_sync(_living, run.entries)
+    entry = await to_thread.run_sync(lambda: next((entry for entry in reversed(run.entries) if entry.alive), None))
     if entry is None:
         return CommandOutcome(state="ended", message=f"run {run.key} has ended: nothing was changed")
     return await send_to(entry, command, seconds=seconds)
@@ -66,9 +69,9 @@ def settled(view: View, request_id: str) -> CommandOutcome | None:
     if found is None or request_id in view.requests:
         return None
     by = getattr(found.answered, "by", "")
-    return CommandOutcome(
-        state="answered", message=f"already answered by {by or 'nobody'}", by=by, answer=given(found.answered)
-    )
+    if not by:
+        return CommandOutcome(state="ended", message="nobody waits for this answer any more")
+    return CommandOutcome(state="answered", message=f"already answered by {by}", by=by, answer=given(found.answered))
 
 
 def given(event: object) -> Any:
@@ -78,25 +81,18 @@ def given(event: object) -> Any:
             return event.decision
         case PlanDecisionEvent():
             return list(event.selections)
+        case AnswerEvent(cancelled=True):
+            return "declined" if event.by not in {"", "nobody", "timeout"} else None
         case AnswerEvent():
             return [str(each.get("answer", "")) for each in event.answers]
         case _:
             return None
 
 
-def _living(entries: tuple[Entry, ...]) -> Entry | None:
-    return next((entry for entry in reversed(entries) if entry.alive), None)
-
-
 def _outcome(reply: Reply) -> CommandOutcome:
     by = str(reply.data.get("by", ""))
-    if reply.ok:
-        return CommandOutcome(state="done", message=reply.message, by=by, data=reply.data)
-    if reply.reason in {"late", "ended"}:
-        return CommandOutcome(
-            state="late" if reply.reason == "late" else "ended", message=reply.message, data=reply.data
-        )
-    if by:  # a refusal names someone only if the request was answered before
-        answer = reply.message.removeprefix("already ").removesuffix(f" by {by}")
-        return CommandOutcome(state="answered", message=reply.message, by=by, answer=answer, data=reply.data)
-    return CommandOutcome(state="refused", message=reply.message, data=reply.data)
+    state: State = "done" if reply.ok else UNCERTAIN.get(reply.reason, "refused")
+    answer = None
+    if by and state == "refused":  # a refusal names someone only if the request was answered before
+        state, answer = "answered", reply.message.removeprefix("already ").removesuffix(f" by {by}")
+    return CommandOutcome(state=state, message=reply.message, by=by, answer=answer, data=reply.data)

@@ -99,8 +99,7 @@ def _from_folders(run: KnownRun) -> dict[str, Any]:
     plan = run.plan
     if plan is None:
         entry = run.entries[-1]
-        lost = not run.live and entry.ended is None
-        status = "active" if run.live else "lost" if lost else "ended"
+        status = "active" if run.live else "lost" if entry.ended is None else "ended"
         return {"status": status, "ended_at": moment(entry.ended)}
     done, total = plan.progress
     lost = not run.live and plan.is_interrupted
@@ -156,10 +155,9 @@ def _conversation_row(run: KnownRun, view: View) -> dict[str, Any]:
     busy = main is not None and main.prompt is not None
     at_rest = "idle" if view.plan is None or view.plan.proposal is None else "proposed"
     ended = None if source is None else source.ended_at
-    lost = not run.live and ended is None
     return {
         "title": prompt[:TITLE_CHARACTERS] or run.title,
-        "status": "lost" if lost else "ended" if not run.live else "active" if busy else at_rest,
+        "status": ("active" if busy else at_rest) if run.live else "lost" if ended is None else "ended",
         "outcome": None if source is None else source.outcome,
         "tokens": view.spent.tokens,
         "max_tokens": None if main is None else main.max_tokens,

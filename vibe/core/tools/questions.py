@@ -58,6 +58,14 @@ class UnansweredError(VibeError):
     """Nobody answered, although somebody might have been there."""
 
 
+class DeclinedElsewhereError(VibeError):
+    """Somebody declined to answer at another place; ``by`` has the same meaning as in ``question.answered``."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(f"declined by {by}")
+        self.by = by
+
+
 class UserInput(Protocol):
     """Asks a person. Cancelling the call withdraws the questions."""
 
@@ -67,6 +75,7 @@ class UserInput(Protocol):
         ``request_id`` is the id under which ``question.asked`` announced the questions.
 
         Raises:
+            DeclinedElsewhereError: somebody else declines.
             UnansweredError: nobody answered; the call counts as denied.
         """
         ...
@@ -87,6 +96,9 @@ def announcing(
             sink.publish(QuestionEvent(request_id=request_id, questions=asked, tool_call_id=tool_call_id))
             try:
                 answers = await ask(questions, request_id)
+                by = answers[0].by if answers else "user"
+            except DeclinedElsewhereError as declined:
+                answers, by = None, declined.by
             except UnansweredError:
                 sink.publish(AnswerEvent(request_id=request_id, cancelled=True, by="nobody"))
                 raise
@@ -95,7 +107,6 @@ def announcing(
                 sink.publish(RequestWithdrawnEvent(request_id=request_id, kind="question", reason=given_up))
                 raise
             given = tuple(answer.model_dump(mode="json") for answer in answers or ())
-            by = answers[0].by if answers else ""
             sink.publish(AnswerEvent(request_id=request_id, answers=given, cancelled=answers is None, by=by))
             return answers
 

@@ -11,15 +11,17 @@ from msgspec import structs
 
 from ipc.commands import AnswerQuestion, Approve, Reply, Requests, encode_reply
 from ipc.events import (
+    AnswerEvent,
     ApprovalRequestEvent,
     Event,
     PlanDecisionEvent,
     PlanPausedEvent,
     QuestionEvent,
 )
+from ipc.sink import MemorySink
 from vibe.app.engine.request_board import AN_HOUR, Absentee, Company, RequestBoard
 from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
-from vibe.core.tools.questions import Question, QuestionAnswer, UnansweredError
+from vibe.core.tools.questions import Question, QuestionAnswer, UnansweredError, announcing
 
 AUTH = Question.model_validate({
     "question": "Which one?",
@@ -140,7 +142,11 @@ async def test_with_nobody_there_a_request_waits_and_is_denied_in_the_end() -> N
     answer = await board.approve(asking())
     assert (answer.allow, answer.by) == (False, "timeout")
     assert (await board.answer(yes())).message == "already denied by timeout"
-    assert await board.ask([AUTH], "question1") is None
+    sink = MemorySink()
+    assert await announcing(board.ask, sink, anyio.Lock())([AUTH], "question1") is None
+    answered = sink.events[-1]
+    assert isinstance(answered, AnswerEvent)
+    assert (answered.cancelled, answered.by) == (True, "timeout")
     late = await board.answer(AnswerQuestion(request_id="question1", answers=(("JWT",),)))
     assert late.message == "already declined by timeout"
 
@@ -222,13 +228,18 @@ async def test_an_agents_questions_are_answered_by_labels_or_own_words(given: An
     assert reply.ok
 
 
-async def test_somebody_may_rather_not_answer() -> None:
-    board = RequestBoard()
+@pytest.mark.parametrize("is_nested", [False, True])
+async def test_the_event_says_who_declined_to_answer(*, is_nested: bool) -> None:
+    board, sink = RequestBoard(), MemorySink()
+    asked = RequestBoard(None, board.ask) if is_nested else board
     got, reply = await meanwhile(
-        lambda: board.ask([AUTH], "question1"),
-        lambda: board.answer(AnswerQuestion(request_id="question1", answers=())),
+        lambda: announcing(asked.ask, sink, anyio.Lock())([AUTH], "question1"),
+        lambda: board.answer(AnswerQuestion(request_id="question1", answers=(), by="ana")),
     )
-    assert (got, reply.ok, reply.message) == (None, True, "declined")
+    assert (got, reply.ok, reply.message, reply.data["by"]) == (None, True, "declined", "ana")
+    answered = sink.events[-1]
+    assert isinstance(answered, AnswerEvent)
+    assert (answered.cancelled, answered.by) == (True, "ana")
 
 
 @pytest.mark.parametrize(
