@@ -198,8 +198,7 @@ class _LayerReader:
 
     def _warn_misspelled(self, table: dict[str, Any], raw: RawPath) -> None:
         for name in table:
-            near = closest(name, ToolTable.model_fields, cutoff=0.8) if name not in ToolTable.model_fields else []
-            if near:
+            if near := ToolTable.meant_by(name):
                 path = (*raw, name)
                 self.layer.warnings.append(f"{self._origin_of(path)}: {dotted(path)}: {did_you_mean(near)}")
 

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from vibe.core.extensions import BACKENDS, extension_names
 from vibe.shell.sandbox.settings import SandboxConfig
+from vibe.system.errors import closest
 
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveSeconds = Annotated[float, Field(gt=0)]
@@ -387,6 +388,11 @@ class ToolTable(BaseModel):
     """Patterns of calls that run without asking."""
     denylist: tuple[str, ...] = ()
     """Patterns of calls that are always refused."""
+
+    @classmethod
+    def meant_by(cls, key: str) -> list[str]:
+        """Return the setting of every tool that a key is a misspelling of, if it is one."""
+        return [] if key in cls.model_fields else closest(key, cls.model_fields, cutoff=0.8)
 
 
 DEFAULT_PROVIDERS = (

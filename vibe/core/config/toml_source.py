@@ -141,7 +141,8 @@ class _Scanner:
         self._expect("]" * brackets)
         path: RawPath = ()
         for name in names[:-1]:
-            path = self._last_element((*path, name))
+            path = (*path, name)
+            path = (*path, self._lengths[path] - 1) if path in self._lengths else path
             self.lines.setdefault(path, self.line_of(start))
         path = (*path, names[-1])
         if brackets == 1:
@@ -151,9 +152,6 @@ class _Scanner:
         count = self._lengths[path] = self._lengths.get(path, 0) + 1
         self._record((*path, count - 1), start)
         return (*path, count - 1)
-
-    def _last_element(self, path: RawPath) -> RawPath:
-        return (*path, self._lengths[path] - 1) if path in self._lengths else path
 
     def _pair(self, table: RawPath) -> None:
         """Read ``key = value``."""

@@ -53,7 +53,10 @@ class ModelCatalog:
         self._retries = usual if limiter_of is None else replace(usual, unreached_seconds=UNREACHED_BELOW_SECONDS)
         self._limiters = {} if limiters is None else limiters
         self._environ = environ
-        self._providers = {provider.name: _with_timeout(provider, config.api_timeout) for provider in config.providers}
+        usual_timeout = {"timeout_seconds": config.api_timeout}
+        self._providers = {
+            one.name: one if one.timeout_seconds else one.model_copy(update=usual_timeout) for one in config.providers
+        }
         self._backends: dict[str, ModelBackend] = {}
 
     def resolve(self, alias: str | None) -> ModelConfig:
@@ -231,11 +234,6 @@ def key_of(provider: ProviderConfig, environ: Mapping[str, str], keys_in_keyring
             "set it again"
         )
     return key
-
-
-def _with_timeout(provider: ProviderConfig, seconds: float) -> ProviderConfig:
-    """Return the provider with a timeout: its own, else the general one."""
-    return provider.model_copy(update={"timeout_seconds": provider.timeout_seconds or seconds})
 
 
 def _script_of(provider: ProviderConfig) -> Path:

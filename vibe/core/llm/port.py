@@ -68,7 +68,7 @@ class Delta(Struct, frozen=True, kw_only=True):
 class Completion(Struct, frozen=True, kw_only=True):
     """A complete answer. ``cost_usd`` is None if the price is unknown.
 
-    The usage is ``estimated`` if the provider sent none. ``oddity`` says what was wrong with the delivery of an answer
+    The usage is estimated if the provider sent none. ``oddity`` says what was wrong with the delivery of an answer
     that is itself fine.
     """
 
@@ -76,7 +76,6 @@ class Completion(Struct, frozen=True, kw_only=True):
     finish_reason: FinishReason
     usage: Usage
     cost_usd: float | None = None
-    estimated: bool = False
     oddity: str = ""
 
 

@@ -119,7 +119,7 @@ class Restoration:
         folders = {parent for path in done for parent in parents(path)}
         shown = [(path, wanted[path]) for path in done if path not in folders]
         return Restored(
-            restored=tuple(in_utf8(path) for path, kept in shown if kept is not None),
+            restored=tuple(in_utf8(path or ".") for path, kept in shown if kept is not None),
             deleted=tuple(in_utf8(path) for path, kept in shown if kept is None),
             conflicts=tuple(self._conflicts),
             skipped={in_utf8(path): reason for path, reason in sorted(self._skipped.items())},

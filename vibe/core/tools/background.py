@@ -46,10 +46,6 @@ class BackgroundReport(BaseModel):
     """The reason why nobody knows its end. Empty if it is known."""
 
 
-async def _nothing() -> str:
-    return ""
-
-
 class _Command:
     """One command and the output it has printed."""
 
@@ -139,7 +135,7 @@ class BackgroundCommands:
         self,
         running: StartedCommand,
         line: str,
-        after: Callable[[], Awaitable[str]] = _nothing,
+        after: Callable[[], Awaitable[str]],
         *,
         tool_call_id: str = "",
     ) -> str:

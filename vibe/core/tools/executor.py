@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 import msgspec
-from anyio import Semaphore, create_task_group
+from anyio import Semaphore, create_task_group, get_cancelled_exc_class
 from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import BaseModel
@@ -73,6 +73,16 @@ class ToolBatch(Struct, frozen=True, kw_only=True):
     ran: frozenset[str] = frozenset()
 
 
+class _Told(Struct, frozen=True, kw_only=True):
+    """What a tool says about its result, by the names of its methods. A user's own tool may say anything."""
+
+    format_result: str = ""
+    diff: str = ""
+    files_changed: tuple[str, ...] = ()
+    denials: tuple[Denial, ...] = ()
+    images: tuple[Image, ...] = ()
+
+
 class _PendingCall(Struct, kw_only=True):
     """One call on its way to a result.
 
@@ -92,11 +102,8 @@ class _PendingCall(Struct, kw_only=True):
     started: float | None = None
     message: ToolMessage | None = None
     denial: Denial | None = None
-    inner_denials: tuple[Denial, ...] = ()
-    images: tuple[Image, ...] = ()
+    told: _Told = _Told()
     paths: tuple[Path, ...] | None = None
-    files: tuple[str, ...] = ()
-    diff: str = ""
     display: Display | None = None
     only_read: bool = True
 
@@ -161,13 +168,8 @@ class ToolExecutor:
 
         self._announce_queue(pending)
         try:
-            for side_by_side, batch in groupby(pending, key=lambda item: item.read_only):
-                if side_by_side:
-                    await self._answer_side_by_side(tuple(batch), flush)
-                    continue
-                for item in batch:
-                    await self._answer(item, others_ran=item is not pending[0])
-                    flush()
+            for read_only, batch in groupby(pending, key=lambda item: item.read_only):
+                await self._answer_all(tuple(batch), flush, SIDE_BY_SIDE if read_only else 1)
         except BaseException:
             for item in (item for item in pending if item.message is None):
                 self._close(item, "cancelled", NOT_STARTED if item.started is None else CANCELLED)
@@ -175,8 +177,10 @@ class ToolExecutor:
             raise
         return ToolBatch(
             messages=tuple(item.message for item in pending if item.message is not None),
-            denied=tuple(denial for item in pending for denial in (item.denial, *item.inner_denials) if denial),
-            files_changed=tuple(dict.fromkeys(name for item in pending for name in item.files)),
+            denied=tuple(denial for item in pending for denial in (item.denial, *item.told.denials) if denial),
+            files_changed=tuple(
+                dict.fromkeys(name for item in pending for name in map(encodable, item.told.files_changed))
+            ),
             ran=frozenset(item.summary for item in pending if item.paths is not None and item.denial is None),
         )
 
@@ -201,14 +205,14 @@ class ToolExecutor:
             item.name = item.tool.get_name()
             item.arguments = parse_arguments(item.name, call.arguments, item.tool.get_parameters())
             item.raw = None
-            args = item.args = item.tool.parse(item.arguments)
-            _set_summary(item, item.tool, args)
-        except Exception as error:  # noqa: BLE001  the door of a tool call: a user's own validators run here
+            item.args = item.tool.parse(item.arguments)
+        except BaseException as error:  # noqa: BLE001  the door of a tool call: a user's own validators run here
             item.problem = _error_text(item.name, error)
+        _set_summary(item)
         return item
 
-    async def _answer_side_by_side(self, members: Sequence[_PendingCall], flush: Callable[[], None]) -> None:
-        limit = Semaphore(SIDE_BY_SIDE)
+    async def _answer_all(self, members: Sequence[_PendingCall], flush: Callable[[], None], at_once: int) -> None:
+        limit = Semaphore(at_once)
 
         async def answer(item: _PendingCall) -> None:
             async with limit:
@@ -222,14 +226,10 @@ class ToolExecutor:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _answer(self, item: _PendingCall, *, others_ran: bool = True) -> None:
-        """Decide on a call, run it, and always set its message.
-
-        ``others_ran`` says whether calls of the same answer ran since this one was prepared.
-        """
+    async def _answer(self, item: _PendingCall) -> None:
+        """Decide on a call, run it, and always set its message."""
         item.started = perf_counter()
-        if others_ran and item.tool is not None and item.args is not None and not item.problem:
-            _set_summary(item, item.tool, item.args)  # Again, because the other calls may have changed what it means.
+        _set_summary(item)  # Again, because the other calls may have changed what it means.
         self._sink.publish(
             ToolCallEvent(
                 tool_call_id=item.call.id,
@@ -239,20 +239,30 @@ class ToolExecutor:
                 raw=item.raw and self._mask.printed(item.raw),
             )
         )
+        outcomes = [("error", f"{item.name} failed: it cancelled itself")]
+        async with create_task_group() as group:  # the cancellation of the run is raised here, a tool's own is not
+            group.start_soon(self._settle, item, outcomes)
+        status, content = outcomes[-1]
+        content = await capped(self._masked(item, content), item.call.id, self._context.output_dir)
+        if item.paths is not None:
+            await self._guidance.after_call(_hook_call(item), item.paths, status=status, result=content)
+        self._close(item, status, content)
+
+    async def _settle(self, item: _PendingCall, outcomes: list[tuple[str, str]]) -> None:
+        """Add the status and text of the call's result, whatever the tool raises but a cancellation."""
         try:
             status, content = await self._outcome(item)
+        except get_cancelled_exc_class():
+            raise
         except WorkspaceLockedError as error:
             self._deny(item, CallRefusal(by=BUSY, reason=str(error)))
             status, content = "error", f"The call was not run: {error}"
         except UnansweredError as error:
             status, content = "denied", self._deny(item, CallRefusal(by="headless", reason=str(error)))
-        except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
+        except BaseException as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
             status, content = "error", _error_text(item.name, error)
             item.display = self._masked_display(error.display) if isinstance(error, ToolError) else None
-        content = await capped(self._masked(item, content), item.call.id, self._context.output_dir)
-        if item.paths is not None:
-            await self._guidance.after_call(_hook_call(item), item.paths, status=status, result=content)
-        self._close(item, status, content)
+        outcomes.append((status, content))
 
     async def _outcome(self, item: _PendingCall) -> tuple[str, str]:
         """Return the status and text of the call's result.
@@ -270,7 +280,7 @@ class ToolExecutor:
         if answer.objection is not None:
             return "denied", self._deny(item, CallRefusal(by="rule", reason=answer.objection))
         if answer.changed:
-            item.args = _changed_arguments(item, item.tool, answer)
+            _change_arguments(item, item.tool, answer)
             # Hooks grant no permission, so the changed call must be admitted in its own right.
             subject = await self._admit(item, item.tool, item.args)
             if isinstance(subject, CallRefusal):
@@ -317,7 +327,9 @@ class ToolExecutor:
         try:
             confines = confinement is not None and confinement.choice().sandbox is not None
             outlook = subject.tool.outlook(subject.args, subject.granted(workspace), sandboxed=confines)
-        except Exception as error:  # The door of a tool call: a failed preview doesn't keep the user from being asked.
+        except (
+            BaseException
+        ) as error:  # The door of a tool call: a failed preview doesn't keep the user from being asked.
             if is_open and isinstance(error, ToolError):
                 raise
         diff = self._mask.printed(encodable(outlook.diff)) if is_open else ""
@@ -339,12 +351,9 @@ class ToolExecutor:
         async with nullcontext() if turns is None else turns(self._announce_wait):
             item.started = perf_counter()  # Waiting for a person or for a turn does not count.
             result = await tool.execute(item.args, context, lambda event: self._show(item, event))
-        item.files = tuple(map(encodable, tool.files_changed(result)))
-        item.diff = self._mask.printed(encodable(tool.diff(result)))
-        item.inner_denials = tuple(tool.denials(result))
-        item.images = tool.images(result)
+        item.told = msgspec.convert({name: getattr(tool, name)(result) for name in _Told.__struct_fields__}, _Told)
         item.display = self._masked_display(tool.display(result))
-        return tool.format_result(result)
+        return item.told.format_result
 
     def _announce_wait(self, message: str) -> None:
         self._sink.publish(WarningEvent(code=WAITS, message=message))
@@ -393,7 +402,7 @@ class ToolExecutor:
             tool_call_id=item.call.id,
             name=item.call.name,
             status=status,
-            images=item.images if status == "ok" else (),
+            images=item.told.images if status == "ok" else (),
         )
         if item.started is None:
             return
@@ -404,8 +413,8 @@ class ToolExecutor:
                 status=status,
                 content=content,
                 duration_s=perf_counter() - item.started,
-                files_changed=item.files,
-                diff=item.diff,
+                files_changed=tuple(map(encodable, item.told.files_changed)),
+                diff=self._mask.printed(encodable(item.told.diff)),
                 display=item.display,
                 images=len(item.message.images),
             )
@@ -422,27 +431,32 @@ def _hook_call(item: _PendingCall) -> HookCall:
     return HookCall(tool_call_id=item.call.id, tool=item.name, arguments=item.arguments)
 
 
-def _changed_arguments(item: _PendingCall, tool: AnyTool, answer: HookAnswer) -> BaseModel:
-    """Return the arguments that hooks substituted for the model's.
+def _change_arguments(item: _PendingCall, tool: AnyTool, answer: HookAnswer) -> None:
+    """Use the arguments that hooks substituted for the model's.
 
     Raises:
         ToolError: the tool does not accept them.
     """
     item.arguments = answer.call.arguments
     try:
-        args = tool.parse(item.arguments)
+        item.args = tool.parse(item.arguments)
     except ToolError as error:
         raise ToolError(f"the hook {answer.changed} changed the arguments, and {error}") from error
-    _set_summary(item, tool, args)
-    return args
+    _set_summary(item)
 
 
-def _set_summary(item: _PendingCall, tool: AnyTool, args: BaseModel) -> None:
-    event = ui.ToolCallView(tool_name=item.name, tool_call_id=item.call.id, args=args)
-    item.summary = encodable(ui.call_summary(tool, event, tool.summarize(args)))
+def _set_summary(item: _PendingCall) -> None:
+    """Have the tool say what the call does, unless it can't be run."""
+    if item.tool is None or item.args is None or item.problem:
+        return
+    event = ui.ToolCallView(tool_name=item.name, tool_call_id=item.call.id, args=item.args)
+    try:
+        item.summary = encodable(ui.call_summary(item.tool, event, item.tool.summarize(item.args)))
+    except BaseException as error:  # noqa: BLE001  the door of a tool call
+        item.problem = _error_text(item.name, error)
 
 
-def _error_text(tool: str, error: Exception) -> str:
+def _error_text(tool: str, error: BaseException) -> str:
     """Return the text of an error for the model. An unexpected error is a defect of the tool and is logged in full."""
     if isinstance(error, EXPECTED_ERRORS):
         return described(error, bare=True)

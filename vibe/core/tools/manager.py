@@ -30,7 +30,7 @@ from pydantic_core import SchemaError
 from vibe.core.agents.manager import BrokenAgentError
 from vibe.core.agents.models import AgentProfile, AgentSafety
 from vibe.core.config.foreign_imports import advice_on
-from vibe.core.config.models import VibeConfig
+from vibe.core.config.models import ToolTable, VibeConfig
 from vibe.core.config.patterns import TOOL_ALIASES, NamePatterns, canonical_tool_name, tool_spellings
 from vibe.core.llm.port import ToolSchema
 from vibe.core.tools import builtins
@@ -569,14 +569,14 @@ def _configured(found: Discovery, tables: Mapping[str, dict[str, Any]]) -> dict[
 
 
 def _warn_unknown_keys(found: Discovery, name: str, table: Mapping[str, Any]) -> None:
-    """Warn about keys the tool does not know.
+    """Warn about keys the tool does not know, except for those that the reader of the settings names with their line.
 
     A user's own tool may read any key, so there only keys that look misspelled are reported.
     """
     fields = found.tools[name].config_class().model_fields
     for key in table:
         close = closest(key, fields)
-        if key not in fields and (close or found.origins[name] == BUILTIN):
+        if key not in fields and not ToolTable.meant_by(key) and (close or found.origins[name] == BUILTIN):
             hint = did_you_mean(close, f"known: {', '.join(fields)}")
             found.warnings.append(f"[tools.{name}]: {key!r} is unknown and ignored; {hint}")
 

@@ -148,7 +148,8 @@ class Service:
             command_lock = RunningCommandLock(json.loads(spec.argv[len(self._prefix)])["records"])
             child = os.fork()
             if child == 0:
-                _become(spec, descriptors, lambda: _launch.main(spec.argv[len(self._prefix) :]))
+                rules, *words = spec.argv[len(self._prefix) :]
+                _become(spec._replace(argv=words), descriptors, lambda: _launch.main([rules, *words]))
             for descriptor in (stdout, stderr, *report):
                 os.close(descriptor)
             command = watch.add(child, status, line, is_confined=True)
@@ -229,5 +230,10 @@ def _become(spec: CommandSpec, descriptors: list[int], launch: Callable[[], int]
 
 
 def _complain(stderr: int, spec: CommandSpec, error: OSError) -> None:
+    problem = f"{spec.argv[0]}: {error.strerror}"
+    if error.errno == errno.E2BIG:
+        longest = max((*spec.argv, *spec.environ.values()), key=len)
+        what = "command" if longest in spec.argv else "environment"
+        problem = f"the {what} is too long for the system: put what is long ({len(longest)} characters) into a file"
     with suppress(OSError):
-        os.write(stderr, f"vibe: {spec.argv[0]}: {error.strerror}\n".encode())
+        os.write(stderr, f"vibe: {problem}\n".encode())

@@ -188,7 +188,9 @@ class Watch:
         command.report_code()
         killing = elapsed >= command.patience
         for pid in left:
-            if killing or (pid not in command.signalled and not _is_spared(pid)):
+            # The sandbox's own process, and a group that contains it, get no SIGTERM.
+            is_spared = LISTS_PROCESSES if pid < 0 else _name_of(pid) == MONITOR
+            if killing or (pid not in command.signalled and not is_spared):
                 command.signalled.add(pid)
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL if killing else signal.SIGTERM)
@@ -297,11 +299,6 @@ def _session_of(pid: int) -> int:
     with suppress(OSError):
         return os.getsid(pid)
     return 0
-
-
-def _is_spared(pid: int) -> bool:
-    """Return whether a process gets no SIGTERM, because it is the sandbox's own, or a group that contains it."""
-    return LISTS_PROCESSES if pid < 0 else _name_of(pid) == MONITOR
 
 
 def _name_of(pid: int) -> str:

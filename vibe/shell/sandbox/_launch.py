@@ -130,7 +130,11 @@ def drop_capabilities() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Confine this process and become the command. Return 126 if it can't be confined, 127 if it can't be executed."""
+    """Confine this process and become the command. Return 126 if it can't be confined.
+
+    Raises:
+        OSError: The command can't be executed.
+    """
     policy = json.loads(arguments[0])
     try:
         seen = [*readable(["/dev", *policy["hidden"]]), *changeable(policy["shown"], policy["hidden"])]
@@ -145,11 +149,7 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"vibe: the sandbox could not be set up: {error}\n")
         return 126
-    try:
-        os.execvp(arguments[1], arguments[1:])  # noqa: S606  becoming the command is the point
-    except OSError as error:
-        sys.stderr.write(f"vibe: {arguments[1]}: {error.strerror}\n")
-        return 127
+    return os.execvp(arguments[1], arguments[1:])  # noqa: S606  becoming the command is the point
 
 
 def _folders_above(paths: list[str]) -> set[str]:

@@ -120,7 +120,8 @@ def _freeze(view: View, frozen: Iterable[Path], writable: Sequence[Path]) -> Non
         if path not in view:
             _put(view, "--bind-try", path)
     for path in frozen:
-        _put(view, "--ro-bind-try" if _may_vanish(path) else "--ro-bind", path)
+        is_of_worktree = path.name in REPOSITORY_FILES and path.parent.parent.name == "worktrees"  # so it may vanish
+        _put(view, "--ro-bind-try" if is_of_worktree else "--ro-bind", path)
 
 
 def shared_folders() -> list[Path]:
@@ -164,11 +165,6 @@ def holds(folder: Path, path: Path) -> bool:
     """Return whether ``path`` is ``folder`` or is below it."""
     above, name = str(folder), str(path)
     return name == above or name.startswith(above if above == "/" else f"{above}/")
-
-
-def _may_vanish(path: Path) -> bool:
-    """Return whether a path belongs to a worktree in a repository's folder, so it may vanish before it is mounted."""
-    return path.name in REPOSITORY_FILES and path.parent.parent.name == "worktrees"
 
 
 def _folders_on_the_way(folders: Sequence[Path], paths: Iterable[Path]) -> list[Path]:

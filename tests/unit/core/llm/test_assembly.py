@@ -126,7 +126,6 @@ def test_a_provider_that_ends_in_error_or_filters_is_an_error() -> None:
 def test_an_empty_answer_passes_with_estimated_usage() -> None:
     done = build([], "stop")
     assert done.message.content == ""
-    assert done.estimated
     assert done.usage == Usage(prompt_tokens=5, completion_tokens=0, calls=1)
 
 
@@ -183,7 +182,6 @@ def test_text_and_reasoning_are_shown_as_they_come() -> None:
     done = answer.build(request(), ERRORS)
     assert (done.message.content, done.message.reasoning) == ("ab", "hm")
     assert [(delta.text, delta.reasoning) for delta in seen.deltas] == [("", "hm"), ("a", ""), ("b", "")]
-    assert not done.estimated
     assert done.usage.total_tokens == 4
 
 

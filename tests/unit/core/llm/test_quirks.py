@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.llm_ports import MemoryObserver, request
 from tests.unit.core.llm.test_reader import ERRORS, CutBody
 from vibe.core.config.models import ModelConfig, ProviderConfig
-from vibe.core.llm.backend.assembly import AnswerBuilder
+from vibe.core.llm.backend.assembly import AnswerBuilder, estimate_usage
 from vibe.core.llm.backend.chat import OPENAI, chat_reader, encoder_for
 from vibe.core.llm.errors import (
     ContextTooLongError,
@@ -22,7 +22,7 @@ from vibe.core.llm.errors import (
     ModelRequestError,
 )
 from vibe.core.llm.port import Completion, FinishReason, ModelRequest
-from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from vibe.core.messages import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
 
 Chunk = dict[str, Any]
 DONE = b"data: [DONE]\n\n"
@@ -50,7 +50,7 @@ class Quirk:
     reasoning: str = ""
     calls: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     reason: FinishReason = FinishReason.STOP
-    estimated: bool = True
+    usage: Usage | None = None
 
 
 READ = {"name": "read", "arguments": '{"a":1}'}
@@ -116,9 +116,14 @@ QUIRKS = [
     Quirk("the reason of z.ai", wire(delta({}, "model_context_window_exceeded")), reason=FinishReason.LENGTH),
     Quirk("no reason but DONE", wire(delta({"content": "ok"})) + DONE, "ok"),
     Quirk("the reason, and no DONE", wire(delta({"content": "ok"}, "stop")), "ok"),
-    Quirk("usage in a chunk of its own", wire(END, {"choices": [], "usage": USAGE}) + DONE, estimated=False),
-    Quirk("usage with the reason", wire(delta({"content": "ok"}, "stop") | {"usage": USAGE}), "ok", estimated=False),
-    Quirk("usage without choices", wire(END, {"choices": None, "usage": USAGE}), estimated=False),
+    Quirk("usage in a chunk of its own", wire(END, {"choices": [], "usage": USAGE}) + DONE, usage=Usage(5, 2, calls=1)),
+    Quirk(
+        "usage with the reason",
+        wire(delta({"content": "ok"}, "stop") | {"usage": USAGE}),
+        "ok",
+        usage=Usage(5, 2, calls=1),
+    ),
+    Quirk("usage without choices", wire(END, {"choices": None, "usage": USAGE}), usage=Usage(5, 2, calls=1)),
     Quirk("usage that is null", wire(delta({"content": "ok"}, "stop") | {"usage": None}) + DONE, "ok"),
     Quirk(
         "comments between", b": OPENROUTER PROCESSING\n\n: keep-alive\n\n" + wire(delta({"content": "ok"}), END), "ok"
@@ -139,7 +144,8 @@ async def test_a_quirk_is_understood(quirk: Quirk) -> None:
     assert (done.message.content, done.message.reasoning) == (quirk.text, quirk.reasoning)
     assert [(call.name, call.arguments) for call in done.message.tool_calls] == quirk.calls
     assert len({call.id for call in done.message.tool_calls} - {""}) == len(quirk.calls)
-    assert (done.finish_reason, done.estimated) == (quirk.reason, quirk.estimated)
+    assert done.finish_reason == quirk.reason
+    assert done.usage == (quirk.usage or estimate_usage(request(), done.message))
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,6 @@ async def test_a_turn_streams_reasoning_text_calls_and_usage(scripted: Scripted)
     ]
     assert done.finish_reason is FinishReason.TOOL_CALLS
     assert done.usage == Usage(100, 20, 60, 1)
-    assert not done.estimated
 
 
 async def test_call_ids_are_unique_in_a_conversation_and_the_same_in_each_replay(scripted: Scripted) -> None:
@@ -131,7 +130,7 @@ async def test_call_ids_are_unique_in_a_conversation_and_the_same_in_each_replay
 async def test_usage_not_given_is_estimated_and_a_reason_given_is_kept(scripted: Scripted) -> None:
     backend = scripted({"*": [{"text": "12345678", "finish_reason": "length"}]})
     done = await backend.complete(request(), MemoryObserver())
-    assert (done.estimated, done.usage.completion_tokens, done.finish_reason) == (True, 2, FinishReason.LENGTH)
+    assert (done.usage.completion_tokens, done.finish_reason) == (2, FinishReason.LENGTH)
 
 
 @pytest.mark.parametrize("kind", FAULTS)

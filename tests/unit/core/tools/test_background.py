@@ -24,9 +24,13 @@ def order_of(line: str, cwd: Path, limit: OutputLimit = OutputLimit()) -> Comman
     return CommandOrder(line=line, argv=tuple(shell_argv(line)), cwd=cwd, environ=ENVIRON, limit=limit)
 
 
+async def nothing() -> str:
+    return ""
+
+
 async def start(commands: BackgroundCommands, root: Path, line: str) -> str:
     limit = OutputLimit(shown=2_000, keep_in=root / "outputs", name="background")
-    return commands.adopt(await RunningCommand.start(order_of(line, root, limit)), line)
+    return commands.adopt(await RunningCommand.start(order_of(line, root, limit)), line, nothing)
 
 
 async def ended(commands: BackgroundCommands, handle: str) -> tuple[int, str]:
@@ -135,7 +139,7 @@ async def test_start_and_end_are_announced_without_secrets(tmp_path: Path) -> No
     async with background_commands() as commands:
         commands.announce(sink, lambda text: text.replace("hunter2", "[redacted]"))
         running = await RunningCommand.start(order_of("echo hunter2; exit 3", tmp_path))
-        handle = commands.adopt(running, "echo hunter2; exit 3", tool_call_id="c")
+        handle = commands.adopt(running, "echo hunter2; exit 3", nothing, tool_call_id="c")
         assert await ended(commands, handle) == (3, "hunter2\n")
         stopped = await start(commands, tmp_path, WAIT)
         await pid_in(tmp_path / "pid")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from asyncio import CancelledError  # noqa: TID251  a tool may raise it
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -210,6 +211,65 @@ async def test_a_tool_that_breaks_outside_its_run_is_a_result_too(tmp_path: Path
     rigged = await rig(tmp_path, Clumsy)
     batch = await rigged.executor.run_all([call("c", "clumsy", path="x")], rigged.record)
     assert "clumsy failed: RuntimeError: no summary of x" in batch.messages[0].content
+
+
+class OwnEnd(KeyboardInterrupt):
+    """An end of the run, as a tool may raise it."""
+
+
+ENDS: dict[str, BaseException] = {
+    "interrupt": OwnEnd("mine"),
+    "exit": SystemExit(3),
+    "generator": GeneratorExit(),
+    "base": BaseException("bare"),
+    "group": BaseExceptionGroup("two", [KeyboardInterrupt(), ValueError()]),
+    "cancelled group": BaseExceptionGroup("one", [CancelledError()]),
+    "cancellation": CancelledError(),
+}
+
+
+@pytest.mark.parametrize("tool", [Save, Peek])
+@pytest.mark.parametrize("end", ENDS)
+async def test_an_end_that_a_tool_raises_itself_fails_its_call_and_not_the_run(
+    tmp_path: Path, end: str, tool: type[base.BaseTool[Any, Any, Any, Any]]
+) -> None:
+    class Fatal(tool):
+        async def run(self, *_: Any, **__: Any) -> Any:
+            raise ENDS[end]
+
+    (tmp_path / "x").touch()
+    rigged = await rig(tmp_path, Fatal, Save, approvals=Approvals(mode=ApprovalMode.ALL))
+    calls = [call("a", "fatal", path="x"), call("b", "save", path="y")]
+    batch = await rigged.executor.run_all(calls, rigged.record)
+    assert [message.status for message in batch.messages] == ["error", "ok"]
+    assert batch.messages[0].content.startswith("fatal failed: ")
+
+
+@pytest.mark.parametrize("method", ["summarize", "format_result", "images", "denials", "files_changed", "diff"])
+async def test_what_a_tool_says_about_a_call_or_its_result_fails_the_call_if_it_is_of_another_kind(
+    tmp_path: Path, method: str
+) -> None:
+    def says(_self: Save, _about: object) -> list[int]:
+        return [3]
+
+    odd = type("Odd", (Save,), {method: says})
+    rigged = await rig(tmp_path, odd, approvals=Approvals(mode=ApprovalMode.ALL))
+    batch = await rigged.executor.run_all([call("a", "odd", path="x")], rigged.record)
+    assert batch.messages[0].status == "error"
+    assert batch.messages[0].content.startswith("odd failed: ")
+
+
+async def test_a_summary_that_breaks_only_the_second_time_fails_its_call(tmp_path: Path) -> None:
+    class Twice(Save):
+        said = 0
+
+        def summarize(self, args: Any) -> str:
+            self.said += 1
+            return {1: args.path}[self.said]
+
+    rigged = await rig(tmp_path, Twice, Save)
+    batch = await rigged.executor.run_all([call("a", "save", path="x"), call("b", "twice", path="y")], rigged.record)
+    assert batch.messages[1].content == "twice failed: KeyError: 2"
 
 
 async def test_a_call_by_another_vocabulary_keeps_the_name_it_was_made_by(tmp_path: Path) -> None:

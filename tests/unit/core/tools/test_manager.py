@@ -241,9 +241,10 @@ def test_a_wrong_setting_is_refused_with_the_allowed_values(tmp_path: Path) -> N
 
 
 def test_a_table_or_key_that_nothing_reads_is_named(tmp_path: Path) -> None:
-    manager = load(tmp_path, tools={"bsh": {}, "bash": {"permision": "always"}})
+    manager = load(tmp_path, tools={"bsh": {}, "bash": {"permision": "always", "default_timout": 3}})
     assert "[tools.bsh] matches no tool; did you mean 'bash'?" in messages(manager)
-    assert "[tools.bash]: 'permision' is unknown and ignored; did you mean 'permission'?" in messages(manager)
+    assert "[tools.bash]: 'default_timout' is unknown and ignored; did you mean 'default_timeout'?" in messages(manager)
+    assert "permision" not in messages(manager)  # the reader of the settings names it, with its line
 
 
 def test_a_tool_that_needs_a_setting_nobody_made_is_left_out_and_named(tmp_path: Path) -> None:

@@ -123,6 +123,17 @@ async def test_a_missing_program_is_127(tmp_path: Path) -> None:
     assert "no-such-program-here" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("what", "line", "more"), [("command", ": " + "x" * 140_000, {}), ("environment", ":", {"A": "x" * 140_000})]
+)
+async def test_what_is_too_long_for_the_system_is_said_plainly(
+    tmp_path: Path, what: str, line: str, more: dict[str, str]
+) -> None:
+    result = await run_command(line, cwd=tmp_path, environ={**ENVIRON, **more})
+    assert result.exit_code == 127
+    assert f"the {what} is too long for the system: put what is long (14000" in result.stderr
+
+
 async def test_a_missing_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(CommandStartError, match="no-folder"):
         await run_command("true", cwd=tmp_path / "no-folder", environ=ENVIRON)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.core.tools.test_background import nothing
 from vibe.core.tools.background import background_commands
 from vibe.shell.process.capture import Capture, OutputLimit
 from vibe.shell.process.port import CommandOrder
@@ -90,7 +91,7 @@ async def test_a_background_command_is_read_without_its_frames(tmp_path: Path) -
     line = r"for i in 1 2 3; do printf '%s of 3\r' $i; done; printf '\n\033[32mready\033[m\n'"
     order = CommandOrder(argv=tuple(shell_argv(line)), cwd=tmp_path, environ=ENVIRON)
     async with background_commands() as commands:
-        handle = commands.adopt(await RunningCommand.start(order), line)
+        handle = commands.adopt(await RunningCommand.start(order), line, nothing)
         read = ""
         while (report := await commands.report(handle, wait_seconds=30)).exit_code is None:
             read += report.output

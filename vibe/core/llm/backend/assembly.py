@@ -340,7 +340,9 @@ class AnswerBuilder:
         """Return the open call that a fragment belongs to, or None if it starts another one."""
         index, name = fragment.index, fragment.name
         if identity:
-            known = [call for call in self._calls if call.id == identity and _may_match(index, call.index)]
+            known = [
+                call for call in self._calls if call.id == identity and (index is None or call.index in {None, index})
+            ]
             if known:
                 return None if name and _is_another(known[-1], text) else known[-1]
         candidates = [call for call in self._calls if index is None or call.index == index]
@@ -413,14 +415,10 @@ class AnswerBuilder:
             tool_calls=tuple(self._tool_calls(request, is_cut=self._finish.lower() in _LENGTH_REASONS)),
             thoughts=tuple(kept),
         )
-        usage, estimated = self._usage, self._usage is None
-        if usage is None:
-            usage = estimate_usage(request, message)
         return Completion(
             message=message,
             finish_reason=finish_reason(self._finish, has_calls=bool(message.tool_calls)),
-            usage=usage,
-            estimated=estimated,
+            usage=estimate_usage(request, message) if self._usage is None else self._usage,
             cost_usd=self._cost,
             oddity=self._oddity or ("" if self._finish else NO_REASON),
         )
@@ -448,10 +446,6 @@ class AnswerBuilder:
         """
         says_something = any(text.strip() for text in self._text) or bool(self._calls)
         return self._done and says_something and all(call.name and is_json_object(call.text) for call in self._calls)
-
-
-def _may_match(index: int | None, other: int | None) -> bool:
-    return index is None or other is None or index == other
 
 
 def _is_another(call: _OpenCall, text: str) -> bool:

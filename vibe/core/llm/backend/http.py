@@ -73,7 +73,8 @@ class SseParser:
             self._line += piece
             if piece.endswith((b"\n", b"\r")):
                 self._take_line(events)
-            self._check_size()
+            if self._size + len(self._line) > self._limit:
+                raise EventTooLongError(f"an event longer than {self._limit:,} bytes")
         self._after_cr = chunk.endswith(b"\r")
         return events
 
@@ -124,10 +125,6 @@ class SseParser:
             self._data.clear()
             self._size = 0
         self._is_error = False
-
-    def _check_size(self) -> None:
-        if self._size + len(self._line) > self._limit:
-            raise EventTooLongError(f"an event longer than {self._limit:,} bytes")
 
 
 def _as_error(data: str) -> str:

@@ -292,5 +292,4 @@ def _completion(turn: ScriptedTurn, request: ModelRequest) -> Completion:
         message=message,
         finish_reason=turn.finish_reason or finish_reason("stop", has_calls=bool(calls)),
         usage=usage,
-        estimated=turn.usage is None,
     )

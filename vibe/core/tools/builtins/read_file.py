@@ -12,11 +12,8 @@ from ipc.events import ImageDisplay
 from vibe.core.messages import Image
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, UnaskedConfig
 from vibe.core.tools.files.images import as_image, image_type
-from vibe.core.tools.files.text_files import FileAccessError, decode, sniff
+from vibe.core.tools.files.text_files import LARGEST_WHOLE_BYTES, FileAccessError, decode, sniff
 from vibe.system.plain_text import whole_characters
-
-WHOLE_BYTES = 10 * 1024 * 1024
-"""The most bytes of a file that is read whole, so that its lines are counted and the agent counts as having seen it."""
 
 CHUNK_BYTES = 1024 * 1024
 """The most bytes read at a time of a larger file."""
@@ -133,9 +130,9 @@ def _read(args: ReadFileArgs, ctx: InvokeContext, max_bytes: int) -> ReadFileRes
     with ctx.workspace.files.read(path, name) as file:
         size = file.seek(0, 2)
         file.seek(0)
-        if size > WHOLE_BYTES:
+        if size > LARGEST_WHOLE_BYTES:
             return _read_part(file, size, name, args, max_bytes)
-        data = file.read(WHOLE_BYTES + CHUNK_BYTES)
+        data = file.read(LARGEST_WHOLE_BYTES + CHUNK_BYTES)
     media_type = image_type(data) if ctx.sees_images else None
     if media_type is not None:
         image = as_image(data, media_type, name)

@@ -176,7 +176,8 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
             return await _run([ripgrep, *FLAGS, IN_ORDER, *argv], query)
     except BadPatternError:  # Python supports syntax that ripgrep does not.
         return await search_in_python(query)
-    return Found(matches=tuple(sorted(found.matches, key=_sort_key)), more=False)
+    in_order = sorted(found.matches, key=lambda match: (match.path.split("/"), match.number))  # ripgrep's own order
+    return Found(matches=tuple(in_order), more=False)
 
 
 def _is_binary(path: Path) -> bool:
@@ -187,11 +188,6 @@ def _is_binary(path: Path) -> bool:
             return False
         return b"\0" in head or any(b"\0" in chunk for chunk in iter(partial(file.read, CHUNK_BYTES), b""))
     return False
-
-
-def _sort_key(match: Match) -> tuple[list[str], int]:
-    """Return the sort key of a match in ripgrep's own order: by the names in its path, then by line."""
-    return match.path.split("/"), match.number
 
 
 async def _run(argv: list[str], query: Query) -> Found:

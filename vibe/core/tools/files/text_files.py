@@ -25,7 +25,10 @@ SNIFF_BYTES = 8_192
 LINK_SEARCH_SECONDS = 2.0
 """The most seconds spent looking for a file's other names."""
 LARGEST_WHOLE_BYTES = 10 * 1024 * 1024
-"""The most bytes of a file that can be edited. A larger one is never read whole, so an agent can't have seen it all."""
+"""The most bytes of a file that can be edited.
+
+A larger one is never read whole: its lines are not counted, and an agent can't have seen it all.
+"""
 CONTROL_BYTES = frozenset(range(32)) - set(b"\t\n\r\f\v\b\x1b")
 """Control characters that are rare in text."""
 

@@ -171,7 +171,8 @@ class ServerConnection:
         self.tools: tuple[RemoteTool, ...] = ()
         self.prompts: tuple[RemotePrompt, ...] = ()
         self.instructions = ""
-        self.log = ServerLog(place.log_dir / f"{_file_name(config.name)}.log")
+        file_name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in config.name)[:64]
+        self.log = ServerLog(place.log_dir / f"{file_name}.log")
         self.on_change: Callable[[], Awaitable[None]] | None = None
         self.finished = Event()
         self._place = place
@@ -503,10 +504,6 @@ class ServerConnection:
         printed = f"; it printed {rubbish} lines that are not MCP messages" if rubbish else ""
         limit = self.config.startup_timeout_sec
         return f"did not start within {limit:g} s (startup_timeout_sec){printed}"
-
-
-def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in name)[:64]
 
 
 def code_of(error: BaseException) -> int | None:
