@@ -74,7 +74,7 @@ class ToolBatch(Struct, frozen=True, kw_only=True):
 
 
 class _Told(Struct, frozen=True, kw_only=True):
-    """What a tool says about its result, by the names of its methods. A user's own tool may say anything."""
+    """The answers of a tool's methods about its result, by their names. A user's own tool may give anything."""
 
     format_result: str = ""
     diff: str = ""

@@ -149,7 +149,7 @@ class Service:
             child = os.fork()
             if child == 0:
                 rules, *words = spec.argv[len(self._prefix) :]
-                _become(spec._replace(argv=words), descriptors, lambda: _launch.main([rules, *words]))
+                _become(CommandSpec(words, spec.environ, spec.cwd), descriptors, lambda: _launch.main([rules, *words]))
             for descriptor in (stdout, stderr, *report):
                 os.close(descriptor)
             command = watch.add(child, status, line, is_confined=True)

@@ -46,11 +46,14 @@ RECORD = re.compile(
 LONG_LINE_NOTE = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
 ASCII_PATTERN = re.compile(r"(?:[\w\s/:;,<>=@#%&~'\"`!|*+{}()$^-]|\[[\w-]+\]|\\[^\w\s])*", re.ASCII)
 """Patterns that match nothing but ASCII, for which the encoding of the text makes no difference."""
-NOT_UTF8 = (
+SEARCHED_HERE = (
     r"(?-u:[\xC0-\xFF](?:[\x00-\x7F]|$)|(?:^|[\x00-\x7F])[\x80-\xBF]|[\xE0-\xF7][\x80-\xBF](?:[\x00-\x7F]|$)"
-    r"|[\xF0-\xF7][\x80-\xBF]{2}(?:[\x00-\x7F]|$))"
+    r"|[\xF0-\xF7][\x80-\xBF]{2}(?:[\x00-\x7F]|$))|\r[^\r]"
 )
-"""Lines in an older encoding, which ripgrep does not decode: it reports them all, and each is searched here."""
+"""Lines in an older encoding, which ripgrep does not decode, or with a CR inside, which it takes for the end of a line.
+
+It reports them all, and each is searched here.
+"""
 UTF_8_MARK = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8."""
 UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -168,7 +171,7 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
     own = (place.relative_to(query.root).as_posix() for place in query.own if place.is_relative_to(query.root))
     ignoring += ["--glob=!/" + GLOB_SIGN.sub(r"\\\g<0>", name) for name in own]
     where = query.start.relative_to(query.root) if query.start.is_relative_to(query.root) else query.start
-    patterns = [query.pattern] if ASCII_PATTERN.fullmatch(query.pattern) else [query.pattern, NOT_UTF8]
+    patterns = [query.pattern] if ASCII_PATTERN.fullmatch(query.pattern) else [query.pattern, SEARCHED_HERE]
     argv = [*ignoring, *(f"--regexp={pattern}" for pattern in patterns), "--", str(where)]
     try:
         found = await _run([ripgrep, *FLAGS, *argv], query)
@@ -279,7 +282,7 @@ async def _matches_of(lines: Sequence[_Line], query: Query) -> list[Match]:
         lines = await to_thread.run_sync(_with_whole_lines, lines, query.root)
     shown = [text_of(line.data) for line in lines]
     starts: list[int | None] = [len(line.data[: line.at].decode(errors="ignore")) for line in lines]
-    odd = [at for at, line in enumerate(lines) if shown[at].encode() != line.data.removesuffix(b"\r")]
+    odd = [at for at, text in enumerate(shown) if "\r" in text or text.encode() != lines[at].data.removesuffix(b"\r")]
     if odd:
         _expression(query.pattern)  # Fails here, because an error in the other process would not reach us.
         found = await to_process.run_sync(_match_starts, query.pattern, [shown[at] for at in odd], cancellable=True)
@@ -394,7 +397,7 @@ def scan(query: Query) -> Found:
                 break
             if found := expression.search(line):
                 matches.append(Match(path=name, number=number, text=excerpt(line, found.start())))
-                size += len(name) + len(line)
+                size += len(name) + len(matches[-1].text)
             if len(matches) > query.most + SPARE_MATCHES or size > 2 * query.max_bytes:
                 return Found(matches=tuple(matches), more=True)
     return Found(matches=tuple(matches), more=False)

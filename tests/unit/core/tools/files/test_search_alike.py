@@ -120,6 +120,8 @@ FILES = {
     "min.js": b"x" * 90_000 + b"needle" + b"y" * 90_000 + b"\n",
     "[odd]/x.py": b"needle\n",
     "state/s.txt": b"needle\n",
+    "cr.txt": b"needle\rx\n",
+    "zz.txt": b"needlez\n",
 }
 ONCE_DIFFERENT: tuple[tuple[str, str, list[str]], ...] = (
     ("needle$", "", ["[odd]/x.py:1", "crlf.txt:2", "latin.txt:1"]),
@@ -128,7 +130,8 @@ ONCE_DIFFERENT: tuple[tuple[str, str, list[str]], ...] = (
     ("needle", "build", ["build/b.txt:1"]),
     ("needle", "private", ["private/p.txt:1"]),
     ("needle", "late.bin", []),
-    ("needle(?=y)", "", ["min.js:1"]),
+    ("needle(?=[yz])", "", ["min.js:1", "zz.txt:1"]),
+    ("(?s)needle.x", "", ["cr.txt:1"]),
     ("needle", "state", ["state/s.txt:1"]),
 )
 
