@@ -247,8 +247,7 @@ class ChatScreen(LowestScreen):
         self.presenter.show(self.store.view, about.session_id)
         self.ticker.agent_id = self._working.agent_id = about.session_id
         self.presenter.resume(about.saved, [(each.place, self._cards.record(each.view)) for each in plans])
-        goes_on = [each.view for each in plans if each.view.status == "paused"]
-        self.store.view.plans.update({plan.id: plan for plan in goes_on})
+        self.store.view.plans.update({each.view.id: each.view for each in plans if each.view.status == "paused"})
         self.run_worker(warm, thread=True, group="warm", exit_on_error=False)
         if prompt or self.store.screen.queued or not about.session_id:
             self.start.drop()

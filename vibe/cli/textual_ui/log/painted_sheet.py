@@ -237,13 +237,6 @@ class SheetView(ScrollView):
     def _end(self) -> int:
         return max(0, self._sheet.height - self._rows_shown)
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """Return lines of the widget, without Textual's steps for borders and padding, of which there are none."""
-        strips, ground = [self.render_line(y) for y in crop.line_range], self.background_colors[1]
-        for each in self.get_line_filters():
-            strips = [strip.apply_filter(each, ground) for strip in strips]
-        return strips if crop.width == self.size.width else [strip.crop(*crop.column_span) for strip in strips]
-
     def to_end(self) -> None:
         """Scroll to the end and follow it."""
         if not self._sheet.cols:
@@ -489,36 +482,46 @@ class PaintedSheet(SheetView):
         self._copied = ""
         self._is_clicked = False
 
-    def on_mount(self) -> None:
-        """Repaint when the theme changes."""
+    @on(events.Mount)
+    def _follow_theme(self) -> None:
         app_of(self).theme_changed_signal.subscribe(self, self._take_theme)
 
     def _take_theme(self, _theme: object) -> None:
         self._sheet.repaint()
         self.refresh()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return lines of the widget, without Textual's steps for borders and padding, of which there are none."""
+        strips, ground = self._lines(crop.line_range), self.background_colors[1]
+        for each in self.get_line_filters():
+            strips = [strip.apply_filter(each, ground) for strip in strips]
+        return strips if crop.width == self.size.width else [strip.crop(*crop.column_span) for strip in strips]
+
     def render_line(self, y: int) -> Strip:
         """Return a line of the widget."""
-        width = self.size.width
-        sheet, line = self._sheet, y + self.scroll_offset.y - self._above
+        return self._lines((y,))[0]
+
+    def _lines(self, numbers: Sequence[int]) -> list[Strip]:
+        """Return lines of the widget; what Textual looks for in its tree is the same for all of them."""
+        (width, height), first, selection = self.size, self.scroll_offset.y - self._above, self.text_selection
+        strips = [self._line(number + first, width, selection) for number in numbers]
+        if self.has_unseen and height - 1 in numbers and width > 2 * len(MORE_BELOW):
+            look = self.get_component_rich_style("chat-log--more")
+            more = Strip([Segment(MORE_BELOW, look)], len(MORE_BELOW))
+            strips[-1] = Strip.join([strips[-1].crop(0, width - len(MORE_BELOW)), more])
+        return strips
+
+    def _line(self, line: int, width: int, selection: Selection | None) -> Strip:
+        sheet = self._sheet
         if not 0 <= line < sheet.height or not sheet.cols:
             return Strip.blank(width, self.rich_style)
         index = sheet.at(line)
-        strip = self._line(index, line - sheet.tops[index], width)
-        if self.has_unseen and y == self.size.height - 1 and width > 2 * len(MORE_BELOW):
-            look = self.get_component_rich_style("chat-log--more")
-            more = Strip([Segment(MORE_BELOW, look)], len(MORE_BELOW))
-            strip = Strip.join([strip.crop(0, width - len(MORE_BELOW)), more])
-        return strip
-
-    def _line(self, index: int, number: int, width: int) -> Strip:
-        entry = self._sheet.entries[index]
-        rows = self._sheet.rows(entry)
+        entry, number = sheet.entries[index], line - sheet.tops[index]
+        rows = sheet.rows(entry)
         if number >= len(rows):
             return Strip.blank(width, self.rich_style)
         row = rows[number]
         y = row_y(index, number)
-        selection = self.text_selection
         span = None if selection is None else selection.get_span(y)
         marked = entry is self._marked and number == self._sheet.gap(entry) and self.has_focus
         if span is None and not marked:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 from rich.segment import Segment
+from rich.style import Style as RichStyle
 from textual.content import Content
 from textual.strip import Strip
 from textual.style import Style
 from textual.visual import Visual
 from textual.widget import Widget
+
+from vibe.cli.textual_ui.refresher import app_of
+from vibe.system.plain_text import plain_line
 
 if TYPE_CHECKING:
     from vibe.front.cells import Line
@@ -96,9 +101,12 @@ LOOKS: Final = {
 
 def drawn(line: Line) -> Content:
     """Return a line's pieces as content in the colours of the theme."""
-    return Content.assemble(
-        *((text, " ".join(LOOKS.get(word, word) for word in style.split())) for text, style in line)
-    )
+    return Content.assemble(*((text, _look(style)) for text, style in line))
+
+
+@lru_cache(maxsize=512)
+def _look(style: str) -> str:
+    return " ".join(LOOKS.get(word, word) for word in style.split())
 
 
 class LinesPage(Widget):
@@ -116,8 +124,16 @@ class LinesPage(Widget):
 
 
 def drawn_row(widget: Widget, line: Line, cols: int) -> Row:
-    """Return the row of a line that brings its own gutter."""
-    return Row(_strips(widget, drawn(line), cols, widget.visual_style)[0])
+    """Return the row of a line that brings its own gutter; it needs none of Textual's steps for wrapping."""
+    ground, parsed = widget.visual_style, app_of(widget).stylesheet.parse_style
+    texts = [(text if text.isprintable() else plain_line(text), parsed(_look(style))) for text, style in line]
+    segments = [Segment(text, _rich(ground, style)) for text, style in texts]
+    return Row(Strip(segments).simplify().crop(0, cols))
+
+
+@lru_cache(maxsize=512)
+def _rich(ground: Style, style: Style) -> RichStyle:
+    return (ground + style).rich_style
 
 
 def _strips(widget: Widget, content: Content, width: int, style: Style) -> list[Strip]:

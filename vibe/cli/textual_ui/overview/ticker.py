@@ -74,10 +74,6 @@ class Ticker(Widget):
         self._view = view
         self.refresher.request()
 
-    def on_mount(self) -> None:
-        """Show what was presented before mounting."""
-        self._draw()
-
     def on_click(self) -> None:
         """Post that the person wants to see the plan the line shows."""
         if self._hidden is not None:

@@ -366,12 +366,8 @@ class FleetView(Widget, can_focus=True):
             if place.tile.id == chosen:
                 self._top = min(max(self._top, place.y + place.height - height), place.y)
         self._top = max(0, min(self._top, below - height))
-        layout = (
-            chosen,
-            panel,
-            self._top,
-            *((each.tile.id, each.x, each.y, each.width, each.height) for each in self.places),
-        )
+        sizes = ((each.tile.id, each.x, each.y, each.width, each.height) for each in self.places)
+        layout = (chosen, panel, self._top, *sizes)
         if layout != self._layout:
             self._layout = layout
             self._rows.clear()
@@ -390,10 +386,8 @@ class FleetView(Widget, can_focus=True):
         known = self._rows.get(tile.id, [])
         is_same = tile.id not in touched and not any(agent.id in touched for agent in tile.agents)
         if known and is_same and place.height > 2 and tile_doing(tile, now)[1] != "warn":
-            lines = [
-                fleet.tile_head(tile, place.width, now, chosen=chosen, beat=beat),
-                *(line for line, _ in known[1:]),
-            ]
+            head = fleet.tile_head(tile, place.width, now, chosen=chosen, beat=beat)
+            lines = [head, *(line for line, _ in known[1:])]
         else:
             has_panel = chosen and self._shown is not None and self._shown[-1] is not None
             lines = fleet.tile_lines(place, now, chosen=chosen, beat=beat, has_panel=has_panel)

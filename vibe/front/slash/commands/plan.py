@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -213,10 +212,9 @@ def _reporter(talk: Talk, done: str) -> Callable[[str | None], None]:
 
 
 def _keep(text: str, folder: str | None) -> Path:
-    descriptor, name = tempfile.mkstemp(prefix="vibe-plan-", suffix=".json", dir=folder)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    return Path(name)
+    kept = Path(tempfile.mkdtemp(prefix="vibe-plan-", dir=folder), "plan.json")
+    kept.write_text(text, encoding="utf-8")
+    return kept
 
 
 MANY = 100

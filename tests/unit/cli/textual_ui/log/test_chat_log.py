@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import gc
 
+from textual.app import ComposeResult
+from textual.geometry import Region
 from textual.strip import Strip
 
 from tests.unit.cli.textual_ui.log.page import LogPage, numbered
+from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.cli.textual_ui.log.rows import Row
 
@@ -207,3 +210,45 @@ async def test_styles_that_never_come_again_are_not_remembered() -> None:
         remembered = Strip.render_ansi.cache_info().currsize
 
     assert 0 < remembered < 3_000
+
+
+class CountingLog(ChatLog):
+    looks = 0
+
+    @property
+    def region(self) -> Region:
+        self.looks += 1
+        return super().region
+
+
+class CountingPage(LogPage):
+    def compose(self) -> ComposeResult:
+        yield CountingLog()
+
+
+async def test_a_frame_looks_for_the_place_of_the_log_no_more_often_than_a_line_does() -> None:
+    page = CountingPage(*numbered(40))
+    async with page.run_test(size=(100, 40)) as pilot:
+        await pilot.pause()
+        log = page.query_one(CountingLog)
+        counts = list[int]()
+        for rows in (1, 40):
+            log.looks = 0
+            assert len(log.render_lines(Region(0, 0, 100, rows))) == rows
+            counts.append(log.looks)
+
+    assert counts[0] == counts[1]
+
+
+async def test_a_drawn_line_stays_one_row_whatever_is_in_it() -> None:
+    entry = LogEntry(
+        "drawn", draw=lambda cols: [[("one\x1b[2J\n two\r", "bold"), ("  \t three", "")], [("next" * cols, "")]]
+    )
+    page = LogPage(entry)
+    async with page.run_test(size=(30, 10)) as pilot:
+        await pilot.pause()
+        first, second = page.lines()
+
+    assert first == "one twothree"
+    assert second.startswith("nextnext")
+    assert len(second) == 29

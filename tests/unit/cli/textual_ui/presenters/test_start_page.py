@@ -34,9 +34,9 @@ class Shown:
         await self.pilot.pause()
 
     async def see(self) -> None:
-        """Let time pass until any choices have been visible long enough, however late they were drawn."""
+        """Let more time pass than choices must be visible for, however late they were drawn."""
         for _ in range(5):
-            self.now += SEEN_SECONDS * (not self.start.was_seen)
+            self.now += SEEN_SECONDS
             await self.pilot.pause()
 
     @property
