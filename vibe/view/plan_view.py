@@ -130,6 +130,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
     ``replanning`` means that it failed and a better plan is being looked for. ``waits`` says what it waits for although
     it could start. ``depth`` is the number of steps before it on the longest path to it. ``spans`` are its times,
     ``history`` its changes of status and ``told`` what people said to its agents; the newest of each are kept.
+    ``left_out_s`` corrects the seconds of work in ``spans`` by those that are not in it any more.
     ``items`` are the steps for the items of its list. All other times are in unix seconds.
     """
 
@@ -139,6 +140,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
     started_at: float | None = None
     duration_s: float | None = None
     spans: list[SpanView] = field(default_factory=list[SpanView])
+    left_out_s: float = 0.0
     checks: dict[str, CheckView] = field(default_factory=dict[str, CheckView])
     history: list[StatusChange] = field(default_factory=list[StatusChange])
     activity: str = ""
@@ -283,7 +285,7 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
     def worked(self, now: float) -> float:
         """Return the seconds it worked, up to ``now`` on its plan's clock, without those it waited for a person."""
         times = (span for span in self.spans if span.kind not in {"check", "ask"})
-        return sum(max(0.0, (now if span.end is None else span.end) - span.start) for span in times)
+        return self.left_out_s + sum(max(0.0, (now if span.end is None else span.end) - span.start) for span in times)
 
     def doing(self) -> str:
         """Return what happens in it: a request to a person first, then a running tool, then the model."""
@@ -326,8 +328,11 @@ class StepView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
 
     def _add_span(self, span: SpanView) -> None:
         self.spans.append(span)
-        if len(self.spans) > MOST_SPANS:  # its start passes to the next but one: work and waiting alternate
-            self.spans[1].start = self.spans.pop(0).start
+        if len(self.spans) > MOST_SPANS:  # the start of the oldest passes to the next but one, so that no bar has a gap
+            worked = self.worked(span.start)
+            oldest = next(place for place, each in enumerate(self.spans) if each.end is not None)
+            self.spans[oldest + 1].start = self.spans.pop(oldest).start
+            self.left_out_s += worked - self.worked(span.start)
 
     def update_status(self, event: e.PlanStepUpdateEvent, at: float) -> list[Key]:
         """Apply a change of its status, ``at`` on its plan's clock; return the keys of its agents that this changed."""

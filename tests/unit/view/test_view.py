@@ -331,6 +331,25 @@ def test_a_plan_whose_process_died_goes_on_no_more_from_when_it_was_heard_of_las
     assert {plan.key, plan.steps["a"].key} <= set(keys)
 
 
+def test_time_at_work_is_exact_however_often_a_step_waited_or_was_checked() -> None:
+    view = view_of(started(outline("a")), moved("a", "in_progress", ts=100.0))
+    assert view.plan is not None
+    step = view.plan.steps["a"]
+    begins = e.ToolCallEvent(tool_call_id="c", tool="command", arguments={})
+    ends = e.ToolResultEvent(tool_call_id="c", tool="command", status="ok", content="", duration_s=0.1)
+
+    for round_ in range(100):  # checks while it works
+        step.update_check(begins, "make test", 0.25 * round_)
+        step.update_check(ends, "make test", 0.25 * round_ + 0.125)
+    for round_ in range(200):  # one second of work, then ten of waiting for a person
+        step.enter("ask", 26.0 + 11.0 * round_)
+        step.enter("work", 36.0 + 11.0 * round_)
+
+    now = 36.0 + 11.0 * 199 + 1.0
+    assert step.worked(now) == pytest.approx(26.0 + 200.0)
+    assert len(step.spans) <= 64
+
+
 def test_depth_is_that_of_the_longest_path_and_a_circle_breaks_nothing() -> None:
     above = {"a": (), "b": ("a",), "c": ("a", "b", "of another plan"), "d": ("c", "a")}
     assert depths(above) == {"a": 0, "b": 1, "c": 2, "d": 3}
