@@ -18,6 +18,8 @@ from typing import TypeVar
 
 import msgspec
 
+from vibe.system.files import regular_bytes
+
 T = TypeVar("T")
 
 INVALID_JSON = (msgspec.DecodeError, UnicodeError, RecursionError)
@@ -98,6 +100,6 @@ def decoded(
 def read_json_file(path: Path, kind: type[T]) -> T | None:
     """Return the ``kind`` that a JSON file holds, or None if the file holds something else or can't be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(regular_bytes(path), type=kind)
     except (OSError, *INVALID_JSON):
         return None

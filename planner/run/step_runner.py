@@ -82,9 +82,9 @@ class DispatchOptions(Struct, frozen=True, kw_only=True):
 logger = logging.getLogger(__name__)
 
 MOST_PREVIOUS = 2_000
-"""The most characters about the previous model's attempt that the next model is given."""
+"""The most characters about the previous attempt that the next one is given."""
 CUT_NOTE = 60
-"""The characters of MOST_BEFORE that are kept for the note on how much was left out."""
+"""The characters of MOST_PREVIOUS that are kept for the note on how much was left out."""
 
 
 class StepRun(Struct, kw_only=True, eq=False):
@@ -218,9 +218,9 @@ class StepRunner:
 
 
 def _previous_attempt(run: StepRun, step: StepState) -> str:
-    """Return words about the previous model's attempt for the next model, or blank if there was none."""
+    """Return words about the previous attempt for the next one, or blank if none failed."""
     previous = step.attempts[-1] if step.attempts else None
-    if previous is None or previous.number != run.attempt - 1 or len(run.step.models) < 2:
+    if previous is None or previous.number != run.attempt - 1 or previous.result.outcome is Outcome.COMPLETED:
         return ""
     result = previous.result
     lines = [f"It ended {result.outcome.value}, reason {result.reason or 'unknown'}. {result.detail}".rstrip()]

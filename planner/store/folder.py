@@ -98,6 +98,17 @@ class RunSettings(BaseModel):
     given: tuple[str, ...] = ()
     """The settings that the command which began the plan gave; a resume lacks them unless they are given again."""
 
+    def existing_workspace(self) -> Path:
+        """Return the workspace.
+
+        Raises:
+            UsageError: it is gone.
+        """
+        path = Path(self.workspace)
+        if not path.is_dir():
+            raise UsageError(f"the workspace of plan {self.plan_id}, {str(path)!r}, does not exist: restore it first")
+        return path
+
     def by_program(self, step: Step) -> bool:
         """Return whether a program of the user's does the step, so that neither vibe nor another program can."""
         return self.executor == PROGRAM or not own_ids(step).isdisjoint(self.functions)
@@ -286,7 +297,7 @@ class PlanFolder(Struct, frozen=True):
 
     def ended_at(self) -> float:
         """Return the time when the journal was last written, in unix seconds; now if that is unknown."""
-        return _modified_at(self.path / JOURNAL_FILE) or time.time()
+        return modified_at(self.path / JOURNAL_FILE) or time.time()
 
     def journal(self) -> JournalContent:
         """Read the plan's journal, leaving the file unchanged.
@@ -417,7 +428,7 @@ def plans_in(home: Path, workspace: str | None, most: int | None = None) -> Iter
     It skips broken plans, reads only settings, and looks at no more than the ``most`` newest plans of the home.
     """
     root = plans_folder(home)
-    names = sorted(_plan_names(root), key=lambda name: _modified_at(root / name / SETTINGS_FILE), reverse=True)
+    names = sorted(_plan_names(root), key=lambda name: modified_at(root / name / SETTINGS_FILE), reverse=True)
     for name in names[:most]:
         folder = PlanFolder(root / name)
         with suppress(BrokenPlanError):
@@ -425,10 +436,10 @@ def plans_in(home: Path, workspace: str | None, most: int | None = None) -> Iter
                 yield folder
 
 
-def _modified_at(path: Path) -> float:
-    """Return when a file was last written, in unix seconds, or 0 if it can't be read."""
+def modified_at(path: Path) -> float:
+    """Return when a file or link was last written, in unix seconds, or 0 if it can't be read."""
     try:
-        return path.stat().st_mtime
+        return path.lstat().st_mtime
     except OSError:
         return 0.0
 

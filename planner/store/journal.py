@@ -12,7 +12,7 @@ from msgspec import Struct
 from ipc.errors import INVALID_JSON
 from ipc.events import Fact
 from planner.store.errors import BrokenPlanError, EarlierJournalError, StoreWriteError, writing
-from vibe.system.files import append_all, sync_data
+from vibe.system.files import append_all, regular_bytes, sync_data
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Fact] = msgspec.json.Decoder(Fact)
@@ -52,7 +52,7 @@ def read_file(path: Path) -> bytes:
         BrokenPlanError: the file is missing or can't be read.
     """
     try:
-        return path.read_bytes()
+        return regular_bytes(path)
     except FileNotFoundError as error:
         raise BrokenPlanError(str(path), "is missing") from error
     except OSError as error:

@@ -8,10 +8,8 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import anyio
 import msgspec
@@ -36,13 +34,13 @@ from planner.store.journal import PlanJournal, read_journal
 from subagents.step.tamper_guard import RECORD_FILES
 from subagents.step_result import StepResult
 from vibe.core.messages import Outcome
-from vibe.system.files import FileLock, replace_file, sync_folder
+from vibe.system.files import FileLock, entries_of, regular_bytes, replace_file, sync_folder
 
 _NEW_PREFIX = ".new-"
 _ABANDONED_SECONDS = 3600.0
 
 
-class PlanStore:  # noqa: PLR0904  the one owner of a folder with a journal, results, a snapshot and a lock
+class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one owner of a folder with a journal, results, a snapshot and a lock
     """A plan's folder, locked by this process until ``close``; a context manager.
 
     All methods except ``append``, ``keep_result`` and ``sync`` wait for files: call them before an event loop runs or
@@ -121,12 +119,7 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder with a journal, res
             held.pop_all()
             return store
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -262,14 +255,13 @@ class PlanStore:  # noqa: PLR0904  the one owner of a folder with a journal, res
         state = self.state()
         known = {step_id for step_id, step in state.steps.items() if step.begun or step.reused_from}
         known |= {gone.id for gone in state.removed} | state.unfolded.keys()
-        with suppress(OSError):
-            entries = [entry.name for entry in os.scandir(self._steps) if entry.name not in known]
-            lost = sorted(name for name in entries if os.path.exists(f"{self._steps}/{name}/{files.RESULT_FILE}"))  # noqa: PTH110  as below
-            if lost:
-                self._refuse_side_effects(lost)
-                journal = self.folder.path / files.JOURNAL_FILE
-                problem = f"{journal} was truncated: no record of {listed(lost)}, which ran"
-                self.dropped = (*self.dropped, f"{problem}; the steps still in the plan run again")
+        names = [entry.name for entry in entries_of(self._steps) if entry.name not in known]
+        lost = sorted(name for name in names if os.path.exists(f"{self._steps}/{name}/{files.RESULT_FILE}"))  # noqa: PTH110  as below
+        if lost:
+            self._refuse_side_effects(lost)
+            journal = self.folder.path / files.JOURNAL_FILE
+            problem = f"{journal} was truncated: no record of {listed(lost)}, which ran"
+            self.dropped = (*self.dropped, f"{problem}; the steps still in the plan run again")
 
     def _refuse_side_effects(self, lost: Sequence[str]) -> None:
         acting = [step.id for step in self.effective().plan.steps if step.id in lost and step.side_effects]
@@ -369,7 +361,7 @@ def _remove_abandoned(root: Path, now: float) -> None:
 def _is_abandoned(draft: Path) -> bool:
     """Return whether the maker of a draft died: it writes its pid into the lock file once it holds the lock."""
     try:
-        if not (draft / files.LOCK_FILE).read_bytes():
+        if not regular_bytes(draft / files.LOCK_FILE):
             return False
         files.lock_plan(draft / files.LOCK_FILE, "new").release()
     except (OSError, PlanLockedError, StoreWriteError):

@@ -20,7 +20,7 @@ from subagents.remote.trees import commit_of, pack
 from subagents.worktree.errors import MergeRefusedError, WorktreeError
 from subagents.worktree.lifecycle import RECORD_FILE
 from subagents.worktree.worktree import Worktree
-from vibe.system.files import replace_file
+from vibe.system.files import regular_bytes, regular_file, replace_file
 
 RESULT_FILE = "result.json"
 HELD_BACK = frozenset({RECORD_FILE, RESULT_FILE})
@@ -120,7 +120,7 @@ def files_to_send(steps: Path, step_id: str, results: Iterable[Path]) -> Mapping
         with suppress(OSError, ValueError):
             if result.stat().st_size <= MOST_RESULT_BYTES:
                 own[str(result.relative_to(steps))] = result
-    return {name: path.read_bytes() for name, path in own.items()}
+    return {name: regular_bytes(path) for name, path in own.items()}
 
 
 def _checked(name: str) -> str:
@@ -142,7 +142,7 @@ def _files(folder: Path) -> Generator[tuple[str, _FileState]]:
 
 def _read(path: Path, start: int, end: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with regular_file(path) as file:
             file.seek(start)
             return file.read(end - start)
     except OSError:

@@ -55,7 +55,7 @@ def first_message(task: StepTask) -> str:
         reports = _inputs(task.inputs, _room(task, INPUTS_SHARE, MAX_INPUTS))
         parts.append(f"# What the steps before this one report\n{reports}")
     if task.before:
-        parts.append(f"# An attempt before this one, by another model, did not get this step done\n{task.before}")
+        parts.append(f"# An attempt before this one did not get this step done\n{task.before}")
     parts.append(f"# Your step: {task.step.title}\n{task.step.instructions}")
     if task.item is not None and task.item.file is not None:
         parts.append(f"Your step is about one item of a list. What of it is cut here is whole in {task.item.file}.")

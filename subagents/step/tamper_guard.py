@@ -38,7 +38,7 @@ from subagents.step.config_files import (
 )
 from vibe.core.modes import ExecutionMode
 from vibe.system.errors import shortage
-from vibe.system.files import replace_file
+from vibe.system.files import regular_file, replace_file
 from vibe.system.globs import matches_any
 from vibe.system.ignore import walk_files
 
@@ -358,7 +358,7 @@ def _escaped(name: str) -> str:
 def _digest(path: Path) -> str | None:
     """Return the digest of a file, or None if it is missing or unreadable."""
     try:
-        with path.open("rb") as file:
+        with regular_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError) as error:
         if shortage(error):  # the system ran out of something, and the file may well be there

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, StaleTreeError, WorktreeError
 from subagents.worktree.merge import MergePlan
 from subagents.worktree.repository import ABSENT, Change, Repository, stdin_of
-from vibe.system.files import POLL_SECONDS, FileLock
+from vibe.system.files import POLL_SECONDS, FileLock, regular_bytes
 
 LOCK_NAME = "vibe.lock"
 """The file in a repository that plans lock while they change it."""
@@ -84,7 +84,7 @@ def drop_own_index_lock(git_dir: Path) -> None:
     """Remove the index lock of a vibe process that was killed. The repository's lock must be held."""
     path = git_dir / "index.lock"
     with suppress(OSError):
-        if path.read_bytes() == LOCK_CONTENT:
+        if regular_bytes(path) == LOCK_CONTENT:
             path.unlink()
 
 
@@ -160,7 +160,7 @@ class WorkingTree:
         if exactly and (mode == EXECUTABLE) != bool(found.st_mode & stat.S_IXUSR) and mode != LINK:
             return False
         try:
-            data = os.fsencode(file.readlink()) if mode == LINK else file.read_bytes()
+            data = os.fsencode(file.readlink()) if mode == LINK else regular_bytes(file)
         except OSError:
             return False
         return oid in (self._oid(data), self._stored_as.get(path))

@@ -137,7 +137,7 @@ class WorktreeExecutor(Struct, eq=False):
             task = structs.replace(task, setup=setup if elsewhere else ())  # the merge and its checks happen here
             if _continues_later(result):
                 return structs.replace(result, files_changed=(), folder=record.folder)  # the user's files are unchanged
-            record = await self._finish(step, result)
+            record = await self._finish(task, step, result)
         return await self._merge(task, stop, step, record)
 
     async def recover(self) -> None:
@@ -191,11 +191,11 @@ class WorktreeExecutor(Struct, eq=False):
         else:
             await _shielded(partial(remove_folder, rest))
 
-    async def _finish(self, step: StepWorktree, result: StepResult) -> WorktreeRecord:
+    async def _finish(self, task: StepTask, step: StepWorktree, result: StepResult) -> WorktreeRecord:
         """Commit the attempt's work. If the attempt did not complete, keep the work on its branch, unmerged."""
         if result.outcome is Outcome.COMPLETED:
             try:
-                return await _shielded(partial(step.finish, result))
+                return await _shielded(partial(step.finish, result, task.step.writes))
             except WorktreeError as error:
                 if interrupted_by(error):
                     raise
@@ -264,7 +264,7 @@ class WorktreeExecutor(Struct, eq=False):
             if done.outcome is not Outcome.COMPLETED:
                 problem = done.detail or done.reason or done.outcome.value
                 break
-            problem = await to_thread.run_sync(step.unresolved, conflict, checks)
+            problem = await to_thread.run_sync(step.unresolved, conflict, checks, task.step.writes)
             if not problem and task.step.verify:
                 check = task.with_step(title=f"Check the merge of: {task.step.title}")
                 checked = await self._inner.run(structs.replace(check, only_checks=True), stop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -16,10 +16,11 @@ from subagents.executor import StepResult, StepTask
 from subagents.step.tamper_guard import TamperGuard
 from subagents.worktree.apply import apply_merge, index_lock, is_merged
 from subagents.worktree.errors import MergeRefusedError, StaleTreeError, WorktreeError, name_some
-from subagents.worktree.merge import MergeConflict, MergePlan, Messages, Work, plan_merge
+from subagents.worktree.merge import MergeConflict, MergePlan, Messages, Work, merge_trees, plan_merge
 from subagents.worktree.repository import Base, Change, Repository, take_base
 from subagents.worktree.worktree import PUT_AWAY, Worktree, remove_folder
-from vibe.system.files import replace_file
+from vibe.system.files import entries_of, regular_bytes, replace_file
+from vibe.system.globs import matches_any, relative_glob
 
 RECORD_FILE = "worktree.json"
 """The file in a step's folder that holds the record of its worktree."""
@@ -63,6 +64,14 @@ class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 MOST_ROUNDS = 3
 """Conflicts that are resolved for one step. Each further one comes from work merged while the last was resolved."""
 
+OUTSIDE = (
+    "it changed {files}, which the step's `writes` does not cover: list what the step is meant to change there, and "
+    "have git ignore what is only built"
+)
+
+RESOLVED_INDEX = "vibe-resolved"
+"""The name of the copy of a worktree's index with the files as a resolution left them."""
+
 MERGE_TRIES = 3
 """Attempts at a merge, because the user may save a file at the very moment it is compared."""
 
@@ -82,9 +91,7 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
 
     def steps(self, *, put_away: bool = False) -> list[str]:
         """Return the steps that have a worktree; with ``put_away`` also those with one put away, which git may know."""
-        names: list[str] = []
-        with suppress(OSError):
-            names += [path.name for path in self.folder.iterdir() if put_away or not path.name.startswith(PUT_AWAY)]
+        names = [e.name for e in entries_of(self.folder) if put_away or not e.name.startswith(PUT_AWAY)]
         return sorted({name.removeprefix(PUT_AWAY).partition(".")[0] for name in names})
 
     def put_away(self) -> list[Path]:
@@ -99,7 +106,7 @@ class WorktreePlace(Struct, frozen=True, kw_only=True):
         """
         path = self.step_folder(step_id) / RECORD_FILE
         try:
-            return msgspec.convert(json.loads(path.read_bytes()), WorktreeRecord)
+            return msgspec.convert(json.loads(regular_bytes(path)), WorktreeRecord)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -171,14 +178,17 @@ class StepWorktree(Struct, kw_only=True, eq=False):
             self.worktree(repository).create(record.base)
         return record
 
-    def finish(self, result: StepResult) -> WorktreeRecord:
+    def finish(self, result: StepResult, writes: Sequence[str] | None) -> WorktreeRecord:
         """Commit the work on the worktree's branch.
 
         Raises:
             WorktreeError: It can't be committed.
+            MergeRefusedError: It changed files outside the step's ``writes``.
         """
         record = self._record()
         work, changes = self.folder.commit(record.base, self._messages.work) or (None, ())
+        if writes is not None and (strayed := self._outside(writes, changes)):
+            raise MergeRefusedError(OUTSIDE.format(files=name_some(strayed)))
         self._changes = changes
         names = tuple(self.repository.from_workspace(change.path) for change in changes)
         shown = tuple(name.encode("utf-8", "backslashreplace").decode() for name in names)
@@ -269,12 +279,26 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         record = self.place.step_folder(self.step_id) / f"verification.{self.number}.merge{self._record().rounds}.json"
         return TamperGuard(task, self.folder.workdir, record, tuple)
 
-    def unresolved(self, conflict: MergeConflict, checks: TamperGuard) -> str:
+    def unresolved(self, conflict: MergeConflict, checks: TamperGuard, writes: Sequence[str] | None) -> str:
         """Return the reason that the resolution can't be committed, or an empty string."""
         clashing = {self.repository.from_workspace(path) for path in conflict.paths}
-        changed = [path for path in checks.changed() if path not in clashing]
-        tampered = f"{name_some(changed)} are part of the step's checks and were changed" if changed else ""
-        return self.folder.unresolved(conflict) or tampered
+        if problem := self.folder.unresolved(conflict):
+            return problem
+        if changed := [path for path in checks.changed() if path not in clashing]:
+            return f"{name_some(changed)} are part of the step's checks and were changed"
+        if writes is None:
+            return ""
+        merged, _ = merge_trees(self.repository, conflict.onto, self._record().work or conflict.onto)
+        own = self.repository.changes(merged, self.folder.tree(RESOLVED_INDEX))  # without what git itself merged
+        strayed = [path for path in self._outside(writes, own) if path not in clashing]
+        return OUTSIDE.format(files=name_some(strayed)) if strayed else ""
+
+    def _outside(self, writes: Sequence[str], changes: Iterable[Change]) -> list[str]:
+        """Return the changed paths, as seen from the workspace, that a step with these ``writes`` may not change."""
+        roots = (str(self.folder.workdir), str(self.repository.workspace))
+        claims = [relative_glob(root, glob) for glob in writes for root in roots]
+        names = [self.repository.from_workspace(change.path) for change in changes]
+        return [name for name in names if name.startswith("../") or not matches_any(name, claims)]
 
     def end_conflict(self, conflict: MergeConflict, result: StepResult) -> WorktreeRecord:
         """Commit the resolution, which is the step's work from now on; ``result`` includes what it cost.

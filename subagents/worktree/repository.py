@@ -125,6 +125,9 @@ UNDER_WAY = (
 SCRATCH = "vibe-merge"
 """The folder that vibe makes inside git's own during a merge."""
 
+BYTECODE = "--exclude=__pycache__/"
+"""Leaves new bytecode out of a step's work, also where git does not ignore it: Python writes it into any check."""
+
 SNAPSHOT_TRIES = 3
 """Attempts at a snapshot. Files may come and go meanwhile, because a step in the shared workspace may be at work."""
 
@@ -241,7 +244,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         This doesn't use ``git add``, which would look for changes in nested repositories and so run the programs that
         their settings name.
         """
-        words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", "--deduplicate")
+        words = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", "--deduplicate", BYTECODE)
         found = git(*words, "--", ":/", *outside, index=index).items
         nested = tuple(path.rstrip("/") for path in found if path.endswith("/"))
         missing, present, unreadable = sort_by_state(git.folder, (path for path in found if not path.endswith("/")))

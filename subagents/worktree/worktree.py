@@ -16,7 +16,7 @@ from msgspec import Struct
 from subagents.worktree.errors import GitFailedError, MergeRefusedError, WorktreeError, name_some
 from subagents.worktree.merge import MergeConflict
 from subagents.worktree.repository import Base, Change, Git, Repository
-from vibe.system.files import text_of
+from vibe.system.files import regular_bytes, text_of
 from vibe.system.git.calls import GitCall, run_git, without_fetching
 from vibe.system.git.discovery import located_at
 from vibe.system.git.shelter import take_shelter
@@ -306,20 +306,19 @@ class Worktree(Struct, frozen=True, kw_only=True):
         """
         self._touch_changed()
         git, admin = self.git, self._admin
+        used = admin / (index or "index")
         if index:
-            shutil.copy2(admin / "index", admin / index)  # keep its date, which tells git which files to read again
+            shutil.copy2(admin / "index", used)  # keep its date, which tells git which files to read again
         check_submodules(self.repository, git, admin)
         links = shared_links(self.repository.share, self.repository.workspace, self.workdir)
         outside = [f":(top,exclude,literal){link.relative_to(self.path).as_posix()}" for link in links]
-        nested, denied = self.repository.record(git, outside, index=admin / index if index else None)
+        nested, denied = self.repository.record(git, outside, index=used)
         if nested:
             raise MergeRefusedError(f"the step made a git repository at {name_some(nested)}, which can't be committed")
         if denied:
             raise MergeRefusedError(f"the step left {name_some(denied)}, which can't be read and so can't be committed")
-        if index:
-            return git("write-tree", index=admin / index).text
-        date_ahead(admin / "index")
-        return git("write-tree").text
+        date_ahead(used)
+        return git("write-tree", index=used).text
 
     def _touch_changed(self) -> None:
         """Give files that changed right after the checkout a new date; git counts in seconds and could miss them."""
@@ -375,7 +374,7 @@ def _is_marked(file: Path, onto: str) -> bool:
     """Return whether a file has conflict markers that git or vibe wrote for this merge."""
     marks = rb"^(?:<{7,} %s|>{7,} %s)\s*$" % (OUR_LABEL.encode(), onto.encode())
     try:
-        return not file.is_symlink() and bool(re.search(marks, file.read_bytes(), re.MULTILINE))
+        return not file.is_symlink() and bool(re.search(marks, regular_bytes(file), re.MULTILINE))
     except OSError:
         return False  # the file was deleted, which resolves the conflict
 

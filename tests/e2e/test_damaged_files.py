@@ -6,6 +6,8 @@ Covers ``vibe.system``, ``vibe.core.session``.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -53,6 +55,45 @@ def test_damaged_files_of_earlier_runs_stop_no_new_run(vibe: VibeCommand, write_
     said = "\n".join(finished.err for finished in ended.values())
     assert "Traceback" not in said
     assert "internal error" not in said
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+@pytest.mark.parametrize(
+    ("file", "command", "code"),
+    [
+        ("plan.json", "status", 3),
+        ("run.json", "review", 3),
+        ("journal.jsonl", "retry", 3),
+        ("state.json", "list", 0),
+        ("lock", "status", 0),
+        ("steps/a/worktree.json", "review", 3),
+        ("steps/a/output.log", "logs", 0),
+    ],
+)
+def test_only_regular_files_of_a_plan_are_read(
+    vibe: VibeCommand, write_plan: WritePlan, file: str, command: str, code: int, kind: str
+) -> None:
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--allow-empty", "-m", "start"]):
+        subprocess.run(["git", "-c", "user.name=A", "-c", "user.email=a@b.c", *words], cwd=vibe.workdir, check=True)
+    plan = write_plan({**command_step("a", "echo x > made"), "workspace": "worktree"})
+    assert vibe("plan", "run", plan, "--allow-dirty").code == 0
+    (plan_id,) = vibe.plan_ids()
+    path = vibe.home / "plans" / plan_id / file
+    path.unlink()
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to(os.devnull)
+        case _:
+            path.mkdir()
+
+    ended = vibe("plan", command, *([] if command == "list" else [plan_id]), *(["a"] if command == "retry" else []))
+
+    assert ended.code == code, ended.err
+    assert "Traceback" not in ended.err
+    if code:
+        assert file in ended.err
 
 
 def test_a_session_whose_meta_data_are_gone_is_continued_with_a_word(vibe: VibeCommand) -> None:

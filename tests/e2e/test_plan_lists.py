@@ -180,7 +180,7 @@ def test_a_larger_model_takes_over_what_a_small_one_could_not_do(
     assert (ended.code, ended.document["outcome"]) == (0, "completed"), ended.err
     [plan_id] = vibe.plan_ids()
     said = (vibe.home / "plans" / plan_id / "steps" / "make" / "messages.2.jsonl").read_text()
-    assert "by another model" in said
+    assert "An attempt before this one" in said
     assert "grep -q ok made.txt" in said
     report = json.loads(vibe("plan", "report", plan_id, "--format", "json").out)
     came = [(each["model"], each["attempts"], each["completed"]) for each in report["models"]]

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from threading import Lock
 
@@ -162,19 +163,16 @@ class FolderLocks:
 def is_locked(path: Path) -> bool:
     """Return whether another holder has a lock file. False if the file is gone."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with opened(path, os.O_NONBLOCK) as descriptor:
+            return not try_lock(descriptor, shared=True)
     except OSError:
         return False
-    try:
-        return not try_lock(descriptor, shared=True)
-    finally:
-        os.close(descriptor)
 
 
 def holder_of(path: Path) -> int | None:
     """Return the pid in a lock file, for people to read: that process may have ended by now."""
     try:
-        text = path.read_bytes()[:32].strip()
+        text = regular_bytes(path, 32).strip()
     except OSError:
         return None
     return int(text) if text.isdigit() else None
@@ -240,11 +238,32 @@ def typed_path(base: Path, text: str) -> Path:
 
 def text_of(path: Path, most: int = -1) -> str:
     """Return a file's text, or its first ``most`` characters, whatever its bytes. Empty if it can't be read."""
-    with suppress(OSError):
-        if path.is_file():  # Opening a named pipe would wait for a writer.
-            with path.open(encoding="utf-8", errors="surrogateescape") as file:
-                return file.read(most)
+    with suppress(OSError), regular_file(path) as file:
+        return TextIOWrapper(file, "utf-8", "surrogateescape").read(most)
     return ""
+
+
+@contextmanager
+def regular_file(path: Path) -> Generator[BufferedReader]:
+    """Yield a regular file, open for reading.
+
+    Raises:
+        OSError: it can't be read, or is something else, such as a pipe: reading that could wait for ever.
+    """
+    with opened(path, os.O_NONBLOCK | os.O_NOCTTY) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        yield file
+
+
+def regular_bytes(path: Path, most: int = -1) -> bytes:
+    """Return the content of a regular file, or its first ``most`` bytes.
+
+    Raises:
+        OSError: as for ``regular_file``.
+    """
+    with regular_file(path) as file:
+        return file.read(most)
 
 
 def entries_of(folder: str | Path) -> list[os.DirEntry[str]]:

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from vibe.app.engine.host import Host
 from vibe.app.plan.prepare import RESUMABLE, remove_sample_copy, sample_copy
 from vibe.app.plan.worktrees import git_folder, worktrees_folder
 from vibe.system.errors import UsageError
+from vibe.system.files import entries_of
 
 LOCK_SECONDS = 30.0
 
@@ -49,9 +50,7 @@ def find_worktrees(repository: Repository | None, folder: Path, plan_id: str) ->
     Raises:
         WorktreeError: If git refuses.
     """
-    found: dict[Path, None] = {}
-    with suppress(OSError):
-        found.update(dict.fromkeys(sorted(folder.iterdir())))
+    found = dict.fromkeys(sorted(folder / entry.name for entry in entries_of(folder)))
     if repository is None:
         return PlanWorktrees(worktrees=tuple(found))
     listed = repository.git("worktree", "list", "--porcelain", "-z").items

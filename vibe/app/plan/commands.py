@@ -93,19 +93,16 @@ def _carry_out_in_folder(host: Host, command: RunCommand, store: PlanStore) -> D
             with suppress(EnvironmentFailure, OSError):  # the message afterwards says what is left
                 give_up(host, store.folder)
             message = "cancelled; it was not running"
-        case Decide():
-            store.take(command)
-            reply = done_reply(command)
-            message, data = reply.message, reply.data
         case Act(action=StepAction.RETRY):
             data = {"steps": list(store.reset([command.step_id], command))}
             message = f"trying again: {', '.join(data['steps'])}"
         case Steer() if command.step_id:
             store.take(Tell(command))
             message = f"{done_reply(command).message}, when the plan goes on"
-        case Act():
+        case Decide() | Act():
             store.take(command)
-            message = done_reply(command).message
+            reply = done_reply(command)
+            message, data = reply.message, reply.data
         case _:
             plan_id, status = store.plan_id, store.state().status
             on = f"continue it with `vibe plan resume {plan_id}`" if status in RESUMABLE else "it has ended"

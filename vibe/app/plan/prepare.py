@@ -250,11 +250,7 @@ def engine_of_resume(plan: Plan, settings: RunSettings, host: Host, request: Eng
         UsageError: If its workspace is gone, or a step or the configuration is wrong.
         EnvironmentFailure: If a provider's key is missing.
     """
-    workdir = request.workdir
-    if not workdir.is_dir():
-        raise UsageError(
-            f"the workspace of plan {settings.plan_id}, {str(workdir)!r}, does not exist: restore it first"
-        )
+    workdir = settings.existing_workspace()
     engine = build_engine(host, replace(request, flags=network_flags(on=settings.network)))
     preflight.check_surroundings(plan, engine, settings.model, settings.by_program)
     check_replans(plan, engine)

@@ -37,7 +37,7 @@ from planner.state.decisions import plan_decision
 from planner.state.state import ONLY_REASON
 from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
-from planner.store.folder import PlanFolder, PlanRunOptions, find_plan
+from planner.store.folder import PlanFolder, PlanRunOptions, find_plan, modified_at
 from planner.store.store import PlanStore
 from subagents.step_result import StepResult
 from vibe.system.errors import UsageError
@@ -100,20 +100,12 @@ def starting_point(loaded: LoadedPlan, options: PlanRunOptions, home: Path, envi
     selection = reuse(earlier, new, selection, only)
     note = note_of(selection, earlier, head=head) + since
     has_list = any(step.for_each is not None and step.id in selection.runs for step in plan.steps)
+    start = ReuseStart(selection=selection, only=only, workspace=workspace, base_commit=base, note=note)
     if not selection.taken and not has_list:
-        none = ReuseStart(selection=selection, only=only, workspace=workspace, base_commit=base, note=note)
-        return structs.replace(none, warnings=(note,))
+        return structs.replace(start, warnings=(note,))
     doubts = _doubts(new, selection, folder, workspace, environ, plan_file=workspace / loaded.where)
-    return ReuseStart(
-        selection=selection,
-        only=only,
-        workspace=workspace,
-        decisions=answers,
-        base_commit=base,
-        reused_from=earlier.plan_id,
-        note="; ".join([note, *doubts]),
-        warnings=doubts,
-    )
+    note = "; ".join([note, *doubts])
+    return structs.replace(start, decisions=answers, reused_from=earlier.plan_id, note=note, warnings=doubts)
 
 
 def items_reused(store: PlanStore, home: Path, step_id: str, items: object) -> tuple[dict[str, StepResult], str]:
@@ -177,7 +169,7 @@ def _doubts(
     unmade = [glob for step in taken for glob in step.writes or () if not _is_made(workspace, glob)]
     ended = earlier.ended_at()
     files_now = (file for file in files_of(workspace, environ) if file != plan_file)
-    edited = [str(file.relative_to(workspace)) for file in files_now if _changed_at(file) > ended]
+    edited = [str(file.relative_to(workspace)) for file in files_now if modified_at(file) > ended]
     before, now = earlier.settings().variables, variables_of(taken, environ)
     others = [name for name, digest in now.items() if before is not None and before.get(name, "") != digest]
     findings = {
@@ -198,12 +190,6 @@ def _is_made(workspace: Path, glob: str) -> bool:
     if len(fixed) == len(glob.split("/")) or not top.is_dir():
         return top.exists()
     return any(matches_any(file.relative_to(workspace).as_posix(), [glob]) for file in top.rglob("*"))
-
-
-def _changed_at(file: Path) -> float:
-    with suppress(OSError):
-        return file.lstat().st_mtime
-    return 0.0
 
 
 def variables_of(steps: Iterable[Step], environ: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -76,9 +75,7 @@ class PlanReview:
         self.plan_id = folder.plan_id
         loaded, self._state = current_state(folder)
         self.goal = loaded.plan.goal
-        self.workspace = Path(folder.settings().workspace)
-        if not self.workspace.is_dir():
-            raise UsageError(f"the workspace of plan {self.plan_id}, {str(self.workspace)!r}, does not exist")
+        self.workspace = folder.settings().existing_workspace()
         self._steps = {step.id: step for step in loaded.plan.steps}
         self._changes_by_step = Changes(loaded, self._state.results())
         self.snapshots = Snapshots(self.workspace, folder.path / FILES_FOLDER, host.environ, host.own_places)

@@ -160,11 +160,7 @@ def rewind_plan(host: Host, reference: str, step_id: str, clock: Callable[[], fl
         loaded = store.effective()
         if step_id not in loaded.dag.dependencies:
             raise UnknownStepError(step_id, loaded.dag.dependencies)
-        workspace = Path(store.settings.workspace)
-        if not workspace.is_dir():
-            raise UsageError(
-                f"the workspace of plan {store.plan_id}, {str(workspace)!r}, does not exist: restore it first"
-            )
+        store.settings.existing_workspace()
         state = preview_next_run(store.folder.state(), loaded, store.settings.decisions)
         steps, results = with_dependants(loaded, state, [step_id]), state.results()
         snapshots = _snapshots(store, host.environ, host.own_places)

@@ -17,6 +17,7 @@ from vibe.core.messages import AssistantMessage, Message, ToolMessage
 from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.front.event_text import one_line
 from vibe.system.errors import UsageError
+from vibe.system.files import regular_file
 from vibe.system.plain_text import plain
 from vibe.system.redaction import redact
 
@@ -101,7 +102,7 @@ class _StepLog:
                 yield _safe(redact(text, self._environ)) + "\n"
 
     def _output(self, path: Path) -> Iterator[str]:
-        with suppress(FileNotFoundError), path.open("rb") as file:
+        with suppress(OSError), regular_file(path) as file:
             file.seek(self._offset)
             while data := file.read(CHUNK_BYTES):
                 end = data.rfind(b"\n") + 1 or len(data)

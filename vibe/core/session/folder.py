@@ -28,7 +28,7 @@ from vibe.core.messages import AssistantMessage, Message, Spending, ToolCall, To
 from vibe.core.schemas import table_of, text_in
 from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError
 from vibe.system.errors import EnvironmentFailure, UsageError, remedy
-from vibe.system.files import FileLock, append_all, holder_of, opened, replace_file, text_of
+from vibe.system.files import FileLock, append_all, holder_of, opened, regular_bytes, replace_file, text_of
 from vibe.system.plain_text import shortened
 
 INTERRUPTED_RESULT = (
@@ -181,7 +181,7 @@ class Transcript:
 def _read(path: Path, *, mend: bool) -> tuple[list[Record], int]:
     """Return all complete records of a file and the number of bytes after them, which ``mend`` cuts off."""
     try:
-        data = path.read_bytes() if path.exists() else b""
+        data = regular_bytes(path) if path.exists() else b""
         records, kept = _decode_lines(path, data)
         if mend and kept < len(data):
             os.truncate(path, kept)
@@ -372,7 +372,7 @@ def read_meta(folder: Path) -> SessionMeta:
     """
     path = folder / META_FILE
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        document = msgspec.json.decode(regular_bytes(path), type=dict[str, Any])
         return msgspec.convert(_migrated(folder, document), SessionMeta)
     except OSError as error:
         kind = DamagedMetaError if isinstance(error, FileNotFoundError) else BrokenSessionError

@@ -27,7 +27,7 @@ from msgspec import Struct, field, structs
 from ipc.errors import INVALID_JSON
 from vibe.core.session.errors import SnapshotError
 from vibe.system.errors import remedy
-from vibe.system.files import replace_file, text_of
+from vibe.system.files import regular_bytes, replace_file, text_of
 from vibe.system.git.calls import GitCall, GitOutput, git_environ, run_git, without_fetching
 from vibe.system.git.config_file import GitConfigError, read_settings
 from vibe.system.git.discovery import Located, locate
@@ -170,7 +170,7 @@ class Snapshots:
     def points(self) -> list[Point]:
         """Return all points, oldest first, skipping torn lines. Files in ``there`` are added to the first point."""
         try:
-            lines = (self._folder / LOG).read_bytes().splitlines()
+            lines = regular_bytes(self._folder / LOG).splitlines()
         except OSError:
             return []
         found: list[Point] = []
@@ -401,7 +401,7 @@ class Snapshots:
         """Read the states, found by earlier sessions or plans, of files with exact copies in the user's repository."""
         file = self._known_file
         with suppress(OSError, *INVALID_JSON):
-            known = {} if file is None else _decode_known(file.read_bytes())
+            known = {} if file is None else _decode_known(regular_bytes(file))
             return {_path_of(name): state for name, state in known.items()}
         return {}
 

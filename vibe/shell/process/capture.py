@@ -94,7 +94,7 @@ class OutputLog:
             return
         data = self._masked(b"".join(parts).decode(errors="replace")).encode(errors="replace")
         try:
-            file = os.open(self._path(), os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+            file = os.open(self._path(), os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
             with os.fdopen(file, "wb") as log:
                 log.write(data)
         except (OSError, VibeError) as error:

@@ -63,12 +63,22 @@ async def test_the_next_model_is_told_what_the_one_before_came_to(tmp_path: Path
     executor = ScriptedExecutor({"a": [last, completed()]})
     await Bench(tmp_path, plan_of(LADDER)).run(executor)
     first, second = (first_message(task) for task in executor.tasks)
-    assert "by another model" not in first
+    assert "before this one" not in first
     for told in ("reason verify", "`pytest` exited with 1", "E  1 != 2", "on the branch b1"):
         assert told in second
     executor = ScriptedExecutor({"a": [StepResult(outcome=Outcome.FAILED, printed="x" * 9_000), completed()]})
     await Bench(tmp_path, plan_of(LADDER)).run(executor)
     assert len(executor.tasks[1].before) <= 2_000
+
+
+async def test_a_retry_by_the_same_model_is_told_what_the_attempt_before_came_to(tmp_path: Path) -> None:
+    strayed = StepResult(outcome=Outcome.FAILED, reason="merge", detail="it changed 'b.py'", branch="b1")
+    executor = ScriptedExecutor({"a": [strayed, completed()]})
+    await Bench(tmp_path, plan_of({"a": {"retries": 1, "writes": []}})).run(executor, clock=SleepyClock())
+    first, second = (first_message(task) for task in executor.tasks)
+    assert "before this one" not in first
+    for told in ("did not get this step done", "reason merge", "it changed 'b.py'", "on the branch b1"):
+        assert told in second
 
 
 async def test_retries_count_beyond_the_last_model_and_wait(tmp_path: Path) -> None:

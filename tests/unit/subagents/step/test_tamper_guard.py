@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,19 @@ def test_what_is_changed_or_gone_is_told(root: Path) -> None:
     (root / "tests" / "test_b.py").unlink()
 
     assert checks.changed() == ("tests/test_a.py", "tests/test_b.py")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_file_any_more_is_told_and_not_waited_for(root: Path, kind: str) -> None:
+    checks = verification(root, "pytest tests")
+    path = root / "tests" / "test_a.py"
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(os.devnull)
+
+    assert checks.changed() == ("tests/test_a.py",)
 
 
 def test_what_is_new_is_the_steps_own(root: Path) -> None:
