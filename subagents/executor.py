@@ -87,7 +87,7 @@ class StepTask(Struct, frozen=True, kw_only=True):
     An executor that makes worktrees anew has a true ``works_elsewhere``.
     """
     before: str = ""
-    """How the previous attempt ended; blank if there was none, or it completed."""
+    """The end of the previous attempt; blank if there was none, or it completed."""
     told: tuple[str, ...] = ()
     """Messages from people to the step's agent, which may have read some of them already."""
 

@@ -44,7 +44,7 @@ def lock_repository(common_dir: Path, seconds: float = 0) -> FileLock | None:
     try:
         return FileLock.acquire(path, seconds, brief=True)
     except FileNotFoundError as error:
-        problem = f"the repository at {str(common_dir)!r} is missing: restore it, then resume the plan"
+        problem = f"the repository at {str(common_dir)!r} is missing: restore it, then use `vibe plan retry`"
         raise WorktreeError(problem) from error
     except OSError as error:
         raise WorktreeError(f"{str(path)!r} can't be locked ({error.strerror}): is it writable?") from error

@@ -78,7 +78,8 @@ async def test_a_workspace_that_goes_away_meanwhile_is_said_to_be_gone(tmp_path:
     result = await run(rig, writes("a.txt", "new\n"), user_does(rig, lambda _: shutil.rmtree(rig.root)))
 
     assert (result.outcome, result.reason) == (Outcome.FAILED, "workspace")
-    assert f"the repository at {str(rig.root / '.git')!r} is missing" in result.detail
+    said = f"the repository at {str(rig.root / '.git')!r} is missing: restore it, then use `vibe plan retry`"
+    assert said in result.detail
     again = await run(rig, step_id="t")
     assert f"{str(rig.root)!r}: the folder does not exist" in again.detail
 
