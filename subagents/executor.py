@@ -70,6 +70,8 @@ class StepTask(Struct, frozen=True, kw_only=True):
     """The most turns that this attempt may take, from the step or by default."""
     attempt: int = 1
     """The number of the attempt, from 1."""
+    continued: bool = False
+    """True if the attempt was begun before and cut off; what detached from it may still run."""
     inputs: tuple[StepInput, ...] = ()
     item: GivenItem | None = None
     """The item of a list that it is done for, or None."""

@@ -199,6 +199,7 @@ class StepRunner:
                 max_tokens=limits.max_tokens,
                 max_turns=limits.max_turns,
                 attempt=run.attempt,
+                continued=any(span.attempt == run.attempt for span in step.spans),
                 inputs=tuple(self._input(edge.step) for edge in run.step.dependencies),
                 item=await self._item(run.step) if isinstance(run.step, Child) else None,
                 variables={**plan.variables(), **(variables_of(run.step.item) if isinstance(run.step, Child) else {})},

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 from anyio import CancelScope, Event, create_task_group, get_cancelled_exc_class, move_on_after, to_thread
 from msgspec import Struct, field, structs
@@ -241,7 +240,9 @@ class LocalExecutor(Struct, eq=False):
             if done.outcome is not Outcome.COMPLETED:
                 return done if done.outcome is Outcome.INTERRUPTED else job.setup_failed(done)
         started = self._context.run.clock()
-        mark = uuid4().hex
+        mark = f"{await to_thread.run_sync(self._step_folder, task.step_id)}:{task.attempt}"
+        if task.continued:
+            await kill_marked(ATTEMPT_MARK, mark)
         context = self._context_of(task, mark)
         commands = HostCommands(context, task, lambda: self._step_folder(task.step_id) / LOG_FILE)
         try:

@@ -401,3 +401,20 @@ def test_a_demonstration_whose_copy_was_deleted_says_so(vibe: VibeCommand, tmp_p
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert str(sample) in ended.err
     assert not sample.exists()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only there is a detached process found again")
+def test_what_a_killed_run_left_detached_is_ended_before_its_step_begins_again(
+    vibe: VibeCommand, write_plan: WritePlan
+) -> None:
+    detached = "setsid sh -c 'echo $$ > pid; exec sleep 300' & until [ -s pid ]; do sleep 0.02; done"
+    plan = write_plan(command_step("a", f"[ -e pid ] && exit; {detached}; touch started; wait"))
+    run = vibe.start("plan", "run", plan)
+    until((vibe.workdir / "started").exists)
+    run.kill()
+    run.wait()
+    words = Path(f"/proc/{(vibe.workdir / 'pid').read_text().strip()}/cmdline")
+    assert words.read_bytes()
+
+    assert vibe("plan", "resume", *vibe.plan_ids()).code == 0
+    assert not words.exists() or not words.read_bytes()  # a process that ended may not be collected yet

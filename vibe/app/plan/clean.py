@@ -231,15 +231,14 @@ def clean_plans(
         EnvironmentFailure: If git or the disk refuses.
     """
     repository_at = cache(partial(_repository_at, host=host))  # thousands of plans may share a few repositories
-    repository = repository_at(cwd)
-    orphans = _orphans(repository, host)
+    repository, root = repository_at(cwd), plans_folder(host.home)
+    orphans = find_orphans(repository, root, {plan.plan_id for plan in list_plans(host.home)}) if repository else []
     found = [_find_named(host, reference, orphans) for reference in references]
     folders = [one for one in found if isinstance(one, PlanFolder)]
     for folder in folders:
         why = _kept_because(folder.summary())
         if why:
             raise UsageError(f"plan {folder.plan_id} is not cleaned: {why}")
-    root = plans_folder(host.home)
     if not references:
         folders = [PlanFolder(root / plan.plan_id) for plan in list_plans(host.home) if plan.problem is None]
     cleaned = [
@@ -290,13 +289,6 @@ def what_is_left(host: Host, folder: PlanFolder) -> str:
     kept = f"unmerged work is kept on {', '.join(found.branches)}" if found.branches else ""
     left = "its worktrees still exist" if found.worktrees else ""
     return f"{' and '.join(filter(None, (left, kept)))}; remove with `vibe plan clean {folder.plan_id}`"
-
-
-def _orphans(repository: Repository | None, host: Host) -> list[Orphans]:
-    if repository is None:
-        return []
-    known = {plan.plan_id for plan in list_plans(host.home)}
-    return find_orphans(repository, plans_folder(host.home), known)
 
 
 def _find_named(host: Host, reference: str, orphans: Sequence[Orphans]) -> PlanFolder | Orphans:
