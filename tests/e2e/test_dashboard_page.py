@@ -724,6 +724,26 @@ def is_twice_as_large(page: Page) -> None:
     page.wait("!document.querySelector('.card')")
 
 
+async def test_a_card_is_no_wider_than_its_place_whatever_is_asked(vibe: VibeCommand, browser: Browser) -> None:
+    long = "x" * 300
+    options = [{"label": long, "description": long}, {"label": "b"}]
+    async with running(vibe.home) as run:
+        run.begins()
+        run.agent_says(long, e.QuestionEvent(request_id="q", questions=({"question": long, "options": options},)))
+        page = await opened(browser, vibe, "--control")
+
+        def looks() -> None:
+            for width in (1200, 400):
+                page.look(width, 860)
+                page.wait("document.querySelector('.card small')?.getClientRects().length")
+                is_quiet(page)
+                page.run("document.querySelector('#dock [data-pane=inbox]')?.click()")
+            page.wait("document.querySelector('.card small').getBoundingClientRect().right < 400")
+            assert page.run("document.querySelector('.card time').getClientRects().length") == 1
+
+        await to_thread.run_sync(looks)
+
+
 async def test_approvals_are_given_together_but_none_in_the_moment_it_appears(
     vibe: VibeCommand, browser: Browser
 ) -> None:

@@ -165,7 +165,7 @@ def test_a_program_hears_what_changes_and_another_answers(vibe: VibeCommand, wri
     plan = prepare(vibe, write_plan, "shared")
     process = vibe.start("plan", "run", plan, "--wait", "--allow-dirty")
     with dashboard(vibe, "--control") as (said, client):
-        where = [said["url"].partition("#")[0], said["token"]]
+        where = [said["url"].replace("/#", "/?run=other#"), said["token"]]
         until(lambda: waiting(client))
         if node is not None:
             board = [node, _written(tmp_path / "board.mjs", example("js", "// board.mjs")), *where]

@@ -153,6 +153,16 @@ def test_export_says_where_nothing_listens(vibe: VibeCommand, tmp_path: Path) ->
     assert ended.err.startswith(f"vibe: http://127.0.0.1:{port} takes no spans: ")
 
 
+def test_a_receiver_that_is_elsewhere_now_has_taken_nothing(vibe: VibeCommand, tmp_path: Path) -> None:
+    event = PlanStartedEvent(goal="g", steps=(), plan_id="p", source="s", seq=1, ts=1.0, event_id="e")
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(msgspec.json.encode(event) + b"\n")
+    with otlp_receiver() as received:
+        received.status = 308
+        ended = vibe("events", "export", str(journal), "--otlp", received.address)
+    assert (ended.code, f"{received.address} takes no spans: check the address" in ended.err) == (3, True)
+
+
 def test_what_is_no_address_is_told(vibe: VibeCommand) -> None:
     ended = vibe("events", "export", "whatever", "--otlp", "localhost:4318")
     assert ended.code == 2

@@ -17,6 +17,7 @@ class Received:
 
     def __init__(self) -> None:
         self.address = ""
+        self.status = 200
         self.spans: list[Any] = []
         self.metrics: dict[str, Any] = {}
         self.headers: list[dict[str, str]] = []
@@ -62,7 +63,8 @@ def otlp_receiver() -> Generator[Received]:
         def do_POST(self) -> None:
             received.headers.append({name.lower(): value for name, value in self.headers.items()})
             received.take(self.path, self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
+            self.send_response(received.status)
+            self.send_header("Location", "http://127.0.0.1:9")
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -70,6 +72,7 @@ def otlp_receiver() -> Generator[Received]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = False  # closing it waits for them
     received.address = f"http://127.0.0.1:{server.server_port}"
     thread = Thread(target=server.serve_forever, args=(0.01,))
     thread.start()

@@ -29,7 +29,7 @@ try:
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.trace import (
         Link,
@@ -42,6 +42,7 @@ try:
         set_span_in_context,
     )
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    from requests import Response, Session, TooManyRedirects
 except ImportError as error:
     raise EnvironmentFailure(
         f"OpenTelemetry is not installed ({error.name}): "
@@ -115,8 +116,7 @@ def headers_in(environ: Mapping[str, str]) -> dict[str, str]:
 class _FixedIds(IdGenerator):
     """Returns the ids that it was last given."""
 
-    def __init__(self) -> None:
-        self.trace = self.span = 1
+    trace = span = 1
 
     def generate_trace_id(self) -> int:
         """Return the id of the trace that begins, if one does."""
@@ -127,22 +127,22 @@ class _FixedIds(IdGenerator):
         return self.span
 
 
-class _CountingExporter(SpanExporter):
-    """Sends spans until the receiver refuses some, and counts those that are lost."""
+class _CountingExporter(OTLPSpanExporter):
+    """Sends spans until the receiver refuses some, and counts those that are ``lost``."""
 
-    def __init__(self, inner: SpanExporter) -> None:
-        self._inner = inner
-        self.lost = 0
+    lost = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send spans; fail at once if an earlier request failed."""
-        result = SpanExportResult.FAILURE if self.lost else self._inner.export(spans)
+        result = SpanExportResult.FAILURE if self.lost else super().export(spans)
         self.lost += 0 if result is SpanExportResult.SUCCESS else len(spans)
         return result
 
-    def shutdown(self) -> None:
-        """Close the connections."""
-        self._inner.shutdown()
+
+def _refuse_redirect(response: Response, **_: object) -> None:
+    """Fail if the receiver is elsewhere. The exporter follows no redirect, but takes it for a success."""
+    if response.is_redirect:
+        raise TooManyRedirects(response=response)
 
 
 class _OpenSpan(Struct, kw_only=True):
@@ -193,8 +193,10 @@ class Telemetry:
         self._prompts: dict[str, _Key] = {}
         self._last = 0.0
         self._ids = _FixedIds()
+        session = Session()
+        session.hooks["response"] = [_refuse_redirect]
         self._exporter = _CountingExporter(
-            OTLPSpanExporter(f"{endpoint}/v1/traces", headers=dict(headers), timeout=SEND_SECONDS)
+            f"{endpoint}/v1/traces", headers=dict(headers), timeout=SEND_SECONDS, session=session
         )
         resource = Resource.create({"service.name": "vibe"})
         self._provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
@@ -338,13 +340,12 @@ class Telemetry:
 
     def _agent_started(self, event: e.SubAgentStartedEvent) -> None:
         plans = any(tool.startswith("hand_in_") for tool in event.tools)
-        name = event.agent or event.mode
-        attrs = {"gen_ai.operation.name": "plan" if plans else "invoke_agent", "gen_ai.agent.name": name}
+        who = event.agent or event.mode
+        attrs = {"gen_ai.operation.name": "plan" if plans else "invoke_agent", "gen_ai.agent.name": who}
         attrs |= {"gen_ai.request.model": event.model, "gen_ai.conversation.id": event.session_id}
         above = (AGENT, event.parent_id or "")
-        key = _agent(event)
         place = above if above in self._open else self._place(event)
-        self._begin(key, f"plan {event.model}" if plans else f"invoke_agent {name}", event, attrs, above=place)
+        self._begin(_agent(event), f"plan {event.model}" if plans else f"invoke_agent {who}", event, attrs, above=place)
 
     def _prompt(self, event: e.PromptStartedEvent) -> None:
         key = _agent(event)

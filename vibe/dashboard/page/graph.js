@@ -1,11 +1,11 @@
 // Draws the plan: a box per step, or a cell if many share one; on narrow pages an outline in plan order.
-import { $, ORDER, WORD, count, cut, draw, figure, h, inWords, list, mark, plain, s, seconds, tick, tone,
+import { $, ORDER, WORD, become, count, cut, draw, figure, h, inList, inWords, list, mark, s, seconds, tick, tone,
   words } from "./words.js";
 import { counts, itemsOf, step, steps, tables, ui } from "./rows.js";
 
 const LEAST = 0.7, MOST = 1.25, BOX = 196, CELL = 9;
 const nodes = new Map(), edges = new Map(), lines = new Map(), groups = new Map(), stale = new Set();
-let drawn = null, timer = 0;
+let drawn = null;
 export const isNarrow = () => innerWidth < 760;
 
 export function showGraph(keys) {
@@ -15,11 +15,13 @@ export function showGraph(keys) {
     showOutline();
     for (const [id, row] of steps()) paint(id, row);
   } else for (const key of keys) if (key.startsWith("step:")) paint(key.slice(5), step(key.slice(5)));
+  for (const one of stale) recount(groups.get(one));
+  stale.clear();
 }
 
 function drawAll(layout) {
   const dag = $("#dag");
-  for (const map of [nodes, edges, groups]) map.clear();
+  for (const map of [nodes, edges, groups, stale]) map.clear();
   dag.replaceChildren();
   if (!(drawn = layout)?.boxes) return;
   dag.setAttribute("viewBox", `0 0 ${layout.width} ${layout.height}`);
@@ -28,13 +30,20 @@ function drawAll(layout) {
     edges.set(to, [...(edges.get(to) ?? []), edge]);
     dag.append(edge);
   }
-  for (const [id, [x, y, width, height, members]] of Object.entries(layout.boxes)) {
-    const node = members ? drawGroup(id, width, height, members) : drawBox(id, width, height);
-    node.setAttribute("transform", `translate(${x} ${y})`);
+  for (const [id, box] of Object.entries(layout.boxes)) {
+    const node = box[4] ? drawGroup(id, box) : s("g");
+    if (!box[4]) nodes.set(id, { node });
     dag.append(node);
   }
   fit();
 }
+
+/** A step's box, or that of a group, with its contents. */
+const boxOf = (id, attributes, ...parts) => {
+  const [x, y, width, height] = drawn.boxes[id];
+  return s("g", { ...attributes, transform: `translate(${x} ${y})`, tabindex: 0, role: "button" },
+    s("rect.box", { width, height }), parts);
+};
 
 /** The first step of a box that isn't completed. */
 export function firstOf(group) {
@@ -42,25 +51,24 @@ export function firstOf(group) {
   return members.find((id) => step(id)?.status !== "completed") ?? members[0];
 }
 
-function drawBox(id, width, height) {
-  const text = (kind, x, y) => s("text." + kind, { x, y }), parts = { title: s("title"), mark: text("gl", 19, 20.5),
-    name: text("ti", 12, 41), line: text("ln", 12, 55), checks: s("g") }, at = { cx: 19, cy: 20, r: 8 };
-  const node = s("g", { "data-step": id, tabindex: 0, role: "button" }, parts.title,
-    s("rect.box", { width, height }),
-    s("circle.dot", at), s("circle.spin", { ...at, "stroke-dasharray": "14 40" }), parts.mark,
-      s("text.id", { x: 34, y: 24.5 }, cut(id, 17)),
-    s("svg", { width: width - 6 }, parts.name, parts.line), parts.checks);
-  nodes.set(id, { node, parts });
-  return node;
+function stepBox(id, row) {
+  const at = { cx: 19, cy: 20, r: 8 }, name = `${id}: ${row.title}`, checks = row.checks ?? [],
+    red = checks.filter((one) => one[1] === "failed").length, isNew = ui.fresh.has(id);
+  return boxOf(id, { "data-step": id, "data-status": row.status, class: classesOf(id, row), "aria-label": list(name,
+    statusWords(row), row.items && itemWords(row.items), red && `${count(red, "check")} red`, isNew && "new") },
+  s("title", name), s("circle.dot", at), s("circle.spin", { ...at, "stroke-dasharray": "14 40" }),
+  s("text.gl", { x: 19, y: 20.5 }, row.asks ? "?" : mark(row.status)), s("text.id", { x: 34, y: 24.5 }, cut(id, 17)),
+  s("svg", { width: BOX - 6 }, s("text.ti", { x: 12, y: 41 }, cut(row.title ?? "", 29)),
+    s("text.ln", { x: 12, y: 55 }, cut(doing(row), 33))), s("g", checks.slice(0, 6).map(([, status], at) =>
+    s("rect.pip." + tone(status), { x: BOX - 20 - at * 11, y: 16, width: 8, height: 8 }))));
 }
 
-function drawGroup(id, width, height, members) {
+function drawGroup(id, [, , width, , members]) {
   const columns = Math.floor((width - 24) / CELL), label = s("text.ln", { x: width - 12, y: 22, "text-anchor": "end" });
-  const node = s("g", { "data-group": id, tabindex: 0, role: "button" }, s("rect.box", { width, height }),
-    s("text.id", { x: 12, y: 22 }, count(members.length, "step")), label, members.map((member, at) => {
-      const cell = s("rect.cell", { "data-step": member, x: 12 + (at % columns) * CELL,
-        y: 33 + Math.floor(at / columns) * CELL,
-        width: 7, height: 7 });
+  const node = boxOf(id, { "data-group": id }, s("text.id", { x: 12, y: 22 }, count(members.length, "step")), label,
+    members.map((member, at) => {
+      const cell = s("rect", { "data-step": member, x: 12 + (at % columns) * CELL,
+        y: 33 + Math.floor(at / columns) * CELL, width: 7, height: 7 });
       nodes.set(member, { node: cell, group: id });
       return cell;
     }));
@@ -78,45 +86,29 @@ export function fit() {
   $("#dag").setAttribute("height", Math.round(height * scale));
 }
 
-const set = (element, text) => element.textContent !== text && (element.textContent = text);
+const isDim = (id, row) => !`${id} ${row.title} ${WORD[row.status]}`.toLowerCase().includes(ui.find);
+const classesOf = (id, row) => Object.entries({ asks: row.asks || row.items?.needs_decision, dimmed: isDim(id, row),
+  working: row.items?.in_progress, selected: id === ui.step, fresh: ui.fresh.has(id) }).filter(([, is]) => is)
+  .map(([name]) => name).join(" ");
 
 function paint(id, row) {
-  const { node, parts, group } = nodes.get(id) ?? {};
+  const { node, group } = nodes.get(id) ?? {}, { status } = row ?? {}, line = lines.get(id);
   if (!row) return;
-  if (lines.has(id)) paintLine(id);
+  const name = ui.fresh.has(id) ? id + ", new" : id;
+  if (line) become(line, Object.assign(lineOf(id, name, row), { hidden: isDim(id, row) }));
   if (!node) return;
-  if (node.dataset.status !== row.status) {
-    node.setAttribute("data-status", row.status);
-    for (const edge of edges.get(group ?? id) ?? []) edge.setAttribute("data-now", row.status);
-    if (group) recount(group);
-  }
-  node.classList.toggle("asks", !!(row.asks || row.items?.needs_decision));
-  node.classList.toggle("working", !!row.items?.in_progress);
-  node.classList.toggle("selected", id === ui.step);
-  if (!parts) return;
-  node.classList.toggle("fresh", ui.fresh.has(id));
-  const checks = row.checks ?? [], red = checks.filter((one) => one[1] === "failed").length;
-  node.setAttribute("aria-label", plain(list(`${id}: ${row.title}`, statusWords(row), row.items && itemWords(row.items),
-    red && `${count(red, "check")} red`, ui.fresh.has(id) && "new")));
-  set(parts.title, `${id}: ${row.title}`);
-  set(parts.mark, row.asks ? "?" : mark(row.status));
-  set(parts.name, cut(row.title ?? "", 29));
-  set(parts.line, cut(doing(row), 33));
-  draw(parts.checks, checks.slice(0, 6).map(([, status], at) =>
-    s("rect.pip." + tone(status), { x: BOX - 20 - at * 11, y: 16, width: 8, height: 8 })));
+  const isSame = node.dataset.status === status;
+  if (!group) become(node, stepBox(id, row));
+  else node.setAttribute("class", "cell " + classesOf(id, row)), node.setAttribute("data-status", status);
+  if (isSame) return;
+  for (const edge of edges.get(group ?? id) ?? []) edge.setAttribute("data-now", status);
+  if (group) stale.add(group);
 }
 
-function recount(group) {
-  stale.add(group);
-  timer ||= setTimeout(() => {
-    timer = 0;
-    for (const { node, members, label } of [...stale].map((id) => groups.get(id)).filter(Boolean)) {
-      const all = counts(members.map((id) => [id, step(id) ?? {}]));
-      set(label, inWords(all, ORDER.slice(0, 6)).map(([, text]) => text).join(", ") || "to do");
-      node.setAttribute("aria-label", `${count(members.length, "step")}: ${label.textContent}`);
-    }
-    stale.clear();
-  }, 200);
+function recount({ node, members, label }) {
+  const all = counts(members.map((id) => [id, step(id) ?? {}]));
+  label.textContent = inList(all, ORDER.slice(0, 6));
+  node.setAttribute("aria-label", `${count(members.length, "step")}: ${label.textContent}`);
 }
 
 /** The status a step is shown with: that of its items while these are at work. */
@@ -156,17 +148,11 @@ function showOutline() {
 export const lineOf = (id, name = id, row = step(id)) => h("button.line",
   { "data-line": id, "data-key": id, "data-open": id }, tick(statusOf(row)), h("div", h("b", name), h("p", doing(row))),
   h("span", (row.checks ?? []).map((one) => mark(one[1]) || "·").join("")));
-const paintLine = (id) => draw(lines.get(id), ...lineOf(id, ui.fresh.has(id) ? id + ", new" : id).childNodes);
-
 export const showLegend = (all = counts()) => draw($("#legend"), inWords(all).map(([one, text]) =>
   h("span", { "data-key": one }, h("i.s-" + one), text)), [...ui.removed].map((id) => h("button.link",
   { "data-key": id, title: "seen", onclick: () => (ui.removed.delete(id), showLegend()) }, `${id} was removed`)));
 
-/** Dim the steps that don't match a searched text. */
-export function dim(text) {
-  const isNamed = (id) => !text || `${id} ${step(id)?.title} ${WORD[step(id)?.status]}`.toLowerCase().includes(text);
-  for (const [id, { node }] of nodes) node.classList.toggle("dimmed", !isNamed(id));
-  for (const [id, line] of lines) line.hidden = !isNamed(id);
-}
+/** Dim the steps that don't match the searched text. */
+export const dim = () => steps().forEach(([id, row]) => paint(id, row));
 export const reveal = (id) => (lines.get(id) ?? nodes.get(id)?.node)?.scrollIntoView({ block: "nearest",
   inline: "nearest" });

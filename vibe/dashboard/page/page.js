@@ -89,7 +89,7 @@ async function lookElsewhere() {
 function find({ target }) {
   const { value } = target;
   ui.find = value.toLowerCase();
-  dim(ui.find);
+  dim();
   changed("board");
   if (value.length > 2) later("find", 300, async () => {
     const { hits: found = [] } = await ask("/api/search?" + new URLSearchParams({ q: value }));

@@ -47,7 +47,7 @@ export function draw(parent, ...parts) {
   while (parent.childNodes.length > wanted.length) parent.lastChild.remove();
 }
 
-function become(old, fresh) {
+export function become(old, fresh) {
   if (old.nodeType === Node.TEXT_NODE) return old.data !== fresh.data && (old.data = fresh.data);
   if (old === fresh || old.dataset.keep) return;
   for (const { name } of [...old.attributes]) {
@@ -95,13 +95,13 @@ export const ORDER = Object.keys(WORD).slice(0, 7);
 export const inWords = (counts, names = ORDER) => names.filter((one) => counts[one]).map((one) => [one,
   `${counts[one]} ${WORD[one]}`]);
 
+export const inList = (counts, names) => list(...inWords(counts, names).map(([, text]) => text)) || "to do";
+
 export const tick = (status) => h("span.tick." + tone(status), { role: "img",
   "aria-label": WORD[status] ?? status }, mark(status));
 export const pill = (tone, text) => h("span.pill." + tone, text);
 export function bar(kind, counts, total) {
-  const named = inWords(counts);
-  return h("div." + kind, { role: "img", "aria-label": named.map((one) => one[1]).join(", ") || "to do" },
-    named.map(([one, text]) => {
+  return h("div." + kind, { role: "img", "aria-label": inList(counts) }, inWords(counts).map(([one, text]) => {
     const part = h("i.s-" + one, { title: text, "data-key": one });
     part.style.flexGrow = counts[one] / total;
     return part;
