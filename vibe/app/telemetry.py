@@ -96,9 +96,8 @@ def listen(environ: Mapping[str, str]) -> Telemetry:
     if not endpoint:
         raise UsageError("telemetry has no endpoint: set otlp_endpoint in the [telemetry] table of config.toml")
     before = partial(run_before, Registry(Path(environ["VIBE_HOME"])))
-    content = bool(environ.get(CONTENT))
     parent = environ.get("TRACEPARENT", "")
-    return Telemetry(endpoint, headers_in(environ), parent=parent, content=content, before=before)
+    return Telemetry(endpoint, headers_in(environ), parent=parent, content=bool(environ.get(CONTENT)), before=before)
 
 
 def run_before(registry: Registry, event: e.PlanResumedEvent) -> str:
@@ -142,6 +141,7 @@ class _CountingExporter(OTLPSpanExporter):
 def _refuse_redirect(response: Response, **_: object) -> None:
     """Fail if the receiver is elsewhere. The exporter follows no redirect, but takes it for a success."""
     if response.is_redirect:
+        response.close()
         raise TooManyRedirects(response=response)
 
 
@@ -445,11 +445,10 @@ class Telemetry:
         self._open_requests[event.request_id] = event
 
     def _decided(self, event: e.ApprovalDecisionEvent | e.AnswerEvent) -> None:
-        asked = self._open_requests.pop(event.request_id, event)
         kind, answer = "question", "cancelled" if isinstance(event, e.AnswerEvent) and event.cancelled else "answered"
         if isinstance(event, e.ApprovalDecisionEvent):
             kind, answer = "approval", event.decision
-        self._note_answer(event, asked.ts, kind, event.by, answer)
+        self._note_answer(event, self._open_requests.pop(event.request_id, event).ts, kind, event.by, answer)
 
     def _decision(self, event: e.PlanDecisionEvent) -> None:
         key = f"{event.plan_id}:{event.decision_id}"

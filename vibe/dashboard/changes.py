@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,8 +26,8 @@ GIT_SECONDS = 5.0
 MOST_NEW, MOST_NEW_BYTES = 200, 256 * 1024
 """Maximum number of untracked files shown, and maximum size of each in bytes."""
 DIFF: Final = (
-    *("-c", "core.bigFileThreshold=2m", "diff", "-z", "--no-ext-diff", "--no-textconv", "--no-color", "-M"),
-    *("--src-prefix=a/", "--dst-prefix=b/"),
+    *("-c", "core.bigFileThreshold=2m", "-c", "core.quotePath=true", "diff", "--no-ext-diff", "--no-textconv"),
+    *("--no-color", "-M", "--src-prefix=a/", "--dst-prefix=b/"),
 )
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _STATUS: Final = {"new file mode": "added", "deleted file mode": "deleted", "rename from": "renamed"}
@@ -105,11 +106,16 @@ def parse_diff(diff: str) -> Iterator[dict[str, Any]]:
 def _names(first: str, head: Sequence[str]) -> tuple[str, str]:
     """Return the path before and after, as the lines above the diff give them."""
     marks = ("rename from ", "rename to ")
-    named = {mark: line[len(mark) :] for mark in marks for line in head if line.startswith(mark)}
+    named = {mark: _unquoted(line[len(mark) :]) for mark in marks for line in head if line.startswith(mark)}
     if len(named) == 2:
         return named["rename from "], named["rename to "]
-    name = first[2 : len(first) // 2]  # a/NAME b/NAME
+    name = _unquoted(first[: len(first) // 2])[2:]  # a/NAME b/NAME
     return name, name
+
+
+def _unquoted(name: str) -> str:
+    """Return a name as it is. Git quotes unusual ones as C does, which is how Python quotes bytes."""
+    return ast.literal_eval(f"b{name}").decode("utf-8", "replace") if name.startswith('"') else name
 
 
 def hunks_of(lines: Sequence[str]) -> list[dict[str, Any]]:

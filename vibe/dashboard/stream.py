@@ -194,8 +194,7 @@ class PageDesk:
         return b"retry: %d\n\n%sevent: now\ndata: %s\n\n" % (AGAIN_MS, first, encoded(now))
 
     def _event(self, page: WebPage, patches: list[Patch]) -> bytes:
-        data = encoded(patches)
-        return b"id: %s.%d\ndata: %s\n\n" % (page.epoch.encode(), self._revision, data)
+        return b"id: %s.%d\ndata: %s\n\n" % (page.epoch.encode(), self._revision, encoded(patches))
 
     def _update_list(self) -> None:
         """Update the rows of the list of runs. The rows of followed runs come from their views."""

@@ -156,8 +156,7 @@ def _web(args: Arguments, env: CliEnvironment) -> int:
     with listening(HOST, args.port, "--port") as listener:
         at = f"?run={quote(args.run, safe='')}" if args.run else ""
         address = f"http://{HOST}:{listener.getsockname()[1]}/{at}"
-        view_url = f"{address}#{tokens.view}"
-        links = {"url": f"{address}#{token}", "token": token, "pid": os.getpid(), "view_url": view_url}
+        links = {"url": f"{address}#{token}", "token": token, "pid": os.getpid(), "view_url": f"{address}#{view}"}
         return anyio.run(_serve, listener, served, partial(_tell, links, args, env), env)
 
 
@@ -177,7 +176,6 @@ async def _serve(listener: socket, served: Served, began: Callable[[], object], 
 def _tell(links: Mapping[str, Any], args: Arguments, env: CliEnvironment) -> None:
     """Print the address of the page (``view_url`` only lets you look), and open it if that is wanted."""
     look = [f"only to look: {links['view_url']}"] if args.control else []
-    lines = [links["url"], *look, "Ctrl-C ends it"]
-    env.write_lines([json.dumps(links)] if args.output == "json" else lines)
+    env.write_lines([json.dumps(links)] if args.output == "json" else [links["url"], *look, "Ctrl-C ends it"])
     if args.open:
         Thread(target=open_browser, args=(links["url"], env.environ), daemon=True).start()
