@@ -186,11 +186,7 @@ class ClusterClient:
         began = anyio.current_time()
         asks = began + ANNOUNCE_SECONDS
         while not waiter.announced.is_set():
-            with anyio.move_on_after(POLL_SECONDS):
-                await waiter.announced.wait()
             self._check_scheduler()
-            if waiter.announced.is_set():
-                break
             if future.cancelled():  # the connection ended
                 raise PlaceFullError
             if future.done():
@@ -202,6 +198,8 @@ class ClusterClient:
             if anyio.current_time() >= asks:
                 await self._check_assigned_worker(key)
                 asks = anyio.current_time() + ANNOUNCE_SECONDS / 4
+            with anyio.move_on_after(POLL_SECONDS):
+                await waiter.announced.wait()
         if waiter.full:
             raise PlaceFullError
         return waiter.at

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 import anyio
 from distributed.comm import core
@@ -14,7 +15,7 @@ from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from subagents.process.protocol import LinkError
-from subagents.remote.frames import Beat, Frame, LineBatch, decode_frame, encode_frame
+from subagents.remote.frames import Beat, Frame, decode_frame, encode_frame
 from vibe.system.errors import innermost
 
 BEATS = 4
@@ -24,9 +25,9 @@ MOST_QUEUED = 1_024
 MOST_ARRIVED = 4
 """Frames that have arrived and wait for ``receive``."""
 MOST_BATCH = 256
-"""Lines that are joined to one frame."""
+"""Frames that are sent in one message."""
 MOST_BATCH_BYTES = 4 * 1024 * 1024
-"""Bytes of lines that are joined to one frame."""
+"""Bytes of encoded frames after which a message takes no more."""
 FLUSH_SECONDS = 3.0
 """Seconds that a closing link has to send what is queued."""
 BROKEN = (OSError, ValueError, TypeError, KeyError, MemoryError)
@@ -42,6 +43,7 @@ class CommLink:
     def __init__(self, comm: Any, lost_seconds: float) -> None:
         self.why_lost = ""
         self._comm = comm
+        comm.allow_offload = False  # or Dask would estimate the size of each message before it writes it
         self._lost_seconds = lost_seconds
         self._last_heard = anyio.current_time()
         self._flaw: LinkError | None = None
@@ -56,7 +58,7 @@ class CommLink:
         with self._scope:
             async with anyio.create_task_group() as group:
                 for task in (self._read, self._write, self._watch):
-                    group.start_soon(task)
+                    group.start_soon(self._until_broken, task)
 
     def close(self) -> None:
         """Stop the tasks, and drop what has arrived."""
@@ -92,55 +94,51 @@ class CommLink:
                 await self._sent.wait()
         self._end("it was closed")
 
-    async def _read(self) -> None:
+    async def _until_broken(self, task: Callable[[], Awaitable[None]]) -> None:
         try:
-            while True:
-                frame = decode_frame(await self._comm.read())
-                self._last_heard = anyio.current_time()
-                if not isinstance(frame, Beat):
-                    self._last_heard = math.inf
-                    await self._arriving.send(frame)
-                    self._last_heard = anyio.current_time()
-        except LinkError as error:
-            self._flaw = error
-            self._end(str(error))
+            await task()
         except BROKEN as error:
-            self._end(f"the link broke: {error or type(error).__name__}")
-        finally:
-            self._arriving.close()
+            # Dask's own text begins with the comm and its addresses, which the reader knows.
+            self._end(f"the link broke: {str(error).rpartition('>: ')[2] or type(error).__name__}")
+
+    async def _read(self) -> None:
+        with self._arriving:
+            try:
+                while True:
+                    await self._deliver(await self._comm.read())
+            except LinkError as error:
+                self._flaw = error
+                self._end(str(error))
+
+    async def _deliver(self, message: object) -> None:
+        """Deliver the frames of a message. Meanwhile, the other end doesn't count as lost."""
+        self._last_heard = math.inf
+        for data in cast("tuple[object, ...]", message) if isinstance(message, tuple) else (message,):
+            frame = decode_frame(data)
+            if not isinstance(frame, Beat):
+                await self._arriving.send(frame)
+        self._last_heard = anyio.current_time()
 
     async def _write(self) -> None:
-        try:
-            while not self.why_lost:
-                if self._queue:
-                    await self._flush(*self._batch())
-                    continue
-                self._queued = anyio.Event()
-                with anyio.move_on_after(self._lost_seconds / BEATS) as idle:
-                    await self._queued.wait()
-                if idle.cancelled_caught:
-                    await self._flush(Beat(), 0)
-        except BROKEN as error:
-            self._end(f"the link broke: {error or type(error).__name__}")
+        while not self.why_lost:
+            with anyio.move_on_after(self._lost_seconds / BEATS):
+                await self._queued.wait()
+            await self._flush()
 
-    def _batch(self) -> tuple[Frame, int]:
-        """Return the next frame to write, and the number of queued frames in it: successive lines are joined to one."""
-        lines: list[bytes] = []
-        frames = 0
-        for frame in self._queue:
-            if not isinstance(frame, LineBatch) or len(lines) >= MOST_BATCH:
+    async def _flush(self) -> None:
+        """Write the next frames in one message, or a beat, and only then remove them from the queue."""
+        if not self._queue:
+            self._queue.append(Beat())
+        frames: list[bytes] = []
+        for frame in islice(self._queue, MOST_BATCH):
+            frames.append(encode_frame(frame))
+            if sum(map(len, frames)) > MOST_BATCH_BYTES:
                 break
-            if lines and sum(map(len, lines)) + sum(map(len, frame.lines)) > MOST_BATCH_BYTES:
-                break
-            lines += frame.lines
-            frames += 1
-        return (LineBatch(tuple(lines)), frames) if frames else (self._queue[0], 1)
-
-    async def _flush(self, frame: Frame, count: int) -> None:
-        """Write a frame, and only then remove ``count`` frames from the queue."""
-        await _write_through(self._comm, encode_frame(frame))
-        for _ in range(count):
+        await _write_through(self._comm, frames if len(frames) > 1 else frames[0])  # hellos go alone, as ever
+        for _ in frames:
             self._queue.popleft()
+        if not self._queue:
+            self._queued = anyio.Event()
         self._sent.set()
         self._sent = anyio.Event()
 

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import time
+import warnings
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,8 @@ from vibe.system.process import die_with, kill_marked
 
 LOOPBACK = "127.0.0.1"
 SETTINGS: dict[str, Any] = {
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.tick.interval": "1s",
     "distributed.comm.timeouts.connect": "12s",
     "distributed.comm.timeouts.tcp": "12s",
     "distributed.scheduler.allowed-failures": 0,
@@ -37,7 +40,10 @@ SETTINGS: dict[str, Any] = {
     "distributed.worker.http.routes": [],
     "distributed.worker.profile.enabled": False,
 }
-"""Dask's settings for vibe: an attempt at a step is long, unlike most tasks of Dask, and Dask must never repeat it."""
+"""Dask's settings for vibe: an attempt at a step is long, unlike most tasks of Dask, and Dask must never repeat it.
+
+Dask measures its own loop and the machine; nobody reads that here, so it does it rarely.
+"""
 FOLDER = "temporary-directory"
 """Dask's setting of the folder for its files."""
 NO_PAGE = {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
@@ -129,6 +135,7 @@ def main(words: Sequence[str]) -> None:
     """Run a node until it ends."""
     kind, address, slots, folder, parent, count, *certificates = words
     die_with(int(parent))
+    warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address")  # said if there is no internet
     logging.getLogger("distributed").setLevel(logging.WARNING)
     own = fork_workers(Path(folder), int(count)) / "dask" if int(count) else folder
     anyio.run(serve, kind, address, int(slots), str(own), certificates)

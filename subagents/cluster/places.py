@@ -49,8 +49,8 @@ class VibeWorkerPlugin(WorkerPlugin):
     name = PLUGIN
     idempotent = True
 
-    def __init__(self, settings: WorkerSettings | None = None) -> None:
-        self.settings = settings or WorkerSettings()
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.settings = settings
         self._held: dict[str, _Held] = {}
 
     async def setup(self, worker: Any) -> None:
@@ -135,6 +135,5 @@ async def hold(topic: str, attempt: str, needs: Mapping[str, float]) -> str:
 
 async def dask_setup(worker: Worker) -> None:
     """Make a Dask worker a worker of vibe. Dask's preload calls this."""
-    text = os.environ.get(SETTINGS_VARIABLE)
-    settings = msgspec.json.decode(text, type=WorkerSettings) if text else WorkerSettings()
+    settings = msgspec.json.decode(os.environ.get(SETTINGS_VARIABLE) or "{}", type=WorkerSettings)
     await worker.plugin_add(VibeWorkerPlugin(settings), name=PLUGIN)

@@ -56,7 +56,6 @@ MOST_FRESH = 2
 """The number of times a lost attempt is repeated."""
 HELLO_SECONDS = 10.0
 """Seconds that a worker has to send its hello."""
-_HOST = r"[A-Za-z0-9.-]{1,253}"
 READY_SECONDS = 600.0
 """Seconds that a worker without setup commands has to get ready for an attempt."""
 
@@ -342,7 +341,7 @@ class ClusterExecutor(Struct, eq=False):
 def _name_of(host: str, address: str) -> str:
     """Return the host and port of a worker, as shown to people."""
     named, _, port = address.rpartition("/")[2].rpartition(":")
-    return f"{host if re.fullmatch(_HOST, host) else named}:{port}"
+    return f"{host if re.fullmatch(r'[A-Za-z0-9.-]{1,253}', host) else named}:{port}"
 
 
 async def _send_parts(link: f.FrameLink, data: bytes) -> None:

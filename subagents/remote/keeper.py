@@ -22,8 +22,7 @@ from subagents.worktree.lifecycle import RECORD_FILE
 from subagents.worktree.worktree import Worktree
 from vibe.system.files import regular_bytes, regular_file, replace_file
 
-RESULT_FILE = "result.json"
-HELD_BACK = frozenset({RECORD_FILE, RESULT_FILE})
+HELD_BACK = frozenset({RECORD_FILE, "result.json"})
 """Files of a step's folder that only the run writes."""
 MOST_RESULT_BYTES = 1_000_000
 """Bytes of the largest result of an earlier step that is sent along."""

@@ -49,13 +49,12 @@ class WorkerRow(Struct, frozen=True, kw_only=True):
     steps: tuple[str, ...] = ()
 
 
-def cluster_workers(address: str, folder: str) -> list[WorkerRow]:
-    """Return the workers of a cluster, sorted by host. Blocks, and runs an event loop.
+def cluster_workers(address: str, certificates: Certificates | None) -> list[WorkerRow]:
+    """Return the workers of a cluster that ``check_cluster`` reached, sorted by host. Blocks, and runs an event loop.
 
     Raises:
-        UsageError, EnvironmentFailure: As from ``check_cluster``, or if it does not answer.
+        EnvironmentFailure: If it does not answer.
     """
-    certificates = check_cluster(address, folder)
     if not parse_address(address).host:
         return []
     try:
@@ -104,7 +103,7 @@ def cluster_findings(config: ClusterConfig, mode: SandboxMode, environ: Mapping[
         return
     try:
         certificates = check_cluster(config.address, config.certificates)
-        workers = cluster_workers(config.address, config.certificates)
+        workers = cluster_workers(config.address, certificates)
     except VibeError as error:
         yield Finding("cluster", CheckState.FAILED, str(error))
         return

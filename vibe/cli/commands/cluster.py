@@ -46,8 +46,7 @@ def run_scheduler(args: Arguments, env: CliEnvironment) -> int:
     certificates = read_certificates(config.certificates) if address.is_encrypted else None
     host = address.host if args.address or not address.is_encrypted else ALL_NETWORKS
     check_free(address, host.strip("[]"))
-    scheme = "tls" if address.is_encrypted else "tcp"
-    listening = f"{scheme}://{host}:{address.port}"
+    listening = f"{address.text.partition(':')[0]}://{host}:{address.port}"
     with TemporaryDirectory(prefix="vibe-scheduler-") as folder:
         node = Node(address=listening, certificates=certificates, environ=env.environ, folder=Path(folder))
         return run_awake(_served, node, "scheduler at {}; `vibe cluster worker {}` adds a worker", env)
@@ -80,7 +79,8 @@ def run_status(args: Arguments, env: CliEnvironment) -> int:
     from vibe.app.inspect.cluster import cluster_workers, worker_line  # noqa: PLC0415  imports Dask
 
     config = _config(args, env)
-    workers = cluster_workers(args.address or config.address or _no_address(), config.certificates)
+    address = args.address or config.address or _no_address()
+    workers = cluster_workers(address, check_cluster(address, config.certificates))
     if args.json:
         env.write_json({"workers": to_builtins(workers)})
     else:

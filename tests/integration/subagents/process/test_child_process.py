@@ -146,3 +146,10 @@ async def test_a_steps_process_has_servers_of_its_own_and_takes_them_with_it(tmp
     servers = of_kind(seen.events, ToolServerEvent)
     assert [event.status for event in servers] in (["starting", "ready"], ["ready"]), "the run has announced it"
     assert left_over(str(tmp_path)) == []
+
+
+def test_a_process_of_a_step_reads_none_of_our_sources_while_it_starts() -> None:
+    read = "print(*(name for name in linecache.cache if 'site-packages' not in name))"
+    starts = f"import linecache; import vibe.app.plan.child_main; {read}"
+
+    assert subprocess.check_output([sys.executable, "-c", starts], text=True).strip() == ""
