@@ -176,7 +176,7 @@ def load_config(request: ConfigRequest) -> LoadedConfig:
         own,
         *map(_without_packages, of_project),
         *_variable_layers(request, environ, env_file, user_home),
-        *_agent_layers(request.agent, user_home),
+        *(read_layer(one.data, one.where, base=one.folder, user_home=user_home) for one in [request.agent] if one),
         *_given_layers(given, request.workdir, user_home),
         *_flag_layers(request, user_home),
     ]
@@ -234,11 +234,6 @@ def _without_packages(layer: Layer) -> Layer:
             why = f"a project names no installed packages; set it in your own {CONFIG_FILE} if it is meant"
             layer.warnings.append(f"{setting.origin}: {written(key)} has no effect: {why}")
     return layer
-
-
-def _agent_layers(agent: TomlSource | None, user_home: Path) -> Iterator[Layer]:
-    if agent is not None:
-        yield read_layer(agent.data, agent.where, base=agent.folder, user_home=user_home)
 
 
 def _variable_layers(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from vibe.system.errors import ConfigError
 from vibe.system.files import entries_of
 
 PROJECT_DIRECTORY = ".vibe"
@@ -97,6 +98,7 @@ def find_project_dir(workdir: Path, *, home: Path, user_home: Path) -> Path | No
     for folder in project_lineage(start, user_home):
         candidate = folder / PROJECT_DIRECTORY
         if candidate.is_dir() and candidate.resolve() != own and not is_empty(candidate):
+            _check_open(candidate)
             return candidate
     return None
 
@@ -128,6 +130,7 @@ def project_lineage(workdir: Path, user_home: Path) -> list[Path]:
     to others. The user's home directory is not a project.
     """
     start, home = workdir.resolve(), user_home.resolve()
+    _check_open(start)
     lineage = [start, *start.parents]
     for depth, folder in enumerate(lineage):
         if folder == home:
@@ -135,6 +138,16 @@ def project_lineage(workdir: Path, user_home: Path) -> list[Path]:
         if (folder / ".git").exists():
             return lineage[: depth + 1]
     return [start]
+
+
+def _check_open(folder: Path) -> None:
+    """Check that a folder, if it is there, can be entered.
+
+    Raises:
+        ConfigError: it can't.
+    """
+    if folder.is_dir() and not os.access(folder, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise ConfigError(str(folder), "", "can't be entered, correct its permissions")
 
 
 def project_root(workdir: Path, user_home: Path) -> Path:

@@ -70,7 +70,7 @@ class ModelCatalog:
             return self._with_threshold(found)
         keys = [model.key for model in self._config.models]
         close = closest(wanted, {*keys, *(model.name for model in self._config.models)}, most=3, cutoff=0.5)
-        hint = did_you_mean(close, f"configured are {_quoted(keys) or 'none'}")
+        hint = did_you_mean(close, f"configured are {', '.join(map(repr, keys)) or 'none'}")
         where = "active_model" if alias is None else "the model asked for"
         raise UsageError(f"no model {wanted!r} ({where}): {hint} (models are the [[models]] tables of {CONFIG_FILE})")
 
@@ -178,7 +178,9 @@ class ModelCatalog:
         if not isinstance(provider.backend, BackendKind):
             return make_extension(BACKENDS, provider.backend, provider, key)
         if provider.api_style not in STYLES:
-            problem = f"{provider.api_style!r} is not a style of this version: write one of {_quoted(list(STYLES))}"
+            problem = (
+                f"{provider.api_style!r} is not a style of this version: write one of {', '.join(map(repr, STYLES))}"
+            )
             raise _wrong(provider, "api_style", problem)
         provider = provider.model_copy(update={"extra_headers": filled_headers(provider, self._environ)})
         if provider.backend is BackendKind.MISTRAL:
@@ -246,10 +248,6 @@ def _script_of(provider: ProviderConfig) -> Path:
 
 def _wrong(provider: ProviderConfig, key: str, problem: str) -> ConfigError:
     return ConfigError(CONFIG_FILE, f"providers.{provider.name}.{key}", problem)
-
-
-def _quoted(names: list[str]) -> str:
-    return ", ".join(repr(name) for name in names)
 
 
 MOST_TOOLS: Final = 128

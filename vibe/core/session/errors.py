@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError, remedy
 
 
 class SessionFolderError(EnvironmentFailure):
@@ -22,7 +22,7 @@ class SessionFolderError(EnvironmentFailure):
 
     def __init__(self, path: Path, error: OSError) -> None:
         problem = f"the session folder {path} can't be written ({error.strerror})"
-        super().__init__(f"{problem}: set VIBE_HOME to a writable folder")
+        super().__init__(f"{problem}: {remedy(error)}, or set VIBE_HOME to another folder")
 
 
 class WorkspaceLockedError(EnvironmentFailure):

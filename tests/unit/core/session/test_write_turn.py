@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -270,3 +271,8 @@ async def test_whether_others_wrote_meanwhile_is_known(root: Path) -> None:
     assert await asked()
     assert not await asked()
     assert TELL_SECONDS >= 1
+
+
+def test_a_session_folder_on_a_full_disk_is_not_called_unwritable(tmp_path: Path) -> None:
+    said = str(SessionFolderError(tmp_path, OSError(errno.ENOSPC, "No space left on device")))
+    assert said.endswith("(No space left on device): free some disk space, or set VIBE_HOME to another folder")

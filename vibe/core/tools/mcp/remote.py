@@ -96,14 +96,10 @@ def _schema_text(name: str, schema: Mapping[str, Any]) -> str:
     }
     text = _json(whole)
     if len(text.encode()) > SCHEMA_BYTES:
-        text = _json(map_schema(whole, _without_prose))
+        text = _json(map_schema(whole, lambda part: {key: part[key] for key in part if key not in _PROSE}))
     if len(text.encode()) > LONGEST_SCHEMA:
         raise ValueError(f"{name!r} has an argument schema of {len(text.encode())} bytes")
     return text
-
-
-def _without_prose(schema: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key not in _PROSE}
 
 
 def _json(value: Any) -> str:

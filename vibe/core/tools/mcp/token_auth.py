@@ -42,7 +42,7 @@ class TokenAuth(httpx2.Auth):
             yield request
             return
         sign_in = await to_thread.run_sync(_sign_in_or_warning, self._store.find, self._key)
-        if sign_in is not None and _ends_soon(sign_in):
+        if sign_in and sign_in.expires_at is not None and time.time() > sign_in.expires_at - SPARE_SECONDS:
             sign_in = await self._renewed(sign_in.access_token) or sign_in
         if sign_in is None:
             yield request
@@ -77,10 +77,6 @@ def _sign_in_or_warning(ask: Callable[..., SignIn | None], *given: object) -> Si
 
 def _sign(request: httpx2.Request, sign_in: SignIn) -> None:
     request.headers["Authorization"] = f"Bearer {sign_in.access_token}"
-
-
-def _ends_soon(sign_in: SignIn) -> bool:
-    return sign_in.expires_at is not None and time.time() > sign_in.expires_at - SPARE_SECONDS
 
 
 class RenewedTokens(BaseModel):
