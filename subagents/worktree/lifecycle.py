@@ -64,10 +64,7 @@ class WorktreeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 MOST_ROUNDS = 3
 """Conflicts that are resolved for one step. Each further one comes from work merged while the last was resolved."""
 
-OUTSIDE = (
-    "it changed {files}, which the step's `writes` does not cover: list what the step is meant to change there, and "
-    "have git ignore what is only built"
-)
+OUTSIDE = "it changed {files}, outside its `writes`: list it there if the step is meant to change it"
 
 RESOLVED_INDEX = "vibe-resolved"
 """The name of the copy of a worktree's index with the files as a resolution left them."""

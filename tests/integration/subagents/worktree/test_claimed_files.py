@@ -40,7 +40,7 @@ async def test_a_change_outside_writes_fails_the_step_and_is_named(
 ) -> None:
     result = await run(rig, command, claim)
     assert (result.outcome, result.reason) == (Outcome.FAILED, "merge")
-    assert f"it changed {strayed}, which the step's `writes` does not cover" in result.detail
+    assert f"it changed {strayed}, outside its `writes`" in result.detail
     assert "its work is kept on branch vibe/p/s" in result.detail
     assert rig.status() == []
     assert git(rig.root, "log", "--format=%s", "main").split() == ["start"]
@@ -97,4 +97,4 @@ async def test_a_resolution_keeps_to_writes_and_what_git_merges_by_itself_is_not
         assert rig.read("b.txt") == "x\n"
     else:
         assert rig.read("b.txt") == "theirs\n"
-        assert "it changed 'b.txt', which the step's `writes`" in (inner.tasks[-1].step.prompt or "")
+        assert "it changed 'b.txt', outside its `writes`" in (inner.tasks[-1].step.prompt or "")
