@@ -38,7 +38,7 @@ function drawAll(layout) {
   fit();
 }
 
-/** A step's box, or that of a group, with its contents. */
+/** The box of a step or group, with contents. */
 const boxOf = (id, attributes, ...parts) => {
   const [x, y, width, height] = drawn.boxes[id];
   return s("g", { ...attributes, transform: `translate(${x} ${y})`, tabindex: 0, role: "button" },
@@ -152,7 +152,5 @@ export const showLegend = (all = counts()) => draw($("#legend"), inWords(all).ma
   h("span", { "data-key": one }, h("i.s-" + one), text)), [...ui.removed].map((id) => h("button.link",
   { "data-key": id, title: "seen", onclick: () => (ui.removed.delete(id), showLegend()) }, `${id} was removed`)));
 
-/** Dim the steps that don't match the searched text. */
-export const dim = () => steps().forEach(([id, row]) => paint(id, row));
 export const reveal = (id) => (lines.get(id) ?? nodes.get(id)?.node)?.scrollIntoView({ block: "nearest",
   inline: "nearest" });

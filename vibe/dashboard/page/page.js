@@ -3,7 +3,7 @@ import { $, $$, act, age, bar, by, count, draw, figure, h, money, pill, plain, s
   tone } from "./words.js";
 import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isListed, isLive, isPast, isRun,
   itemsOf, mayAct, onRows, rowsOf, step, stepIds, tables, ui } from "./rows.js";
-import { dim, firstOf, fit, isNarrow, reveal, showGraph, showLegend } from "./graph.js";
+import { firstOf, fit, isNarrow, reveal, showGraph, showLegend } from "./graph.js";
 import { showChanges, showLog, showTimeline } from "./timeline.js";
 import { showStep, showTalk } from "./step.js";
 import { focusNext, showClocks, showInbox, waiting } from "./inbox.js";
@@ -89,8 +89,7 @@ async function lookElsewhere() {
 function find({ target }) {
   const { value } = target;
   ui.find = value.toLowerCase();
-  dim();
-  changed("board");
+  changed("all");
   if (value.length > 2) later("find", 300, async () => {
     const { hits: found = [] } = await ask("/api/search?" + new URLSearchParams({ q: value }));
     if (target.value === value) hits = found.slice(0, MOST_HITS);

@@ -4,8 +4,9 @@ import { by } from "./words.js";
 export const tables = { board: new Map(), run: new Map(), step: new Map() };
 export const ui = { run: "", step: "", tab: "graph", of: "transcript", find: "", at: null, control: false,
   fresh: new Set(), removed: new Set(), others: new Map() };
+const then = new Map();
 let dirty = new Set(), isQueued = false, last = "", open = null, skew = 0, sorted = null, show = null, report = null,
-  gone = "", refused = "";
+  gone = "", refused = "", asking = null;
 
 export const clock = () => Date.now() / 1000 + skew;
 export const head = () => tables.run.get("head");
@@ -23,7 +24,8 @@ export function changed(...keys) {
   isQueued = true;
   const now = () => {
     const keys = dirty;
-    [dirty, isQueued] = [new Set(), false];
+    [dirty, isQueued, asking] = [new Set(), false, null];
+    then.clear();
     if (keys.size) show(keys);
   };
   setTimeout(now, 500);  // a hidden page has no frames
@@ -150,12 +152,19 @@ export const hasEnded = (row) => ENDED.includes(row?.status);
 
 /** A step as it was at the viewed time, without anything that came later. */
 export function step(id) {
-  const row = tables.run.get("step:" + id), all = row?.history ?? [];
+  const row = tables.run.get("step:" + id);
   if (!row || !isPast()) return row;
-  const history = all.filter(([time]) => time <= ui.at), [, status = "pending", attempt] = history.at(-1) ?? [];
+  if (!then.has(id)) then.set(id, before(id, row));
+  return then.get(id);
+}
+
+function before(id, row) {
+  const all = row.history ?? [], history = all.filter(([time]) => time <= ui.at),
+    [, status = "pending", attempt] = history.at(-1) ?? [];
   const checks = (row.checks ?? []).map((one) => (one[5] != null && one[5] <= ui.at ? one
     : [one[0], "none", 0, 0, 0, null, "", one[7]]));
-  const asks = requests().some(([, one]) => one.step === id), isOver = history.length === all.length && hasEnded(row);
+  asking ??= new Set(requests().map(([, one]) => one.step));
+  const asks = asking.has(id), isOver = history.length === all.length && hasEnded(row);
   const made = row.items ? itemsOf(id).map((one) => [one, step(one)]) : [];
   const items = made.some(([, one]) => one.history.length) ? counts(made) : undefined;
   return { ...only(row, PLANNED), ...(isOver && only(row, FINAL)), history, checks, status, attempt, asks, items };
