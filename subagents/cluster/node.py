@@ -112,7 +112,7 @@ def fork_workers(folder: Path, count: int) -> Path:
     it serves. What a worker leaves running is killed. If a worker exits with an error, this process exits with its code
     and takes the other workers with it; the run starts the node again, or gives it up.
     """
-    settings = msgspec.json.decode(os.environ[SETTINGS_VARIABLE], type=WorkerSettings)
+    settings = msgspec.json.decode(os.environ[SETTINGS_VARIABLE], type=WorkerSettings).complete(os.environ)
     parent, mark = os.getpid(), os.urandom(16).hex()
     numbers: dict[int, int] = {}
     while True:

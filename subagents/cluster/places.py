@@ -135,5 +135,6 @@ async def hold(topic: str, attempt: str, needs: Mapping[str, float]) -> str:
 
 async def dask_setup(worker: Worker) -> None:
     """Make a Dask worker a worker of vibe. Dask's preload calls this."""
-    settings = msgspec.json.decode(os.environ.get(SETTINGS_VARIABLE) or "{}", type=WorkerSettings)
+    given = msgspec.json.decode(os.environ.get(SETTINGS_VARIABLE) or "{}", type=WorkerSettings)
+    settings = await anyio.to_thread.run_sync(given.complete, dict(os.environ))
     await worker.plugin_add(VibeWorkerPlugin(settings), name=PLUGIN)

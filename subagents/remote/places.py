@@ -17,10 +17,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from subagents.remote.frames import FrameLink
 from subagents.step_result import ENVIRONMENT_REASON
 from vibe.core.messages import NeverStop, StopSignal
+from vibe.shell.sandbox.choose import BACKENDS, choose_sandbox
+from vibe.shell.sandbox.settings import SandboxMode
 
 LOST_SECONDS = 20.0
 """Seconds of silence after which the other end of a link counts as lost, unless the settings say otherwise."""
@@ -31,7 +34,8 @@ SETTINGS_VARIABLE = "VIBE_WORKER"
 class WorkerSettings(Struct, frozen=True, kw_only=True):
     """The settings of a worker, chosen by whoever starts it.
 
-    ``folder`` is where it keeps projects and works (a temporary one if blank). ``capabilities`` are its sandboxes.
+    ``folder`` is where it keeps projects and works (a temporary one if blank). ``capabilities`` are its sandboxes. If
+    none is named, it looks for them itself.
     """
 
     folder: str = ""
@@ -39,6 +43,11 @@ class WorkerSettings(Struct, frozen=True, kw_only=True):
     resources: Mapping[str, float] = field(default_factory=dict[str, float])
     capabilities: tuple[str, ...] = ()
     lost_seconds: float = LOST_SECONDS
+
+    def complete(self, environ: Mapping[str, str]) -> WorkerSettings:
+        """Return them with the labels that every machine has, and with the sandboxes of this one. Blocks."""
+        found = (one for one in BACKENDS if choose_sandbox(SandboxMode.AUTO, environ, [one]).sandbox)
+        return replace(self, labels={**own_labels(), **self.labels}, capabilities=self.capabilities or tuple(found))
 
 
 def own_labels() -> dict[str, str]:

@@ -28,7 +28,7 @@ from ipc.events import Event, PlacementEvent, ToolCallEvent, WorktreeEvent
 from subagents.cluster.client import ClusterClient
 from subagents.cluster.node import scheduler_at
 from subagents.executor import StepResult
-from subagents.remote.places import Wanted
+from subagents.remote.places import Wanted, WorkerSettings
 from subagents.remote.trees import commit_at_head, open_project, pack, unpack
 from subagents.worktree.executor import WorktreeExecutor
 from subagents.worktree.repository import Base, Repository
@@ -38,7 +38,7 @@ from tests.fakes.step_links import shared_of_a_run
 from tests.fakes.waiting import written
 from tests.integration.subagents.worktree.rig import FILES, Rig, environment, git, worktree_task
 from vibe.app.cluster.certificates import write_certificates
-from vibe.app.cluster.service import Node, keep_running, worker_settings
+from vibe.app.cluster.service import Node, keep_running
 from vibe.core.messages import NeverStop
 
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
@@ -94,7 +94,7 @@ async def places(table: Table, base: Path) -> None:
 async def _up(folder: Path) -> float:
     """Return the seconds until both workers of `local:2` serve."""
     certificates, serving = write_certificates(folder), list[str]()
-    settings = worker_settings(folder, {}, {}, os.environ, LOST_SECONDS)
+    settings = WorkerSettings(folder=str(folder), lost_seconds=LOST_SECONDS)
     began = time.perf_counter()
     scheduler = scheduler_at("tls://127.0.0.1:0", str(folder), certificates.files)
     async with scheduler as address, anyio.create_task_group() as group:

@@ -17,10 +17,8 @@ from anyio import CancelScope, move_on_after
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct
 
-from subagents.remote.places import SETTINGS_VARIABLE, WorkerSettings, own_labels
+from subagents.remote.places import SETTINGS_VARIABLE, WorkerSettings
 from vibe.app.cluster.address import Certificates, ClusterAddress
-from vibe.shell.sandbox.choose import BACKENDS, choose_sandbox
-from vibe.shell.sandbox.settings import SandboxMode
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import FileLock
 from vibe.system.process import kill_group, kill_marked
@@ -135,22 +133,6 @@ def check_free(address: ClusterAddress, host: str) -> None:
         raise EnvironmentFailure(
             f"no scheduler can listen at {host}:{address.port}: {problem}: end what does, or name another ADDRESS"
         ) from error
-
-
-def worker_settings(
-    folder: Path, labels: Mapping[str, str], resources: Mapping[str, float], environ: Mapping[str, str], lost: float
-) -> WorkerSettings:
-    """Return the settings of a worker on this machine, including the labels that every machine has by itself.
-
-    Blocks.
-    """
-    return WorkerSettings(
-        folder=str(folder),
-        labels={**own_labels(), **labels},
-        resources=resources,
-        capabilities=tuple(one for one in BACKENDS if choose_sandbox(SandboxMode.AUTO, environ, [one]).sandbox),
-        lost_seconds=lost,
-    )
 
 
 def worker_folder(cache: Path) -> tuple[Path, FileLock]:

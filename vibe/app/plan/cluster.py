@@ -19,10 +19,11 @@ from subagents.cluster.node import scheduler_at, security_of
 from subagents.executor import StepExecutor
 from subagents.remote.executor import ClusterExecutor, Parcel
 from subagents.remote.frames import RemoteSettings, Shipped, WorkerSetup
+from subagents.remote.places import WorkerSettings
 from subagents.step.tamper_guard import RunClaims
 from vibe.app.cluster.address import Certificates, ClusterAddress, parse_address, read_certificates
 from vibe.app.cluster.certificates import write_certificates
-from vibe.app.cluster.service import Node, keep_running, worker_settings
+from vibe.app.cluster.service import Node, keep_running
 from vibe.app.cluster.shipping import Shipment, shipment
 from vibe.app.plan.step_executor import PlanSteps, agents_to_come, capabilities_of, local_executor, step_document
 from vibe.app.plan.worktrees import repository_of, wants_worktrees
@@ -150,6 +151,6 @@ def _workers(steps: PlanSteps, address: ClusterAddress, scheduler: str, certific
         folder=place,
         slots=address.slots or math.ceil(steps.store.settings.max_parallel / address.workers),
         count=address.workers,
-        settings=worker_settings(place, {}, {}, environ, steps.engine.config.cluster.lost_seconds),
+        settings=WorkerSettings(folder=str(place), lost_seconds=steps.engine.config.cluster.lost_seconds),
         is_quiet=True,
     )

@@ -7,8 +7,9 @@ from tempfile import TemporaryDirectory
 
 from msgspec import to_builtins
 
+from subagents.remote.places import WorkerSettings
 from vibe.app.cluster.address import check_cluster, check_installed, parse_address, read_certificates
-from vibe.app.cluster.service import Node, check_free, keep_running, worker_folder, worker_settings
+from vibe.app.cluster.service import Node, check_free, keep_running, worker_folder
 from vibe.app.engine.settings import Settings
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -68,7 +69,12 @@ def run_worker(args: Arguments, env: CliEnvironment) -> int:
             environ=env.environ,
             folder=folder / "dask",
             slots=args.slots,
-            settings=worker_settings(folder, dict(args.label), dict(args.resource), env.environ, config.lost_seconds),
+            settings=WorkerSettings(
+                folder=str(folder),
+                labels=dict(args.label),
+                resources=dict(args.resource),
+                lost_seconds=config.lost_seconds,
+            ),
         )
         return run_awake(_served, node, f"worker {{}}, {args.slots} at once, in {folder}", env)
 

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio import to_thread
 
+from subagents.cluster.client import ClusterClient
 from subagents.executor import StepResult
 from subagents.remote.frames import RemoteSettings, WorkerSetup
+from subagents.remote.places import WorkerSettings, own_labels
 from subagents.worktree.executor import WorktreeExecutor
 from tests.fakes.cluster import Cluster, RemoteRun, cluster
 from tests.fakes.step_links import until
@@ -44,6 +48,16 @@ async def test_a_command_is_done_on_a_worker_and_its_work_is_merged_here(two: Cl
     assert "printed" in (rig.step_folder("s") / "output.log").read_text()
     assert sorted(result.files_changed) == ["a.txt", "b.txt", "new/where.txt"]
     assert rig.leftovers() == []
+
+
+async def test_a_worker_that_nobody_described_knows_its_machine_and_its_sandboxes(two: Cluster) -> None:
+    async with ClusterClient(two.scheduler.address, run="a" * 32) as client:
+        reports = [worker.report for worker in await client.workers()]
+
+    expected = await to_thread.run_sync(WorkerSettings().complete, os.environ)
+    assert expected.labels == own_labels()
+    assert [report["labels"] for report in reports] == [expected.labels] * 2
+    assert [tuple(report["capabilities"]) for report in reports] == [expected.capabilities] * 2
 
 
 async def test_commands_of_the_setup_run_where_the_step_does_and_their_failure_is_its(two: Cluster, rig: Rig) -> None:
