@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -292,10 +293,11 @@ class StepWorktree(Struct, kw_only=True, eq=False):
 
     def _outside(self, writes: Sequence[str], changes: Iterable[Change]) -> list[str]:
         """Return the changed paths, as seen from the workspace, that a step with these ``writes`` may not change."""
-        roots = (str(self.folder.workdir), str(self.repository.workspace))
-        claims = [relative_glob(root, glob) for glob in writes for root in roots]
+        workspace = str(self.repository.workspace)
+        claims = [relative_glob(root, glob) for glob in writes for root in (str(self.folder.workdir), workspace)]
+        above = [os.path.relpath(glob, workspace) for glob in claims if glob.startswith("/")]
         names = [self.repository.from_workspace(change.path) for change in changes]
-        return [name for name in names if name.startswith("../") or not matches_any(name, claims)]
+        return [name for name in names if not matches_any(name, above if name.startswith("../") else claims)]
 
     def end_conflict(self, conflict: MergeConflict, result: StepResult) -> WorktreeRecord:
         """Commit the resolution, which is the step's work from now on; ``result`` includes what it cost.

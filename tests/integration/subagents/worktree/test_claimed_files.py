@@ -73,6 +73,10 @@ async def test_a_workspace_in_a_folder_of_the_repository_bounds_the_step_to_it(t
     rig = Rig(tmp_path, workspace="dir").create(FILES)
     result = await run(rig, "echo x > c.txt; echo x > ../b.txt", ["**"])
     assert "it changed '../b.txt'" in result.detail
+    named = await rig.executor(EditingExecutor({"t": shell("echo x > c.txt; echo x > ../b.txt")})).run(
+        worktree_task("t", writes=["c.txt", "../b.txt"]), NeverStop()
+    )
+    assert named.outcome is Outcome.COMPLETED
 
 
 @pytest.mark.parametrize("claim", [["a.txt"], None])
