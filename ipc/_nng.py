@@ -140,7 +140,7 @@ class RepSocket:
         """Return the next request, or None if none is waiting."""
         try:
             return ReceivedRequest(self._socket, self._socket.recv_msg(block=False))
-        except self._pynng.TryAgain:
+        except (self._pynng.TryAgain, self._pynng.Closed):  # pynng closes all at the end of a program
             return None
 
     async def wait(self) -> None:

@@ -117,6 +117,15 @@ def test_what_is_no_command_is_said_and_the_run_goes_on(vibe: VibeCommand) -> No
     assert (ended.code, of("result", ended.lines)[0]["result"]) == (0, "done")
 
 
+def test_a_byte_order_mark_is_no_part_of_a_line(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "one"}, {"text": "two"}))
+
+    ended = vibe(*FIRST, stdin=f"\ufeff\n\ufeff{commands(prompt())}\ufeff{commands(prompt())}")
+
+    assert [(reply["ok"], reply["message"]) for reply in of("reply", ended.lines)] == [(True, "queued")] * 2
+    assert [result["result"] for result in of("result", ended.lines)] == ["one", "two"]
+
+
 def test_the_first_answer_counts_from_either_side(vibe: VibeCommand) -> None:
     other = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b\n"}}
     vibe.replay(turns({"tool_calls": [WRITE]}, {"tool_calls": [other]}, {"text": "done"}))

@@ -53,9 +53,8 @@ def common_fields(record: RunRecord) -> dict[str, Any]:
 
 def answer_of(record: RunRecord, turns: int, output: Any = None, files_changed: tuple[str, ...] = ()) -> Answer[Any]:
     """Return the answer that a run's record describes."""
-    by_record: dict[str, Any] = {"text": record.result, "session_id": record.session_id}
-    by_caller = {"turns": turns, "output": output, "files_changed": files_changed, "denied": tuple(record.denied)}
-    return Answer(**by_record, **by_caller, **common_fields(record))
+    same = dict[str, Any](session_id=record.session_id, denied=tuple(record.denied), **common_fields(record))
+    return Answer(text=record.result, turns=turns, output=output, files_changed=files_changed, **same)
 
 
 @dataclass(frozen=True, kw_only=True)

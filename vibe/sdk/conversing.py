@@ -176,15 +176,16 @@ class OpenTalk:
         try:
             work.serve(self.conversation.interrupt, lambda text, _step: self.conversation.steer(text))
             result = NEVER_SENT if work.is_interrupted else await self.conversation.send(**prompt.sent)
-            return self._end(prompt, result)
+            return self.end(prompt, result)
         finally:
             self.people.hearer = previous_hearer
 
-    def never_sent(self, prompt: AskedPrompt) -> Answer[Any]:
-        """Return the answer to a prompt that was interrupted before it was sent."""
-        return self._end(prompt, NEVER_SENT)
+    def end(self, prompt: AskedPrompt, result: PromptResult = NEVER_SENT) -> Answer[Any]:
+        """Return the answer to a prompt that has ended.
 
-    def _end(self, prompt: AskedPrompt, result: PromptResult) -> Answer[Any]:
+        Raises:
+            NotCompleted, Exception: As from ``answer``.
+        """
         conversation, acted = self.conversation, result.acted
         is_done = acted.outcome is Outcome.COMPLETED
         record = result.record(self.session_id, conversation.channel, conversation.setup.engine.warnings)

@@ -111,10 +111,7 @@ class FunctionTool(BaseTool[KeywordArguments, BaseModel, BaseToolConfig, BaseToo
         """Call the function and return its result: text and models as they are, all else converted to JSON types."""
         if self.takes_context:
             given[CONTEXT_PARAMETER] = ctx
-        try:
-            result = await called(self.made.function, **given)
-        except SystemExit as error:  # a function that calls sys.exit() ends itself, not the program
-            raise RuntimeError(f"it called sys.exit({error})") from error
+        result = await called(self.made.function, **given)
         return result if isinstance(result, str | BaseModel | None) else to_jsonable_python(result)
 
     @classmethod

@@ -270,8 +270,6 @@ KINDS: Mapping[str, Kind] = MappingProxyType({
     **dict.fromkeys(_FLAGS, (bool, "True or False")),
 })
 """For each parameter, the values it may have and how a message describes them."""
-GIVEN: Mapping[str, str] = MappingProxyType({"config": "values", "instructions": "instructions"})
-"""Options that become settings of a run: the option's name, and the field of ``GivenSettings`` that it fills."""
 MAX_VALUE_LENGTH = 200
 """The most characters of a wrong value that a message quotes."""
 NEEDED = frozenset({"goal", "plan", "plan_id", "prompt", "step", "text", "workdir"})
@@ -333,9 +331,15 @@ def in_parameters(text: str) -> str:
     return text
 
 
+class ProgramError(Exception):
+    """Takes what a callback raised, whatever it is, out through the tasks and groups that the work runs in."""
+
+
 def raised(error: BaseException) -> BaseException:
     """Return an error as a program gets it: out of its exception group, and worded in parameters rather than flags."""
     inner = innermost(error)
+    if isinstance(inner, ProgramError):
+        return inner.args[0]
     if isinstance(inner, VibeError) and (text := in_parameters(str(inner))) != str(inner):
         inner.args = (text,)
     return inner
@@ -350,11 +354,12 @@ def surroundings(options: Mapping[str, Any]) -> tuple[Host, Path]:
     """
     home: Home | StrPath | None = options.get("home")
     host = (home if isinstance(home, Home) else Home(folder=home)).host
-    given = {name: options[option] for option, name in GIVEN.items() if options.get(option)}
-    if given:
+    values: Mapping[str, Any] = options.get("config", {})
+    instructions: str = options.get("instructions", "")
+    if values or instructions:
         from vibe.core.config.loader import GivenSettings  # noqa: PLC0415  spares the import for programs that give none
 
-        host = replace(host, given=GivenSettings(named="config", **given))
+        host = replace(host, given=GivenSettings(named="config", values=values, instructions=instructions))
     return host, folder_named(options.get("workdir", "."), "workdir")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251  only the task knows whether a cancellation was meant for it
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +18,9 @@ from vibe.core.hooks.runner import Hook, HookBrokenError, HookEvent, event_named
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Question, QuestionAnswer
-from vibe.sdk.options import Ask, Hooked, is_list
+from vibe.sdk.options import Ask, Hooked, ProgramError, is_list
 from vibe.system.errors import UsageError
+from vibe.system.racing import BrokeOffError, foreign_code
 
 MODES: Mapping[object, ApprovalMode | None] = {None: None, "edits": ApprovalMode.EDITS, True: ApprovalMode.ALL}
 PROGRAM = "program"
@@ -33,19 +33,15 @@ async def called(call: Any, *args: Any, **named: Any) -> Any:
     Cancelling the call leaves the thread behind.
 
     Raises:
-        RuntimeError: If what the function waited for was cancelled, while this call was not.
+        BrokeOffError, RuntimeError: As from ``foreign_code``.
     """
-    try:
+    with foreign_code():
         if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None)):  # noqa: B004
             return await call(*args, **named)
         unlimited = CapacityLimiter(math.inf)  # calls that wait for a person must not hold up the others
-        result = await to_thread.run_sync(partial(call, *args, **named), abandon_on_cancel=True, limiter=unlimited)
+        in_thread = foreign_code()(call)  # not every error can be passed on from a thread to an event loop
+        result = await to_thread.run_sync(partial(in_thread, *args, **named), abandon_on_cancel=True, limiter=unlimited)
         return await result if inspect.isawaitable(result) else result
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise RuntimeError("it was cancelled from within: CancelledError") from error
 
 
 class People:
@@ -68,20 +64,25 @@ class People:
 
     def fail(self, error: BaseException) -> None:
         """Stop the work because of an error in the program's own code."""
-        self.fault = self.fault or error
+        self.fault = self.fault or (error.__cause__ if isinstance(error, BrokeOffError) else error)
         self.stop()
 
     def raise_fault(self) -> None:
-        """Raise what a callback raised, if anything, once."""
+        """Raise what a callback raised, if anything, once.
+
+        Raises:
+            ProgramError: with it; what waits for the run gets it as it is.
+        """
         fault, self.fault = self.fault, None
         if fault is not None:
-            raise fault
+            raise ProgramError(fault)
 
     def publish(self, event: Event) -> None:
         """Pass an event to ``on_event``, unless a callback has failed, and to the hearer."""
         if self._on_event is not None and self.fault is None:
             try:
-                self._on_event(event)
+                with foreign_code():
+                    self._on_event(event)
             except Exception as error:  # noqa: BLE001  raised from the await
                 self.fail(error)
         if self.hearer is not None:
@@ -122,7 +123,7 @@ class People:
         """Return what a callback returns. If it raises, stop the work and return None."""
         try:
             return await called(call, *args)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  raised from the await
+        except Exception as error:  # noqa: BLE001  raised from the await
             self.fail(error)
             return None
 

@@ -225,7 +225,7 @@ class ProgramExecutor:
     async def _call_function(self, function: StepFunction, task: StepTask) -> StepResult:
         try:
             returned = await called(function, replace(task, workdir=task.workdir or str(self._workspace)))
-        except (Exception, SystemExit) as error:  # a function that calls sys.exit() ends itself, not the plan
+        except Exception as error:
             logger.exception("the program's function for step %s raised", task.step_id)
             detail = shortened(described(error), MAX_ERROR_LENGTH)
             return StepResult(outcome=Outcome.FAILED, reason="function", detail=detail)

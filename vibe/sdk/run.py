@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio  # noqa: TID251  the work runs in the program's own loop, in a task that is no child of the one that waits
 import warnings
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context, copy_context
@@ -85,21 +85,19 @@ class RunWork(Generic[R]):
         self._error: BaseException | None = None
         self._ended: Future[None] = Future()  # a thread-safe one, as those who wait may be in other event loops
         self._begin_lock = Lock()
-        self._events: deque[Event] | None = None  # None unless the program iterates the run
+        self._pick: Callable[[Event], object | None] | None = None
+        self.items: deque[Any] = deque()
+        """What was picked from the events for the program that iterates the run, and not taken yet."""
         self.steer: Callable[[str, str], bool] = _no_agent
         """Takes a text and the id of the step it is for. Returns False if no agent is at work."""
         self.is_used = self.is_interrupted = self.has_ended = False
 
     def publish(self, event: Event) -> None:
-        """Keep an event for the program, if the program iterates the run."""
-        if self._events is not None:
-            self._events.append(event)
+        """Keep what the program wants of an event, if the program iterates the run."""
+        item = None if self._pick is None else self._pick(event)
+        if item is not None:
+            self.items.append(item)
             self._news.set()
-
-    def taken(self) -> Iterator[Event]:
-        """Yield the events that have arrived so far, and remove them."""
-        while self._events:
-            yield self._events.popleft()
 
     def serve(self, stop: Callable[[], object], steer: Callable[[str, str], bool] = _no_agent) -> None:
         """Set how the work is stopped and steered from now on; stop it at once if it was interrupted before."""
@@ -116,8 +114,10 @@ class RunWork(Generic[R]):
         """Say something to the agent at work; return False if no agent is at work."""
         return call_in_loop(self._task, self.steer, text, step)
 
-    def begin(self, *, iterated: bool = False) -> asyncio.Task[None]:
+    def begin(self, pick: Callable[[Event], object | None] | None = None) -> asyncio.Task[None]:
         """Start the work in a task of its own, unless it has started.
+
+        If the run is iterated, ``pick`` returns the item to keep of an event, or None.
 
         Raises:
             UsageError: If no asyncio loop runs here, or if the work has started and so can no longer be iterated.
@@ -126,10 +126,10 @@ class RunWork(Generic[R]):
         loop = running_loop()
         with self._begin_lock:
             if self._task is None:
-                self._events = deque() if iterated else None
+                self._pick = pick
                 self._task = loop.create_task(self._do_work(), context=self._context())
                 self._task.add_done_callback(lambda _: self._ended.set_result(None))
-            elif iterated:
+            elif pick is not None:
                 raise UsageError("a run is iterated once, and before it is awaited: ask again for another")
         return self._task
 
@@ -142,8 +142,8 @@ class RunWork(Generic[R]):
         await self._wait_or_settle(asyncio.wait([asyncio.wrap_future(self._ended)]))
         return self.result
 
-    async def next_event(self) -> None:
-        """Wait for the next event or for the end. A cancellation is handled as in ``ended``."""
+    async def next_item(self) -> None:
+        """Wait for the next item or for the end. A cancellation is handled as in ``ended``."""
         await self._wait_or_settle(self._news.wait())
         self._news.clear()
 
@@ -263,17 +263,14 @@ class Stream(Generic[Item]):
 
     async def __anext__(self) -> Item:
         if self._leave is None:
-            task = self._work.begin(iterated=True)
+            task = self._work.begin(self._pick)
             self._leave = partial(task.get_loop().call_soon_threadsafe, self._work.interrupt)
-        while True:
-            for event in self._work.taken():
-                item = self._pick(event)
-                if item is not None:
-                    return item
+        while not self._work.items:
             if self._work.has_ended:
                 _ = self._work.result  # raises the error of the work, if there was one
                 raise StopAsyncIteration
-            await self._work.next_event()
+            await self._work.next_item()
+        return self._work.items.popleft()
 
     async def aclose(self) -> None:
         """Interrupt the run and wait until it has ended. ``contextlib.aclosing`` calls this."""

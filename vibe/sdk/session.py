@@ -156,7 +156,7 @@ class Session:
             work.serve(waiting.cancel)
             await self._turn.acquire()
         if waiting.cancelled_caught:
-            return self._talk.never_sent(await prepare())
+            return self._talk.end(await prepare())
         try:
             if self._closing.is_set() or self._task.done():
                 raise UsageError(f"the session is closed: go on with resume={self.session_id!r}")
@@ -175,8 +175,8 @@ class Session:
                 self._opened.set()
                 await self._closing.wait()
         except BaseException as error:
-            self._error = raised(error)
-            if not isinstance(error, Exception):
+            self._error = raised(error) if self._hearer is None else error  # the run of a query does it: once is enough
+            if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
             self._opened.set()

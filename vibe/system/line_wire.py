@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+from codecs import BOM_UTF8
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from threading import Thread
@@ -50,7 +51,7 @@ class Wire:
 
 
 class LineSplitter:
-    """Splits chunks into lines of at most ``longest`` bytes."""
+    """Splits chunks into lines of at most ``longest`` bytes, without the byte-order mark that may begin one."""
 
     def __init__(self, longest: int = LONGEST_MESSAGE) -> None:
         self._longest = longest
@@ -62,7 +63,7 @@ class LineSplitter:
         *lines, rest = chunk.split(b"\n")
         for line in lines:
             self._take(line)
-            whole, skipped = bytes(self._pending), self._is_skipping
+            whole, skipped = bytes(self._pending).removeprefix(BOM_UTF8), self._is_skipping
             self._pending.clear()
             self._is_skipping = False
             if skipped or whole.strip():

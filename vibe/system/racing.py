@@ -1,13 +1,15 @@
-"""Runs work that is abandoned once something else happens, and work that finishes even if its caller is cancelled."""
+"""Runs work that may be abandoned, work that must finish, and code of others that must not end its task."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import asyncio  # noqa: TID251  only the task knows whether a cancellation was meant for it
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from anyio import CancelScope, create_task_group
 
-from vibe.system.errors import innermost
+from vibe.system.errors import described, innermost
 
 T = TypeVar("T")
 
@@ -39,3 +41,37 @@ async def shielded(act: Callable[[], Awaitable[T]]) -> T:
     with CancelScope(shield=True):
         return await act()
     raise AssertionError("the scope has no deadline")  # Only for the type checker.
+
+
+class BrokeOffError(RuntimeError):
+    """Code of others ended by what is no ``Exception``, which is the cause."""
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # in a thread without a loop, or after the end of the loop
+        return None
+
+
+@contextmanager
+def foreign_code() -> Generator[None]:
+    """Run code of others, whose ``sys.exit()`` and the like are failures of that code and end nothing else.
+
+    A cancellation of this task goes on as it is, and so does the closing of its coroutine.
+
+    Raises:
+        BrokeOffError, RuntimeError: If the code raised what is no ``Exception``, or another cancellation.
+    """
+    task = _current_task()
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        is_cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
+        if is_cancelled or task is not _current_task():  # in another task, a collected coroutine is being closed
+            raise
+        # The cause of a BrokeOffError may be raised in its place. A cancellation would seem to be that of who gets it.
+        kind = RuntimeError if isinstance(error, asyncio.CancelledError) else BrokeOffError
+        raise kind(f"it broke off by itself: {described(error)}") from error

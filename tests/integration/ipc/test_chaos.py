@@ -182,3 +182,15 @@ def test_a_forked_child_exits(vibe_home: Path) -> None:
     """
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), str(vibe_home)]
     subprocess.run(command, check=True, cwd=ROOT, timeout=120)
+
+
+def test_a_program_that_ends_with_an_open_bus_says_nothing(vibe_home: Path) -> None:
+    script = """
+        import sys
+        from pathlib import Path
+        from ipc.bus import EventBus
+        from ipc.registry import RunInfo
+        bus = EventBus(Path(sys.argv[1]), source="run-1", info=RunInfo(cwd="/"))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(vibe_home)]
+    assert subprocess.run(command, check=True, cwd=ROOT, stderr=subprocess.PIPE, timeout=120).stderr == b""

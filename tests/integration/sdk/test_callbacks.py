@@ -306,6 +306,24 @@ async def test_none_leaves_an_option_out(program: Program) -> None:
     assert (await program.query("Hi", **left_out)).text == "ok "
 
 
+PROGRAM_ERRORS = [ExceptionGroup("two", [ValueError(1), KeyError(2)]), GeneratorExit(), KeyboardInterrupt()]
+
+
+@pytest.mark.parametrize("error", PROGRAM_ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("callback", ["approve", "on_event", "post_agent_turn"])
+def test_what_a_callback_raises_is_raised_as_it_is(program: Program, error: BaseException, callback: str) -> None:
+    def fail(_: object) -> bool:
+        raise error
+
+    program.says(WRITES, "done")
+    given: dict[str, Any] = {callback: fail} if callback != "post_agent_turn" else {"hooks": {callback: fail}}
+
+    with pytest.raises(type(error)) as caught:
+        program.query("Write", **given).wait()
+
+    assert caught.value is error
+
+
 def test_a_callback_that_calls_exit_is_raised_once_all_is_in_order(program: Program) -> None:
     said: list[Event] = []
 

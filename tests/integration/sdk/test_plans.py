@@ -104,6 +104,8 @@ class Wrong:
     [
         (ValueError("no such file"), {}, "function", "ValueError: no such file"),
         (SystemExit(3), {}, "function", "SystemExit: 3"),
+        (GeneratorExit(), {}, "function", "GeneratorExit"),
+        (KeyboardInterrupt(), {}, "function", "KeyboardInterrupt"),
         ({"count": "x"}, {"output_schema": COUNTED}, "output", "value.count: 'x' is not an integer"),
         ("text", {"output_schema": COUNTED}, "output", "value: 'text' is not an object"),
         (Wrong(), {}, "output", "is not JSON"),
@@ -221,7 +223,7 @@ async def test_a_function_that_is_cancelled_within_has_failed(program: Program) 
     ended = await ran(program, plan(step("a")), functions={"a": cut_off}, check=False)
 
     assert (ended.status, ended.steps["a"].reason) == ("failed", "function")
-    assert "it was cancelled from within" in ended.steps["a"].detail
+    assert "it broke off by itself: CancelledError" in ended.steps["a"].detail
 
 
 async def test_a_list_given_as_an_input_is_done_item_by_item(program: Program) -> None:

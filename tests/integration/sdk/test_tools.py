@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251  programs use it
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -349,16 +350,43 @@ def test_the_default_permission_is_that_of_who_hands_it_over() -> None:
     assert later.permission == "always" == ToolPermission.ALWAYS.value
 
 
-async def test_a_tool_that_calls_exit_has_failed_and_the_work_goes_on(program: Program) -> None:
-    def leave() -> str:
-        raise SystemExit(3)
+class Empty(BaseModel):
+    """No arguments, and no result."""
 
+
+BREAKS_OFF = [
+    SystemExit(3),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    asyncio.CancelledError(),
+    BaseExceptionGroup("two", [KeyboardInterrupt(), ValueError()]),
+]
+
+
+@pytest.mark.parametrize("error", BREAKS_OFF, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("shape", ["thread", "loop", "class"])
+async def test_a_tool_that_breaks_off_has_failed_and_the_work_goes_on(
+    program: Program, error: BaseException, shape: str
+) -> None:
+    def leave() -> str:
+        raise error
+
+    async def leave_loop() -> str:
+        raise error
+
+    class Leave(BaseTool[Empty, Empty, BaseToolConfig, BaseToolState]):
+        """Leave, as a class."""
+
+        async def run(self, args: Empty) -> Empty:  # noqa: ARG002  the shape of a tool
+            raise error
+
+    shapes: dict[str, Callable[..., Any]] = {"thread": leave, "loop": tool(name="leave")(leave_loop), "class": Leave}
     program.says(calls("leave"), "done")
 
-    answer = await program.query("Hi", tools=[leave])
+    answer = await program.query("Hi", tools=[shapes[shape]], approve=True)
 
     assert answer.text == "done "
-    assert "it called sys.exit(3)" in program.messages()[-1]["content"]
+    assert program.messages()[-1]["content"].startswith("leave failed: ")
 
 
 def test_a_permission_that_is_none_is_told() -> None:

@@ -183,20 +183,16 @@ class PromptLines(InputLines):
                 self._write({"type": "result", "prompt_id": prompt_id, **record.as_document()})
             if self._is_stopped and (record is None or record.exit_code == ExitCode.DONE):
                 return _unsent(conversation, *STOPPED)
-            return record or self._nothing(conversation)
+            if record is None and self.has_refused:
+                self._env.tell(f"vibe: {NOTHING_TAKEN}")
+                return _unsent(conversation, Outcome.FAILED, "usage", NOTHING_TAKEN)
+            return record or _unsent(conversation, Outcome.COMPLETED)
 
         commands = conversation.commands.on(GivePrompt, partial(self._take, conversation))
         commands.on(Cancel, partial(self._cancel, conversation))
         with self._into, self._queue:
             [record] = await unless(listen, answer_all)
             return record
-
-    def _nothing(self, conversation: Conversation) -> RunRecord:
-        """Return the record of a conversation without a prompt."""
-        if not self.has_refused:
-            return _unsent(conversation, Outcome.COMPLETED)
-        self._env.tell(f"vibe: {NOTHING_TAKEN}")
-        return _unsent(conversation, Outcome.FAILED, "usage", NOTHING_TAKEN)
 
     def stop(self) -> None:
         """Take nothing more; prompts that wait are not started."""

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from anyio import CancelScope
 from msgspec.structs import replace
@@ -181,10 +181,11 @@ def _lines(args: Arguments, env: CliEnvironment, wanted: HandIn | None) -> Promp
 
 def opening_of(args: Arguments, prompt: str, *, talks: bool = False) -> Opening:
     """Return the opening that the command line asks for; ``talks`` means that more prompts will follow."""
+    tools = {"enabled_tools": args.enabled_tools} if args.enabled_tools else {}
     opening = Opening(
         approvals=ApprovalMode.ALL if args.auto_approve else None,
         priced=args.max_price is not None,
-        flags=_flags(args),
+        flags={**tools, **network_flags(on=args.network)},
         wait_for_servers=not talks,
         **args.named_in(Opening),
     )
@@ -271,7 +272,11 @@ def _prompt(args: Arguments, env: CliEnvironment) -> PipedPrompt:
     if args.prompt_file is not None:
         if given or args.prompt == "-":
             raise CommandLineError("--prompt-file and a prompt on the command line can't be combined: give one of them")
-        given = _prompt_in(args.prompt_file, env)
+        given = read_text("--prompt-file", args.prompt_file, env).strip()
+        if not given:
+            raise UsageError(
+                f"--prompt-file {args.prompt_file}: it is empty: write a prompt, or give one with -p PROMPT"
+            )
     if given:
         return PipedPrompt(readable(given), *read_context(env, waits=waits))
     prompt = read_all(env).decode("utf-8-sig", "replace").strip() if waits or not env.stdin.isatty() else ""
@@ -296,22 +301,9 @@ def _hand_in(file: str | None, env: CliEnvironment) -> HandIn | None:
     return HandIn.of_prompt(schema, named)
 
 
-def _prompt_in(name: str, env: CliEnvironment) -> str:
-    """Return the text of a prompt file."""
-    prompt = read_text("--prompt-file", name, env).strip()
-    if not prompt:
-        raise UsageError(f"--prompt-file {name}: it is empty: write a prompt, or give one with -p PROMPT")
-    return prompt
-
-
 def readable(argument: str) -> str:
     """Return a command line argument with replacement marks for bytes that aren't UTF-8."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _flags(args: Arguments) -> dict[str, Any]:
-    tools = {"enabled_tools": args.enabled_tools} if args.enabled_tools else {}
-    return {**tools, **network_flags(on=args.network)}
 
 
 def _print(record: RunRecord, output: str, env: CliEnvironment) -> None:

@@ -144,12 +144,11 @@ def _shown(found: _Found) -> list[str]:
 def _about(plan: Plan) -> list[str]:
     """Return lines about the plan's inputs, budget and decisions."""
     values = plan.values()
-    given = [f"input {one.name} ({one.type}): {json.dumps(values.get(one.name))}" for one in plan.inputs]
     budget = plan.budget.model_dump(exclude_none=True) if plan.budget else {}
     lines = [f"budget: {', '.join(f'{name} {value}' for name, value in budget.items())}"] if budget else []
     if plan.max_parallel_steps:
         lines.append(f"at most {plan.max_parallel_steps} steps in parallel")
-    lines += [one_line(line, 400) for line in given]
+    lines += [one_line(f"input {o.name} ({o.type}): {json.dumps(values.get(o.name))}", 400) for o in plan.inputs]
     for decision in plan.decisions:
         options = ", ".join(option.id for option in decision.options)
         chosen = [decision.default] if isinstance(decision.default, str) else decision.default or []
@@ -164,13 +163,11 @@ def _limits(step: Step) -> str:
 
 
 def _details(step: Step, after: str) -> list[tuple[str, str]]:
+    taken = (f"{decision} is {' or '.join(options)}" for decision, options in (step.when or {}).items())
     details = [
         ("after", after),
         ("waits for the decision", step.decision or ""),
-        (
-            "only if",
-            "; ".join(f"{decision} is {' or '.join(options)}" for decision, options in (step.when or {}).items()),
-        ),
+        ("only if", "; ".join(taken)),
         ("command", step.command or ""),
         ("writes", ", ".join(step.writes or ())),
         ("verify", "; ".join(step.verify)),
@@ -201,11 +198,8 @@ def _diff_lines(found: PlanDiff) -> list[str]:
     lines += [f"~ {step_id}: {change.text}" for step_id, change in found.changed.items()]
     lines += [f"+ {step_id}" for step_id in found.added]
     lines += [f"- {step_id}" for step_id in found.removed]
-    counts = (
-        f"{len(found.unchanged)} unchanged, {len(found.changed)} changed, {len(found.added)} added, "
-        f"{len(found.removed)} removed"
-    )
-    return [*lines, counts]
+    counts = (f"{len(getattr(found, kind))} {kind}" for kind in ("unchanged", "changed", "added", "removed"))
+    return [*lines, ", ".join(counts)]
 
 
 def _limit_note(found: PlanDiff, step_id: str) -> str:

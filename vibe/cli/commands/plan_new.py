@@ -62,11 +62,9 @@ def run_new(args: Arguments, env: CliEnvironment) -> int:
     unsaved = None if draft is None or target is None else _save(draft.loaded, target)
     file = None if unsaved else target
     if args.output == "json":
-        document = record.as_document()
-        document["plan"] = json.loads(draft.loaded.source_bytes) if draft else None
-        document["file"] = str(file) if file and draft else None
-        document["notes"] = list(draft.notes) if draft else []
-        env.write_json(document)
+        plan = json.loads(draft.loaded.source_bytes) if draft else None
+        named, notes = str(file) if file and draft else None, list(draft.notes) if draft else []
+        env.write_json({**record.as_document(), "plan": plan, "file": named, "notes": notes})
     elif draft is None:
         why = record.detail or record.reason or "no reason given"
         env.stderr.write(f"vibe: no plan: {one_line(why, REASON_LENGTH)}\n{_spent(record)}\n")

@@ -246,10 +246,10 @@ def _is_watched(args: Arguments, env: CliEnvironment) -> bool:
 @contextmanager
 def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
     """Yield the run's audience: JSON lines, a live tree with a person at the keyboard, or plain lines."""
+    hints = [EventLines(env.stderr if args.output == "json" else env.stdout, hint)] if args.wait or env.detached else []
     if args.output == "streaming":
         yield Audience(listeners=[EventLines(env.stdout, json_line)], waits=args.wait)
     elif args.output == "json":
-        hints = [EventLines(env.stderr, hint)] if args.wait or env.detached else []
         yield Audience(listeners=[EventLines(env.stderr, partial(line_of, TROUBLE)), *hints], waits=args.wait)
     elif _is_watched(args, env):
         from vibe.cli.terminal.live_tree import LiveTree  # noqa: PLC0415  only people need it
@@ -259,5 +259,4 @@ def _audience(args: Arguments, env: CliEnvironment) -> Generator[Audience]:
             queue, person = asking(env, tree)
             yield Audience(listeners=[tree, queue], approver=person, user_input=person.answer, decide=person.decide)
     else:
-        hints = [EventLines(env.stdout, hint)] if args.wait or env.detached else []
         yield Audience(listeners=[ProgressLines(env.stdout, output=args.show_output), *hints], waits=args.wait)

@@ -27,7 +27,7 @@ from vibe.core.session.keeping import (
     rename_session,
     search_sessions,
 )
-from vibe.core.session.rewind import RewindManager, RewindReport
+from vibe.core.session.rewind import RewindManager
 from vibe.front.event_text import one_line
 from vibe.front.listings import restored_lines
 from vibe.system.errors import UsageError, remedy
@@ -256,10 +256,6 @@ def run_rewind(args: Arguments, env: CliEnvironment) -> int:
         report = anyio.run(turn.act, env.tell, act) if args.files else act()
     files = msgspec.to_builtins(report.files, enc_hook=in_utf8)
     files = {**files, "skipped": list(report.files.skipped), "reasons": dict(report.files.skipped)}
-    env.answer(args, {"session_id": report.session_id, "messages": report.messages, **files}, _rewound(report))
+    lines = [*restored_lines(report.files), f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT"]
+    env.answer(args, {"session_id": report.session_id, "messages": report.messages, **files}, lines)
     return ExitCode.FAILED if report.files.skipped else ExitCode.DONE
-
-
-def _rewound(report: RewindReport) -> Iterator[str]:
-    yield from restored_lines(report.files)
-    yield f"continue with: vibe --resume {report.session_id[:SHOWN_ID]} -p PROMPT"
