@@ -265,12 +265,13 @@ class Stream(Generic[Item]):
         if self._leave is None:
             task = self._work.begin(self._pick)
             self._leave = partial(task.get_loop().call_soon_threadsafe, self._work.interrupt)
-        while not self._work.items:
+        items = self._work.items
+        while not items:
             if self._work.has_ended:
                 _ = self._work.result  # raises the error of the work, if there was one
                 raise StopAsyncIteration
             await self._work.next_item()
-        return self._work.items.popleft()
+        return items.popleft()
 
     async def aclose(self) -> None:
         """Interrupt the run and wait until it has ended. ``contextlib.aclosing`` calls this."""
