@@ -88,6 +88,10 @@ _TYPE_STATUSES: Final = (
     (402, ("1113",)),
     (404, ("1211",)),
     (429, ("1302", "1303", "1305", "1308")),
+    # MiniMax
+    (401, ("base_resp 1004", "base_resp 2049")),
+    (402, ("base_resp 1008",)),
+    (429, ("base_resp 1002", "base_resp 1039")),
 )
 CHUNK_ERRORS: Final = {name: status for status, names in _TYPE_STATUSES for name in names}
 """The HTTP status that each error type stands for if it comes inside a stream that began with 200."""
@@ -135,7 +139,9 @@ _TOO_LARGE_FOR_RATE = re.compile(r"request too large.*(must be reduced|reduce yo
 _BADLY_WORDED = re.compile(r"\btool_use_failed\b")
 """Groq's wording for a malformed tool call, which is the model's fault and not that of the request."""
 _WAIT = re.compile(
-    r"(?:try again|retry) in (?:(\d{1,4})h)?(?:(\d{1,4})m(?!s))?(?:(\d{1,6}(?:\.\d{1,9})?)(ms|s))?", re.IGNORECASE
+    r"(?:(?:try again|retry) (?:in|after)|retryDelay)\W*(?:(\d{1,4})\s*h(?:ours?)?\s*)?"
+    r"(?:(\d{1,4})\s*m(?:in\w*)?(?![a-z])\s*)?(?:(\d{1,6}(?:\.\d{1,9})?)\s*(ms|s))?",
+    re.IGNORECASE,
 )
 _PAGE = re.compile(r"\s*<(!doctype|html|head|body)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,300})</title>", re.IGNORECASE)
@@ -144,7 +150,7 @@ _TOO_LONG_STATUSES = frozenset({400, 413, 422, 500})
 
 
 def parse_retry_after(value: str | None, *, now: datetime | None = None) -> float | None:
-    """Return the seconds to wait from a Retry-After header, given in seconds or as a date; None if it is neither."""
+    """Return the seconds to wait from a Retry-After header, given in seconds, as a date or as ``1m30s``, else None."""
     if not value:
         return None
     text = value.strip()
@@ -153,7 +159,7 @@ def parse_retry_after(value: str | None, *, now: datetime | None = None) -> floa
     try:
         moment = parsedate_to_datetime(text)
     except ValueError:
-        return None
+        return wait_in_words(f"retry in {text}")
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
@@ -208,10 +214,10 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         words = error_words(body)
         retry_after = _wait_of(headers)
         if retry_after is None and status == 429:
-            retry_after = wait_in_words(words)
+            retry_after = wait_in_words(body)
         kind = error_class(status, f"{words} {body[:4096]}", asks_to_wait=retry_after is not None)
         if 300 <= status < 400:
-            words = words or f"redirected to {headers.get('location', '?')}"
+            words = f"redirected to {headers.get('location', '?')}"
         at = f" at {self.endpoint}{urlsplit(asked).path}" if asked and status == 404 else ""
         return self._build(kind, f"answered with an error{at}", words, status=status, retry_after=retry_after)
 
@@ -295,7 +301,7 @@ def error_words(body: str) -> str:
     try:
         node: object = msgspec.json.decode(body)
     except INVALID_JSON:
-        return _page_words(body) if _PAGE.match(body) else body
+        return _page_words(body)
     upstream = ""
     for _ in range(4):
         if isinstance(node, list) and node:
@@ -313,11 +319,13 @@ def error_words(body: str) -> str:
         node = inner
     if not isinstance(node, str):
         return body
-    return f"{node}: {upstream}" if upstream else node
+    return f"{node}: {upstream}" if upstream else _page_words(node)
 
 
 def _page_words(page: str) -> str:
-    """Return the title of an HTML page, else its text."""
+    """Return the title of an HTML page, else its text; other text unchanged."""
+    if not _PAGE.match(page):
+        return page
     title = _TITLE.search(page)
     words = title[1] if title else _MARKUP.sub(" ", page)
     return unescape(" ".join(words.split()))

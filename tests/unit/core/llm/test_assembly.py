@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.llm_ports import MemoryObserver, request
 from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.backend.assembly import AnswerBuilder, CallFragment, read_cost, read_usage
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelProtocolError, ModelRequestError
-from vibe.core.llm.port import Completion, FinishReason
+from vibe.core.llm.port import Completion, FinishReason, ToolSchema
 from vibe.core.messages import Usage
 
 ERRORS = ErrorMapper(provider=ProviderConfig(name="p", api_base="http://127.0.0.1:1/v1"))
 
 
-def build(fragments: list[CallFragment], reason: str = "tool_calls") -> Completion:
+def build(fragments: list[CallFragment], reason: str = "tool_calls", tools: Iterable[str] = ()) -> Completion:
     answer = AnswerBuilder(MemoryObserver())
     for fragment in fragments:
         answer.add_call(fragment)
     answer.finish(reason)
-    return answer.build(request(), ERRORS)
+    offered = [ToolSchema(name=tool, description="", parameters={"properties": {"p": {}}}) for tool in tools]
+    return answer.build(replace(request(), tools=offered), ERRORS)
 
 
 @dataclass(frozen=True)
@@ -215,10 +218,42 @@ def test_an_empty_object_before_the_arguments_is_none_of_them(name: str, identit
     assert (call.name, call.arguments) == ("x", '{"p": 1}')
 
 
-@pytest.mark.parametrize("name", ["functions.read", " read\n", "functions.read "])
-def test_a_name_is_taken_without_what_models_put_around_it(name: str) -> None:
-    [call] = build([F(index=0, id="a", name=name, arguments="{}")]).message.tool_calls
-    assert call.name == "read"
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [
+        ("functions.read", "read"),
+        (" read\n", "read"),
+        ("default_api:read", "read"),
+        ("functions.read:0", "read"),
+        ("read<|channel|>commentary", "read"),
+        ("read.list", "read.list"),
+        ("write.it", "write.it"),
+    ],
+)
+def test_a_name_is_taken_without_what_models_put_around_it(name: str, tool: str) -> None:
+    [call] = build([F(index=0, id="a", name=name, arguments="{}")], tools=["read", "list"]).message.tool_calls
+    assert call.name == tool
+
+
+@pytest.mark.parametrize(
+    ("pieces", "arguments"),
+    [
+        (['{"p"', ": 1}", '{"p": 1}'], '{"p": 1}'),
+        (['{"p"', '{"p": 1', '{"p": 1}'], '{"p": 1}'),
+        (['{"p": 1}', "{}"], '{"p": 1}'),
+        (['{"p": 1}', "null"], '{"p": 1}'),
+        (['{"p": 1}}'], '{"p": 1}'),
+        (['[{"p": 1}]'], '{"p": 1}'),
+        (['{"p": "a\nb"}'], '{"p": "a\\nb"}'),
+        (['{"p": 1}{"p": 2}'], '{"p": 1}{"p": 2}'),
+        (["{", '"p": ', '{"p": 1}'], '{"p": {"p": 1}'),
+        (['{"p": ' + "9" * 5000 + "}"], '{"p": ' + "9" * 5000 + "}"),
+    ],
+)
+def test_arguments_are_taken_without_what_comes_around_them(pieces: list[str], arguments: str) -> None:
+    parts = [F(index=0, id="a", name="read"), *(F(index=0, arguments=piece) for piece in pieces)]
+    [call] = build(parts, tools=["read"]).message.tool_calls
+    assert call.arguments == arguments
 
 
 @pytest.mark.parametrize(

@@ -304,6 +304,10 @@ async def test_counts_are_found_and_the_last_one_wins(told: Chunk, usage: Usage)
         (wire(delta({}, ""), delta({}, "null")), ModelProtocolError, "without a finish_reason"),
         (wire(piece(0, "a", "read", '{"a"')) + DONE, ModelProtocolError, "without a finish_reason"),
         (b"data: [1]\n\n", ModelProtocolError, "not a completion chunk"),
+        (wire([{"error": {"code": 401, "message": "no such key"}}]), ModelAccessError, "no such key"),
+        (wire({"choices": None, "base_resp": {"status_code": 1004, "status_msg": "login"}}), ModelAccessError, "login"),
+        (wire({"code": 7, "msg": "token expired"}), ModelOverloadedError, "token expired"),
+        (b"event: error\ndata: <html><title>502 Bad</title></html>\n\n", ModelOverloadedError, ": 502 Bad;"),
         (b"data: {oops\n\n", ModelProtocolError, "not a completion chunk"),
     ],
 )
@@ -311,6 +315,18 @@ async def test_a_failure_is_told(data: bytes, expected: type[ModelError], words:
     with pytest.raises(ModelError, match=words) as caught:
         await read(wire(delta({"content": "half"})) + data)
     assert type(caught.value) is expected
+
+
+@pytest.mark.parametrize("data", [b"data: null\n\n", b"data: []\n\n", b"data: ping\n\n", wire([])])
+async def test_what_only_keeps_a_connection_open_is_no_failure(data: bytes) -> None:
+    assert (await read(data + wire(delta({"content": "ok"}), END) + data)).message.content == "ok"
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+async def test_chunks_in_a_list_are_an_answer(end: bytes) -> None:
+    chunks = [delta({"content": "o"}), delta({"content": "k"}), END]
+    for body in (b"[" + b"\n,\n".join(map(msgspec.json.encode, chunks)) + b"]" + end, wire(chunks)):
+        assert (await read(body)).message.content == "ok"
 
 
 async def test_what_fails_after_the_finish_reason_harms_nothing() -> None:

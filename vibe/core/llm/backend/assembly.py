@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, cast
 from uuid import uuid4
@@ -20,6 +20,7 @@ from vibe.core.llm.tokens import estimate_answer, estimate_prompt
 from vibe.core.messages import AssistantMessage, Thought, ToolCall, Usage
 from vibe.core.schemas import map_schema, table_of, whole_number
 
+_NOT_IN_NAMES: Final = re.compile(r"[^\w-]+")
 _NOT_IN_KEYS: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 LONGEST_KEY: Final = 64
 """Characters of a property's name: Anthropic's "Tool use" wants them to match ``^[a-zA-Z0-9_.-]{1,64}$``."""
@@ -169,12 +170,11 @@ _BAD_REASONS: Final = _LENGTH_REASONS | _FILTER_REASONS | FAILURE_REASONS
 _NOTHING: Final = frozenset({"", "null"})
 EMPTY: Final = "{}"
 """An empty object, which some gateways send before the arguments."""
-_WRAPPED: Final = re.compile(
-    r"\s*(?:```[\w-]*|<\|?[\w:.-]+\|?>|\{\}|null)?\s*(\{.*\})\s*(?:```|</?\|?[\w:.-]+\|?>)?\s*", re.DOTALL
-)
-"""Matches arguments inside a fence or a tag, or after an empty object."""
-FUNCTIONS: Final = "functions."
-"""The namespace of tools in OpenAI's models, which they sometimes put before a tool's name."""
+_BEFORE: Final = re.compile(r"\s*(?:```[\w-]*|<\|?[\w:.-]+\|?>|\{\}|null|\[)?\s*(?=\{)")
+_AFTER: Final = re.compile(r"(?:\s|[\]}]|\{\}|null|```|</?\|?[\w:.-]+\|?>)*")
+"""With ``_BEFORE``: the fences, tags, brackets and empty objects that arguments come with."""
+_LENIENT: Final = json.JSONDecoder(strict=False)
+"""Accepts line ends in a string."""
 NO_REASON: Final = "the provider ended its answer without a finish_reason; it was taken as whole"
 
 
@@ -431,12 +431,12 @@ class AnswerBuilder:
             text = call.text
             if not call.name and text.strip() in _NOTHING | {EMPTY}:
                 continue
-            if text.strip() in _NOTHING and not (is_cut and call is self._calls[-1]):
-                text = EMPTY
-            text = _unwrapped(_with_whole_characters(text))
+            text = _with_whole_characters(text)
+            if not (is_cut and call is self._calls[-1]):
+                text = EMPTY if text.strip() in _NOTHING else _unwrapped(text, call.arguments)
             identity = uuid4().hex[:9] if not call.id or call.id in taken else call.id
             taken.add(identity)
-            name = call.name.strip().removeprefix(FUNCTIONS)
+            name = _meant(call.name, schemas)
             yield ToolCall(identity, name, _declared(text, schemas.get(name)))
 
     def _is_whole(self) -> bool:
@@ -543,24 +543,40 @@ def _dollars(reported: object) -> float | None:
     return float(reported) if math.isfinite(reported) and reported >= 0 else None
 
 
-def _unwrapped(arguments: str) -> str:
-    """Return arguments without the quotes, fence or tag that some models put around the object."""
-    inner = ""
-    if arguments.lstrip().startswith('"'):
-        with suppress(*INVALID_JSON):
-            inner = msgspec.json.decode(arguments, type=str)
-    if wrapped := _WRAPPED.fullmatch(inner or arguments):
-        inner = wrapped[1]
-    return inner if inner and is_json_object(inner) else arguments
+def _meant(name: str, offered: Collection[str]) -> str:
+    """Return the offered tool that a name means: a namespace may precede it, and a number or a mark follow it."""
+    parts = [part for part in _NOT_IN_NAMES.split(name) if part in offered]
+    return parts[0] if len(parts) == 1 else name.strip()
+
+
+def _unwrapped(arguments: str, pieces: Sequence[str]) -> str:
+    """Return arguments without what some models put around the object, and gateways send twice."""
+    if is_json_object(arguments):
+        return arguments
+    before, last = pieces[-2:] if len(pieces) > 1 else ("", "")
+    if before.startswith("{") and last.startswith(before) and is_json_object(last):
+        return last  # Each piece repeats the ones before.
+    inner = arguments
+    with suppress(ValueError, RecursionError):
+        if inner.lstrip().startswith('"'):
+            inner = str(_LENIENT.decode(inner))
+        if opening := _BEFORE.match(inner):
+            value, end = _LENIENT.raw_decode(inner, opening.end())
+            found = inner[opening.end() : end]
+            if _AFTER.fullmatch(inner[end:].replace(found, "")):
+                return found if is_json_object(found) else json.dumps(value)
+    return arguments
 
 
 def _declared(arguments: str, schema: Mapping[str, Any] | None) -> str:
     """Return the arguments under the tool's own names; the text stays as it came if nothing changes."""
     if schema is None or not is_json_object(arguments):
         return arguments
-    given = json.loads(arguments)
-    declared = as_declared(given, schema)
-    return arguments if declared == given else json.dumps(declared, ensure_ascii=False)
+    with suppress(ValueError):  # A number of thousands of digits, which the tool refuses.
+        given = json.loads(arguments)
+        declared = as_declared(given, schema)
+        return arguments if declared == given else json.dumps(declared, ensure_ascii=False)
+    return arguments
 
 
 def text_of(value: object) -> str:

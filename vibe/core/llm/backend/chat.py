@@ -206,7 +206,7 @@ EXTRA: Final = "extra_content"
 """The field in which Gemini puts a thought's signature, beside the call it led to."""
 _NO_REASONS: Final = frozenset({"", "null", "none"})
 _THOUGHT_PARTS: Final = frozenset({"thinking", "reasoning"})
-_chunk = msgspec.json.Decoder(dict[str, Any])
+_chunk = msgspec.json.Decoder(dict[str, Any] | list[dict[str, Any]])
 
 Table = dict[str, Any]
 
@@ -232,7 +232,11 @@ class _ChunkTaker:
         self._streamed = False
 
     def take(self, data: str) -> bool:
-        chunk = decoded(_chunk, data)
+        for chunk in _tables(decoded(_chunk, data)):
+            self._take_chunk(chunk)
+        return False
+
+    def _take_chunk(self, chunk: Table) -> None:
         failure = failure_of(chunk)
         if failure is not None:
             raise self._errors.from_chunk(failure)
@@ -243,7 +247,6 @@ class _ChunkTaker:
                 break
         for choice in choices:
             self._take_choice(choice)
-        return False
 
     def _take_choice(self, choice: Table) -> None:
         self._streamed |= self._take_delta(table_of(choice.get("delta")))
@@ -306,10 +309,11 @@ def failure_of(chunk: Table) -> Table | None:
             return {"message": error, "type": chunk.get("error_type", chunk.get("type")), "code": chunk.get("code")}
         elif error:
             return {name: value for name, value in place.items() if name != "error"} or {"message": "no reason told"}
+    if (refusal := table_of(chunk.get("base_resp"))).get("status_code"):  # MiniMax
+        return {"message": refusal.get("status_msg"), "code": f"base_resp {refusal['status_code']}"}
     says_nothing = "choices" not in chunk and "usage" not in chunk
-    if chunk.get("object") == "error" or (says_nothing and (text_in(chunk.get("message")) or chunk.get("detail"))):
-        return chunk
-    return None
+    words = text_in(chunk.get("message")) or chunk.get("msg") or chunk.get("detail")
+    return chunk if chunk.get("object") == "error" or (says_nothing and words) else None
 
 
 def _parts(content: object) -> Iterator[tuple[str, str]]:

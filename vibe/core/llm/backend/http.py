@@ -39,7 +39,7 @@ class SseParser:
 
     Lines may end in LF, CRLF or CR, and the stream may be cut between any two bytes. At most ``max_event_bytes``
     are held. An event that the server names an error is returned as ``{"error": …}``; a bare line of JSON counts as
-    data. A body that begins with ``{`` is not a stream (``is_plain``): all of it is one event, returned at the end.
+    data. A body that begins with ``{`` or ``[`` is not a stream (``is_plain``): all of it is one event, returned at the end.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -97,7 +97,7 @@ class SseParser:
                 self._dispatch(events)
             return
         if self._is_plain is None:
-            self._is_plain = line.lstrip().startswith(b"{")
+            self._is_plain = line.lstrip().startswith((b"{", b"["))
         if self._is_plain or line.startswith(b"{"):
             self._add(line)
         else:
@@ -155,6 +155,8 @@ _TYPES: Final = ("event-stream", "json", "text/plain", "octet-stream")
 """Parts of the content types that are accepted: some servers label their events with nothing better."""
 DONE: Final = "[DONE]"
 """The last event of a chat completion."""
+_SAYS_NOTHING: Final = frozenset({"", "null", "ping", "heartbeat", "keepalive", "keep-alive"})
+"""Events by which servers and gateways only keep a connection open."""
 
 
 class StreamReader:
@@ -246,7 +248,7 @@ class StreamReader:
             answer.end()
             return True
         try:
-            return bool(data.strip()) and take(data)
+            return data.strip().lower() not in _SAYS_NOTHING and take(data)
         except (ModelError, *INVALID_JSON) as error:
             if answer.finished_well:
                 return False
@@ -256,7 +258,7 @@ class StreamReader:
 
 
 def _type_of(response: httpx.Response) -> str:
-    return response.headers.get("content-type", "text/event-stream")
+    return response.headers.get("content-type") or "text/event-stream"
 
 
 def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _Event:
