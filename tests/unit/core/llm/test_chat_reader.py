@@ -304,7 +304,7 @@ async def test_counts_are_found_and_the_last_one_wins(told: Chunk, usage: Usage)
         (wire(delta({}, ""), delta({}, "null")), ModelProtocolError, "without a finish_reason"),
         (wire(piece(0, "a", "read", '{"a"')) + DONE, ModelProtocolError, "without a finish_reason"),
         (b"data: [1]\n\n", ModelProtocolError, "not a completion chunk"),
-        (wire([{"error": {"code": 401, "message": "no such key"}}]), ModelAccessError, "no such key"),
+        (b'data: [{"error": {"code": 401, "message": "no such key"}}]\n\n', ModelAccessError, "no such key"),
         (wire({"choices": None, "base_resp": {"status_code": 1004, "status_msg": "login"}}), ModelAccessError, "login"),
         (wire({"code": 7, "msg": "token expired"}), ModelOverloadedError, "token expired"),
         (b"event: error\ndata: <html><title>502 Bad</title></html>\n\n", ModelOverloadedError, ": 502 Bad;"),
@@ -317,7 +317,7 @@ async def test_a_failure_is_told(data: bytes, expected: type[ModelError], words:
     assert type(caught.value) is expected
 
 
-@pytest.mark.parametrize("data", [b"data: null\n\n", b"data: []\n\n", b"data: ping\n\n", wire([])])
+@pytest.mark.parametrize("data", [b"data: null\n\n", b"data: []\n\n", b"data: ping\n\n", b"data: [ ]\n\n"])
 async def test_what_only_keeps_a_connection_open_is_no_failure(data: bytes) -> None:
     assert (await read(data + wire(delta({"content": "ok"}), END) + data)).message.content == "ok"
 
@@ -325,8 +325,9 @@ async def test_what_only_keeps_a_connection_open_is_no_failure(data: bytes) -> N
 @pytest.mark.parametrize("end", [b"", b"\n"])
 async def test_chunks_in_a_list_are_an_answer(end: bytes) -> None:
     chunks = [delta({"content": "o"}), delta({"content": "k"}), END]
-    for body in (b"[" + b"\n,\n".join(map(msgspec.json.encode, chunks)) + b"]" + end, wire(chunks)):
-        assert (await read(body)).message.content == "ok"
+    body = b"[" + b"\n,\n".join(map(msgspec.json.encode, chunks)) + b"]"
+    for data in (body + end, wire() + b"data: " + msgspec.json.encode(chunks) + b"\n\n"):
+        assert (await read(data)).message.content == "ok"
 
 
 async def test_what_fails_after_the_finish_reason_harms_nothing() -> None:

@@ -39,7 +39,7 @@ class SseParser:
 
     Lines may end in LF, CRLF or CR, and the stream may be cut between any two bytes. At most ``max_event_bytes``
     are held. An event that the server names an error is returned as ``{"error": …}``; a bare line of JSON counts as
-    data. A body that begins with ``{`` or ``[`` is not a stream (``is_plain``): all of it is one event, returned at the end.
+    data. A body of plain JSON is not a stream (``is_plain``): all of it is one event, returned at the end.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:

@@ -23,6 +23,7 @@ from vibe.core.tools.base import BaseTool, BaseToolConfig, BaseToolState, Invoke
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.permissions import Assessment, match_lists
 from vibe.core.tools.workspace import Workspace
+from vibe.system.http import system_tls
 from vibe.system.plain_text import shortened
 
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\<>\"]")
@@ -238,9 +239,7 @@ class SystemNetwork:
 
     def tls(self) -> ssl.SSLContext:
         """Return a context with the system's certificates."""
-        import truststore
-
-        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return system_tls()
 
 
 class Response(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -96,8 +97,8 @@ _STATUS = {
     405: "does not speak streamable HTTP at {where} (HTTP 405): check url",
 }
 """Descriptions of HTTP statuses, each with advice."""
-MESSAGE_LENGTH = 300
-"""The most characters of an error's message."""
+MESSAGE_LENGTH, DATA_LENGTH = 300, 2_000
+"""The most characters of an error's message, and of the data that a server sends with it."""
 
 logger = logging.getLogger(__name__)
 
@@ -533,4 +534,8 @@ def phrase(error: BaseException, where: str, status: int | None = None) -> str:
 
 
 def _text(error: BaseException) -> str:
-    return shortened(" ".join(str(error).split()) or type(error).__name__, MESSAGE_LENGTH)
+    text = shortened(" ".join(str(error).split()) or type(error).__name__, MESSAGE_LENGTH)
+    if data := getattr(error, "data", None):
+        told = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+        text += f" ({shortened(told, DATA_LENGTH)})"
+    return text

@@ -226,8 +226,9 @@ def answer_to(line: bytes) -> JSONRPCError | JSONRPCResponse | None:
         result = table_of(answer.get("result")) or {"result": answer.get("result")}
         return JSONRPCResponse(jsonrpc="2.0", id=identity, result=result)
     table = table_of(error) or {"message": str(error)}
-    words = ": ".join(str(table[key]) for key in ("code", "message") if table.get(key) not in {None, ""})
-    return JSONRPCError(jsonrpc="2.0", id=identity, error=ErrorData(code=INTERNAL_ERROR, message=words[:SHOWN]))
+    words = ": ".join(str(table[key]) for key in ("code", "message") if table.get(key) not in (None, ""))
+    data = ErrorData(code=INTERNAL_ERROR, message=words[:SHOWN], data=table.get("data"))
+    return JSONRPCError(jsonrpc="2.0", id=identity, error=data)
 
 
 def in_form(data: bytes) -> bytes:

@@ -165,6 +165,8 @@ class ServerProcess:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             message = answer_to(line)
+            if message is None and (start := line.find(b'{"jsonrpc"')) > 0:
+                return await self._deliver(line[start:], into)  # Something printed without a line end is before it.
             if message is None:
                 self.rubbish += 1
                 await self._log.write(b"[stdout, no MCP message] " + line[:RUBBISH_SHOWN] + b"\n")

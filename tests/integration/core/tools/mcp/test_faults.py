@@ -348,8 +348,11 @@ async def test_a_call_that_no_session_is_known_for_is_said_not_to_have_been_made
         ({"error": "boom"}, "error", "failed: boom"),
         ({"error": {"code": "E_FAIL", "message": "boom"}}, "error", "failed: E_FAIL: boom"),
         ({"error": {"code": -32000, "message": "quota used up"}}, "error", "failed: quota used up"),
+        ({"error": {"code": -32000, "message": {"why": "boom"}}}, "error", "{'why': 'boom'}"),
+        ({"error": {"code": -32000, "message": "no", "data": {"hint": "try b"}}}, "error", 'no ({"hint": "try b"})'),
+        ({"error": {"code": "E", "message": "no", "data": "z" * 9_000}}, "error", f"E: no ({'z' * 1_999}…)"),
     ],
-    ids=str,
+    ids=lambda given: str(given)[:60],
 )
 async def test_an_answer_over_http_in_no_form_of_the_protocol_is_kept(
     answer: dict[str, Any], status: str, words: str, tmp_path: Path
