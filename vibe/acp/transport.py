@@ -15,6 +15,7 @@ from anyio import Event, create_memory_object_stream
 from msgspec import Struct
 
 from vibe import __version__
+from vibe.core.schemas import whole_number
 from vibe.system.line_wire import LONGEST_MESSAGE, Wire
 from vibe.system.plain_text import shortened
 
@@ -146,10 +147,10 @@ class LineTransport:
         Raises:
             _Refused: it does not answer any request.
         """
-        call_id = message.get("id")
+        call_id = whole_number(message.get("id"))  # Some clients return it as text.
         is_ours = call_id in self._asked
         if not (is_ours or {"result", "error"} & message.keys()):
-            raise _Refused(INVALID_REQUEST, "a message needs `method`, `result` or `error`", call_id)
+            raise _Refused(INVALID_REQUEST, "a message needs `method`, `result` or `error`", message.get("id"))
         self._asked.discard(cast("int", call_id))
         error = message.get("error")
         if error is None or message.get("result") is not None:
@@ -208,7 +209,8 @@ def _parsed(line: bytes) -> dict[str, Any]:
     if b"\\ud" in line.lower() or b"\xed" in line:  # It may contain a lone surrogate, escaped or as bytes.
         parsed = json.loads(json.dumps(parsed, ensure_ascii=False).encode("utf-8", "replace"))
     message = cast("dict[str, Any]", parsed)
-    call_id = message.get("id")
+    if isinstance(call_id := message.get("id"), float) and call_id.is_integer():  # Some languages have no other.
+        call_id = message["id"] = int(call_id)
     if not isinstance(call_id, str | int | None) or isinstance(call_id, bool):
         raise _Refused(INVALID_REQUEST, "`id` must be a string or a whole number")
     if not isinstance(message.get("method", ""), str):

@@ -108,6 +108,14 @@ ANSWERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("call_id", ["7", "7.0", '"7"'])
+async def test_a_number_is_the_same_id_however_it_is_written(ends: Ends, call_id: str) -> None:
+    await ends.transport.send({"jsonrpc": "2.0", "id": 7, "method": "fs/write_text_file", "params": {}})
+
+    line = f'{{"id": {call_id}, "result": {{}}}}\n{{"id": 8.0, "method": "session/list"}}\n'.encode()
+    assert [one["id"] for one in await ends.heard(line)] == [7, 8]
+
+
 @pytest.mark.parametrize(("given", "taken"), ANSWERS.values(), ids=ANSWERS)
 async def test_answers_come_in_many_forms(ends: Ends, given: str, taken: dict[str, Any]) -> None:
     await ends.transport.send({"jsonrpc": "2.0", "id": 7, "method": "fs/write_text_file", "params": {}})
