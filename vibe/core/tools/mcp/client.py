@@ -7,6 +7,7 @@ HTTP.
 from __future__ import annotations
 
 import importlib
+import json
 import logging
 import os
 import re
@@ -166,8 +167,8 @@ CONNECT_SECONDS = 10.0
 NOT_FOUND = 404
 SESSION = "mcp-session-id"
 """The header by which a request names its session."""
-OTHER_KINDS = ("text/event-stream", "text/html")
-"""Content types of answers that are not JSON. All other answers count as JSON, whatever type they declare."""
+BAD_REQUEST, UNKNOWN_SESSION = 400, re.compile(rb"session|not initialized", re.IGNORECASE)
+"""The status and the words by which many servers say that they do not know a session, in place of ``NOT_FOUND``."""
 READ_SECONDS = 3_900.0
 """The most seconds between two pieces of an answer, in which a person may be asked. Callers limit the call itself."""
 
@@ -189,20 +190,45 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
 
     from vibe.core.tools.mcp.token_auth import TokenAuth  # noqa: PLC0415  it loads httpx2
 
+    class Events(httpx2.AsyncByteStream):
+        """An event stream, with each answer in it in a form that the protocol allows."""
+
+        def __init__(self, given: Any, asked: int | str | None) -> None:
+            self._given, self._asked = given, asked
+
+        async def __aiter__(self) -> AsyncGenerator[bytes]:
+            pending = bytearray()
+            async for part in self._given:
+                *lines, rest = part.split(b"\n")
+                for line in lines:
+                    yield _event_line(bytes(pending) + line, self._asked)
+                    pending.clear()
+                pending += rest
+            yield _event_line(bytes(pending), self._asked) + b"\n"  # A last event may lack its blank line.
+
+        async def aclose(self) -> None:
+            await self._given.aclose()
+
     async def note(response: httpx2.Response) -> None:
         # A server answers GET with 405 if it has no stream of its own. Nothing is wrong then.
-        if response.request.method != "POST":
+        request = response.request
+        if request.method != "POST":
             return
         exchange.refused = response.status_code if response.status_code >= 400 else None
-        kind = response.headers.get("content-type", "")
-        if response.status_code == NOT_FOUND and SESSION in response.request.headers:
+        kind = response.headers.get("content-type", "").lower()
+        given: Any = response.stream
+        asked = json.loads(await request.aread()).get("id")
+        if exchange.refused == BAD_REQUEST and UNKNOWN_SESSION.search(await response.aread()):
+            exchange.refused = response.status_code = NOT_FOUND
+        if exchange.refused == NOT_FOUND and SESSION in request.headers:
             response.headers["content-type"] = ""  # The status says it all, whatever error the body holds.
-        elif not exchange.refused and not kind.lower().startswith(OTHER_KINDS):
+        elif not exchange.refused and kind.startswith("text/event-stream"):
+            response.stream = Events(given, asked)
+        elif not exchange.refused and not kind.startswith("text/html"):
             response.headers["content-type"] = "application/json"
-            given: Any = response.stream
             data: list[bytes] = [part async for part in given]
             await given.aclose()
-            response.stream = httpx2.ByteStream(in_form(b"".join(data)))
+            response.stream = httpx2.ByteStream(in_form(b"".join(data), asked))
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     hooks = {"response": [note]}
@@ -211,6 +237,14 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
     options = client_options(httpx2)
     async with httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, event_hooks=hooks, **options) as client:
         yield streamable_http_client(endpoint.url, http_client=client)
+
+
+def _event_line(line: bytes, asked: int | str | None) -> bytes:
+    """Return a line of an event stream, with an answer in it in form, and without a name of the event."""
+    name, _, data = line.partition(b":")
+    if name == b"event" and b"\r" not in data.rstrip():
+        return b""  # The library reads nameless events, and those with one certain name.
+    return (b"data: " + in_form(data.strip(), asked) if name == b"data" else line) + b"\n"
 
 
 def shown_url(url: str) -> str:

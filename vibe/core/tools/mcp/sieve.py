@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
 from functools import reduce
 from operator import getitem
@@ -211,16 +211,22 @@ def _messages(entries: list[Any]) -> Iterator[dict[str, Any]]:
             yield {"role": role, "content": _readable("tools/call", "content", part)}
 
 
-def answer_to(line: bytes) -> JSONRPCError | JSONRPCResponse | None:
-    """Return the answer that a malformed line is meant to be, or None if it is not meant as an answer."""
+def answer_to(line: bytes, asked: int | str | None = None) -> JSONRPCError | JSONRPCResponse | None:
+    """Return the answer that a malformed line is meant to be, or None if it is not meant as an answer.
+
+    ``asked`` is the id of the request, if it is known.
+    """
     from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
 
     try:
         parsed = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    answer = table_of(parsed)
-    if not isinstance(identity := answer.get("id"), int | str) or not {"error", "result"} & answer.keys():
+    answer = table_of(cast("Any", parsed[0] if isinstance(parsed, list) and parsed else parsed))
+    if (
+        not isinstance(identity := asked if asked is not None else answer.get("id"), int | str)
+        or not {"error", "result"} & answer.keys()
+    ):
         return None
     if not (error := answer.get("error")):
         result = table_of(answer.get("result")) or {"result": answer.get("result")}
@@ -231,13 +237,16 @@ def answer_to(line: bytes) -> JSONRPCError | JSONRPCResponse | None:
     return JSONRPCError(jsonrpc="2.0", id=identity, error=data)
 
 
-def in_form(data: bytes) -> bytes:
-    """Return the answer in ``data`` in a form the protocol allows. Anything else is returned unchanged."""
+def in_form(data: bytes, asked: int | str | None) -> bytes:
+    """Return the answer to the request with the id ``asked`` in a form the protocol allows.
+
+    Anything else is returned unchanged.
+    """
     from mcp.types import jsonrpc_message_adapter
 
-    try:
-        jsonrpc_message_adapter.validate_json(data, by_name=False)
-    except ValueError:
-        answer = answer_to(data)
-        return data if answer is None else answer.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    return data
+    with suppress(ValueError):
+        message = jsonrpc_message_adapter.validate_json(data, by_name=False)
+        if hasattr(message, "method") or getattr(message, "id", None) == asked:
+            return data
+    answer = answer_to(data, asked)
+    return data if answer is None else answer.model_dump_json(by_alias=True, exclude_unset=True).encode()

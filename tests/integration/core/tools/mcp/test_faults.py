@@ -265,7 +265,9 @@ class Forgetful(QuietHandler):
 
     kind = "application/json"
     forgets = 0
+    status = 404
     body = b""
+    before = after = b""
     answer: ClassVar[dict[str, Any]] = {}
     taken: ClassVar[list[str]]
 
@@ -273,7 +275,7 @@ class Forgetful(QuietHandler):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if asked["method"] == "tools/call" and self.forgets:
             type(self).forgets -= 1
-            self.reply(404, self.body)
+            self.reply(self.status, self.body)
         elif "id" not in asked:
             self.reply(202, b"")
         else:
@@ -284,7 +286,7 @@ class Forgetful(QuietHandler):
             }
             if asked["method"] == "tools/call" and self.answer:
                 answer = {"jsonrpc": "2.0", "id": asked["id"], **self.answer}
-            self.reply(200, json.dumps(answer).encode())
+            self.reply(200, self.before + json.dumps(answer).encode() + self.after)
 
     def result(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if method == "tools/call":
@@ -322,9 +324,21 @@ def forgetful(**fields: Any) -> Generator[tuple[str, list[str]]]:
 UNKNOWN = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}'
 
 
-@pytest.mark.parametrize("body", [b"", UNKNOWN, UNKNOWN.replace(b"-32001", b"-32600"), b"<h1>no such session</h1>"])
-async def test_a_call_of_a_session_that_is_not_known_is_sent_again_once(body: bytes, tmp_path: Path) -> None:
-    with forgetful(forgets=1, body=body) as (url, taken):
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, b""),
+        (404, UNKNOWN),
+        (404, UNKNOWN.replace(b"-32001", b"-32600")),
+        (404, b"<h1>no such session</h1>"),
+        (400, UNKNOWN.replace(b"Session not found", b"Bad Request: No valid session ID provided")),
+        (400, UNKNOWN.replace(b"Session not found", b"Bad Request: Server not initialized")),
+    ],
+)
+async def test_a_call_of_a_session_that_is_not_known_is_sent_again_once(
+    status: int, body: bytes, tmp_path: Path
+) -> None:
+    with forgetful(forgets=1, status=status, body=body) as (url, taken):
         async with running(tmp_path, over_http("web", url)) as rig:
             first, second = await rig.call("web_pay"), await rig.call("web_pay")
 
@@ -340,6 +354,16 @@ async def test_a_call_that_no_session_is_known_for_is_said_not_to_have_been_made
     assert "does not know our session any more: pay was not called" in answer.content
 
 
+EVENTS: dict[str, Any] = {"kind": "text/event-stream"}
+FORMS: list[dict[str, Any]] = [
+    {},
+    {"before": b"[", "after": b"]"},
+    {**EVENTS, "before": b"event: message\ndata: ", "after": b"\n\n"},
+    {**EVENTS, "before": b": hello\r\nevent: answer\r\nid: 1\r\ndata:"},
+]
+"""Ways in which servers wrap an answer."""
+
+
 @pytest.mark.parametrize(
     ("answer", "status", "words"),
     [
@@ -347,17 +371,20 @@ async def test_a_call_that_no_session_is_known_for_is_said_not_to_have_been_made
         ({"result": ["KEEP"], "error": None}, "ok", "KEEP"),
         ({"error": "boom"}, "error", "failed: boom"),
         ({"error": {"code": "E_FAIL", "message": "boom"}}, "error", "failed: E_FAIL: boom"),
-        ({"error": {"code": -32000, "message": "quota used up"}}, "error", "failed: quota used up"),
+        ({"error": {"code": -32000, "message": "quota used up"}}, "error", "quota used up"),
         ({"error": {"code": -32000, "message": {"why": "boom"}}}, "error", "{'why': 'boom'}"),
         ({"error": {"code": -32000, "message": "no", "data": {"hint": "try b"}}}, "error", 'no ({"hint": "try b"})'),
         ({"error": {"code": "E", "message": "no", "data": "z" * 9_000}}, "error", f"E: no ({'z' * 1_999}…)"),
+        ({"id": None, "error": {"code": -32000, "message": "boom"}}, "error", "boom"),
+        ({"id": "another", "result": {"content": [{"type": "text", "text": "KEEP"}]}}, "ok", "KEEP"),
     ],
     ids=lambda given: str(given)[:60],
 )
+@pytest.mark.parametrize("form", FORMS, ids=str)
 async def test_an_answer_over_http_in_no_form_of_the_protocol_is_kept(
-    answer: dict[str, Any], status: str, words: str, tmp_path: Path
+    form: dict[str, Any], answer: dict[str, Any], status: str, words: str, tmp_path: Path
 ) -> None:
-    with forgetful(answer=answer) as (url, _):
+    with forgetful(answer=answer, **form) as (url, _):
         async with running(tmp_path, over_http("web", url)) as rig:
             said = await rig.call("web_pay")
 
