@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,12 +16,11 @@ class FakeNetwork:
     Each look-up of a host takes its next answer; the last one is repeated.
     """
 
-    def __init__(self, port: int, names: Mapping[str, Sequence[Sequence[str]]], trust: ssl.SSLContext | None = None):
+    def __init__(self, port: int, names: Mapping[str, Sequence[Sequence[str]]]):
         self.port = port
         self.looked_up: list[str] = []
         self.connected: list[tuple[str, int]] = []
         self._names = {host: list(answers) for host, answers in names.items()}
-        self._trust = trust
 
     async def resolve(self, host: str) -> Sequence[str]:
         """Return the next answer for a host."""
@@ -37,7 +35,3 @@ class FakeNetwork:
         self.connected.append((address, port))
         backend: Any = httpcore.AnyIOBackend()
         return await backend.connect_tcp("127.0.0.1", self.port, timeout=5)
-
-    def tls(self) -> ssl.SSLContext:
-        """Return a context that trusts the test's certificate, or no certificate at all."""
-        return self._trust or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -139,8 +139,8 @@ _TOO_LARGE_FOR_RATE = re.compile(r"request too large.*(must be reduced|reduce yo
 _BADLY_WORDED = re.compile(r"\btool_use_failed\b")
 """Groq's wording for a malformed tool call, which is the model's fault and not that of the request."""
 _WAIT = re.compile(
-    r"(?:(?:try again|retry) (?:in|after)|retryDelay)\W*(?:(\d{1,4})\s*h(?:ours?)?\s*)?"
-    r"(?:(\d{1,4})\s*m(?:in\w*)?(?![a-z])\s*)?(?:(\d{1,6}(?:\.\d{1,9})?)\s*(ms|s))?",
+    r"(?:(?:try again|retry) (?:in|after)|retryDelay)[\s:\"\\]*(?:(\d{1,4})\s*h(?:ours?)?\s*)?"
+    r"(?:(\d{1,4})\s*m(?:in\w*)?(?![a-z])\s*)?(?:(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s))?",
     re.IGNORECASE,
 )
 _PAGE = re.compile(r"\s*<(!doctype|html|head|body)\b", re.IGNORECASE)
@@ -151,15 +151,12 @@ _TOO_LONG_STATUSES = frozenset({400, 413, 422, 500})
 
 def parse_retry_after(value: str | None, *, now: datetime | None = None) -> float | None:
     """Return the seconds to wait from a Retry-After header, given in seconds, as a date or as ``1m30s``, else None."""
-    if not value:
-        return None
-    text = value.strip()
-    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text):
-        return float(text)
+    if (told := wait_in_words(f"retry in {value} s")) is not None:
+        return told
     try:
-        moment = parsedate_to_datetime(text)
+        moment = parsedate_to_datetime(value or "")
     except ValueError:
-        return wait_in_words(f"retry in {text}")
+        return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
@@ -287,10 +284,8 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
 
 def _wait_of(headers: Mapping[str, str]) -> float | None:
     """Return the seconds to wait that the headers ask for; some providers give it in milliseconds."""
-    exact = headers.get("retry-after-ms", "")
-    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", exact):
-        return float(exact) / 1000
-    return parse_retry_after(headers.get("retry-after"))
+    exact = wait_in_words(f"retry in {headers.get('retry-after-ms')} ms")
+    return parse_retry_after(headers.get("retry-after")) if exact is None else exact
 
 
 def error_words(body: str) -> str:

@@ -44,16 +44,18 @@ def certificate(tmp_path: Path) -> Path:
     return path
 
 
-async def test_the_name_of_the_url_is_asked_for_and_proven_though_the_address_is_pinned(certificate: Path) -> None:
+async def test_the_name_of_the_url_is_asked_for_and_proven_though_the_address_is_pinned(
+    certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(certificate)
     asked: list[str | None] = []
     serving.sni_callback = lambda _socket, name, _context: asked.append(name)
-    trust = ssl.create_default_context(cafile=str(certificate))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     names = {"example.com": [[PUBLIC]], "other.example": [[PUBLIC]]}
 
     with WebServer({"/": PAGE}, tls=serving).running() as server:
-        network = FakeNetwork(server.port, names, trust)
+        network = FakeNetwork(server.port, names)
         response = await fetch(parse_url("https://example.com/"), network, max_bytes=1_000)
 
         assert (response.status, response.body) == (200, b"hello")

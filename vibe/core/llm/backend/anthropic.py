@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, field, structs
 
-from vibe.core.config.models import ModelConfig, ProviderConfig, Thinking
+from vibe.core.config.models import ProviderConfig, Thinking
 from vibe.core.llm.backend.assembly import PAUSE, AnswerBuilder, CallFragment, read_cost, source_of, wire_schema
 from vibe.core.llm.backend.chat import EncodedParts, failure_of, max_tokens, wire_arguments, wire_id, wire_name
 from vibe.core.llm.backend.http import HttpBackend, StreamReader, address, decoded, versioned
@@ -142,18 +142,12 @@ def settings(request: ModelRequest, bound: int) -> dict[str, Any]:
             "thinking": {"type": "adaptive", "display": "summarized"},
             "output_config": {"effort": model.thinking.value},
         }
-    budget = _thinking_budget(model, bound)
-    if budget and not _lacks_thought(request):
+    budget = min(BUDGETS.get(model.thinking, 0), bound * 3 // 4)
+    if budget >= SMALLEST_BUDGET and not _lacks_thought(request):
         return {"thinking": {"type": "enabled", "budget_tokens": budget}}
     if version is not None and version >= _NO_TEMPERATURE_SINCE:
         return {}
     return {"temperature": min(model.temperature, 1.0)}
-
-
-def _thinking_budget(model: ModelConfig, bound: int) -> int:
-    """Return the thinking tokens; 0 if thinking is off or there is too little room for it."""
-    budget = min(BUDGETS.get(model.thinking, 0), bound * 3 // 4)
-    return budget if budget >= SMALLEST_BUDGET else 0
 
 
 def _lacks_thought(request: ModelRequest) -> bool:

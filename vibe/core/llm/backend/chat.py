@@ -282,16 +282,19 @@ class _ChunkTaker:
     def _take_calls(self, delta: Table, *, is_whole: bool) -> bool:
         if extra := table_of(delta.get(EXTRA)):
             self._answer.add_extra({EXTRA: extra})
-        calls = _tables(delta.get("tool_calls"))
-        for number, call in enumerate(calls):
-            index = whole_number(call.get("index"))
-            position = number if is_whole and index is None else index
-            extra = {EXTRA: beside} if (beside := table_of(call.get(EXTRA))) else None
-            self._answer.add_call(_fragment(table_of(call.get("function")), position, call.get("id"), extra))
         legacy = table_of(delta.get("function_call"))
-        if legacy and not calls:
-            self._answer.add_call(_fragment(legacy, 0))
-        return bool(calls or legacy)
+        calls = _tables(delta.get("tool_calls")) or [{"index": 0, "function": legacy}] * bool(legacy)
+        for number, call in enumerate(calls):
+            index, identity, function = whole_number(call.get("index")), call.get("id"), table_of(call.get("function"))
+            fragment = CallFragment(
+                index=number if is_whole and index is None else index,
+                id="" if identity is None else str(identity),
+                name=text_in(function.get("name")),
+                arguments=function.get("arguments"),
+                extra={EXTRA: beside} if (beside := table_of(call.get(EXTRA))) else None,
+            )
+            self._answer.add_call(fragment)
+        return bool(calls)
 
 
 def failure_of(chunk: Table) -> Table | None:
@@ -328,13 +331,6 @@ def _parts(content: object) -> Iterator[tuple[str, str]]:
             text, thinking = text_in(fields.get("text")), fields.get("thinking")
             inner = "".join(text for _, text in _parts(thinking)) if thinking else ""
             yield (inner or text, "") if fields.get("type") in _THOUGHT_PARTS else (inner, text)
-
-
-def _fragment(function: Table, index: int | None, identity: object = None, extra: Table | None = None) -> CallFragment:
-    name = "" if identity is None else str(identity)
-    return CallFragment(
-        index=index, id=name, name=text_in(function.get("name")), arguments=function.get("arguments"), extra=extra
-    )
 
 
 def _tables(value: object) -> list[Table]:

@@ -273,7 +273,7 @@ def decoded(decoder: msgspec.json.Decoder[_Event], data: str | msgspec.Raw) -> _
     except INVALID_JSON:
         text = data if isinstance(data, str) else bytes(data).decode()
         try:
-            mended = json.dumps(json.loads(text, strict=False, parse_constant=_null, parse_float=_finite))
+            mended = json.dumps(json.loads(text, strict=False, parse_constant=lambda _: None, parse_float=_finite))
         except (ValueError, RecursionError):
             mended = ""
         if not mended:
@@ -289,10 +289,6 @@ _ESCAPE = re.compile(
 def _without_half(escape: re.Match[str]) -> str:
     """Return an escape, or the private-use character for one that is half a surrogate pair."""
     return chr(HALF_BASE + int(escape["half"], 16)) if escape["half"] else escape[0]
-
-
-def _null(_constant: str) -> None:
-    """Replace NaN and infinity by null."""
 
 
 def _finite(digits: str) -> float | None:

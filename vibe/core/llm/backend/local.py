@@ -13,8 +13,8 @@ import msgspec
 from anyio import to_thread
 from msgspec.structs import replace
 
-from ipc.errors import INVALID_JSON
 from vibe.core.config.models import LocalConfig, ProviderConfig
+from vibe.core.llm.backend.assembly import is_json_object
 from vibe.core.llm.backend.chat import USAGE_TOLD, chat_body, chat_reader, wire_arguments
 from vibe.core.llm.backend.http import HttpBackend
 from vibe.core.llm.backend.local_server import LocalModelError, LocalServer, LocalServers, local_servers
@@ -87,10 +87,10 @@ def parsed_turn(completion: Completion) -> Completion:
     text = completion.message.content
     call = _CALL.fullmatch(text)
     if call is not None:
-        whole = _decoded(text)
-        arguments = json.dumps(whole["arguments"], ensure_ascii=False) if whole is not None else call[2]
+        is_whole = is_json_object(text)
+        arguments = call[2].rstrip().removesuffix("}") if is_whole else call[2]
         calls = (ToolCall(uuid4().hex[:9], call[1], arguments),)
-        cut = completion.finish_reason is FinishReason.LENGTH and whole is None
+        cut = completion.finish_reason is FinishReason.LENGTH and not is_whole
         message = msgspec.structs.replace(completion.message, content="", tool_calls=calls)
         return replace(
             completion, message=message, finish_reason=FinishReason.LENGTH if cut else FinishReason.TOOL_CALLS
@@ -180,17 +180,9 @@ def _pointer(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _decoded(text: str) -> dict[str, Any] | None:
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except INVALID_JSON:
-        return None
-
-
 def _unescaped(inside: str) -> str:
     """Return the text that the inside of a JSON string stands for."""
-    text: str = json.loads(f'"{inside}"', strict=False)
-    return text
+    return str(json.loads(f'"{inside}"', strict=False))
 
 
 class LocalBackend:

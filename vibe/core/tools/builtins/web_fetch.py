@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import ipaddress
 import re
-import ssl
 import string
 import zlib
 from collections.abc import Mapping, Sequence
@@ -217,10 +216,6 @@ class NetworkAccess(Protocol):
         """
         ...
 
-    def tls(self) -> ssl.SSLContext:
-        """Return a context with the trusted certificates."""
-        ...
-
 
 class SystemNetwork:
     """The machine's own resolver, sockets and certificates."""
@@ -236,10 +231,6 @@ class SystemNetwork:
 
         backend: Any = httpcore.AnyIOBackend()
         return await backend.connect_tcp(address, port, timeout=CONNECT_SECONDS)
-
-    def tls(self) -> ssl.SSLContext:
-        """Return a context with the system's certificates."""
-        return system_tls()
 
 
 class Response(Struct, frozen=True, kw_only=True):
@@ -262,7 +253,7 @@ async def fetch(url: WebUrl, network: NetworkAccess, *, max_bytes: int) -> Respo
     import httpcore
 
     pool = httpcore.AsyncConnectionPool(
-        ssl_context=network.tls(), network_backend=_checked_backend(network), max_connections=1
+        ssl_context=system_tls(), network_backend=_checked_backend(network), max_connections=1
     )
     async with pool:
         for _ in range(MAX_REDIRECTS + 1):

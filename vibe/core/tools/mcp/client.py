@@ -12,8 +12,9 @@ import logging
 import os
 import re
 import shlex
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -190,45 +191,19 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
 
     from vibe.core.tools.mcp.token_auth import TokenAuth  # noqa: PLC0415  it loads httpx2
 
-    class Events(httpx2.AsyncByteStream):
-        """An event stream, with each answer in it in a form that the protocol allows."""
-
-        def __init__(self, given: Any, asked: int | str | None) -> None:
-            self._given, self._asked = given, asked
-
-        async def __aiter__(self) -> AsyncGenerator[bytes]:
-            pending = bytearray()
-            async for part in self._given:
-                *lines, rest = part.split(b"\n")
-                for line in lines:
-                    yield _event_line(bytes(pending) + line, self._asked)
-                    pending.clear()
-                pending += rest
-            yield _event_line(bytes(pending), self._asked) + b"\n"  # A last event may lack its blank line.
-
-        async def aclose(self) -> None:
-            await self._given.aclose()
-
     async def note(response: httpx2.Response) -> None:
         # A server answers GET with 405 if it has no stream of its own. Nothing is wrong then.
-        request = response.request
-        if request.method != "POST":
+        if response.request.method != "POST":
             return
         exchange.refused = response.status_code if response.status_code >= 400 else None
-        kind = response.headers.get("content-type", "").lower()
-        given: Any = response.stream
-        asked = json.loads(await request.aread()).get("id")
-        if exchange.refused == BAD_REQUEST and UNKNOWN_SESSION.search(await response.aread()):
+        if exchange.refused is None:
+            await _bring_in_form(response)
+        elif SESSION in response.request.headers and (
+            exchange.refused == NOT_FOUND
+            or (exchange.refused == BAD_REQUEST and UNKNOWN_SESSION.search(await response.aread()))
+        ):
             exchange.refused = response.status_code = NOT_FOUND
-        if exchange.refused == NOT_FOUND and SESSION in request.headers:
             response.headers["content-type"] = ""  # The status says it all, whatever error the body holds.
-        elif not exchange.refused and kind.startswith("text/event-stream"):
-            response.stream = Events(given, asked)
-        elif not exchange.refused and not kind.startswith("text/html"):
-            response.headers["content-type"] = "application/json"
-            data: list[bytes] = [part async for part in given]
-            await given.aclose()
-            response.stream = httpx2.ByteStream(in_form(b"".join(data), asked))
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     hooks = {"response": [note]}
@@ -239,12 +214,37 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
         yield streamable_http_client(endpoint.url, http_client=client)
 
 
-def _event_line(line: bytes, asked: int | str | None) -> bytes:
-    """Return a line of an event stream, with an answer in it in form, and without a name of the event."""
-    name, _, data = line.partition(b":")
-    if name == b"event" and b"\r" not in data.rstrip():
-        return b""  # The library reads nameless events, and those with one certain name.
-    return (b"data: " + in_form(data.strip(), asked) if name == b"data" else line) + b"\n"
+async def _bring_in_form(response: Any) -> None:
+    """Bring the answer to a request in a form that the protocol allows, whether it is JSON or an event stream."""
+    import httpx2
+
+    asked = json.loads(await response.request.aread()).get("id")
+    kind = response.headers.get("content-type", "").lower()
+    if kind.startswith("text/event-stream"):
+        response.aiter_text = partial(_events_in_form, response.aiter_text(), asked)
+    elif not kind.startswith("text/html"):
+        response.headers["content-type"] = "application/json"
+        given = response.stream
+        data = [part async for part in given]
+        await given.aclose()
+        response.stream = httpx2.ByteStream(in_form(b"".join(data), asked))
+
+
+async def _events_in_form(parts: AsyncIterator[str], asked: int | str | None) -> AsyncGenerator[str]:
+    """Yield the lines of an event stream, with answers in form and without names of events, of which one is known."""
+    pending = ""
+    async for part in parts:
+        *lines, pending = (pending + part).split("\n")
+        for line in lines:
+            yield _event_line(line, asked)
+    yield f"{_event_line(pending, asked)}\n"  # A last event may lack its blank line.
+
+
+def _event_line(line: str, asked: int | str | None) -> str:
+    name, _, data = line.partition(":")
+    if name == "event" and "\r" not in data.rstrip():
+        return ""
+    return f"data: {in_form(data.strip().encode(), asked).decode()}\n" if name == "data" else f"{line}\n"
 
 
 def shown_url(url: str) -> str:

@@ -223,7 +223,7 @@ class ServerConnection:
             except Exception as error:
                 # A door: whatever a server or the library raises, the run continues without this server.
                 cause = innermost(error)
-                if mode == "legacy" and code_of(cause) in MODERN_ONLY_CODES:
+                if mode == "legacy" and getattr(cause, "code", None) in MODERN_ONLY_CODES:
                     mode = "auto"
                     continue
                 logger.debug("MCP server %s", self.name, exc_info=error)
@@ -505,12 +505,6 @@ class ServerConnection:
         printed = f"; it printed {rubbish} lines that are not MCP messages" if rubbish else ""
         limit = self.config.startup_timeout_sec
         return f"did not start within {limit:g} s (startup_timeout_sec){printed}"
-
-
-def code_of(error: BaseException) -> int | None:
-    """Return the JSON-RPC code of a protocol error, or None for any other error."""
-    code = getattr(error, "code", None)
-    return code if isinstance(code, int) else None
 
 
 def phrase(error: BaseException, where: str, status: int | None = None) -> str:

@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, parse_qsl, urljoin, urlsplit
 
@@ -30,7 +30,6 @@ from vibe.system.http import client_options
 from vibe.system.plain_text import shortened
 
 if TYPE_CHECKING:
-    import httpx2
     from mcp.client.auth import OAuthClientProvider
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
@@ -176,18 +175,9 @@ async def _through_the_flow(flow: _Flow) -> SignIn:
         if status in REFUSALS:
             raise SignInError(f"it gave a token, and refuses it (HTTP {status}): see what your account may do")
         if session:
-            await _end_session(client, endpoint.url, {**headers, "Mcp-Session-Id": session})
+            with suppress(httpx2.HTTPError):  # The user is signed in all the same.
+                await client.delete(endpoint.url, headers={**headers, "Mcp-Session-Id": session})
     return sign_in
-
-
-async def _end_session(client: httpx2.AsyncClient, url: str, headers: dict[str, str]) -> None:
-    """End the session that the first request began. If that fails, the user is signed in all the same."""
-    import httpx2
-
-    try:
-        await client.delete(url, headers=headers)
-    except httpx2.HTTPError as error:
-        logging.getLogger(__name__).debug("%s: %s", shown_url(url), error)
 
 
 def _sign_in_of(provider: OAuthClientProvider, url: str) -> SignIn | None:

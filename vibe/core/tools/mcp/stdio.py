@@ -160,13 +160,13 @@ class ServerProcess:
 
         if not line.strip():
             return
+        if not line.lstrip().startswith((b"{", b"[")):  # Something printed without a line end may be before it.
+            line = line[max(line.find(b'{"jsonrpc"'), 0) :]
         line = line.decode("utf-8", "replace").encode()  # An invalid byte costs a letter, not the whole message.
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
             message = answer_to(line)
-            if message is None and (start := line.find(b'{"jsonrpc"')) > 0:
-                return await self._deliver(line[start:], into)  # Something printed without a line end is before it.
             if message is None:
                 self.rubbish += 1
                 await self._log.write(b"[stdout, no MCP message] " + line[:RUBBISH_SHOWN] + b"\n")
