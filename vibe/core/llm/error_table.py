@@ -88,10 +88,6 @@ _TYPE_STATUSES: Final = (
     (402, ("1113",)),
     (404, ("1211",)),
     (429, ("1302", "1303", "1305", "1308")),
-    # MiniMax
-    (401, ("base_resp 1004", "base_resp 2049")),
-    (402, ("base_resp 1008",)),
-    (429, ("base_resp 1002", "base_resp 1039")),
 )
 CHUNK_ERRORS: Final = {name: status for status, names in _TYPE_STATUSES for name in names}
 """The HTTP status that each error type stands for if it comes inside a stream that began with 200."""

@@ -574,8 +574,8 @@ def _declared(arguments: str, schema: Mapping[str, Any] | None) -> str:
         return arguments
     with suppress(ValueError):  # A number of thousands of digits, which the tool refuses.
         given = json.loads(arguments)
-        declared = as_declared(given, schema)
-        return arguments if declared == given else json.dumps(declared, ensure_ascii=False)
+        if (declared := as_declared(given, schema)) != given:
+            return json.dumps(declared, ensure_ascii=False)
     return arguments
 
 

@@ -233,20 +233,16 @@ class _ChunkTaker:
 
     def take(self, data: str) -> bool:
         for chunk in _tables(decoded(_chunk, data)):
-            self._take_chunk(chunk)
+            if failure := failure_of(chunk):
+                raise self._errors.from_chunk(failure)
+            choices = [choice for choice in _tables(chunk.get("choices")) if not whole_number(choice.get("index"))]
+            for place in (chunk, table_of(chunk.get("x_groq")), *choices):
+                if usage := table_of(place.get("usage")):
+                    self._answer.count(read_usage(usage), read_cost(usage))
+                    break
+            for choice in choices:
+                self._take_choice(choice)
         return False
-
-    def _take_chunk(self, chunk: Table) -> None:
-        failure = failure_of(chunk)
-        if failure is not None:
-            raise self._errors.from_chunk(failure)
-        choices = [choice for choice in _tables(chunk.get("choices")) if not whole_number(choice.get("index"))]
-        for place in (chunk, table_of(chunk.get("x_groq")), *choices):
-            if usage := table_of(place.get("usage")):
-                self._answer.count(read_usage(usage), read_cost(usage))
-                break
-        for choice in choices:
-            self._take_choice(choice)
 
     def _take_choice(self, choice: Table) -> None:
         self._streamed |= self._take_delta(table_of(choice.get("delta")))
@@ -313,7 +309,7 @@ def failure_of(chunk: Table) -> Table | None:
         elif error:
             return {name: value for name, value in place.items() if name != "error"} or {"message": "no reason told"}
     if (refusal := table_of(chunk.get("base_resp"))).get("status_code"):  # MiniMax
-        return {"message": refusal.get("status_msg"), "code": f"base_resp {refusal['status_code']}"}
+        return {"message": refusal.get("status_msg"), "code": str(refusal["status_code"])}
     says_nothing = "choices" not in chunk and "usage" not in chunk
     words = text_in(chunk.get("message")) or chunk.get("msg") or chunk.get("detail")
     return chunk if chunk.get("object") == "error" or (says_nothing and words) else None

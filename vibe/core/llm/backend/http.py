@@ -209,7 +209,10 @@ class StreamReader:
         with anyio.CancelScope() as scope:
             async for chunk in response.aiter_bytes():
                 size += len(chunk)
-                done = done or self._feed(parser, chunk, take)
+                try:
+                    done = done or any(map(take, parser.feed(chunk)))  # events after the last one are ignored
+                except EventTooLongError as error:
+                    raise self.errors.protocol(f"sent {error}") from error
                 if size > MAX_STREAM_BYTES:
                     raise self.errors.protocol(f"sent more than {MAX_STREAM_BYTES} bytes in one answer")
                 if done or answer.finished:
@@ -232,12 +235,6 @@ class StreamReader:
             any(map(take, bodies))
         except INVALID_JSON as error:
             raise self._no_stream(JSON, response) from error
-
-    def _feed(self, parser: SseParser, chunk: bytes, take: Callable[[str], bool]) -> bool:
-        try:
-            return any(map(take, parser.feed(chunk)))  # events after the last one are ignored
-        except EventTooLongError as error:
-            raise self.errors.protocol(f"sent {error}") from error
 
     def _take(self, take: Callable[[str], bool], answer: AnswerBuilder, data: str) -> bool:
         """Add one event to the answer; return True if it was the last.
