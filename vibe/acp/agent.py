@@ -63,9 +63,8 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         **__: Any,
     ) -> schema.InitializeResponse:
         """Return our capabilities to an editor whose first request was another one, or that asks again."""
-        given: Any = client_capabilities or {}
-        if isinstance(given, schema.ClientCapabilities):  # Malformed ones count as absent.
-            given = given.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
+        capabilities = client_capabilities or schema.ClientCapabilities()
+        given = capabilities.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
         self._can = abilities_of(given)
         return schema.InitializeResponse.model_validate(initialize_result(given))
 

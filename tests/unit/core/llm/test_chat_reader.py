@@ -305,7 +305,6 @@ async def test_counts_are_found_and_the_last_one_wins(told: Chunk, usage: Usage)
         (wire(piece(0, "a", "read", '{"a"')) + DONE, ModelProtocolError, "without a finish_reason"),
         (b"data: [1]\n\n", ModelProtocolError, "not a completion chunk"),
         (b'data: [{"error": {"code": 401, "message": "no such key"}}]\n\n', ModelAccessError, "no such key"),
-        (wire({"choices": None, "base_resp": {"status_code": 1004, "status_msg": "login"}}), ModelAccessError, "login"),
         (wire({"code": 7, "msg": "token expired"}), ModelOverloadedError, "token expired"),
         (b"event: error\ndata: <html><title>502 Bad</title></html>\n\n", ModelOverloadedError, ": 502 Bad;"),
         (b"data: {oops\n\n", ModelProtocolError, "not a completion chunk"),

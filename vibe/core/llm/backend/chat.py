@@ -308,8 +308,6 @@ def failure_of(chunk: Table) -> Table | None:
             return {"message": error, "type": chunk.get("error_type", chunk.get("type")), "code": chunk.get("code")}
         elif error:
             return {name: value for name, value in place.items() if name != "error"} or {"message": "no reason told"}
-    if (refusal := table_of(chunk.get("base_resp"))).get("status_code"):  # MiniMax
-        return {"message": refusal.get("status_msg"), "code": str(refusal["status_code"])}
     says_nothing = "choices" not in chunk and "usage" not in chunk
     words = text_in(chunk.get("message")) or chunk.get("msg") or chunk.get("detail")
     return chunk if chunk.get("object") == "error" or (says_nothing and words) else None
