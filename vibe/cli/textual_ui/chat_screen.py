@@ -421,8 +421,7 @@ class ChatScreen(LowestScreen):
     def _first_facts(self, folder: Path, *, is_new: bool) -> StartFacts:
         """Return the facts for the start screen that are known at once."""
         home = user_home_of(self._env.environ)
-        named = "~" if folder == home else shown(folder, home)
-        return StartFacts(version=__version__, folder=named, is_new=is_new)
+        return StartFacts(version=__version__, folder="~" if folder == home else shown(folder, home), is_new=is_new)
 
     @on(PromptInput.Sent)
     def _take_line(self, message: PromptInput.Sent) -> None:

@@ -33,8 +33,8 @@ ASCII = str.maketrans(
     f"=~-==x+>>>v^><~-*-*.|||-+++++++++|###:.*o@/--:       {'*' * len(SPINNER)}",
 )
 """Replaces our signs, and those of Textual's scrollbars, by ASCII."""
-MARK_DIFFERENCE = 0.3
-"""The difference in brightness from which a background counts as a mark or a cursor."""
+MARK_DIFFERENCE = 0.2
+"""The difference in brightness from which a background counts as a mark, a selection or a cursor."""
 
 
 class StyleFilter(LineFilter):

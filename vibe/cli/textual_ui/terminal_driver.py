@@ -41,8 +41,10 @@ TELL_SCHEMES: Final = "\x1b[?2031h"
 """Asks the terminal to report changes of its colour scheme."""
 TELL_NO_SCHEMES: Final = "\x1b[?2031l"
 """Asks the terminal to stop reporting them."""
-_CUT: Final = re.compile(r"\x1b(?:[\]P_]|\[[?>=]?[0-9;:]*)?\Z")
+_CUT: Final = re.compile(r"\x1b(?:[\]P_]|\[[?<>=]?[0-9;:]*)?\Z")
 """The end of a text that may be the beginning of an answer."""
+_POSSIBLE_KEY: Final = re.compile(r"\x1b(?:\[|[^\[])?\Z")
+"""Keys that people may have pressed; anything longer is part of an answer, or of a report of the mouse."""
 _MODIFIED: Final = re.compile(r"\x1b\[27;([0-9]+);([0-9]+)~")
 """A key with modifiers as xterm and tmux encode it; it is translated to kitty's encoding, which Textual reads."""
 ALT_ENTER: Final = "\x1b\r"
@@ -88,9 +90,9 @@ class PasteStream:
         self._answer = ""
 
     @property
-    def is_holding(self) -> bool:
-        """True while keys are held back."""
-        return self._reading not in {_Reading.PASTE, _Reading.REPORT} and bool(self._held)
+    def holds_escape(self) -> bool:
+        """True while an escape alone is held back: the Esc key, unless more follows at once."""
+        return self._reading not in {_Reading.PASTE, _Reading.REPORT} and self._held == "\x1b"
 
     def feed(self, text: str) -> Iterator[str | Pasted | BackgroundReported]:
         """Take the text that was read, and yield what is complete."""
@@ -123,10 +125,9 @@ class PasteStream:
                     yield self._finished_paste(_Reading.KEYS if mark else _Reading.LOST_PASTE)
 
     def release(self) -> Iterator[str]:
-        """Yield the keys that were held back; as nothing followed, they are not a mark."""
-        if self.is_holding:
-            held, self._held = self._held, ""
-            yield held
+        """Yield the keys that were held back; as nothing followed, they are not a mark. An answer's part is dropped."""
+        held, self._held = self._held, ""
+        yield from _POSSIBLE_KEY.findall(held)
 
     def give_up(self) -> Iterator[Pasted]:
         """Yield an unfinished paste as far as it came, and take what follows for keys again."""
@@ -177,13 +178,13 @@ READ_BYTES: Final = 1 << 16
 TICK_SECONDS: Final = 0.1
 """The interval at which the input thread checks whether the driver is to end."""
 SOON_SECONDS: Final = 0.02
-"""The poll interval while text is held back, and while an escape may turn out to be a key."""
+"""The poll interval while an escape may turn out to be a key."""
 ESCAPE_SECONDS: Final = 2 * ESCAPE_DELAY
 """The time after a read until it is certain whether an escape in it is the Esc key."""
 STOP_GUARD_SECONDS: Final = 0.2
 """The time after SIGCONT in which the process does not stop itself, as a SIGTSTP sent before may arrive after it."""
 PASTE_SECONDS: Final = 2.0
-"""The silence of the terminal after which an unfinished paste is taken to be over."""
+"""The silence of the terminal after which an unfinished paste or answer is taken to be over."""
 
 
 class _LenientStream:
@@ -309,7 +310,7 @@ class TerminalDriver(LinuxDriver):
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
         read_at = time.monotonic()
         while not self.exit_event.is_set():
-            is_soon = stream.is_holding or time.monotonic() - read_at < ESCAPE_SECONDS
+            is_soon = stream.holds_escape or time.monotonic() - read_at < ESCAPE_SECONDS
             if selector.select(SOON_SECONDS if is_soon else TICK_SECONDS):
                 try:
                     data = os.read(keyboard, READ_BYTES)
@@ -319,10 +320,11 @@ class TerminalDriver(LinuxDriver):
                     return  # the terminal is gone
                 yield from stream.feed(decode(data))
                 read_at = time.monotonic()
-            elif stream.is_holding:
+            elif stream.holds_escape:
                 yield from stream.release()
             elif time.monotonic() - read_at >= PASTE_SECONDS:
                 yield from stream.give_up()
+                yield from stream.release()
             yield Pasted("")
 
     def _process_all(self, events: Iterable[Message]) -> None:

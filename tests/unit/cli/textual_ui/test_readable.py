@@ -7,9 +7,10 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
-from textual.theme import BUILTIN_THEMES
+from textual.theme import BUILTIN_THEMES, Theme
 
 from tests.architecture.project import ROOT
+from vibe.cli.textual_ui.palettes import DARK, LIGHT
 from vibe.cli.textual_ui.readable import (
     ASCII,
     GROUNDS,
@@ -21,6 +22,7 @@ from vibe.cli.textual_ui.readable import (
     contrast,
     groundless,
     readable,
+    uncoloured,
 )
 
 OWN_PALETTE = [name for name in BUILTIN_THEMES if "ansi" in name]
@@ -61,6 +63,17 @@ def test_in_ascii_every_sign_that_we_draw_has_another_and_so_have_the_ends_of_a_
     drawn = {*"▁▂▃▄▅▆▇", *(sign for path in sources for sign in path.read_text(encoding="utf-8"))}
 
     assert [sign for sign in sorted(drawn) if not sign.translate(ASCII).isascii()] == []
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT])
+def test_without_colours_a_selection_is_seen_and_the_grounds_of_a_diff_are_not(theme: Theme) -> None:
+    colours = theme.to_color_system().generate()
+    ground, selected, done, failed = (
+        Color.parse(colours[name]) for name in ("surface", "input-selection-background", "success", "error")
+    )
+    faint = [ground.blend(done, 0.12), ground.blend(failed, 0.12)]
+    on = [Style(bgcolor=each.rich_color) for each in (ground + selected, *faint)]
+    assert [bool(uncoloured(style, ground).reverse) for style in on] == [True, False, False]
 
 
 def test_without_motion_nothing_turns() -> None:

@@ -574,8 +574,7 @@ class PromptInput(Widget):
     def _mark_now(self) -> str:
         if self._draft is not None:
             return SEARCH_MARK
-        app = app_of(self) if self.is_mounted else None
-        if app is not None and app.app_focus and not self._area.has_focus:
+        if self.is_mounted and app_of(self).app_focus and not self._area.has_focus:
             return ""
         return SHELL_MARK if self.text.startswith("!") else READY_MARK
 

@@ -146,9 +146,8 @@ class RequestQueue:
 
     def withdraw(self, request_id: str) -> None:
         """Remove a request that was answered elsewhere or withdrawn; an unknown id is ignored."""
-        found = self._pending.get(request_id)
-        if found is not None:
-            self._remove(found)
+        if request_id in self._pending:
+            self._remove(self._pending[request_id])
 
     def _add(self, pending: PendingRequest) -> None:
         self._pending[pending.id] = pending

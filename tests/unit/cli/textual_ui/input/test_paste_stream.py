@@ -53,9 +53,9 @@ def test_a_lone_escape_is_held_only_until_nothing_followed() -> None:
     stream = PasteStream()
 
     assert fed(stream, "\x1b") == []
-    assert stream.is_holding
+    assert stream.holds_escape
     assert list(stream.release()) == ["\x1b"]
-    assert not stream.is_holding
+    assert not stream.holds_escape
     assert fed(stream, "x") == ["x"]
 
 
@@ -154,9 +154,20 @@ def test_an_answer_without_an_end_is_over_soon_and_swallows_no_enter() -> None:
     assert fed(stream, "a\x1b]11;rgb:00", "\rb") == ["a\rb"]
     assert fed(stream, "\x1b]11;rgb:00\x1b[A") == ["\x1b[A"]
     assert fed(stream, "\x1b]11;rgb") == []
-    assert not stream.is_holding
+    assert not stream.holds_escape
     list(stream.give_up())
     assert fed(stream, "c") == ["c"]
+
+
+@pytest.mark.parametrize("report", [*REPORTS, "\x1b[<35;10;5M", "\x1b[1;5C"])
+def test_of_an_answer_that_comes_in_pieces_or_never_ends_nothing_is_typed(report: str) -> None:
+    for cut in range(2, len(report)):
+        stream = PasteStream()
+        assert fed(stream, report[:cut]) == []
+        assert not stream.holds_escape, "more may follow, however slow the line is"
+        if cut > 2:
+            assert [*stream.give_up(), *stream.release()] == []
+            assert fed(stream, "c") == ["c"]
 
 
 @pytest.mark.parametrize("key", ["\x1b]", "\x1bP", "\x1b_", "\x1b[", "\x1b"])
