@@ -403,18 +403,13 @@ def _migrated(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
     version = document.get("version", 0)
     if not isinstance(version, int) or version > VERSION:
         raise BrokenSessionError(folder, f"it has version {version!r}, this vibe reads {VERSION}: use a newer vibe")
-    if is_foreign_meta(document):
+    if "version" not in document and isinstance(document.get("environment"), dict):  # Mistral Vibe wrote it.
         return our_meta(document)
     return document if version else _from_v0(document)
 
 
 ORIGIN = "mistral-vibe"
 """The ``origin`` of sessions of Mistral Vibe, which are never written to."""
-
-
-def is_foreign_meta(document: dict[str, Any]) -> bool:
-    """Return whether Mistral Vibe wrote a ``meta.json``: it has no version, and an ``environment`` with the folder."""
-    return "version" not in document and isinstance(document.get("environment"), dict)
 
 
 def our_meta(document: dict[str, Any]) -> dict[str, Any]:

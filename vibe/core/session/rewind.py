@@ -96,6 +96,8 @@ class RewindManager(Struct, frozen=True):
         if not points or points[0].messages > message_index:
             snapshots.check_readable()
         start = _point_at(points, message_index)
+        if start is None and snapshots.store.git_dir.exists():
+            raise SnapshotError("no file was put back: the record of their earlier states is gone or damaged")
         if start is None:
             return None
         if all(point.lost for point in points[: start + 1]):

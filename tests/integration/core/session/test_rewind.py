@@ -81,6 +81,16 @@ def test_back_to_the_start_what_the_agent_made_is_gone(story: Story) -> None:
     assert git("status", "--short", cwd=story.root) == ""
 
 
+@pytest.mark.parametrize("left", [b"", b"\0\xff\n"])
+def test_a_lost_record_of_the_files_is_no_success(story: Story, left: bytes) -> None:
+    (story.folder.path / "history.jsonl").write_bytes(left)
+
+    with pytest.raises(SnapshotError, match="no file was put back"):
+        story.manager.rewind(story.saved, 4)
+
+    assert content(story.root)["a.txt"] == "three"
+
+
 def test_files_stay_where_only_the_conversation_was_to_go_back(story: Story) -> None:
     report = story.manager.rewind(story.saved, 0, files=False)
 

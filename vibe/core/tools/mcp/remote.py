@@ -235,7 +235,8 @@ async def list_prompts(client: Client) -> tuple[RemotePrompt, ...]:
     async for page in pages(lambda cursor: client.list_prompts(cursor=cursor)):
         for listed in page.prompts:
             given = listed.arguments or []
-            if _is_typeable([listed.name, *(argument.name for argument in given)]):
+            names = [listed.name, *(argument.name for argument in given)]
+            if all(name.isprintable() and len(name) <= NAME_LENGTH and name.split() == [name] for name in names):
                 found[listed.name] = RemotePrompt(
                     name=listed.name,
                     about=shortened(" ".join((listed.description or listed.title or "").split()), PROMPT_ABOUT_LENGTH),
@@ -297,7 +298,3 @@ def _texts(messages: Sequence[PromptMessage]) -> Iterable[str]:
             case kind:
                 text = f"[{kind} left out]"
         yield text if message.role == "user" else f"[assistant] {text}"
-
-
-def _is_typeable(names: Sequence[str]) -> bool:
-    return all(name.isprintable() and len(name) <= NAME_LENGTH and name.split() == [name] for name in names)
