@@ -58,7 +58,7 @@ def test_set_changes_one_line_and_keeps_the_rest(vibe: VibeCommand) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("active_model", "nosuch", "active_model: unknown model 'nosuch'"),
+        ("active_model", "nosuch", "active_model: unknown model 'nosuch' (known: "),
         ("auto_approve", "perhaps", 'auto_approve: must be true or false, not "perhaps"'),
         ("planner.max_parallel_steps", "0", "must be at least 1, not 0"),
         ("tools.bash.permission", "sometimes", "'always', 'ask' or 'never'"),

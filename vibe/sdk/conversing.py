@@ -129,6 +129,8 @@ async def open_talk(
 
 def _opening(workdir: Path, options: SessionOptions, people: People) -> Opening:
     resume = options.get("resume")
+    if options.get("fork") and resume is None:
+        raise UsageError("fork=True: give resume=, the session to copy")
     return Opening(
         workdir=workdir,
         extra_roots=tuple(folder_named(folder, "add_dirs") for folder in options.get("add_dirs", ())),

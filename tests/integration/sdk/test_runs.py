@@ -180,6 +180,8 @@ async def test_a_session_goes_on_where_another_ended(program: Program) -> None:
         await again.send("b")
     async with program.session(resume="latest", fork=True) as copy:
         await copy.send("c")
+    with pytest.raises(UsageError, match="fork=True: give resume="):
+        await program.session(fork=True).open()
 
     assert again.session_id == session.session_id != copy.session_id
     assert [message["content"] for message in program.messages() if message["role"] == "user"] == ["a", "b", "c"]

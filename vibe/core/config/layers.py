@@ -426,17 +426,17 @@ def _key(location: tuple[str | int, ...], merged: Layer) -> Key:
 
 def _model_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
     if config.find_model(config.active_model) is None:
-        choice = _choice(config.active_model, [model.key for model in config.models])
-        yield _config_error(("active_model",), f"unknown model {config.active_model!r}, {choice}", merged)
+        problem = _unknown("model", config.active_model, [model.key for model in config.models])
+        yield _config_error(("active_model",), problem, merged)
     for model in config.models:
         if config.find_provider(model.provider) is None:
-            choice = _choice(model.provider, [provider.name for provider in config.providers])
-            problem = f"unknown provider {model.provider!r}, {choice}"
+            problem = _unknown("provider", model.provider, [provider.name for provider in config.providers])
             yield _config_error(("models", f"[{model.key}]", "provider"), problem, merged)
 
 
-def _choice(name: str, known: list[str]) -> str:
-    return f"{did_you_mean(closest(name, known))} (known: {', '.join(known)})".lstrip()
+def _unknown(what: str, name: str, known: list[str]) -> str:
+    meant = did_you_mean(closest(name, known))
+    return f"unknown {what} {name!r}{meant and f', {meant}'} (known: {', '.join(known)})"
 
 
 def _provider_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
