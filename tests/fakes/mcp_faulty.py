@@ -83,7 +83,7 @@ def misbehave() -> None:
         sys.stderr.write("cannot open the database\n")
         sys.exit(3)
     if FAULT in {"rubbish", "noise"}:
-        sys.stdout.write("Welcome to the server!\n\nlistening\n{not json}\n[1, 2]\n")
+        sys.stdout.write("Welcome to the server!\n\nlistening\n{not json}\n[1, 2]\nready> ")
         sys.stdout.flush()
     if FAULT == "flood":
         for number in range(40_000):

@@ -170,11 +170,7 @@ def parse_word(word: str, annotation: Any) -> Any:
         return word
     if bool in kinds:
         return True if word.lower() in _TRUE else False if word.lower() in _FALSE else word
-    return (
-        _read(word, int, float)
-        if kinds & {int, float}
-        else _read(word, json.loads, lambda text: tomllib.loads(f"value = {text}")["value"])
-    )
+    return _read(word, int, float) if kinds & {int, float} else _read(word, json.loads, _toml)
 
 
 def _kinds(annotation: Any) -> set[Any]:
@@ -194,3 +190,7 @@ def _read(word: str, *ways: Callable[[str], Any]) -> Any:
         with suppress(ValueError):
             return way(word)
     return word
+
+
+def _toml(word: str) -> Any:
+    return tomllib.loads(f"value = {word}")["value"]

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from vibe.core.config.loader import LoadedConfig
 from vibe.core.config.models import ProjectContextConfig
 from vibe.core.instructions.system_prompt import PromptLibrary, filled
+from vibe.system.files import regular_bytes
 from vibe.system.git.calls import GitCall, run_git, without_fetching
 from vibe.system.git.discovery import locate
 from vibe.system.git.shelter import Shelter, take_shelter
@@ -87,8 +88,7 @@ def _readme(loaded: LoadedConfig) -> str:
     for name in README_NAMES if room else ():
         path = loaded.workdir / name
         try:
-            with path.open("rb") as file:
-                data = file.read(room + 1)
+            data = regular_bytes(path, room + 1)
         except OSError:
             continue
         text = data[:room].decode("utf-8-sig", errors="ignore").strip()

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from vibe.core.config.paths import FOREIGN_FOLDERS
 from vibe.core.config.trust import DOCS
+from vibe.system.files import regular_bytes
 
 MAX_BYTES = 32 * 1024
 """The most bytes of all files in a system prompt, and again of all files an agent is shown later."""
@@ -142,7 +143,7 @@ def _read_all(files: Sequence[Path], room: int, warnings: list[str]) -> list[Pro
     texts: dict[Path, bytes] = {}
     for path in files:
         try:
-            data = path.read_bytes()
+            data = regular_bytes(path)
         except OSError as error:
             warnings.append(f"{path} was not loaded: it can't be read ({error.strerror})")
             continue

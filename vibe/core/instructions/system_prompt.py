@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from vibe.system.errors import UsageError
+from vibe.system.files import regular_bytes
 
 MAX_PROMPT_BYTES = 128 * 1024
 """The most bytes of a prompt's file."""
@@ -73,8 +74,7 @@ def subagents_section(descriptions: Mapping[str, str]) -> str:
 
 def _read(path: Path) -> str | None:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_PROMPT_BYTES + 1)
+        data = regular_bytes(path, MAX_PROMPT_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

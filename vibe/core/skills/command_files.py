@@ -19,6 +19,7 @@ from vibe.core.skills.front_matter import (
     text_of_field,
 )
 from vibe.system.errors import UsageError, closest, did_you_mean
+from vibe.system.files import regular_bytes
 
 MAX_BYTES = 200_000
 """The most bytes of a command's file."""
@@ -159,8 +160,7 @@ def _template(path: Path) -> str:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = regular_bytes(path, MAX_BYTES + 1)
     except OSError as error:
         raise CommandFileError(path, f"can't be read ({error.strerror})") from error
     if len(content) > MAX_BYTES:

@@ -71,6 +71,11 @@ class StartPage:
         """True while the start screen is shown and the conversation has not begun yet."""
         return self._entry is not None and not self._is_closed
 
+    @property
+    def was_seen(self) -> bool:
+        """True once the choices have been visible for long enough that Enter takes one."""
+        return self._seen_at is not None and self._clock() - self._seen_at >= SEEN_SECONDS
+
     def update(self, facts: StartFacts) -> None:
         """Draw the given facts; a page that is not in the log yet is added once it offers a choice."""
         known = self.facts
@@ -96,7 +101,7 @@ class StartPage:
             self._take(replace(chosen, line=chosen.line.replace(RESUME, "status", 1), verb=LOOK))
         elif key == "escape" and not self.facts.is_new:
             self.release_keys()
-        elif key == "enter" and self._seen_at is not None and self._clock() - self._seen_at >= SEEN_SECONDS:
+        elif key == "enter" and self.was_seen:
             self.release_keys()
             self._take(chosen)
         else:

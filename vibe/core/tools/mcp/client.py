@@ -12,8 +12,9 @@ import logging
 import os
 import re
 import shlex
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -167,10 +168,10 @@ CONNECT_SECONDS = 10.0
 NOT_FOUND = 404
 SESSION = "mcp-session-id"
 """The header by which a request names its session."""
-OTHER_KINDS = ("text/event-stream", "text/html")
-"""Content types of answers that are not JSON. All other answers count as JSON, whatever type they declare."""
 BAD_REQUEST, UNKNOWN_SESSION = 400, re.compile(rb"session|not initialized", re.IGNORECASE)
 """The status and the words by which many servers say that they do not know a session, in place of ``NOT_FOUND``."""
+EVENT_LINE = re.compile(r"^(?:data:([^\r\n]*)|event:[^\r\n]*)", re.MULTILINE)
+"""A line of an event stream that holds data, or the name of the event."""
 READ_SECONDS = 3_900.0
 """The most seconds between two pieces of an answer, in which a person may be asked. Callers limit the call itself."""
 
@@ -197,18 +198,14 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
         if response.request.method != "POST":
             return
         exchange.refused = response.status_code if response.status_code >= 400 else None
-        kind = response.headers.get("content-type", "").lower()
-        if exchange.refused == BAD_REQUEST and UNKNOWN_SESSION.search(await response.aread()):
+        if exchange.refused is None:
+            await _bring_in_form(response)
+        elif SESSION in response.request.headers and (
+            exchange.refused == NOT_FOUND
+            or (exchange.refused == BAD_REQUEST and UNKNOWN_SESSION.search(await response.aread()))
+        ):
             exchange.refused = response.status_code = NOT_FOUND
-        if exchange.refused == NOT_FOUND and SESSION in response.request.headers:
             response.headers["content-type"] = ""  # The status says it all, whatever error the body holds.
-        elif not exchange.refused and not kind.startswith(OTHER_KINDS):
-            response.headers["content-type"] = "application/json"
-            given: Any = response.stream
-            data: list[bytes] = [part async for part in given]
-            await given.aclose()
-            asked = json.loads(await response.request.aread()).get("id")
-            response.stream = httpx2.ByteStream(in_form(b"".join(data), asked))
 
     timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
     hooks = {"response": [note]}
@@ -217,6 +214,35 @@ async def endpoint_transport(endpoint: Endpoint, exchange: Exchange, sign_ins: S
     options = client_options(httpx2)
     async with httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout, event_hooks=hooks, **options) as client:
         yield streamable_http_client(endpoint.url, http_client=client)
+
+
+async def _bring_in_form(response: Any) -> None:
+    """Bring the answer to a request in a form that the protocol allows, whether it is JSON or an event stream."""
+    import httpx2
+
+    asked = json.loads(await response.request.aread()).get("id")
+    kind = response.headers.get("content-type", "").lower()
+    if kind.startswith("text/event-stream"):
+        response.aiter_text = partial(_events_in_form, response.aiter_text(), asked)
+    elif not kind.startswith("text/html"):
+        response.headers["content-type"] = "application/json"
+        given = response.stream
+        data = [part async for part in given]
+        await given.aclose()
+        response.stream = httpx2.ByteStream(in_form(b"".join(data), asked))
+
+
+async def _events_in_form(parts: AsyncIterator[str], asked: int | str | None) -> AsyncGenerator[str]:
+    """Yield an event stream with answers in form, and without names of events, as the library knows only one."""
+
+    def in_line(line: re.Match[str]) -> str:
+        return ":" if line[1] is None else f"data:{in_form(line[1].strip().encode(), asked).decode()}"
+
+    pending = ""
+    async for part in parts:
+        lines, end, pending = (pending + part).rpartition("\n")
+        yield EVENT_LINE.sub(in_line, lines) + end
+    yield EVENT_LINE.sub(in_line, pending) + "\n\n"  # a last event may lack its blank line
 
 
 def shown_url(url: str) -> str:

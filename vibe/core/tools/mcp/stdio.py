@@ -160,6 +160,8 @@ class ServerProcess:
 
         if not line.strip():
             return
+        if not line.lstrip().startswith((b"{", b"[")):  # Something printed without a line end may be before it.
+            line = line[max(line.find(b'{"jsonrpc"'), 0) :]
         line = line.decode("utf-8", "replace").encode()  # An invalid byte costs a letter, not the whole message.
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)

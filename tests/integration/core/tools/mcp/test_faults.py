@@ -354,9 +354,12 @@ async def test_a_call_that_no_session_is_known_for_is_said_not_to_have_been_made
     assert "does not know our session any more: pay was not called" in answer.content
 
 
+EVENTS: dict[str, Any] = {"kind": "text/event-stream"}
 FORMS: list[dict[str, Any]] = [
     {},
     {"before": b"[", "after": b"]"},
+    {**EVENTS, "before": b"event: message\ndata: ", "after": b"\n\n"},
+    {**EVENTS, "before": b": hello\r\nevent: answer\r\nid: 1\r\ndata:"},
 ]
 """Ways in which servers wrap an answer."""
 
