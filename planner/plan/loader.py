@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import stat
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -216,10 +215,9 @@ def _read(path: Path) -> bytes:
         return PlanInvalidError(str(path), [Problem("", message, fix)])
 
     try:
-        found = path.stat()
-        if stat.S_ISDIR(found.st_mode):
+        if path.is_dir():
             raise refused("is a directory", "name the plan file in it")
-        if not stat.S_ISREG(found.st_mode):
+        if path.exists() and not path.is_file():
             raise refused("is not a regular file", "save the plan to a file first")
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)

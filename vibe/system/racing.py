@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251  only the task knows whether a cancellation was meant for it
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from anyio import CancelScope, create_task_group
@@ -48,10 +48,9 @@ class BrokeOffError(RuntimeError):
 
 
 def _current_task() -> asyncio.Task[Any] | None:
-    try:
+    with suppress(RuntimeError):  # in a thread without a loop, or after the end of the loop
         return asyncio.current_task()
-    except RuntimeError:  # in a thread without a loop, or after the end of the loop
-        return None
+    return None
 
 
 @contextmanager

@@ -178,9 +178,7 @@ class ToolExecutor:
         return ToolBatch(
             messages=tuple(item.message for item in pending if item.message is not None),
             denied=tuple(denial for item in pending for denial in (item.denial, *item.told.denials) if denial),
-            files_changed=tuple(
-                dict.fromkeys(name for item in pending for name in map(encodable, item.told.files_changed))
-            ),
+            files_changed=tuple(dict.fromkeys(encodable(name) for item in pending for name in item.told.files_changed)),
             ran=frozenset(item.summary for item in pending if item.paths is not None and item.denial is None),
         )
 
@@ -327,9 +325,7 @@ class ToolExecutor:
         try:
             confines = confinement is not None and confinement.choice().sandbox is not None
             outlook = subject.tool.outlook(subject.args, subject.granted(workspace), sandboxed=confines)
-        except (
-            BaseException
-        ) as error:  # The door of a tool call: a failed preview doesn't keep the user from being asked.
+        except BaseException as error:  # a failed preview doesn't keep the user from being asked
             if is_open and isinstance(error, ToolError):
                 raise
         diff = self._mask.printed(encodable(outlook.diff)) if is_open else ""

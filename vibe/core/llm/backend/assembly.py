@@ -340,9 +340,8 @@ class AnswerBuilder:
         """Return the open call that a fragment belongs to, or None if it starts another one."""
         index, name = fragment.index, fragment.name
         if identity:
-            known = [
-                call for call in self._calls if call.id == identity and (index is None or call.index in {None, index})
-            ]
+            placed = [call for call in self._calls if index is None or call.index in {None, index}]
+            known = [call for call in placed if call.id == identity]
             if known:
                 return None if name and _is_another(known[-1], text) else known[-1]
         candidates = [call for call in self._calls if index is None or call.index == index]

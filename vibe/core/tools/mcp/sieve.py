@@ -223,10 +223,8 @@ def answer_to(line: bytes, asked: int | str | None = None) -> JSONRPCError | JSO
     except (ValueError, RecursionError):
         return None
     answer = table_of(cast("Any", parsed[0] if isinstance(parsed, list) and parsed else parsed))
-    if (
-        not isinstance(identity := asked if asked is not None else answer.get("id"), int | str)
-        or not {"error", "result"} & answer.keys()
-    ):
+    identity = answer.get("id") if asked is None else asked
+    if not isinstance(identity, int | str) or not {"error", "result"} & answer.keys():
         return None
     if not (error := answer.get("error")):
         result = table_of(answer.get("result")) or {"result": answer.get("result")}
