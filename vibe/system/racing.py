@@ -65,11 +65,10 @@ def foreign_code() -> Generator[None]:
     task = _current_task()
     try:
         yield
-    except Exception:
-        raise
     except BaseException as error:
         is_cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
-        if is_cancelled or task is not _current_task():  # in another task, a collected coroutine is being closed
+        is_closing = task is not _current_task()  # a collected coroutine is closed by another task
+        if is_cancelled or is_closing or isinstance(error, Exception):
             raise
         # The cause of a BrokeOffError may be raised in its place. A cancellation would seem to be that of who gets it.
         kind = RuntimeError if isinstance(error, asyncio.CancelledError) else BrokeOffError

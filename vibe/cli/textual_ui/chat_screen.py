@@ -326,7 +326,7 @@ class ChatScreen(LowestScreen):
     def give_back(self, line: str, problem: str = "") -> None:
         """Show why a line was refused, and put it back into the prompt if that is empty.
 
-        A refused command is selected there, so that what is typed next replaces it.
+        A refused command is selected there, so that what is typed next replaces it; a space adds to it.
         """
         if problem:
             self.say(problem, "error")

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 import msgspec
-from anyio import Semaphore, create_task_group, get_cancelled_exc_class
+from anyio import Semaphore, create_task_group
 from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import BaseModel
@@ -43,6 +43,7 @@ from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.questions import UnansweredError, announcing
 from vibe.core.tools.schema import parse_arguments
 from vibe.system.errors import described
+from vibe.system.racing import foreign_code
 from vibe.system.redaction import Mask, redact
 
 __all__ = ["Approvals", "ToolBatch", "ToolExecutor"]
@@ -169,7 +170,12 @@ class ToolExecutor:
         self._announce_queue(pending)
         try:
             for read_only, batch in groupby(pending, key=lambda item: item.read_only):
-                await self._answer_all(tuple(batch), flush, SIDE_BY_SIDE if read_only else 1)
+                if read_only:
+                    await self._answer_side_by_side(tuple(batch), flush)
+                    continue
+                for item in batch:
+                    await self._answer(item)
+                    flush()
         except BaseException:
             for item in (item for item in pending if item.message is None):
                 self._close(item, "cancelled", NOT_STARTED if item.started is None else CANCELLED)
@@ -209,8 +215,8 @@ class ToolExecutor:
         _set_summary(item)
         return item
 
-    async def _answer_all(self, members: Sequence[_PendingCall], flush: Callable[[], None], at_once: int) -> None:
-        limit = Semaphore(at_once)
+    async def _answer_side_by_side(self, members: Sequence[_PendingCall], flush: Callable[[], None]) -> None:
+        limit = Semaphore(SIDE_BY_SIDE)
 
         async def answer(item: _PendingCall) -> None:
             async with limit:
@@ -237,30 +243,21 @@ class ToolExecutor:
                 raw=item.raw and self._mask.printed(item.raw),
             )
         )
-        outcomes = [("error", f"{item.name} failed: it cancelled itself")]
-        async with create_task_group() as group:  # the cancellation of the run is raised here, a tool's own is not
-            group.start_soon(self._settle, item, outcomes)
-        status, content = outcomes[-1]
-        content = await capped(self._masked(item, content), item.call.id, self._context.output_dir)
-        if item.paths is not None:
-            await self._guidance.after_call(_hook_call(item), item.paths, status=status, result=content)
-        self._close(item, status, content)
-
-    async def _settle(self, item: _PendingCall, outcomes: list[tuple[str, str]]) -> None:
-        """Add the status and text of the call's result, whatever the tool raises but a cancellation."""
         try:
-            status, content = await self._outcome(item)
-        except get_cancelled_exc_class():
-            raise
+            with foreign_code():
+                status, content = await self._outcome(item)
         except WorkspaceLockedError as error:
             self._deny(item, CallRefusal(by=BUSY, reason=str(error)))
             status, content = "error", f"The call was not run: {error}"
         except UnansweredError as error:
             status, content = "denied", self._deny(item, CallRefusal(by="headless", reason=str(error)))
-        except BaseException as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
+        except Exception as error:  # noqa: BLE001  the door of a tool call: whatever it raises is its result
             status, content = "error", _error_text(item.name, error)
             item.display = self._masked_display(error.display) if isinstance(error, ToolError) else None
-        outcomes.append((status, content))
+        content = await capped(self._masked(item, content), item.call.id, self._context.output_dir)
+        if item.paths is not None:
+            await self._guidance.after_call(_hook_call(item), item.paths, status=status, result=content)
+        self._close(item, status, content)
 
     async def _outcome(self, item: _PendingCall) -> tuple[str, str]:
         """Return the status and text of the call's result.
