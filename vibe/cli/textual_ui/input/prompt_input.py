@@ -448,8 +448,8 @@ class PromptInput(Widget):
             self._send_or_break()
         if not self.text and self._draft is None and self._on_blank_key(key):
             return True
-        if key == "space" and self._area.selected_text == self.text:  # it may be a command that needs more words
-            self._area.move_cursor(self._area.document.end)
+        if key == "space" and self.text and self._area.selected_text == self.text:  # a command may need more words
+            self.set_text(self.text)
         act = self._keys.get(key)
         return act is not None and act()
 
