@@ -40,14 +40,13 @@ def _describe_properties(schema: dict[str, Any], model: type[BaseModel]) -> None
 
     Pydantic could do it, but would read the sources whenever a process starts, for a fifth of the start.
     """
-    fields = model.model_fields
     for base in model.__mro__[: model.__mro__.index(PlanModel)]:
         body = cast("ast.ClassDef", ast.parse(getsource(base)).body[0]).body
         for field, below in pairwise(body):
             if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
                 name = ast.unparse(field.target)
                 text = ast.literal_eval(below.value)
-                schema["properties"][fields[name].alias or name]["description"] = " ".join(text.split())
+                schema["properties"][model.model_fields[name].alias or name]["description"] = " ".join(text.split())
 
 
 if TYPE_CHECKING:

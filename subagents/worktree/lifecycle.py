@@ -66,6 +66,7 @@ MOST_ROUNDS = 3
 """Conflicts that are resolved for one step. Each further one comes from work merged while the last was resolved."""
 
 OUTSIDE = "it changed {files}, outside its `writes`: list it there if the step is meant to change it"
+"""Says why work is not merged; ``files`` are named."""
 
 RESOLVED_INDEX = "vibe-resolved"
 """The name of the copy of a worktree's index with the files as a resolution left them."""

@@ -33,8 +33,8 @@ WritePlan = Callable[..., str]
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed")
 
 STEPS_A_LAYER = 417
-MOST_DRAWN_MS = 3 * 2_000
-"""The longest time from the start of the load until the page is drawn, in milliseconds: 2 s where nothing else runs."""
+MOST_DRAWN_MS = 2_000
+"""The longest time from the start of the load until the page is drawn, in milliseconds."""
 MOST_TIMES_SLOWER = 20
 """The longest time to draw the plan as it was, in times of drawing it as it is."""
 SHOWN_GOAL = "Give textkit slugify() and shorten(), each tested and documented, then publish it."
@@ -394,7 +394,7 @@ async def test_five_thousand_steps_are_drawn_soon_and_follow_the_run(vibe: VibeC
         )
         run.moves("s7", "completed", "in_progress")
         await to_thread.run_sync(
-            page.wait, "document.querySelector('#dag .cell[data-step=s7][data-status=completed]')", 6
+            page.wait, "document.querySelector('#dag .cell[data-step=s7][data-status=completed]')", 2
         )
         looks = (
             "(async () => { const time = (does) => new Promise((done) => { const from = performance.now(); does();"

@@ -161,12 +161,17 @@ class FolderLocks:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether another holder has a lock file. False if the file is gone."""
-    try:
-        with opened(path, os.O_NONBLOCK) as descriptor:
-            return not try_lock(descriptor, shared=True)
-    except OSError:
-        return False
+    """Return whether another holder has a lock file. False if the file is gone.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    with ExitStack() as held:
+        try:
+            descriptor = held.enter_context(opened(path, os.O_NONBLOCK))
+        except OSError:
+            return False
+        return not try_lock(descriptor, shared=True)
 
 
 def holder_of(path: Path) -> int | None:

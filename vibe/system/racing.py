@@ -67,8 +67,8 @@ def foreign_code() -> Generator[None]:
         yield
     except BaseException as error:
         is_cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
-        is_closing = task is not _current_task()  # a collected coroutine is closed by another task
-        if is_cancelled or is_closing or isinstance(error, Exception):
+        # A coroutine that is collected may be closed in another task.
+        if is_cancelled or isinstance(error, Exception) or task is not _current_task():
             raise
         # The cause of a BrokeOffError may be raised in its place. A cancellation would seem to be that of who gets it.
         kind = RuntimeError if isinstance(error, asyncio.CancelledError) else BrokeOffError

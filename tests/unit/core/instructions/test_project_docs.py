@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,12 @@ def test_an_override_replaces_the_file_beside_it(place: Place) -> None:
     write(place.project / "AGENTS.md", "plain")
     write(place.project / "AGENTS.override.md", "override")
     assert [doc.text for doc in place.load().docs] == ["override"]
+
+
+def test_a_pipe_is_not_waited_for(place: Place) -> None:
+    write(place.workdir / "AGENTS.md", "text")
+    os.mkfifo(place.project / "AGENTS.md")
+    assert [doc.text for doc in place.load().docs] == ["text"]
 
 
 def test_empty_files_are_skipped(place: Place) -> None:

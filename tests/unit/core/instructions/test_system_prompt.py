@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,10 @@ def test_a_prompt_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         found.load("mine")
     file.write_bytes(b"x" * (MAX_PROMPT_BYTES + 1))
     with pytest.raises(UsageError, match="longer than"):
+        found.load("mine")
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(UsageError, match="not a regular file"):
         found.load("mine")
 
 

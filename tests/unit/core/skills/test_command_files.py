@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ def test_a_key_of_the_header_without_effect_is_named(tmp_path: Path, key: str) -
     (found,) = commands(tmp_path, f"---\n{key}: x\ndescription: d\n---\nGo.").listed(warnings)
     assert found.description == "d"
     assert [f"{key} in its header has no effect" in warning for warning in warnings] == [True]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go.md")
+    warnings: list[str] = []
+    assert CommandFiles([tmp_path]).listed(warnings) == []
+    assert all("not a regular file" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize(("name", "way"), [("thinking", "/model ALIAS"), ("loop", "cron")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,6 +137,10 @@ def test_bytes_that_are_no_text_and_files_too_long_are_refused(tmp_path: Path) -
         parse_skill(path)
     path.write_bytes(b"x" * (MAX_FILE_BYTES + 1))
     with pytest.raises(SkillFileError, match="longer than"):
+        parse_skill(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(SkillFileError, match="not a regular file"):
         parse_skill(path)
 
 
