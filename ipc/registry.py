@@ -174,7 +174,7 @@ class Registry(Struct, eq=False):
         return next((entry for entry in self.running() if entry.events == address), None)
 
     def resolve(self, target: str | Path) -> Origin:
-        """Find the events that ``target`` names: a source id or unique prefix, plan id, address or journal file.
+        """Find the events that ``target`` names: a source id or prefix, plan or session id, address or journal file.
 
         Raises:
             UnknownSourceError: It names no run, or several.
@@ -188,7 +188,7 @@ class Registry(Struct, eq=False):
         return self._by_name(target)
 
     def running_as(self, name: str) -> Entry:
-        """Find the running run that ``name`` means, to send it commands: a source id or unique prefix, or a plan id.
+        """Find the running run that ``name`` means, to send it commands: a source id or prefix, a plan or session id.
 
         Raises:
             UnknownSourceError: It names no run, several runs, or a run that has ended.
@@ -254,19 +254,19 @@ def ended_in_good_order(journal: Path) -> bool:
 
 
 def _matching(entries: list[Entry], name: str) -> Entry | None:
-    """Return the entry that ``name`` means, or None; of several runs of one plan, the latest."""
+    """Return the entry that ``name`` means, or None; of several runs of one plan or session, the latest."""
     found = _matching_all(entries, name)
-    if len({entry.source for entry in found}) > 1 and found[0].info.plan_id != name:
+    if len({entry.source for entry in found}) > 1 and name not in {found[0].info.plan_id, found[0].info.session_id}:
         raise UnknownSourceError(name, "matches several runs", [entry.source for entry in found])
     return found[0] if found else None
 
 
 def _matching_all(entries: list[Entry], name: str) -> list[Entry]:
     exact = [entry for entry in entries if entry.source == name]
-    same_plan = [entry for entry in entries if entry.info.plan_id == name]
-    # A resumed plan has had several publishers; its id means the newest.
-    same_plan.sort(key=lambda entry: entry.started, reverse=True)
-    return exact or same_plan or [entry for entry in entries if entry.source.startswith(name)]
+    same_work = [entry for entry in entries if name in {entry.info.plan_id, entry.info.session_id}]
+    # A resumed plan or session has had several publishers; its id means the newest.
+    same_work.sort(key=lambda entry: entry.started, reverse=True)
+    return exact or same_work or [entry for entry in entries if entry.source.startswith(name)]
 
 
 def _origin(entry: Entry, *, alive: bool) -> Origin:

@@ -95,8 +95,8 @@ class Subscription:
         """Subscribe to the events of a publisher that come after ``after``.
 
         Args:
-            source_or_address_or_journal: A source id (or a unique prefix), a plan id, ``ipc://..`` or ``tcp://..``, or
-                the path of a journal.
+            source_or_address_or_journal: A source id (or a unique prefix), a plan or session id, ``ipc://..``,
+                ``tcp://..``, or the path of a journal.
             home: The vibe home whose registry knows the publisher.
             after: The number of the last event that is not wanted, or ``"now"``.
             topics: Prefixes of the topics wanted (``plan.``, ``tool.call|plan-1``); every event if empty.

@@ -72,8 +72,9 @@ def test_a_prompt_goes_on_and_is_answered_from_elsewhere(vibe: VibeCommand) -> N
     assert (begun.out, os.getsid(entry.pid)) == (f"{session_id}\n", entry.pid)
     assert Path(f"/proc/{entry.pid}/fd/0").resolve() == Path(os.devnull)
     assert entry.source[:8] in vibe("dashboard", "--plain").out
-    assert vibe("events", "answer", entry.source, requested(vibe, entry.source), "yes").code == 0
+    assert vibe("events", "answer", session_id, requested(vibe, session_id), "yes").code == 0
     over(vibe, entry.pid)
+    assert vibe("events", "tail", session_id, "--from", "1").code == 0
     assert (vibe.workdir / "a.txt").read_text() == "hello\n"
     assert log_of(vibe, session_id).read_text() == "Done.\n"
     assert stat.S_IMODE(log_of(vibe, session_id).stat().st_mode) == 0o600
