@@ -31,7 +31,8 @@ MAX_DEPTH = 64
 
 
 By: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
-Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
+"""A text that is not blank."""
 
 
 class BaseCommand(Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True, omit_defaults=True):

@@ -73,9 +73,7 @@ class UnknownSourceError(IpcError):
 
     def __init__(self, wanted: str, problem: str, known: Sequence[str]) -> None:
         running = f"running now: {', '.join(known)}" if known else "nothing is running now"
-        super().__init__(
-            f"{wanted} {problem}: give a source, plan or session id, an address or a journal file ({running})"
-        )
+        super().__init__(f"{wanted} {problem}: give a source, plan or session id, an address or a journal ({running})")
 
 
 class EventsLostError(IpcError):

@@ -62,7 +62,7 @@ class PromptStartedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.start
 class PromptEndedEvent(BaseEvent, frozen=True, kw_only=True, tag="prompt.ended"):
     """The work on a prompt ended. ``outcome``, ``reason`` and ``detail`` are as in the result record.
 
-    ``usage`` and ``cost_usd`` (None if unknown) cover this prompt only, including its subagents.
+    ``usage``, ``cost_usd`` (None if unknown) and ``turns`` cover this prompt only; the first two include its subagents.
     """
 
     prompt_id: str

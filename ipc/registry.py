@@ -265,8 +265,8 @@ def _matching_all(entries: list[Entry], name: str) -> list[Entry]:
     exact = [entry for entry in entries if entry.source == name]
     same_work = [entry for entry in entries if name in {entry.info.plan_id, entry.info.session_id}]
     # A resumed plan or session has had several publishers; its id means the newest.
-    same_work.sort(key=lambda entry: entry.started, reverse=True)
-    return exact or same_work or [entry for entry in entries if entry.source.startswith(name)]
+    newest_first = sorted(same_work, key=lambda entry: entry.started, reverse=True)
+    return exact or newest_first or [entry for entry in entries if entry.source.startswith(name)]
 
 
 def _origin(entry: Entry, *, alive: bool) -> Origin:

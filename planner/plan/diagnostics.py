@@ -14,6 +14,7 @@ VibeError
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -80,8 +81,9 @@ class InputsInvalidError(UsageError):
     ``missing`` names the inputs without a value if nothing else is wrong, so that a person can be asked for them.
     """
 
-    def __init__(self, name: str, problems: Sequence[str], missing: Sequence[str]) -> None:
-        super().__init__(f"plan {name}: {'; '.join(problems)}")
+    def __init__(self, where: str, problems: Sequence[str], missing: Sequence[str]) -> None:
+        path = Path(where)
+        super().__init__(f"{f'plan {path.stem}' if path.suffix else where}: {'; '.join(problems)}")
         self.missing = tuple(missing)
 
 

@@ -129,15 +129,14 @@ def children_of(
         raise ItemsInvalidError(f"{len(entries):,} items are more than `at_most` allows, {each.at_most:,}: {fix}")
     waves = -(-len(entries) // min(each.width or len(entries) or 1, len(entries) or 1))
     children: dict[str, Child] = {}
-    numbers: dict[str, int] = {}
     for number, item in enumerate(entries):
         key = _key(each, item, number)
         child_id = f"{pattern.id}-{sha256(key.encode('utf-8', 'replace')).hexdigest()[:_DIGITS]}"
-        if key in numbers:
-            raise ItemsInvalidError(f"items {numbers[key]} and {number} have the same key, {quoted(key)}")
-        if child_id in known or child_id in children:
+        twin = children.get(child_id)
+        if twin is not None and twin.key == key:
+            raise ItemsInvalidError(f"items {twin.number} and {number} have the same key, {quoted(key)}")
+        if child_id in known or twin is not None:
             raise ItemsInvalidError(f"item {number} ({quoted(key)}) would be step {child_id!r}, which exists already")
-        numbers[key] = number
         made = {"id": child_id, "for_each": None, "item": item, "number": number, "key": key, "waves": waves}
         try:
             filled = _filled(pattern, {INPUTS: inputs, ITEM: item, INDEX: number})

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, cast
 
 from planner.plan.diagnostics import InputsInvalidError, Problem, Suggester, listed, quoted
@@ -71,7 +70,7 @@ def input_values(declared: Sequence[Input], given: Mapping[str, object], where: 
         problems.append(f"the values of its inputs are longer than {MAX_VALUES_BYTES:,} bytes together")
     if problems:
         only_missing = len(problems) == len(missing)
-        raise InputsInvalidError(Path(where).stem, problems, [one.name for one in missing] if only_missing else ())
+        raise InputsInvalidError(where, problems, [one.name for one in missing] if only_missing else ())
     return values
 
 

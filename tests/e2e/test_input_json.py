@@ -55,6 +55,16 @@ def of(kind: str, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [line for line in lines if line["type"] == kind]
 
 
+def test_a_blank_text_is_refused_and_the_run_goes_on(vibe: VibeCommand) -> None:
+    vibe.replay(turns({"text": "one"}))
+
+    given = commands(prompt(" \n"), {"type": "steer", "text": "\t"}, prompt("go"))
+    ended = vibe(*FIRST, stdin=given)
+
+    assert [reply["reason"] for reply in of("reply", ended.lines)] == ["invalid", "invalid", None]
+    assert [record["result"] for record in of("result", ended.lines)] == ["one"]
+
+
 def test_a_program_holds_a_conversation_and_is_asked(vibe: VibeCommand) -> None:
     vibe.replay(turns({"tool_calls": [WRITE]}, {"tool_calls": [ASK]}, {"text": "one"}, {"text": "two"}))
     with program(vibe, *FIRST) as run:

@@ -77,7 +77,7 @@ class AgentLoop:
 
     def __init__(self, kit: AgentKit, *, max_turns: int | None = None, turns_before: int = 0) -> None:
         self._kit = kit
-        self._transcript = kit.transcript
+        self._transcript, self._turns_before = kit.transcript, turns_before
         self._sink = kit.sink
         self._threshold = compaction_threshold(kit.model)
         ending = SUMMARISE if kit.hand_in is None else f"hand in your result with {kit.hand_in.name}"
@@ -386,7 +386,7 @@ class AgentLoop:
             text=text or self._answer.text,
             usage=transcript.usage,
             cost_usd=transcript.cost_usd,
-            turns=transcript.turns,
+            turns=transcript.turns - self._turns_before,
             denied=tuple(self._denied),
             files_changed=tuple(self._files_changed),
             error=error,

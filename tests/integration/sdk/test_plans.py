@@ -293,6 +293,13 @@ async def _only_yes(_event: PlanDecisionEvent) -> list[str]:
     return ["yes"]
 
 
+async def test_a_missing_input_of_a_plan_in_python_is_named_once(program: Program) -> None:
+    asked = {**GREETING, "inputs": [{"name": "who"}]}
+
+    with pytest.raises(UsageError, match=r"^plan: input 'who' \(string\) is missing: give inputs=\{'who': VALUE\}$"):
+        await ran(program, asked)
+
+
 async def test_inputs_are_given_to_the_plan(program: Program) -> None:
     asked = {"version": 1, "goal": "g", "inputs": [{"name": "who"}]}
     made = {**asked, "steps": [{"id": "a", "title": "A", "mode": "code", "prompt": "Greet ${inputs.who}"}]}

@@ -21,6 +21,7 @@ import pytest
 from anyio import create_task_group, fail_after, to_thread
 
 from ipc.events import Event, PromptEndedEvent, SessionEndedEvent
+from tests.e2e.test_images import PICTURE
 from tests.fakes.model_server import Reply
 from tests.integration.sdk.conftest import STOPS_MIDWAY, Program, calls
 from vibe.sdk import Answer, NotCompleted, Run, Session, UsageError, query
@@ -54,6 +55,32 @@ def test_a_run_waits_in_any_thread_and_leaves_its_loop_alone(program: Program) -
     assert asyncio.get_event_loop() is mine
     mine.close()
     asyncio.set_event_loop(None)
+
+
+async def test_a_blank_prompt_is_none_but_an_image_alone_is(program: Program) -> None:
+    program.says("a picture", "again")
+    picture = program.folder / "a.png"
+    picture.write_bytes(PICTURE)
+    async with program.session() as session:
+        for blank in ("", " \n"):
+            with pytest.raises(UsageError, match="no message to continue from: give a prompt"):
+                await session.send(blank)
+        assert (await session.send(" ", images=[picture])).text == "a picture "
+        [part] = program.messages()[-1]["content"]
+        again = (await session.send("\t")).text
+
+    assert part["type"] == "image_url"
+    assert again == "a picture "  # it goes on where it had ended
+    assert len(program.server.requests) == 1
+
+
+async def test_turns_are_those_of_the_prompt_alone(program: Program) -> None:
+    program.says(calls("list_dir"), "one", "two", calls("list_dir"), "three")
+    async with program.session() as session:
+        turns = [(await session.send("a")).turns, (await session.send("b")).turns]
+    turns.append((await program.query("c", resume=session.session_id)).turns)
+
+    assert turns == [2, 1, 2]
 
 
 def test_several_threads_wait_for_one_run(program: Program) -> None:

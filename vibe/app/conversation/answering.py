@@ -166,7 +166,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """A prompt and how far to go for it. An empty text continues where the conversation was cut off.
+    """A prompt and how far to go for it. A blank text without images continues where the conversation was cut off.
 
     ``piped`` is data that came with it on standard input. ``hand_in`` is the value that the answer must have.
     """
@@ -238,15 +238,16 @@ class Answering:
             if text is None:
                 raise
             sent = await to_thread.run_sync(agent.as_sent, text, prompt.piped)
-        if not sent and not transcript.messages:
-            raise UsageError("the session has no message to continue from: give a prompt")
         images = prompt.images
+        is_new = bool(sent.strip() or images)
+        if not is_new and not transcript.messages:
+            raise UsageError("the session has no message to continue from: give a prompt")
         if prompt.expand:
             images += await to_thread.run_sync(agent.attached_images, prompt.text)
         kit = await to_thread.run_sync(agent.kit_for, prompt.hand_in)
         loop = self._loop = AgentLoop(kit, max_turns=prompt.limits.max_turns, turns_before=transcript.turns)
         async with agent.setup.engine.confinement.at_work():
-            return await (loop.act(sent, images=images) if sent else loop.resume())
+            return await (loop.act(sent, images=images) if is_new else loop.resume())
         raise AssertionError("at_work() suppresses no exception")  # tells the type checker that this is never reached
 
     def _cut_short(self) -> ActResult:
@@ -262,15 +263,7 @@ class Answering:
     def _so_far(self) -> ActResult:
         if self._loop is not None:
             return self._loop.interrupted()
-        transcript = self._transcript
-        return ActResult(
-            outcome=Outcome.INTERRUPTED,
-            reason="stopped",
-            detail="stopped before the end",
-            usage=transcript.usage,
-            cost_usd=transcript.cost_usd,
-            turns=transcript.turns,
-        )
+        return ActResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before the end")
 
     def _own_usage(self, spawned: Sequence[AgentUsage]) -> AgentUsage:
         """Return what the agent itself used, without the agents it started."""

@@ -104,7 +104,7 @@ class Conversation:
         expand: bool = True,
         prompt_id: str = "",
     ) -> PromptResult:
-        """Have a prompt answered. An empty prompt continues where the conversation was cut off.
+        """Have a prompt answered. A blank one without images continues where the conversation was cut off.
 
         Failures of the work are part of the result. Cancelling this call interrupts the work. ``piped`` is put below
         the prompt as data. With ``hand_in`` the agent must end with a fitting value, which is the result's; if it ends
@@ -125,7 +125,7 @@ class Conversation:
         if self._parts.control.cancelled:
             self._answering.interrupt()
         prompt_id, result, outcome, is_new = prompt_id or uuid4().hex, None, Outcome.INTERRUPTED, False
-        origin = "user" if prompt else "resume"
+        origin = "user" if prompt.strip() or images else "resume"
         self._sink.publish(
             e.PromptStartedEvent(prompt_id=prompt_id, conversation_id=self.conversation_id, origin=origin)
         )

@@ -57,7 +57,8 @@ def message_fields(message: Message, reasoning_field: str = "") -> dict[str, Any
     if isinstance(message, ToolMessage):
         return {"role": role, "tool_call_id": wire_id(message.tool_call_id), "content": message.content}
     if isinstance(message, UserMessage) and message.images:
-        return {"role": role, "content": [{"type": "text", "text": message.content}, *map(_image_part, message.images)]}
+        text = [{"type": "text", "text": message.content}] if message.content.strip() else []
+        return {"role": role, "content": [*text, *map(_image_part, message.images)]}
     return {"role": role, "content": message.content}
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 import msgspec
+from anyio import to_thread
 
 from ipc.errors import INVALID_JSON
 from vibe import __version__
@@ -351,8 +352,10 @@ class HttpBackend:
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Stream one answer; see ``ModelBackend.complete``."""
-        httpx = self._library()
-        client = self._client = self._client or self._connect(httpx)
+        if self._client is None:
+            made = await to_thread.run_sync(self._connect)  # imports the library and reads certificates: up to 1 s
+            self._client = self._client or made
+        httpx, client = self._library(), self._client
         body = self._encode(request)
         headers = {**self._headers, **request.extra_headers, **self._users_headers}
         answer = AnswerBuilder(observer, self._provider.reasoning_tag)
@@ -385,12 +388,12 @@ class HttpBackend:
         if client is not None:
             await client.aclose()
 
-    def _library(self) -> Any:
-        """Return the HTTP library: httpx, or httpx2."""
-        return import_httpx()
+    _library = staticmethod(import_httpx)
+    """Returns the HTTP library: httpx, or httpx2."""
 
-    def _connect(self, httpx: Any) -> Any:
+    def _connect(self) -> Any:
         """Return a new client with its own pool of connections."""
+        httpx = self._library()
         timeout = self._provider.silence_seconds
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._provider.max_concurrency)
         return httpx.AsyncClient(

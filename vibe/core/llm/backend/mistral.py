@@ -64,8 +64,8 @@ class MistralBackend(HttpBackend):
 
         return httpx2
 
-    def _connect(self, httpx: Any) -> Any:
-        return _SdkClient(self._provider, self._api_key, super()._connect(httpx), self._reader)
+    def _connect(self) -> Any:
+        return _SdkClient(self._provider, self._api_key, super()._connect(), self._reader)
 
 
 class _SdkClient:
