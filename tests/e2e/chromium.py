@@ -105,8 +105,8 @@ class Page:
             self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=code)
 
     def type(self, text: str) -> None:
-        """Type a text into the focused element."""
-        self.call("Input.insertText", text=text)
+        """Type a text by its keys into the focused element."""
+        self.press(*text)
 
     def click(self, selector: str, *, shift: bool = False) -> None:
         """Click in the middle of the first visible, enabled element."""

@@ -20,7 +20,7 @@ from anyio import to_thread
 from msgspec import structs
 
 from ipc import events as e
-from ipc.commands import Approve, GivePrompt, Reply, Steer
+from ipc.commands import AnswerQuestion, Approve, GivePrompt, Reply, Steer
 from ipc.registry import Registry
 from tests.e2e.chromium import OTHER_NAME, PROGRAM, Browser, Page, chromium
 from tests.e2e.conftest import EXAMPLES, REPOSITORY, VibeCommand, command_step
@@ -752,6 +752,138 @@ async def test_a_card_is_no_wider_than_its_place_whatever_is_asked(vibe: VibeCom
             assert page.run("document.querySelector('.card time').getClientRects().length") == 1
 
         await to_thread.run_sync(looks)
+
+
+async def test_own_words_are_typed_and_left_by_keys_alone(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        run.agent_says("a", e.QuestionEvent(request_id="q", questions=(QUESTION,)))
+        page = await opened(browser, vibe, "--control")
+
+        def is_typed() -> None:
+            page.look(1200, 860)
+            page.wait(f"{card('Question')} && performance.now() - {card('Question')}.since > 500")
+            page.press("w", "Tab", "Tab", "Tab", "Tab")
+            page.type("Letters, 1st")
+            page.press("Tab")
+            assert page.run("document.activeElement.textContent") == "Graph"
+            page.run("document.querySelector('#dag [data-step=b]').focus()")
+            page.press(" ")
+            page.wait("document.querySelector('#step h2').textContent === 'b'")
+            page.run("document.querySelector('.card input').focus()")
+            page.press("Enter")
+            page.wait("!document.querySelector('.card')")
+            is_quiet(page)
+
+        await to_thread.run_sync(is_typed)
+        assert [one.answers for one in run.taken if isinstance(one, AnswerQuestion)] == [(("Letters, 1st",),)]
+
+
+async def test_long_names_fit_and_every_script_is_shown_as_it_is_written(vibe: VibeCommand, browser: Browser) -> None:
+    long, emoji = "x" * 200, "\U0001f469\u200d\U0001f4bb 1\ufe0f\u20e3 \u0645\u06cc\u200c\u062e"
+    steps = tuple(e.StepOutline(id=name, title=emoji, mode="code") for name in (long, "b"))
+    async with running(vibe.home) as run:
+        run.says(e.PlanStartedEvent(goal=f"\u0623\u0636\u0641 a! {emoji}", steps=steps))
+        run.moves(long, "in_progress")
+        run.moves(long, "failed", "in_progress")
+        run.says(structs.replace(ASKED, subagent_step_id=long))
+        page = await opened(browser, vibe, "--control")
+
+        def fits() -> None:
+            page.wait("document.querySelector('.card')")
+            assert emoji in page.run("document.querySelector('h1').textContent")
+            assert page.run("getComputedStyle(document.querySelector('h1')).unicodeBidi") == "plaintext"
+            shown = page.run("import('/words.js').then(({ plain }) => plain('a\\u200db \\u{e0101} \\ufe0f'))")
+            assert shown == "a<U+200D>b <U+E0101> <U+FE0F>"
+            page.press("l")
+            for width in (1200, 400):
+                page.look(width, 860)
+                page.wait("document.querySelector('#log .link')?.getClientRects().length")
+                is_quiet(page)
+            page.click("#dock [data-pane=inbox]")
+            assert page.run("document.querySelector('.card header span').clientHeight") < 30
+
+        await to_thread.run_sync(fits)
+
+
+async def test_a_stream_that_falls_silent_is_read_anew(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        url = (await to_thread.run_sync(served, vibe))["url"]
+        page = await to_thread.run_sync(browser.page)
+
+        def is_read_anew() -> None:
+            sooner = "setTimeout = ((real) => (does, ms, ...more) => real(does, ms === 40000 ? 300 : ms, ...more))"
+            page.call("Page.addScriptToEvaluateOnNewDocument", source=f"{sooner}(setTimeout)")
+            page.open(url)
+            streams = (
+                "performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/stream')).length"
+            )
+            page.wait(f"{streams} > 1 && {status('a', 'pending')}")
+
+        await to_thread.run_sync(is_read_anew)
+
+
+async def test_a_list_of_runs_over_the_page_goes_with_a_click_beside_it(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        page = await opened(browser, vibe)
+
+        def goes() -> None:
+            page.look(900, 860)
+            page.wait(status("a", "pending"))
+            page.click("#head .menu")
+            page.wait("document.querySelector('#runs').checkVisibility()")
+            page.click("#find")
+            assert page.run("document.querySelector('#runs').checkVisibility()")
+            page.click("#step")
+            page.wait("!document.querySelector('#runs').checkVisibility()")
+
+        await to_thread.run_sync(goes)
+
+
+async def test_a_comment_moves_with_its_line_and_is_kept_when_that_is_gone(vibe: VibeCommand, browser: Browser) -> None:
+    said = "[...document.querySelectorAll('#step .said')].map((one) => [one.previousElementSibling.innerText, one.innerText])"
+
+    def diff(*lines: str) -> str:
+        hunk = {"old": [1, 0], "new": [1, len(lines)], "lines": [["+", line] for line in lines]}
+        return json.dumps({"files": [{"path": "a.py", "status": "added", "hunks": [hunk]}]})
+
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        page = await opened(browser, vibe, "--control")
+
+        def comments() -> None:
+            page.look(1200, 860)
+            page.wait(status("a", "in_progress"))
+            page.run(
+                f"window.told = {json.dumps(diff('one', 'two'))}; const real = fetch; window.fetch = (path, ...more) =>"
+                "path.endsWith('/diff') ? Promise.resolve(new Response(told)) : real(path, ...more)"
+            )
+            page.click("#dag [data-step=a]")
+            page.click("#step .tabs button:nth-child(2)")
+            for number, words in ((2, "Keep it"), (3, "Drop it")):
+                page.click(f"#step .df > div:nth-of-type({number}) button")
+                page.type(words)
+                page.press("Enter")
+                page.wait(f"document.querySelector('#step .body').textContent.includes('{words}Remove')")
+            page.run(f"told = {json.dumps(diff('zero', 'one'))}")
+
+        def are_kept() -> None:
+            page.wait("document.querySelector('#step .df').textContent.includes('zero')")
+            (line, kept), (_, gone) = page.run(said)
+            assert "one" in line
+            assert kept.startswith("Keep it")
+            assert gone.startswith("a.py, where this is gone: two Drop it")
+            page.click("#step .said:last-of-type button")
+            page.wait(f"{said}.length === 1")
+            is_quiet(page)
+
+        await to_thread.run_sync(comments)
+        run.moves("a", "completed", "in_progress")
+        await to_thread.run_sync(are_kept)
 
 
 async def test_approvals_are_given_together_but_none_in_the_moment_it_appears(

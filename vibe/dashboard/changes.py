@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -18,6 +19,7 @@ from vibe.app.plan.worktrees import git_folder
 from vibe.app.watch.rows import fields
 from vibe.core.tools.edits import file_diff
 from vibe.system.git.calls import GitCall, run_git
+from vibe.system.plain_text import whole_characters
 
 MOST_BYTES = 2 * 1024 * 1024
 """Maximum size of all lines of a diff, in bytes. The rest is cut."""
@@ -78,16 +80,14 @@ def _git(repository: Repository, *words: str) -> bytes:
 
 def _new_file(folder: Path, name: str) -> dict[str, Any]:
     path = folder / name
-    text = ""
-    try:
+    data, text = b"", "\0"
+    with suppress(OSError, UnicodeDecodeError):
         if path.is_file() and not path.is_symlink():
             with path.open("rb") as file:
-                text = file.read(MOST_NEW_BYTES).decode()
-    except (OSError, UnicodeDecodeError):
-        text = "\0"
-    if "\0" in text:
-        return _file(name, "added", []) | {"binary": True}
-    return _file(name, "added", hunks_of(file_diff(name, None, text, whole=True).text.split("\n")))
+                data = file.read(MOST_NEW_BYTES + 1)
+        text = (data if len(data) <= MOST_NEW_BYTES else whole_characters(data[:-1])).decode()
+    hunks = [] if "\0" in text else hunks_of(file_diff(name, None, text, whole=True).text.split("\n"))
+    return _file(name, "added", hunks) | {"binary": "\0" in text, "cut": len(data) > MOST_NEW_BYTES}
 
 
 def parse_diff(diff: str) -> Iterator[dict[str, Any]]:
@@ -150,7 +150,7 @@ def bounded(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
             room -= sum(len(text.encode("utf-8", "replace")) + 1 for _, text in hunk["lines"])
             if room >= 0:
                 kept.append(hunk)
-        file["cut"] = len(kept) < len(file["hunks"])
+        file["cut"] |= len(kept) < len(file["hunks"])
         file["hunks"] = kept
     return files
 

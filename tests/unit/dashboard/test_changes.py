@@ -68,6 +68,6 @@ def test_what_is_no_diff_has_no_hunks() -> None:
 
 def test_a_diff_that_is_too_large_is_cut() -> None:
     lines = ["@@ -0,0 +1 @@", "+" + "x" * (changes.MOST_BYTES + 1)]
-    file = {"hunks": hunks_of(lines)}
+    file = {"hunks": hunks_of(lines), "cut": False}
     (bounded,) = changes.bounded([file])
     assert (bounded["cut"], bounded["hunks"]) == (True, [])

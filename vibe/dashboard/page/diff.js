@@ -1,5 +1,5 @@
 // Diffs, and comments on their lines, which are kept here until they are sent.
-import { $, act, clockTime, count, h, list } from "./words.js";
+import { $, $$, act, clockTime, count, cut, h, list, onEnter } from "./words.js";
 import { ask, changed, entries, isLive, newId, step, stepPath, ui } from "./rows.js";
 
 const KIND = { "+": "add", "-": "del", " ": "ctx" }, loaded = new Map();
@@ -43,11 +43,7 @@ const save = (all, of = place()) => localStorage.setItem(of, JSON.stringify(all)
 
 /** The single edits of a step in the shared folder, whose net result is known only at its end. */
 const edits = () => entries().filter(([, row]) => row.diff && row.status === "ok").flatMap(([, row]) =>
-  parse(row.diff)).map((file) => {
-  const signs = file.hunks.flatMap((hunk) => hunk.lines.map(([sign]) => sign)),
-    number = (one) => signs.filter((sign) => sign === one).length;
-  return { ...file, status: "modified", added: number("+"), removed: number("-") };
-});
+  parse(row.diff));
 
 /** Show the net changes of the open step, fetched again when its files or its status change. */
 export async function showDiff(box, { files, added, removed, status, attempt, worktree }, isAnew) {
@@ -81,8 +77,12 @@ function paint(box, version, reply) {
     again();
     $(".told", box).textContent = result.ok ? "" : result.message;
   };
-  box.replaceChildren(h("p.note", reply.ok ? reply.note : reply.message),
-    ...(reply.files ?? []).map((file) => fileOf(file, again)), h("p.told", { role: "status" }));
+  box.replaceChildren(h("p.note", !reply.ok && reply.message),
+    ...(reply.files ?? []).map((file) => fileOf(file, again)),
+    h("p.told", { role: "status" }));
+  for (const one of comments()) if (reply.ok && !$$(".said", box).some(({ dataset: { id } }) => id === one.id)) {
+    box.append(said(one, again, `${one.path}, where this is gone: ${cut(one.quote, 80)} `));
+  }
   if (reply.ok && !reply.files?.length) box.append(h("p.empty", step(ui.step)?.started_at
     ? "It changed no file." : "It has not begun."));
   if (open.length) box.append(h("div.sends", isOver && h("p.note", isLive()
@@ -92,21 +92,31 @@ function paint(box, version, reply) {
   changed("tab");
 }
 
+const said = (one, again, where) => h("section.said", { "data-id": one.id }, where, one.text, one.sent
+  ? h("small", `sent ${clockTime(one.sent)}`) : h("button.bare",
+    { onclick: () => (save(comments().filter(({ id }) => id !== one.id)), again()) }, "Remove"));
+
+/** The last line of a comment as it is now: the nearest with that text, if any. */
+function placeOf({ side, to, quote }, lines) {
+  const last = quote.split("\n").at(-1), far = (one) => Math.abs(one.line - to);
+  return lines.filter((one) => one.side === side && one.text === last).sort((a, b) => far(a) - far(b))[0];
+}
+
 function fileOf(file, again) {
   const ours = comments().filter((one) => one.path === file.path), lines = numbered(file), body = h("div.df");
   const facts = list(file.busy?.length && `while ${file.busy.join(" and ")} ran`, file.status !== "modified"
     && file.status, file.binary && "binary", file.cut && "only its beginning");
+  const many = (kind) => lines.filter((one) => one.kind === kind).length,
+    places = ours.map((one) => placeOf(one, lines));
   lines.forEach((line, at) => {
     const element = lineOf(line, (event) => comment(event, { file, lines, at, element, again }));
-    body.append(element, ...ours.filter((one) => one.side === line.side && one.to === line.line).map((one) =>
-      h("section.said", one.line < one.to && `${one.line} to ${one.to}: `, one.text,
-      one.sent ? h("small", `sent ${clockTime(one.sent)}`) : h("button.bare",
-        { onclick: () => (save(comments().filter(({ id }) => id !== one.id)), again()) }, "Remove"))));
+    body.append(element, ...ours.filter((_, each) => places[each] === line).map((one) => said(one, again,
+      one.line < one.to && `${one.line} to ${one.to}: `)));
   });
   return h("section.file", { "aria-label": file.path },
     h("header", h("b", file.old && file.old !== file.path ? `${file.old} → ${file.path}` : file.path),
     h("span.dim", facts),
-    h("span.added", `+${file.added ?? 0} `, h("span.bad", `−${file.removed ?? 0}`))), body);
+    h("span.added", `+${file.added ?? many("add")} `, h("span.bad", `−${file.removed ?? many("del")}`))), body);
 }
 
 /** Open a comment box under a line; with Shift it covers all lines from the last. */
@@ -122,10 +132,8 @@ function comment({ shiftKey }, { file, lines, at, element, again }) {
       quote: picked.map((one) => one.text).join("\n"), text: text.value.trim() }]);
     again();
   };
-  text.onkeydown = (event) => {
-    if (event.key === "Escape") close();
-    else if (event.key === "Enter" && !event.shiftKey) event.preventDefault(), add();
-  };
+  const enter = onEnter(add);
+  text.onkeydown = (event) => (event.key === "Escape" ? close() : enter(event));
   const box = h("section.say", picked.length > 1 && h("small", `lines ${picked[0].line} to ${picked.at(-1).line}`),
     text,
     h("span.acts", h("button", { onclick: close }, "Cancel"), h("button.go", { onclick: add }, "Add comment")));

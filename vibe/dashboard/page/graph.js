@@ -101,7 +101,7 @@ function paint(id, row) {
   if (!group) become(node, stepBox(id, row));
   else node.setAttribute("class", "cell " + classesOf(id, row)), node.setAttribute("data-status", status);
   if (isSame) return;
-  for (const edge of edges.get(group ?? id) ?? []) edge.setAttribute("data-now", status);
+  for (const edge of edges.get(group ?? id) ?? []) edge.setAttribute("data-status", status);
   if (group) stale.add(group);
 }
 

@@ -1,5 +1,5 @@
 // Shows the open requests of all runs as cards, answered by a click or a key.
-import { $, $$, age, cut, draw, given, h, seconds, words } from "./words.js";
+import { $, $$, age, cut, draw, given, h, onEnter, seconds, words } from "./words.js";
 import { ask, byAge, changed, clock, isPast, mayAct, requests, tables, ui } from "./rows.js";
 import { small } from "./diff.js";
 
@@ -36,7 +36,7 @@ function settle(card) {
   const row = tables.run.get("answered:" + card.dataset.request);
   if (card.isOurs || isPast()) return;
   const note = h("p.settled", { role: "status", "data-key": "was " + card.dataset.key },
-    `${card.label}: ${card.by ?? (row ? given(row) : "answered elsewhere")}`);
+    `${card.label}: ${card.by ?? (row ? given(row) : "no longer open")}`);
   settled.add(note);
   setTimeout(() => (settled.delete(note), changed("request:")), SETTLED_MS);
 }
@@ -74,9 +74,9 @@ async function send(card, id, body) {
 }
 
 const key = (key, label, kind, act, ...more) => h(`button.act.${kind}`, { "data-press": key, onclick: act }, label, " ",
-  h("kbd", key), more);
-const own = (words, act) => h("input.act", { type: "text", placeholder: words, "aria-label": words,
-  onkeydown: (event) => event.key === "Enter" && act() });
+  key.length < 2 && h("kbd", key), more);
+const own = (words, act) => h("input.act", { type: "text", placeholder: words,
+  onkeydown: onEnter(act) });
 
 function approval(card, row) {
   const yes = (scope) => () => card.send({ allow: true, scope }), no = () => card.send({ allow: false,
@@ -124,9 +124,8 @@ function decision(card, row, id) {
   const isUsual = (id, at) => !row.multi_select && (row.default?.length ? row.default.includes(id) : !at);
   const options = (row.options ?? []).map((value, at) => ({ value, label: row.labels?.[at] || value,
     description: row.descriptions?.[at], isUsual: isUsual(value, at) }));
-  return h("form", { "data-request": id, onsubmit: (event) => event.preventDefault() },
-    choices([{ ...row, question: row.question ?? row.summary, options }], ([selections]) => card.send({ selections }),
-      "Decide"));
+  return h("form", { "data-request": id }, choices([{ ...row, question: row.question ?? row.summary, options }],
+    ([selections]) => card.send({ selections }), "Decide"));
 }
 
 /** Update ages and the time left for decisions; each second. */

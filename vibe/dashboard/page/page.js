@@ -1,8 +1,8 @@
 // The page: the list of runs, a run's head, the open panes, keys, and notifications.
-import { $, $$, act, age, bar, by, count, draw, figure, h, money, pill, plain, s, seconds, sure, tabs,
+import { $, $$, act, age, bar, by, count, cut, draw, figure, h, money, pill, plain, s, seconds, sure, tabs,
   tone } from "./words.js";
 import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isListed, isLive, isPast, isRun,
-  itemsOf, mayAct, onRows, rowsOf, step, stepIds, tables, ui } from "./rows.js";
+  itemsOf, mayAct, onRows, step, stepIds, tables, ui, waitedUntil } from "./rows.js";
 import { firstOf, fit, isNarrow, reveal, showGraph, showLegend } from "./graph.js";
 import { showChanges, showLog, showTimeline } from "./timeline.js";
 import { showStep, showTalk } from "./step.js";
@@ -105,10 +105,10 @@ function showHead(row) {
   const all = counts(), still = row.progress_at ? clock() - row.progress_at : 0, isActive = row.status === "active";
   const status = isPast() ? "replay" : !isListed() ? "deleted: this is what it was" : asks ? `${asks} waiting for you`
     : (isActive ? "running" : row.status) + (row.reason ? ` (${row.reason})` : "");
-  draw(box, h("div.top", h("button.menu", { onclick: () => drawer(!body.dataset.drawer) }, "Runs"),
+  draw(box, h("div.top", h("button.menu", { onclick: () => drawer(true) }, "Runs"),
     h("h1", row.title || row.id), isRun() && h("div.acts",
     act("Pause", () => command("pause")),
-    sure("Stop", "Stop it?", () => command("cancel"), "no"))),
+    sure("Stop", () => command("cancel"), "no"))),
       h("div.sub", pill(isPast() ? "" : asks ? "ask" : tone(row.status), status),
     isLive() && !asks && isActive && still > SLOW && h("span." + (still > STUCK ? "amber" : ""),
       `last progress ${age(still)} ago`), isLive() && row.same_failure > 1 && h("span.bad",
@@ -126,20 +126,19 @@ function tiles(row, all, isPlan) {
   const then = isThen && stepIds().flatMap((id) => step(id).checks),
     made = (status) => then.filter((one) => one[1] === status).length, [passed, failed, checks] = then
     ? [made("passed"), made("failed"), then.length] : row.checks ?? [0, 0, 0];
-  const waited = isThen ? rowsOf("answered:").reduce((sum, [, one]) => sum + Math.max(0,
-    Math.min(until, one.answered_at) - one.asked_at), 0) : row.waited_s ?? 0,
+  const waited = Math.max(waitedUntil(until), (!isThen && row.waited_s) || 0),
     recent = samples.filter(([time, , cost]) => until - time < RATE_OVER && cost != null);
-  const rate = recent.length > 1 && ((recent.at(-1)[2] - recent[0][2]) / Math.max(10, until - recent[0][0])) * 60,
-    meter = h("span.meter", h("i"));
-  meter.firstChild.style.width = Math.min(100, ((spent ?? 0) / row.max_tokens) * 100) + "%";
+  const rate = recent.length > 1 && ((recent.at(-1)[2] - recent[0][2]) / Math.max(10, until - recent[0][0])) * 60;
   const tile = (name, value, words, more) => h("div.tile", { "data-figure": name, "data-key": name }, h("b", value),
     h("span", words), more);
   return [isPlan && [tile("steps", `${(isThen ? all.completed : row.done) ?? 0} / ${row.total ?? 0}`,
     all.in_progress ? `steps, ${all.in_progress} running` : "steps"),
     tile("checks", checks ? [h("span.done", `${passed} ✓`), failed > 0 && h("span.bad", ` ${failed} ✗`)] : "–",
       checks ? `of ${count(checks, "check")}` : "checks")], tile("tokens", figure(spent ?? 0),
-      row.max_tokens ? `of ${figure(row.max_tokens)} tokens` : "tokens", row.max_tokens && meter),
-  tile("cost", money(paid), rate > 0 ? `${money(rate)} a minute` : count(row.calls ?? 0, "model call")),
+      row.max_tokens ? `of ${figure(row.max_tokens)} tokens` : "tokens", row.max_tokens
+      && h("progress", { value: (spent ?? 0) / row.max_tokens, "aria-label": "of the budget" })),
+  tile("cost", money(paid), rate > 0 ? `${money(rate)} a minute` : isThen ? "cost"
+    : count(row.calls ?? 0, "model call")),
     tile("time", row.started_at ? seconds(Math.max(0, until - row.started_at)) : "–",
     waited >= 1 ? `${seconds(waited)} waited for you` : row.ended_at ? "in all" : "so far"),
   samples.length > 2 && curve(samples)];
@@ -182,6 +181,7 @@ function openStep(id, run = ui.run) {
 
 /** Open the run or the step that was clicked, if any. */
 function follow({ target }) {
+  if (!target.closest("#runs, .menu")) drawer(false);
   const found = target.closest("[data-open], [data-run]:not(#talk), #dag [data-step], [data-group]")?.dataset;
   if (!found) return;
   const { open, step = open, group, run = ui.run, of } = found;
@@ -206,7 +206,7 @@ function showDock(asks = waiting().length) {
 
 function openTab(name) {
   ui.tab = name;
-  draw($("#tabs"), tabs(LABELS, name, openTab, true));
+  draw($("#tabs"), tabs(LABELS, name, openTab));
   for (const one in LABELS) $("#" + one).hidden = one !== name;
   remember();
   changed("all");
@@ -216,7 +216,7 @@ function openTab(name) {
 function showTitle() {
   const asks = waiting().length, dot = asks ? "<circle cx='25' cy='7' r='6' fill='#c77700'/>" : "";
   const mark = "<path d='M6 7l7.5 18h5L26 7' fill='none' stroke='#e0662d' stroke-width='4.5'/>";
-  document.title = plain((asks ? `(${asks}) ` : "") + (head()?.title ?? "vibe").slice(0, 100));
+  document.title = plain((asks ? `(${asks}) ` : "") + cut(head()?.title ?? "vibe", 100));
   $("#icon").href = "data:image/svg+xml," + encodeURIComponent(
     `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'>${mark}${dot}</svg>`);
   showDock(asks);
@@ -228,19 +228,11 @@ function announce(key, text) {
   if (notes.has(key)) return;
   notes.set(key, null);
   if (Date.now() - (localStorage.getItem("vibe seen") ?? 0) < 3000) return;
-  notes.set(key, new Notification("vibe", { body: plain(text), tag: key }));
-  if (ui.sound) beep(new AudioContext());
-}
-
-function beep(audio) {
-  const tone = audio.createOscillator();
-  tone.connect(audio.destination);
-  tone.start();
-  tone.stop(audio.currentTime + 0.1);
+  notes.set(key, new Notification("vibe", { body: plain(text), tag: key, silent: !ui.sound }));
 }
 
 function notify() {
-  const open = new Map(waiting()), title = (id) => (tables.board.get(id)?.title ?? id).slice(0, 150);
+  const open = new Map(waiting()), title = (id) => cut(tables.board.get(id)?.title ?? id, 150);
   for (const [key, note] of notes) if (key.startsWith("? ") && !open.has(key.slice(2))) note?.close();
   if (!ui.rings) return;
   for (const [id, one] of open) announce("? " + id, `${title(one.run ?? ui.run)}: ${one.step ?? "it"} waits for you`);
@@ -275,12 +267,12 @@ function key(event) {
   const close = () => (body.hasAttribute("data-drawer") ? drawer(false) : isPast() ? toLive()
     : isNarrow() ? pane("run") : target.blur());
   const find = () => (isNarrow() ? pane("runs") : innerWidth < 1120 && drawer(true), $("#find").focus()),
-    enter = () => (target.closest("#dag g") ? follow(event) : (pane("step"), $("#step").focus()));
+    onStep = target.closest("#dag g"), enter = () => (onStep ? follow(event) : (pane("step"), $("#step").focus()));
   const tab = Object.keys(LABELS).find((name) => name[0] === pressed), does = tab ? () => openTab(tab)
     : { j: () => byStep(1), k: () => byStep(-1), "[": () => byRun(-1), "]": () => byRun(1), ",": () => byChange(-1),
-      ".": () => byChange(1), "?": showKeys, Escape: close, "/": find, " ": !onButton && play,
+      ".": () => byChange(1), "?": showKeys, Escape: close, "/": find, " ": onStep ? enter : !onButton && play,
       w: () => (isNarrow() && pane("inbox"), focusNext()),
-      Enter: (target.closest("#dag g") || (!onButton && ui.step)) && enter }[pressed];
+      Enter: (onStep || (!onButton && ui.step)) && enter }[pressed];
   if (does) event.preventDefault(), does();
 }
 
@@ -306,6 +298,9 @@ function begin() {
   const query = new URLSearchParams(location.search);
   if (location.hash.length > 1) sessionStorage.setItem("vibe", location.hash.slice(1));
   Object.assign(ui, { run: query.get("run") ?? "", step: query.get("step") ?? "" });
+  for (const [id, label] of Object.entries(LABELS).slice(1)) {
+    $("#stage").append(h("div.sheet", { id, role: "tabpanel", "aria-label": label, tabindex: 0 }));
+  }
   onRows(show, (state, text) => Object.assign($("#conn"), { className: state, textContent: text }));
   pane(ui.step ? "step" : "run");
   openTab(Object.hasOwn(LABELS, query.get("tab")) ? query.get("tab") : "graph");

@@ -13,7 +13,6 @@ export function showReplay(withTicks) {
     text = `${passed} of ${seconds(map.to - map.from)}`;
   if (withTicks && stepIds().length <= MOST_STEPS) showTicks($("svg", box), map);
   slider.value = ui.at == null ? PLACES : map.place(ui.at) * PLACES;
-  slider.style.setProperty("--p", slider.value / (PLACES / 100) + "%");
   slider.setAttribute("aria-valuetext", ui.at == null ? "now" : text);
   $(".when", box).textContent = text;
   Object.assign($(".live", box), { disabled: ui.at == null, textContent: row.live ? "Live" : "End" });
@@ -24,7 +23,7 @@ function build(box) {
   const slider = h("input", { type: "range", min: 0, max: PLACES, "aria-label": "Time", oninput: () => (stop(),
     seek(+slider.value >= PLACES ? null : scale().time(slider.value / PLACES))) });
   box.replaceChildren(h("button.play", { onclick: play }, "Play"),
-    h("div.wrap", s("svg", { "aria-hidden": true, preserveAspectRatio: "none", viewBox: `0 0 ${PLACES} 26` }), slider),
+    h("div.wrap", s("svg", { preserveAspectRatio: "none", viewBox: `0 0 ${PLACES} 26` }), slider),
     h("span.when"), h("button.live.bare", { onclick: toLive }, "Live"));
   return slider;
 }

@@ -4,9 +4,9 @@ import { by } from "./words.js";
 export const tables = { board: new Map(), run: new Map(), step: new Map() };
 export const ui = { run: "", step: "", tab: "graph", of: "transcript", find: "", at: null, control: false,
   fresh: new Set(), removed: new Set(), others: new Map() };
-const then = new Map();
+const then = new Map(), SILENT_MS = 40_000;
 let dirty = new Set(), isQueued = false, last = "", open = null, skew = 0, sorted = null, show = null, report = null,
-  gone = "", refused = "", asking = null;
+  gone = "", refused = "", asking = null, silence = 0;
 
 export const clock = () => Date.now() / 1000 + skew;
 export const head = () => tables.run.get("head");
@@ -73,6 +73,12 @@ function frame(text) {
 
 const authorization = () => ({ Authorization: "Bearer " + (sessionStorage.getItem("vibe") ?? "") });
 
+/** Connect again if nothing more is heard: a network that went, as in a sleep, may fail without an error. */
+function listen() {
+  clearTimeout(silence);
+  silence = setTimeout(() => (report("off", "reconnecting"), connect()), SILENT_MS);
+}
+
 /** Read the stream of the open run and step, reconnecting until the next call. */
 export async function connect() {
   disconnect();
@@ -81,10 +87,11 @@ export async function connect() {
   for (let tries = 0; open === mine; tries++) {
     let why = tries < 8 ? "reconnecting" : "no answer: it may have ended";
     try {
+      listen();
       const query = new URLSearchParams({ run: gone ? "" : ui.run, step: ui.step, after: last });
       const reply = await fetch("/api/stream?" + query, { headers: authorization(), signal: mine.signal,
         cache: "no-store" });
-      if (reply.status === 401) return report("off", "open the link that vibe printed");
+      if (reply.status === 401) return disconnect(), report("off", "open the link that vibe printed");
       if (reply.status === 404 && !gone && (gone = ui.run)) continue;  // the list, at least
       if (!reply.ok) throw (why = (await reply.json()).message);
       report(gone ? "off" : refused ? "bad" : "on", gone ? "no such run" : refused || "live");
@@ -92,6 +99,7 @@ export async function connect() {
       tries = 0;
       const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let rest = "", read; !(read = await reader.read()).done;) {
+        listen();
         const parts = (rest + read.value).split("\n\n");
         rest = parts.pop();
         parts.forEach(frame);
@@ -103,7 +111,7 @@ export async function connect() {
     await new Promise((done) => setTimeout(done, Math.min(5000, 250 * 2 ** tries)));
   }
 }
-export const disconnect = () => (open?.abort(), (open = null));
+export const disconnect = () => (clearTimeout(silence), open?.abort(), (open = null));
 
 /** A unique id. Plain HTTP by another name has no `crypto.randomUUID`. */
 export const newId = () => `${Date.now()} ${Math.random()}`;
@@ -113,7 +121,7 @@ export async function ask(path, body) {
   const post = body && { method: "POST", body: JSON.stringify({ command_id: newId(), ...body }) };
   const headers = { ...authorization(), ...(body && { "Content-Type": "application/json" }) };
   try {
-    const reply = await fetch(path, { ...post, headers, cache: "no-store" });
+    const reply = await fetch(path, { ...post, headers, cache: "no-store", signal: AbortSignal.timeout(SILENT_MS) });
     return { message: `the server says ${reply.status}`, ...(await reply.json().catch(() => ({}))), ok: reply.ok };
   } catch {
     return { ok: false, message: "the server can't be reached" };
@@ -162,7 +170,7 @@ function before(id, row) {
   const all = row.history ?? [], history = all.filter(([time]) => time <= ui.at),
     [, status = "pending", attempt] = history.at(-1) ?? [];
   const checks = (row.checks ?? []).map((one) => (one[5] != null && one[5] <= ui.at ? one
-    : [one[0], "none", 0, 0, 0, null, "", one[7]]));
+    : [one[0], one[7].some((time) => time <= ui.at) ? "failed" : "none", 0, 0, 0, null, "", one[7]]));
   asking ??= new Set(requests().map(([, one]) => one.step));
   const asks = asking.has(id), isOver = history.length === all.length && hasEnded(row);
   const made = row.items ? itemsOf(id).map((one) => [one, step(one)]) : [];
@@ -182,6 +190,17 @@ export function counts(list = isPast() && steps()) {
   for (const [, row] of list || []) all[row.status] = (all[row.status] ?? 0) + 1;
   const { blocked = 0, pending = 0, ...rest } = all;
   return { ...rest, pending: pending + blocked };
+}
+
+/** The seconds until a time in which anything waited for a person. */
+export function waitedUntil(until) {
+  let [sum, last] = [0, 0];
+  for (const [, row] of [...rowsOf("answered:"), ...rowsOf("request:")].sort(byAge)) {
+    const end = Math.min(until, row.answered_at ?? until);
+    sum += Math.max(0, end - Math.max(last, row.asked_at));
+    last = Math.max(last, end);
+  }
+  return sum;
 }
 
 /** The entries of the open step up to the viewed time; a call that ran then has no outcome yet. */

@@ -1,6 +1,6 @@
 // Shows the open step: status, transcript, changes and details; and the transcript of a conversation.
-import { $, $$, WORD, act, by, clockTime, count, cut, draw, figure, h, list, money, pill, seconds, sure, tabs, tick,
-  tone, words } from "./words.js";
+import { $, $$, WORD, act, by, clockTime, count, cut, draw, figure, h, list, money, onEnter, pill, seconds, sure, tabs,
+  tick, tone, words } from "./words.js";
 import { ask, changed, command, entries, hasEnded, head, isLive, isPast, isRun, itemsOf, rowsOf, step, stepPath,
   tables, ui } from "./rows.js";
 import { showDiff, small } from "./diff.js";
@@ -16,7 +16,7 @@ export function showStep(keys) {
   if (!row) return box.replaceChildren(h("p.empty", "Choose a step to see what its agent reads, says and does.")),
     delete box.dataset.step;
   if (isNew) box.replaceChildren(h("header.hd"), h("div.tabs", { role: "tablist",
-    "aria-label": "How to show the step" }), h("div.body", { tabindex: 0 }),
+    "aria-label": "How to show the step" }), h("div.body", { role: "tabpanel", tabindex: 0 }),
     sayForm((text) => command("steer", { step_id: ui.step, text })));
   box.dataset.step = ui.step;
   const list = entries(), body = $(".body", box), isOther = isNew || body.dataset.of !== ui.of;
@@ -24,7 +24,7 @@ export function showStep(keys) {
   showTabs($(".tabs", box), row, list);
   $(".say-form", box).hidden = !isRun() || hasEnded(row) || !!row.order?.command || !!row.items;
   if (isOther) body.replaceChildren(), delete body.dataset.diff;
-  body.dataset.of = ui.of;
+  body.dataset.of = body.ariaLabel = ui.of;
   if (ui.of === "transcript" && row.items) showItems(body);
   else if (ui.of === "transcript") showTranscript(body, keys, isOther, row.order?.command
     ? "A command; it has not run yet." : "Its agent has not begun.");
@@ -38,8 +38,8 @@ function showHead(box, row, list) {
   const does = (action) => () => command("step_act", { step_id: ui.step, action }),
     over = hasEnded(row), isBad = over && row.status !== "completed", { pattern } = row.order ?? {};
   const acts = isRun() && h("span.acts", isBad && act("Retry", does("retry")), (!over || row.status === "failed")
-    && sure("Skip", "Skip it?", does("skip")),
-    row.status === "in_progress" && sure("Cancel", "Cancel it?", does("cancel")));
+    && sure("Skip", does("skip")),
+    row.status === "in_progress" && sure("Cancel", does("cancel")));
   const said = { passed: "green", failed: "red", none: "not run yet" };
   const checks = (row.checks ?? []).map(([name, status, runs, took, same, , why]) => h("details.check",
     { "data-key": name }, h("summary", tick(status), h("code", { title: name }, name),
@@ -73,18 +73,17 @@ function showItems(box) {
     && h("button.older", { onclick: more }, `${all.length - some.length} more`));
 }
 
-/** A form to message an agent; `say` returns whether it was accepted. */
+/** A field to message an agent; `say` returns whether it was accepted. */
 function sayForm(say) {
-  const text = h("textarea.act", { rows: 1, placeholder: "Say something to it", "aria-label": "Say something to it" });
-  const go = async (event) => {
-    event.preventDefault();
+  const text = h("textarea.act", { rows: 1, placeholder: "Say something to it" });
+  const go = async () => {
     if (text.readOnly || !text.value.trim()) return;
     text.readOnly = true;
     if (await say(text.value.trim())) text.value = "";
     text.readOnly = false;
   };
-  text.onkeydown = (event) => event.key === "Enter" && !event.shiftKey && go(event);
-  return h("form.say-form", { onsubmit: go }, text, act("Send", go, "go"));
+  text.onkeydown = onEnter(go);
+  return h("div.say-form", text, act("Send", go, "go"));
 }
 
 /** Show a transcript. Only changed entries are rebuilt, and a view at the end stays there. */
@@ -133,7 +132,8 @@ function callOf(row) {
 }
 
 function showDetails(box, row) {
-  const { order = {}, worktree: tree = {} } = row, agent = rowsOf("agent:", tables.step).at(-1)?.[1] ?? {},
+  const { order = {}, worktree: tree = {} } = row,
+    agent = (!isPast() && rowsOf("agent:", tables.step).at(-1)?.[1]) || {},
     lines = (one) => (Array.isArray(one) ? one.join("\n") : one);
   const facts = { id: ui.step, after: lines(row.depends_on) || "nothing", prompt: order.prompt, command: order.command,
     decision: order.decision?.question, writes: lines(order.writes), "if it fails": order.on_failure,
@@ -153,7 +153,7 @@ function showDetails(box, row) {
 /** Show the transcript of a run without a plan. */
 export function showTalk(keys) {
   const box = $("#talk"), row = head(), isNew = box.dataset.run !== ui.run, isBusy = row.status === "active";
-  if (isNew) box.replaceChildren(h("div.body", { tabindex: 0 }),
+  if (isNew) box.replaceChildren(h("div.body", { role: "log", "aria-live": "off", tabindex: 0 }),
     h("div.acts", act("Interrupt", () => command("interrupt"))),
     sayForm((text) => command(head()?.status === "active" ? "steer" : "prompt", { text })));
   box.dataset.run = ui.run;

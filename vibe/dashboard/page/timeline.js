@@ -32,10 +32,9 @@ export function scale() {
     return x / whole;
   };
   const time = (x) => {
-    let [low, high] = [from, to];
-    for (let n = 0; n < 40; n++) [low, high] = place((low + high) / 2) < x ? [(low + high) / 2, high] : [low,
-      (low + high) / 2];
-    return high;
+    let at = to;
+    for (let part = (to - from) / 2; part > 1e-4; part /= 2) if (place(at - part) >= x) at -= part;
+    return at;
   };
   known = { key, map: { from, to, gaps, place, time } };
   return known.map;
@@ -63,8 +62,8 @@ export function showTimeline() {
   });
   const sheet = h("div.tlrows", lines);
   sheet.style.height = rows.length * ROW + "px";
-  const marks = [0, 0.25, 0.5, 0.75, 1].map((x) => placed(h("span", seconds(map.time(x) - map.from)), x));
-  draw(box, rows.length ? [h("div.axis", h("div", marks)), sheet] : h("p.empty", "Nothing has begun."));
+  const marks = [0, 0.25, 0.5, 0.75, 1].map((x) => h("span", seconds(map.time(x) - map.from)));
+  draw(box, rows.length ? [h("div.axis", marks), sheet] : h("p.empty", "Nothing has begun."));
 }
 
 function bars(row, map, asked) {
@@ -88,7 +87,11 @@ function bars(row, map, asked) {
 }
 
 /** The duration: after the bar, or on it if that ends at the edge. */
-const label = (text, right) => (right < 0.92 ? placed(h("em", text), right) : placed(h("em.inside", text), 0.99));
+function label(text, right) {
+  const after = h("em", text);
+  after.style.left = `min(${right * 100}%, 100% - 60px)`;
+  return after;
+}
 
 export function showLog() {
   const answers = rowsOf("answered:").map(([id, row]) => [id, { kind: "answer", ts: row.answered_at, step: row.step,
@@ -119,12 +122,12 @@ export function showChanges() {
   for (const [id, row] of steps().filter(([, one]) => !one.items)) {
     for (const file of row.files ?? row.worktree?.files ?? []) files.set(file, [...(files.get(file) ?? []), [id, row]]);
   }
-  const torn = (row) => row.worktree?.status === "conflict", rank = (by) => (by.some(([, row]) => torn(row)) ? 0 : 1);
-  const list = [...files].sort((a, b) => rank(a[1]) - rank(b[1]) || (a[0] < b[0] ? -1 : 1));
+  const torn = (row) => row.worktree?.status === "conflict";
+  const list = [...files].sort().sort(by((all) => -all.some(([, row]) => torn(row))));
   const where = ({ worktree: tree }) => (!tree?.status ? "in the workspace" : tree.status === "merged"
     || tree.status === "conflict" ? tree.status : `on ${tree.branch}`);
-  draw($("#changes"), list.map(([file, by]) => h("div.changed", { "data-key": file }, h("code", file),
-    by.map(([id, row]) =>
+  draw($("#changes"), list.map(([file, all]) => h("div.changed", { "data-key": file }, h("code", file),
+    all.map(([id, row]) =>
     h("button", { "data-open": id, "data-of": "changes" }, tick(row.status), id,
       h("span." + (torn(row) ? "bad" : "dim"), where(row)),
       row.files?.length === 1 && row.added != null && h("span.dim", `+${row.added} −${row.removed ?? 0}`))))),

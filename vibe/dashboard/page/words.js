@@ -1,10 +1,11 @@
 // Makes elements, and figures into words. A run's text only becomes text nodes.
 const ANSI = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])/g;
-const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]/gu;
+const JOINING = /\p{Emoji}\ufe0f|[\p{ExtPict}\p{EMod}\ufe0f]\u200d(?=\p{ExtPict})|\p{sc=Arab}\u200c(?=\p{sc=Arab})/u;
+const UNSEEN = new RegExp(String.raw`[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\u2800](?<![\n\t]|${JOINING.source})`, "gu");
 export const $ = (query, within = document) => within.querySelector(query);
 export const $$ = (query, within = document) => [...within.querySelectorAll(query)];
 
-/** Remove ANSI, and show characters that hide or turn text by their numbers. */
+/** Remove ANSI, and show by numbers what hides or turns text. What joins emoji or parts letters does neither. */
 export const plain = (text) => String(text).replace(ANSI, "").replace(/\r\n?/g, "\n")
   .replace(UNSEEN, (c) => `<U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
 
@@ -28,7 +29,7 @@ const make = (create) => (name, ...parts) => {
 export const h = make((tag) => document.createElement(tag));
 export const s = make((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
 
-const KEPT = new Set(["open", "style"]), HANDLERS = ["onclick", "onkeydown", "oninput", "onchange", "onsubmit"];
+const KEPT = new Set(["open", "style"]), HANDLERS = ["onclick", "onchange"];
 const nameOf = (node) => node.dataset?.key && node.nodeName + node.dataset.key;
 
 /** Set an element's contents. What stays, by data-key or place, keeps its focus, and stays open. */
@@ -61,9 +62,9 @@ export function become(old, fresh) {
   draw(old, ...fresh.childNodes);
 }
 
-export const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+export const cut = (text, most) => (text.length > most ? text.slice(0, most - 1).replace(/\p{Cs}$/u, "") + "…" : text);
 export const count = (number, one) => `${number} ${one}${number === 1 ? "" : "s"}`;
-export const clockTime = (ts) => new Date(ts * 1000).toLocaleTimeString([], { hour12: false });
+export const clockTime = (ts) => new Date(ts * 1000).toLocaleTimeString([], { hourCycle: "h23" });
 const joined = (sign) => (...parts) => parts.filter(Boolean).join(sign);
 export const words = joined(" · "), list = joined(", ");
 /** Order pairs, such as ids with rows, by a figure of the second. */
@@ -108,21 +109,28 @@ export function bar(kind, counts, total) {
   }));
 }
 
-/** Tabs by name and label, one of them chosen; with `ofIds`, a name is the id of its panel. */
-export const tabs = (all, chosen, choose, ofIds) => Object.entries(all).map(([name, label]) => h("button",
-  { role: "tab", "data-tab": name, "aria-selected": name === chosen, "aria-controls": ofIds && name,
+/** Tabs by name and label, one of them chosen. */
+export const tabs = (all, chosen, choose) => Object.entries(all).map(([name, label]) => h("button",
+  { role: "tab", "data-tab": name, "aria-selected": name === chosen,
     onclick: () => choose(name) }, label));
+
+const BY = { timeout: "nobody answered in time", nobody: "nobody answered", default: "by default" };
 
 /** The answer in a row, in words. */
 export const given = ({ answer, by }) => list(answer === true ? "yes" : answer === false ? "no"
-  : [answer ?? "not answered"].flat(2).join(", "), by && `by ${by}`);
+  : [answer].flat(2).join(", "), BY[by] ?? (by ? `by ${by}` : "no longer open"));
+
+/** A handler that acts on Enter; other keys keep their effect, which they would lose if it returned false. */
+export const onEnter = (does) => (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) event.preventDefault(), does(event);
+};
 
 /** A button for an action. `sure` asks once more before it does what can't be undone. */
 export const act = (label, onclick, kind = "") => h(`button.act.${kind}`, { onclick }, label);
-export const sure = (label, again, does, kind) => act(label, ({ target: button }) => {
+export const sure = (label, does, kind) => act(label, ({ target: button }) => {
   const was = button.dataset.keep;
   button.dataset.keep = was ? "" : "1";
-  button.textContent = was ? label : again;
+  button.textContent = was ? label : `${label} it?`;
   if (was) does();
   else setTimeout(() => Object.assign(button, { textContent: label }).dataset.keep && delete button.dataset.keep, 4000);
 }, kind);
