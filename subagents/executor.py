@@ -13,7 +13,8 @@ from subagents.step_model import Step
 from subagents.step_result import ENVIRONMENT_REASON, StepResult
 from vibe.core.messages import Outcome, StopSignal
 from vibe.core.session.errors import WorkspaceLockedError
-from vibe.system.errors import innermost, shortage
+from vibe.shell.errors import CommandStartError
+from vibe.system.errors import VibeError, described, innermost, shortage
 
 
 def interrupted_by(error: BaseException) -> StepResult | None:
@@ -26,6 +27,17 @@ def interrupted_by(error: BaseException) -> StepResult | None:
     if problem is None:
         return None
     return StepResult(outcome=Outcome.INTERRUPTED, reason=ENVIRONMENT_REASON, detail=problem)
+
+
+def ended_by(error: BaseException) -> StepResult:
+    """Return the result of an attempt that ``error`` interrupted or failed; an error that is not ours is a defect."""
+    cause = innermost(error)
+    reason, detail = ENVIRONMENT_REASON, described(cause, bare=True)
+    if isinstance(cause, CommandStartError):
+        reason, detail = "workspace", detail if cause.cwd.is_dir() else f"the folder {str(cause.cwd)!r} is gone"
+    elif not isinstance(cause, VibeError):
+        reason, detail = "internal", described(cause)
+    return interrupted_by(error) or StepResult(outcome=Outcome.FAILED, reason=reason, detail=detail)
 
 
 def internal_failure(detail: str) -> StepResult:

@@ -91,11 +91,6 @@ class Dag(Struct, frozen=True, kw_only=True):
             levels[self.depth[step_id]].append(step_id)
         return tuple(tuple(level) for level in levels)
 
-    @property
-    def width(self) -> int:
-        """The size of the largest level, roughly the most steps that could run side by side."""
-        return max((len(level) for level in self.levels()), default=0)
-
 
 def topological_order(dependencies: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the steps in an order in which each comes after its dependencies; equal plans give equal orders.

@@ -14,7 +14,7 @@ from planner.plan.dag import Dag
 from planner.plan.diagnostics import listed
 from planner.plan.model import Plan, PlanBudget, Step
 from planner.plan.step_limits import USUAL, StepLimits, step_limits
-from planner.plan.write_claims import ANYTHING, Claim, claim_of, claims_overlap, parse_glob
+from planner.plan.write_claims import ANYTHING, claim_of, claims_overlap, parse_glob
 from vibe.core.modes import ExecutionMode
 
 RateOf: TypeAlias = Callable[[Step], float | None]
@@ -48,7 +48,7 @@ class Overlap(Struct, frozen=True, kw_only=True):
 class Estimate(PlanBounds, frozen=True, kw_only=True):
     """Bounds on a plan. Tokens are prompt plus completion, prices USD.
 
-    ``width`` is the size of the largest level. ``speed_up`` is the most that any run can gain over one step after
+    ``width`` is that of ``width_of``. ``speed_up`` is the most that any run can gain over one step after
     another, if all steps take equally long. ``max_turns``, ``max_tokens`` and ``max_price`` (None: no limit) are what
     the plan's own limits allow its ``model_steps``, with every retry. ``worst_price`` is the most those tokens can cost
     within that limit (None: a price is unknown). ``critical_turns`` counts the model calls that must follow one
@@ -79,25 +79,26 @@ def estimate(
     """
     limits = {step.id: step_limits(step, usual) for step in plan.steps}
     models = [step for step in plan.steps if step.command is None]
-    path = dag.critical_path()
-    total = len(plan.steps)
-    at_once = min(dag.width, max_parallel or plan.max_parallel_steps or dag.width)
+    parallel = max_parallel or plan.max_parallel_steps
+    waves = {step.id: -(-_items(step) // max(1, _beside(step, parallel))) for step in plan.steps}
+    total, longest, width = sum(map(_items, plan.steps)), _longest(dag, waves), width_of(plan, dag)
     overlaps, overlaps_cut = _overlaps(plan, dag)
     tokens = {step.id: limits[step.id].max_tokens * _attempts(step) for step in models}
     turns = {step.id: limits[step.id].max_turns * _attempts(step) for step in models}
+    in_turn = {step.id: turns[step.id] * waves[step.id] // max(1, _items(step)) for step in models}
     budget = plan.budget or PlanBudget()
     max_tokens = sum(tokens.values())
     if budget.max_tokens is not None:
         max_tokens = min(max_tokens, budget.max_tokens)
     return Estimate(
-        steps=total,
+        steps=len(plan.steps),
         model_steps=sum(map(_items, models)),
-        width=dag.width,
-        critical_path=path,
-        speed_up=min(total / len(path), float(at_once)),
-        is_chain=total > 1 and len(path) >= CHAIN_SHARE * total,
+        width=width,
+        critical_path=dag.critical_path(),
+        speed_up=min(total / max(1, longest), float(min(width, parallel or width))),
+        is_chain=total > 1 and longest >= CHAIN_SHARE * total,
         max_turns=sum(turns.values()),
-        critical_turns=_longest(dag, turns),
+        critical_turns=_longest(dag, in_turn),
         max_tokens=max_tokens,
         max_price=_least(_if_all_known([_max_price(step) for step in models], sum), budget.max_price),
         worst_price=_worst_price(budget, models, tokens, rate_of),
@@ -105,6 +106,12 @@ def estimate(
         overlaps=overlaps,
         overlaps_cut=overlaps_cut,
     )
+
+
+def width_of(plan: Plan, dag: Dag) -> int:
+    """Return the size of the largest level, roughly the most steps, or steps for items of a list, side by side."""
+    beside = {step.id: _beside(step, plan.max_parallel_steps) for step in plan.steps}
+    return max((sum(beside[step_id] for step_id in level) for level in dag.levels()), default=0)
 
 
 def notes(found: Estimate, *, bounds: bool = True) -> tuple[str, ...]:
@@ -145,7 +152,7 @@ def _overlap_note(overlap: Overlap) -> str:
 
 def _overlaps(plan: Plan, dag: Dag) -> tuple[tuple[Overlap, ...], bool]:
     """Return the first overlapping pairs of steps, and whether the search was cut short."""
-    writers = [(step, claim) for step in plan.steps if (claim := _written(step))]
+    writers = [(step, tuple(sorted(map(parse_glob, step.writes)))) for step in plan.steps if step.writes]
     bit = {step.id: 1 << number for number, (step, _) in enumerate(writers)}
     reached = _reached(dag, bit) if len(writers) > 1 else {}
     single = {decision.id for decision in plan.decisions if not decision.multi_select}
@@ -169,11 +176,6 @@ def _exclude(one: Step, other: Step, single: AbstractSet[str]) -> bool:
     return any((edge.step, _OTHER_END.get(edge.on)) in ends for edge in other.dependencies)
 
 
-def _written(step: Step) -> Claim:
-    """Return the globs of the files that a step says it writes; steps that say nothing are counted elsewhere."""
-    return tuple(sorted({parse_glob(text) for text in step.writes or ()}))
-
-
 def _reached(dag: Dag, bit: Mapping[str, int]) -> dict[str, int]:
     """Return, for each step, the writers that come before it, as a set of bits."""
     before: dict[str, int] = {}
@@ -186,7 +188,7 @@ def _reached(dag: Dag, bit: Mapping[str, int]) -> dict[str, int]:
 
 
 def _longest(dag: Dag, turns: Mapping[str, int]) -> int:
-    """Return the turns on the path with the most of them."""
+    """Return the turns, or whatever is counted for each step, on the path with the most of them."""
     total: dict[str, int] = {}
     for step_id in dag.order:
         needed = max((total[needed] for needed in dag.dependencies[step_id]), default=0)
@@ -218,6 +220,13 @@ def _items(step: Step) -> int:
     """Return the most steps that come of one: for a step with a list, those for its items."""
     each = step.for_each
     return 1 if each is None else each.at_most if each.items is None else len(each.items)
+
+
+def _beside(step: Step, parallel: int | None) -> int:
+    """Return how many of the steps for a list's items run side by side at most; 1 for a step without a list."""
+    items, each = _items(step), step.for_each
+    width = parallel if each is None else each.width or parallel
+    return min(items, width or items)
 
 
 def _worst_price(limit: PlanBudget, models: Sequence[Step], tokens: Mapping[str, int], rate_of: RateOf) -> float | None:

@@ -151,9 +151,7 @@ def operation_text(operation: Operation) -> str:
             return f"make {operation.step} depend on {edge.step}{on}"
         case RemoveEdge():
             return f"{operation.step} no longer depends on {operation.depends_on}"
-        case SetBudget(budget=None):
-            return "no limits for the whole plan"
         case SetBudget(budget=budget):
             limits = budget.model_dump(exclude_none=True) if budget else {}
             text = ", ".join(f"{name} = {value}" for name, value in limits.items())
-            return f"limits for the whole plan: {text or 'none'}"
+            return f"limits for the whole plan: {text}" if text else "no limits for the whole plan"

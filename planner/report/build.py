@@ -96,6 +96,7 @@ class ReportSources:
 
     def _step(self, step: Step) -> model.StepReportLine:
         was = self.state.steps[step.id]
+        whole = self.state.steps[step.pattern] if isinstance(step, Child) else was
         status, result = was.status, was.last_result
         is_cut = self._is_cut(was)
         attempts = tuple(self._attempts(was))
@@ -107,7 +108,7 @@ class ReportSources:
             status=status.value,
             reason=INTERRUPTED if is_cut else was.reason,
             detail=CUT_OFF if is_cut else was.detail,
-            tolerated=was.tolerated and status in (StepStatus.FAILED, StepStatus.CANCELLED),
+            tolerated=was.tolerated and not whole.spoils and status in (StepStatus.FAILED, StepStatus.CANCELLED),
             reused_from=was.reused_from,
             depends_on=tuple(edge.step for edge in own_edges(step)),
             pattern=step.pattern if isinstance(step, Child) else "",

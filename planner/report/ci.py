@@ -11,14 +11,15 @@ from vibe.system.plain_text import plain
 Mask = Callable[[str], str]
 """Removes secrets from a text."""
 
-SKIPPED = frozenset({"skipped", "cancelled", "pending", "blocked", "needs_decision", "in_progress"})
-"""Statuses that JUnit is told as skipped."""
 MESSAGE_LENGTH = 4_000
 """The most characters of one text."""
 
 
 def report_junit(report: PlanReport, masked: Mask) -> str:
-    """Return the steps as test cases of one suite: failed steps are failures, steps that were not done are skipped."""
+    """Return the steps as test cases of one suite.
+
+    Failed steps are failures; tolerated failures and steps that were not done are skipped.
+    """
     suite = ET.Element("testsuite", name=_text(report.goal, masked))
     failures = skipped = 0
     for step in report.steps:
@@ -30,7 +31,7 @@ def report_junit(report: PlanReport, masked: Mask) -> str:
             failures += 1
             failure = ET.SubElement(case, "failure", message=_text(_why(step), masked), type=step.reason or "")
             failure.text = _text(step.printed or step.summary, masked)
-        elif step.status in SKIPPED:
+        elif step.status != "completed":
             skipped += 1
             ET.SubElement(case, "skipped", message=_text(_why(step), masked))
     for name, value in (("tests", len(report.steps)), ("failures", failures), ("errors", 0), ("skipped", skipped)):
@@ -52,7 +53,8 @@ def github_annotations(report: PlanReport, masked: Mask) -> Iterator[str]:
 
 
 def _why(step: StepReportLine) -> str:
-    return step.detail or step.reason or step.status.replace("_", " ")
+    why = step.detail or step.reason or step.status.replace("_", " ")
+    return f"{step.status}, but the plan went on: {why}" if step.tolerated else why
 
 
 def _text(text: str, masked: Mask) -> str:

@@ -66,12 +66,11 @@ def status_text(report: PlanReport) -> str:
         return f"running in process {report.pid}; status as of its last record"
     if report.status == "interrupted":
         return f"interrupted: its process died; continue with `vibe plan resume {report.plan_id}`"
-    because = f" ({report.reason})" if report.reason else ""
     if report.status == "paused":
         return f"{paused_text(report.reason)}; continue with `vibe plan resume {report.plan_id}`"
     if report.status == "idle":
         return "not started"
-    return f"{report.status}{because}"
+    return f"{report.status} ({report.reason})" if report.reason else report.status
 
 
 def counts_text(report: PlanReport) -> str:
@@ -128,6 +127,11 @@ def removed_steps(report: PlanReport) -> Iterator[tuple[str, str]]:
         begun = f" after {each.attempts} attempt{'s' if each.attempts > 1 else ''}" if each.attempts else ""
         by = f", removed by {each.removed_by}" if each.removed_by else ""
         yield f"{each.id}: {each.title}", f"{each.status.replace('_', ' ')}{begun}{by}, {time_text(each.removed_at)}"
+
+
+def why_tolerated(step: StepReportLine) -> str:
+    """Return why the plan went on after a step that failed."""
+    return f"enough items of {step.pattern} may do" if step.pattern else 'on_failure is "continue"'
 
 
 def step_facts(step: StepReportLine) -> Iterator[tuple[str, str]]:

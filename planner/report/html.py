@@ -26,6 +26,7 @@ from planner.report.formatting import (
     status_text,
     step_facts,
     time_text,
+    why_tolerated,
 )
 from planner.report.graph_svg import Shown, inline_svg, style_sheet
 from planner.report.model import DecisionReport, PlanReport, Span, StepReportLine
@@ -220,10 +221,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
         f"{escaped(tokens)}</span></summary>"
     )
     if step.tolerated:
-        of_list = f"enough items of {escaped_line(step.pattern)} may do"
-        because = of_list if step.pattern else "<code>on_failure</code> is <code>continue</code>"
-        ended = "failed" if step.status == "failed" else "was cancelled"
-        yield f'<p class="note">It {ended}; the plan continued because {because}.</p>'
+        yield f'<p class="note">The plan continued because {escaped_line(why_tolerated(step))}.</p>'
     yield _definitions(step_facts(step))
     if step.budget_tokens and step.budget_used:
         yield _bar(step.budget_used / step.budget_tokens)

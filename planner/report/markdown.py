@@ -22,6 +22,7 @@ from planner.report.formatting import (
     status_text,
     step_facts,
     time_text,
+    why_tolerated,
 )
 from planner.report.graph_text import mermaid
 from planner.report.model import PlanReport, StepReportLine
@@ -89,7 +90,7 @@ def _revisions(report: PlanReport) -> Iterator[str]:
 
 def _step(step: StepReportLine) -> Iterator[str]:
     yield f"\n## {MARKS[step.status]} {markdown_line(step.id)}: {markdown_line(step.title)}\n"
-    tolerated = ' (the plan continued because on_failure is "continue")' if step.tolerated else ""
+    tolerated = f" (the plan continued because {why_tolerated(step)})" if step.tolerated else ""
     yield f"**{step.status.replace('_', ' ')}**{tolerated}\n"
     yield from _table(("", ""), step_facts(step))
     if len(step.attempts) > 1:

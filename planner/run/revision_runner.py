@@ -31,7 +31,6 @@ from planner.state.changes import TOO_LATE, StepsWentOnError, fixed_steps
 from planner.state.commands import Command, Revised, RevisionRefused
 from planner.state.schedule import schedule_of
 from planner.state.state import Left, State
-from subagents.step_result import StepResult
 from vibe.system.errors import UsageError, VibeError
 
 logger = logging.getLogger(__name__)
@@ -136,7 +135,7 @@ class RevisionRunner:
             proposal = await _proposal_of(reviser, request)
             if proposal is None or not proposal.operations:
                 return "no better plan found"
-            why = proposal.reason or _reason(result)
+            why = proposal.reason or result.detail or result.reason or "the step failed"
             command = Revise(operations=plain_operations(proposal.operations), reason=why, by=REPLAN)
             try:
                 await self._carry_out(proposal.operations, command, step_id)
@@ -192,7 +191,3 @@ async def _proposal_of(reviser: Reviser, request: RevisionRequest) -> Proposal |
     except Exception:
         logger.exception("the reviser raised over step %s", request.failed_step_id)
         return None
-
-
-def _reason(result: StepResult) -> str:
-    return result.detail or result.reason or "the step failed"

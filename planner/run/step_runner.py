@@ -32,15 +32,13 @@ from subagents.executor import (
     StepResult,
     StepTask,
     StopSignal,
+    ended_by,
     internal_failure,
-    interrupted_by,
 )
 from subagents.step.prompts import told_message
 from subagents.step_result import LOST_REASON, AgentUsage
 from vibe.core.messages import Outcome, Spending
 from vibe.core.modes import ExecutionMode
-from vibe.shell.errors import CommandStartError
-from vibe.system.errors import described, innermost
 from vibe.system.plain_text import both_ends
 
 
@@ -211,11 +209,7 @@ class StepRunner:
                 return await self._executor.run(task, stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)
-            cause = innermost(error)
-            if isinstance(cause, CommandStartError):
-                detail = str(cause) if cause.cwd.is_dir() else f"the folder {str(cause.cwd)!r} is gone"
-                return interrupted_by(error) or StepResult(outcome=Outcome.FAILED, reason="workspace", detail=detail)
-            return interrupted_by(error) or internal_failure(described(cause))
+            return ended_by(error)
 
 
 def _previous_attempt(run: StepRun, step: StepState) -> str:

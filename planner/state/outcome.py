@@ -66,13 +66,14 @@ def outcome_of(state: State, status: PlanStatus, reason: str | None) -> Outcome:
 
 
 def _failure(state: State, reason: str | None) -> Outcome:
-    ended = {
-        step.result.outcome if step.result else Outcome.FAILED
-        for step in state.steps.values()
-        if step.status is StepStatus.FAILED and not step.tolerated
-    }
-    if Outcome.BLOCKED in ended:
-        return Outcome.BLOCKED
-    if Outcome.FAILED in ended:
-        return Outcome.FAILED
-    return Outcome.LIMIT if Outcome.LIMIT in ended or reason == BUDGET_REASON else Outcome.FAILED
+    failed = [step for step in state.steps.values() if step.status is StepStatus.FAILED and not step.tolerated]
+    causes = [cause for step in failed for cause in _failed_items(state, step) or [step]]
+    ended = {step.result.outcome if step.result else Outcome.FAILED for step in causes}
+    without_cause = Outcome.LIMIT if reason == BUDGET_REASON else Outcome.FAILED
+    worst_first = (Outcome.BLOCKED, Outcome.FAILED, Outcome.LIMIT)
+    return next((outcome for outcome in worst_first if outcome in ended), without_cause)
+
+
+def _failed_items(state: State, step: StepState) -> list[StepState]:
+    """Return the failed items of a list step, whose ends say why it failed; none for any other step."""
+    return [item for item in state.items_of(step.id) if item.status is StepStatus.FAILED]

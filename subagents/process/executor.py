@@ -22,7 +22,7 @@ from ipc import events as e
 from ipc.sink import EventSink
 from subagents.agent.run_services import RunServices
 from subagents.agent.subagent import finished_event
-from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, interrupted_by
+from subagents.executor import StepExecutor, StepResult, StepTask, StopSignal, ended_by
 from subagents.process.child_process import ProcessPool, ProcessStartError
 from subagents.process.parent import StepServer
 from subagents.process.protocol import Begin, CancelNow, LinkError, MismatchError, StopAtTurnEnd
@@ -150,8 +150,7 @@ class ProcessExecutor(Struct, eq=False):
         try:
             process = await self._pool.take()
         except ProcessStartError as error:
-            failed = StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
-            return interrupted_by(error) or failed
+            return ended_by(error)
         attempt = await Attempt(process, self._services, others).make(task, stop)
         result = attempt.server.result or await self._unfinished(task, attempt)
         result = structs.replace(result, pid=process.pid)

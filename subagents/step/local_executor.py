@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 from subagents.agent.agent_factory import AgentState
 from subagents.agent.run_context import AgentContext
 from subagents.agent.subagent import SubAgent, SubAgentConfig, earlier_subagents
-from subagents.executor import StepResult, StepTask, StopSignal, interrupted_by
+from subagents.executor import StepResult, StepTask, StopSignal, ended_by
 from subagents.step.command_runner import LOG_FILE, HostCommands, Purpose, failure_of, output_of, run_commands
 from subagents.step.config_files import ConfigChange
 from subagents.step.prompts import REPAIR_HEADINGS, config_message, first_message, repair_message, result_files
@@ -221,6 +222,8 @@ HAND_IN_TEXT = "Hand in the result of your step. This ends it: call it once all 
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 
 class LocalExecutor(Struct, eq=False):
     """Does steps in this process.
@@ -253,8 +256,8 @@ class LocalExecutor(Struct, eq=False):
                     work = partial(run_commands, task, commands)
                 ended = await without_leftovers(work, mark)
         except Exception as error:
-            if (ended := interrupted_by(error)) is None:
-                raise
+            logger.exception("step %s raised", task.step_id)
+            ended = ended_by(error)
         return structs.replace(ended, duration_s=self._context.run.clock() - started)
 
     async def _run_agent(

@@ -197,7 +197,7 @@ class StepWorktree(Struct, kw_only=True, eq=False):
     def drop(self, repository: Repository, result: StepResult) -> WorktreeRecord:
         """End the attempt without a merge, and keep its work on its branch."""
         record = self._record()
-        kept = _keep_on_branch(self.worktree(repository), record, self._messages)
+        kept = _keep_on_branch(self.worktree(repository), record, self._messages, known=result.detail)
         detail = f"{result.detail.rstrip('.')}; {kept}" if result.detail and kept else result.detail or kept
         result = structs.replace(result, detail=detail, files_changed=())  # no file of the user's has changed
         return self._write(structs.replace(record, phase=Phase.DROPPED, result=result, conflict=None, plan=None))
@@ -370,10 +370,11 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         return record
 
 
-def _keep_on_branch(folder: Worktree, record: WorktreeRecord, messages: Messages) -> str:
+def _keep_on_branch(folder: Worktree, record: WorktreeRecord, messages: Messages, known: str = "") -> str:
     """Keep an attempt's work on its branch and remove its worktree.
 
-    Return a phrase that says where the work is, or an empty string if there is none.
+    Return a phrase that says where the work is, and why it is not on the branch unless that is ``known``, or an empty
+    string if there is none.
     """
     work = record.work
     try:
@@ -382,7 +383,7 @@ def _keep_on_branch(folder: Worktree, record: WorktreeRecord, messages: Messages
         elif record.phase is Phase.WORKING and folder.is_there:
             work, _ = folder.commit(record.base, messages.work) or (None, ())
     except WorktreeError as error:
-        return f"its work is in {str(folder.path)!r}: {error}"
+        return f"its work is in {str(folder.path)!r}{'' if str(error) in known else f': {error}'}"
     folder.remove()
     if work is None:
         folder.delete_branch()

@@ -385,8 +385,8 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
     """Check that a plan with worktree steps may start; new files in ``not_counted`` are ignored.
 
     Raises:
-        WorktreeRefusedError: Something is in progress, there are uncommitted changes without ``allow_dirty``, or files
-            are missing that git would have to fetch over a protocol that we disable.
+        WorktreeRefusedError: Something is in progress, there are uncommitted changes without ``allow_dirty``, a branch
+            is in the way of ours, or files are missing that git would have to fetch over a protocol that we disable.
     """
     workspace, busy = repository.workspace, repository.busy_with()
     if busy:
@@ -398,6 +398,9 @@ def check_startable(repository: Repository, *, allow_dirty: bool, not_counted: S
     if dirty and not allow_dirty:
         fix = "commit or stash the changes, or start from them with --allow-dirty"
         raise WorktreeRefusedError(workspace, f"the working tree is not clean ({name_some(dirty)})", fix)
+    if repository.git.ask("show-ref", "--verify", "--quiet", "refs/heads/vibe").code == 0:
+        fix = "rename it, as with `git branch -m vibe vibe-old`"
+        raise WorktreeRefusedError(workspace, "a branch named 'vibe' leaves no room for branches 'vibe/...'", fix)
     _check_objects(repository)
 
 

@@ -107,6 +107,23 @@ def test_what_is_wrong_with_a_list_is_said_before_anything_runs(vibe: VibeComman
     assert vibe.plan_ids() == []
 
 
+def test_a_list_fails_as_its_items_did_and_its_reports_say_so(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    looks = {"text": "looking", "tool_calls": [{"name": "list_dir", "arguments": {"path": "."}}]}
+    vibe.replay({"agents": {"each-*": {"turns": [looks, looks, {"text": "done"}]}}})
+    each = {"id": "each", "title": "Do ${item}", "mode": "research", "for_each": ["a", "b"], "max_turns": 1}
+
+    assert vibe("plan", "run", write_plan(each)).code == 4  # as one such step without a list
+    text = vibe("plan", "report", "latest").out
+    assert text.count("**failed**") == 3
+    assert "continued" not in text
+    assert 'failures="3"' in vibe("plan", "report", "latest", "--format", "junit").out
+
+    enough = {**each, "for_each": {"items": ["a", "b"], "enough": 0}}
+    assert vibe("plan", "run", write_plan(enough)).code == 0
+    assert vibe("plan", "report", "latest").out.count("(the plan continued because enough items of each may do)") == 2
+    assert 'failures="0" errors="0" skipped="2"' in vibe("plan", "report", "latest", "--format", "junit").out
+
+
 def child_of(pattern: str, key: str) -> str:
     """Return the id of the step for an item."""
     return f"{pattern}-{sha256(key.encode()).hexdigest()[:8]}"

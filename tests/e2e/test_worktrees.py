@@ -244,6 +244,23 @@ def test_a_command_that_clashes_has_its_conflict_resolved_too(vibe: VibeCommand,
     nothing_is_left(vibe)
 
 
+def test_without_a_key_a_clash_of_commands_is_a_failed_merge_that_keeps_the_branch(
+    vibe: VibeCommand, repo: Path
+) -> None:
+    vibe.configure('active_model = "m"\n[[providers]]\nname = "p"\napi_base = "http://127.0.0.1:9/v1"\n'
+                   'api_key_env_var = "NO_SUCH_KEY"\n[[models]]\nname = "m"\nprovider = "p"\n')  # fmt: skip
+    plan = plan_file(
+        vibe, worktree_step("a", "sed -i s/hello/hi/ app.py"), worktree_step("b", "sed -i s/hello/hey/ app.py")
+    )
+
+    ended = vibe("plan", "run", "--output", "json", plan)
+
+    (failed,) = [step for step in ended.document["steps"] if step["status"] == "failed"]
+    assert (ended.code, failed["reason"]) == (1, "merge")
+    assert "conflicts in 'app.py' are not resolved: no API key for provider 'p'" in failed["detail"]
+    assert git(repo, "for-each-ref", "--format=%(refname:short)", "refs/heads/vibe").strip() in failed["detail"]
+
+
 def test_two_plans_at_once_in_one_repository(vibe: VibeCommand, repo: Path) -> None:
     steps = [worktree_step(f"s{n}", f"echo $$ > {{}}{n}.txt") for n in range(4)]
     plans: list[str] = []

@@ -32,11 +32,10 @@ from subagents.agent.budget import Account, Limits
 from subagents.agent.run_services import RunServices
 from subagents.agent.spawner import SpawnError, SpawnPool
 from subagents.agent.steering import Steering
-from subagents.executor import StepResult, StepTask, internal_failure, interrupted_by
+from subagents.executor import StepResult, StepTask, ended_by, internal_failure
 from subagents.process import protocol
 from subagents.process.transport import SocketTransport, Transport
 from subagents.step.local_executor import LocalExecutor
-from subagents.step_result import ENVIRONMENT_REASON
 from vibe.app.engine.build import Engine, build_engine
 from vibe.app.engine.host import Host
 from vibe.app.engine.tool_servers import tool_servers
@@ -44,14 +43,14 @@ from vibe.app.plan.step_context import StepDocument, step_context
 from vibe.core.agents.manager import AgentManager
 from vibe.core.budget import BudgetExhaustedError
 from vibe.core.config.models import ModelConfig, SubagentsConfig
-from vibe.core.messages import Outcome, Usage
+from vibe.core.messages import Usage
 from vibe.core.session.errors import WorkspaceLockedError
 from vibe.core.session.write_turn import Tell
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import DeclinedElsewhereError, Question, QuestionAnswer
 from vibe.system.awake_loop import run_awake
-from vibe.system.errors import VibeError, described, innermost
+from vibe.system.errors import VibeError
 from vibe.system.process import die_with
 
 logger = logging.getLogger(__name__)
@@ -162,23 +161,18 @@ def _engine(link: StepLink, document: StepDocument) -> Engine | VibeError:
 async def _attempt_result(
     link: StepLink, document: StepDocument, engine: Engine | VibeError, begin: protocol.Begin
 ) -> StepResult:
-    if isinstance(engine, VibeError):
-        return _environment_failure(engine)
     try:
         return await _run_attempt(link, document, engine, begin)
-    except Exception as raised:
-        error = innermost(raised)
-        if isinstance(error, VibeError):
-            return _environment_failure(error)
+    except Exception as error:
         logger.exception("step %s raised", begin.task.step_id)
-        return interrupted_by(raised) or internal_failure(described(error))
+        return ended_by(error)
 
 
-def _environment_failure(error: VibeError) -> StepResult:
-    return interrupted_by(error) or StepResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error))
-
-
-async def _run_attempt(link: StepLink, document: StepDocument, engine: Engine, begin: protocol.Begin) -> StepResult:
+async def _run_attempt(
+    link: StepLink, document: StepDocument, engine: Engine | VibeError, begin: protocol.Begin
+) -> StepResult:
+    if isinstance(engine, VibeError):
+        raise engine
     place = document.place
     async with AsyncExitStack() as stack:
         if begin.task.has_agent:

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
+from planner.plan.estimate import width_of
 from planner.plan.loader import JSON, YAML_SUFFIXES, LoadedPlan, load_plan, plan_json_schema, read_plan_file
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
@@ -80,10 +81,9 @@ def run_validate(args: Arguments, env: CliEnvironment) -> int:
         problems = [_as_document(problem) for problem in error.problems]
         env.write_json({"valid": False, "problems": problems})
         return ExitCode.USAGE
-    path = loaded.dag.critical_path()
     found = (
         f"{one_line(loaded.where, WHERE_LENGTH)} is a valid plan: {counted(len(loaded.plan.steps), 'step')}, "
-        f"at most {loaded.dag.width} in parallel, longest chain {len(path)}"
+        f"at most {width_of(loaded.plan, loaded.dag)} in parallel, longest chain {len(loaded.dag.critical_path())}"
     )
     env.answer(args, {"valid": True, "problems": []}, [found])
     for step_id, barred in loaded.barred_writes().items() if args.output == "text" else ():

@@ -45,6 +45,7 @@ CASES = {
     "changed": Case(does="echo 1 > b", says="not clean ('b')"),
     "staged": Case(does="echo 1 > c; git add c", says="--allow-dirty"),
     "new": Case(does="for n in 1 2 3 4 5 6 7; do echo > n$n; done", says="'n5' and 2 more"),
+    "a branch in the way of ours": Case(does="git branch vibe; git pack-refs --all", says="a branch named 'vibe'"),
     "deleted": Case(does="rm b", says="('b')"),
     "deleted in the index": Case(does="git rm -q --cached b", says="('b')"),
     "a partial clone": Case(does=PARTIAL, folder="../part", says="a partial clone without 1 files"),

@@ -28,7 +28,6 @@ def test_a_diamond() -> None:
     assert dag.remaining == {"a": 3, "b": 2, "c": 2, "d": 1, "x": 1}
     assert dag.critical_path() == ("a", "b", "d")
     assert dag.levels() == (("a", "x"), ("b", "c"), ("d",))
-    assert dag.width == 2
 
 
 def test_a_dependency_given_twice_counts_once() -> None:

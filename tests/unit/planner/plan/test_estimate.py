@@ -36,6 +36,23 @@ def test_a_chain_is_flagged_with_what_is_known_of_chains() -> None:
     assert not of(step("a")).is_chain
 
 
+def test_a_list_is_as_wide_as_its_items_that_run_side_by_side() -> None:
+    def listed(**each: Any) -> Estimate:
+        return of(
+            step("find", max_turns=2),
+            step("fix", "find", for_each=each, max_turns=5),
+            step("sum", "fix", max_turns=1),
+        )
+
+    found = listed(items=list(range(10)), width=4)
+    assert (found.width, found.is_chain, found.speed_up) == (4, False, 2.4)  # 12 steps, 5 of them in turn
+    assert (found.max_turns, found.critical_turns) == (2 + 10 * 5 + 1, 2 + 3 * 5 + 1)
+    assert listed(items=[1, 2, 3], width=1).is_chain
+    assert listed(items=[]).critical_turns == 3
+    fan = step("fix", for_each=list(range(10)), max_turns=5)
+    assert of(fan, max_parallel_steps=2).critical_turns == 25
+
+
 def test_the_worst_case_counts_every_retry_and_stops_at_the_plans_budget() -> None:
     steps = [
         step("a", max_tokens=1_000, max_turns=5, retries=2),
