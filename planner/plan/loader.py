@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from planner.plan.dag import Dag, find_cycles, shown_cycle
 from planner.plan.diagnostics import PlanInvalidError, Problem, Suggester, UnfilledError, listed, quoted
+from planner.plan.estimate import width_of
 from planner.plan.for_each import (
     LONGEST_ID,
     ItemsInvalidError,
@@ -64,6 +65,11 @@ class LoadedPlan(Struct, frozen=True, kw_only=True):
     dag: Dag
     source_bytes: bytes
     where: str
+
+    @property
+    def width(self) -> int:
+        """The most steps, or steps for items of a list, that run side by side, roughly."""
+        return width_of(self.plan, self.dag)
 
     def unfolded(self, children: Iterable[Child]) -> LoadedPlan:
         """Return the plan with steps for the items of a list added."""

@@ -167,11 +167,10 @@ class ReportSources:
             if ended is None:
                 yield model.AttemptReport(number=number, outcome=None, spent=spending)
                 continue
-            result = ended.result
             yield model.AttemptReport(
                 number=number,
-                outcome=result.outcome.value,
-                **{name: getattr(result, name) for name in _OF_ATTEMPT},
+                outcome=ended.result.outcome.value,
+                **{name: getattr(ended.result, name) for name in _OF_ATTEMPT},
                 duration_s=round(ended.seconds, 3),
                 ended_at=ended.ended_at,
                 spent=spending,

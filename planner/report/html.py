@@ -139,10 +139,10 @@ def _timeline(report: PlanReport) -> Iterator[str]:
 
 
 def _scale(report: PlanReport) -> str:
-    half, whole = duration(report.active_seconds / 2), duration(report.active_seconds)
     return (
         '<div class="row scale"><span class="name"></span><span class="track">'
-        f"<span>0 s</span><span>{escaped(half)}</span><span>{escaped(whole)}</span></span></div>"
+        f"<span>0 s</span><span>{escaped(duration(report.active_seconds / 2))}</span>"
+        f"<span>{escaped(duration(report.active_seconds))}</span></span></div>"
     )
 
 

@@ -127,8 +127,7 @@ async def _make_attempt(
         return
     async with anyio.create_task_group() as group:
         group.start_soon(_attend_run, link, begin.task.step_id, group.cancel_scope, orphan_seconds)
-        result = await _attempt_result(link, document, engine, begin)
-        _end(link, result)
+        _end(link, await _attempt_result(link, document, engine, begin))
         group.cancel_scope.cancel()
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from planner.plan.diagnostics import PlanInvalidError, Problem
-from planner.plan.estimate import width_of
 from planner.plan.loader import JSON, YAML_SUFFIXES, LoadedPlan, load_plan, plan_json_schema, read_plan_file
 from planner.plan.model import Decision, Plan, Step, StepStatus
 from planner.plan.status import MARKS, REUSED_MARK
@@ -83,7 +82,7 @@ def run_validate(args: Arguments, env: CliEnvironment) -> int:
         return ExitCode.USAGE
     found = (
         f"{one_line(loaded.where, WHERE_LENGTH)} is a valid plan: {counted(len(loaded.plan.steps), 'step')}, "
-        f"at most {width_of(loaded.plan, loaded.dag)} in parallel, longest chain {len(loaded.dag.critical_path())}"
+        f"at most {loaded.width} in parallel, longest chain {len(loaded.dag.critical_path())}"
     )
     env.answer(args, {"valid": True, "problems": []}, [found])
     for step_id, barred in loaded.barred_writes().items() if args.output == "text" else ():
@@ -157,13 +156,9 @@ def _about(plan: Plan) -> list[str]:
     return lines
 
 
-def _limits(step: Step) -> str:
-    names = ("max_tokens", "max_turns", "max_price", "timeout_seconds")
-    return ", ".join(f"{name} {value}" for name in names if (value := getattr(step, name)) is not None)
-
-
 def _details(step: Step, after: str) -> list[tuple[str, str]]:
     taken = (f"{decision} is {' or '.join(options)}" for decision, options in (step.when or {}).items())
+    limits = {name: getattr(step, name) for name in ("max_tokens", "max_turns", "max_price", "timeout_seconds")}
     details = [
         ("after", after),
         ("waits for the decision", step.decision or ""),
@@ -177,7 +172,7 @@ def _details(step: Step, after: str) -> list[tuple[str, str]]:
         ("model", ", then ".join(step.models)),
         ("allowed tools", ", ".join(step.allowed_tools or ())),
         ("denied tools", ", ".join(step.denied_tools)),
-        ("limits", _limits(step)),
+        ("limits", ", ".join(f"{name} {value}" for name, value in limits.items() if value is not None)),
         ("retries", str(step.retries or "")),
         ("tags", ", ".join(step.tags)),
         ("on failure", step.on_failure if step.on_failure != "stop" else ""),
