@@ -31,10 +31,10 @@ NO_KEY = "no provider has a key yet: run `vibe setup` in a terminal, or set the 
 AUTH_REQUIRED, INVALID_PARAMS, INTERNAL = -32000, -32602, -32603
 
 
-async def serve_requests(transport: LineTransport, host: Host, capabilities: Any) -> None:
-    """Serve the requests of an editor with these capabilities until it is gone."""
+async def serve_requests(transport: LineTransport, host: Host) -> None:
+    """Serve the requests of an editor until it is gone."""
     async with Runtime(host) as runtime, create_task_group() as tasks:
-        agent = EditorAgent(runtime, tasks, capabilities)
+        agent = EditorAgent(runtime, tasks, transport)
         with CancelScope(shield=True):  # It ends when the editor sends nothing more.
             await run_agent(agent, transport, use_unstable_protocol=True)
         tasks.cancel_scope.cancel()
@@ -43,10 +43,9 @@ async def serve_requests(transport: LineTransport, host: Host, capabilities: Any
 class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the protocol
     """The agent at the end of one connection, with its own sessions. The protocol's library calls its methods."""
 
-    def __init__(self, runtime: Runtime, tasks: TaskGroup, capabilities: Any) -> None:
+    def __init__(self, runtime: Runtime, tasks: TaskGroup, transport: LineTransport) -> None:
         self._runtime, self._host = runtime, runtime.host
-        self._tasks = tasks
-        self._can = abilities_of(capabilities)
+        self._tasks, self._transport = tasks, transport
         self._sessions: dict[str, EditorSession] = {}
         self._reopening = Lock()
         self._client: Client
@@ -55,18 +54,9 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Store the connection."""
         self._client = conn
 
-    async def initialize(
-        self,
-        protocol_version: int,  # noqa: ARG002  there is one version
-        client_capabilities: schema.ClientCapabilities | None = None,
-        *_: Any,
-        **__: Any,
-    ) -> schema.InitializeResponse:
+    async def initialize(self, *_: Any, **__: Any) -> schema.InitializeResponse:
         """Return our capabilities to an editor whose first request was another one, or that asks again."""
-        capabilities = client_capabilities or schema.ClientCapabilities()
-        given = capabilities.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
-        self._can = abilities_of(given)
-        return schema.InitializeResponse.model_validate(initialize_result(given))
+        return schema.InitializeResponse.model_validate(initialize_result(self._transport.capabilities))
 
     async def new_session(self, cwd: str, *_: Any, **given: Any) -> schema.NewSessionResponse:
         """Open a new conversation."""
@@ -79,8 +69,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         with _refusals():
             if method_id != SETUP_METHOD:
                 raise UsageError(f"there is no way {method_id[:80]!r} to authenticate: it is {SETUP_METHOD!r}")
-            host = self._host
-            if await to_thread.run_sync(lambda: FirstUse(host, host.home).is_due):
+            if await to_thread.run_sync(lambda: FirstUse(self._host, self._host.home).is_due):
                 raise RequestError(AUTH_REQUIRED, NO_KEY)
             return schema.AuthenticateResponse()
 
@@ -161,7 +150,8 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Ignore notifications that are not part of the protocol."""
 
     async def _opened(self, opening: Opening, session_id: str = "") -> EditorSession:
-        session = EditorSession(self._runtime, opening, self._client, self._can, self._tasks)
+        can = abilities_of(self._transport.capabilities)
+        session = EditorSession(self._runtime, opening, self._client, can, self._tasks)
         await session.open(session_id)
         self._sessions[session.channel.session_id] = session
         return session
@@ -211,8 +201,8 @@ async def _opening(
     workdir = await to_thread.run_sync(folder_of, cwd, "cwd")
     roots = [await to_thread.run_sync(folder_of, one, "additionalDirectories") for one in additional_directories or ()]
     brought = tuple(map(server_of, mcp_servers or ()))
-    waits = bool(brought)  # The user brings these servers along, and so knows them already.
-    return Opening(workdir=workdir, extra_roots=tuple(roots), servers=brought, wait_for_servers=waits)
+    # The user brings these servers along, and so knows them already.
+    return Opening(workdir=workdir, extra_roots=tuple(roots), servers=brought, wait_for_servers=bool(brought))
 
 
 def _settings(session: EditorSession) -> dict[str, Any]:

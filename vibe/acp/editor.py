@@ -123,9 +123,8 @@ class EditorFiles:
         try:
             self._call(lambda: self._write(path, text))
         except (RequestError, ValidationError) as error:
-            raise FileAccessError(
-                name, f"could not be written by the editor: {reason_of(error)}", "read it again"
-            ) from error
+            problem = f"could not be written by the editor: {reason_of(error)}"
+            raise FileAccessError(name, problem, "read it again") from error
         if not DISK.exists(path):  # Only the editor has the text, so commands would not find it.
             DISK.create(path, name, text.encode(TEXT))
 
@@ -277,9 +276,8 @@ class EditorTerminals:
                     output_byte_limit=OUTPUT_BYTES,
                 )
         except (RequestError, ConnectionError, ValidationError) as error:
-            raise CommandStartError(
-                order.cwd, f"the editor opens no terminal ({reason_of(error)})", "go on without it"
-            ) from error
+            problem = f"the editor opens no terminal ({reason_of(error)})"
+            raise CommandStartError(order.cwd, problem, "go on without it") from error
         finally:
             if made is None:
                 launcher.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from anyio import create_task_group, to_thread
 
-from vibe.acp.transport import LineTransport, answer_to_initialize, capabilities_in
+from vibe.acp.transport import LineTransport, answer_to_initialize
 from vibe.app.engine.host import Host
 from vibe.system.line_wire import Wire
 from vibe.system.racing import unless
@@ -31,8 +31,7 @@ async def serve_editor(wire: Wire, host: Host, on_gone: Callable[[], object]) ->
             else:
                 await transport.send(answer)
             for agent in await unless(transport.gone.wait, _loaded):
-                known = None if answer is None else capabilities_in(first)
-                await agent.serve_requests(transport, host, known)
+                await agent.serve_requests(transport, host)
         await transport.close()
         reading.cancel_scope.cancel()
 

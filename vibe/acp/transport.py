@@ -28,7 +28,9 @@ META = ("_meta", "field_meta")
 """Parameters that are not for us. The library would pass their contents on as parameters of the same names."""
 SERVERS = "mcpServers"
 """The parameter with the MCP servers for a session."""
-PROMPT, CANCEL, DELETE = "session/prompt", "session/cancel", "session/delete"
+INITIALIZE, PROMPT, CANCEL, DELETE = "initialize", "session/prompt", "session/cancel", "session/delete"
+OPENING = ("session/new", "session/load")
+"""Requests that some clients send without MCP servers, although the protocol requires a list."""
 UNROUTED = (DELETE,)
 """Requests of the protocol that the library only passes on as if they were extensions."""
 CANCEL_REQUEST, OPTIONAL = "$/cancel_request", "$/"
@@ -45,6 +47,8 @@ class LineTransport:
     def __init__(self, wire: Wire) -> None:
         self.gone = Event()
         """Set when the other side sends nothing more, or accepts nothing more."""
+        self.capabilities: Any = None
+        """The editor's capabilities, as its last `initialize` named them."""
         self._wire = wire
         self._into, self._lines = create_memory_object_stream[bytes](LINES_AHEAD)
         self._held = deque[dict[str, Any]]()
@@ -127,6 +131,10 @@ class LineTransport:
             session_id = self._prompts.get(prompt) if isinstance(prompt, str | int) else None
             cancel = {"jsonrpc": "2.0", "method": CANCEL, "params": {"sessionId": session_id}}
             return None if session_id is None else cancel
+        if method == INITIALIZE:
+            self.capabilities = params.get("clientCapabilities")
+        if method in OPENING and params.get(SERVERS) is None:
+            params[SERVERS] = []
         if method == PROMPT and call_id is not None:
             self._prompts[call_id] = params.get("sessionId")
         if isinstance(servers := params.get(SERVERS), list):
@@ -272,15 +280,10 @@ class EditorAbilities(Struct, frozen=True, kw_only=True):
 
 def answer_to_initialize(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the answer to a valid `initialize`, or None if the message is for the library."""
-    version = _part(message.get("params"), "protocolVersion")
-    if message.get("method") != "initialize" or "id" not in message or type(version) is not int:
+    params = message.get("params")
+    if message.get("method") != INITIALIZE or "id" not in message or type(_part(params, "protocolVersion")) is not int:
         return None
-    return {"jsonrpc": "2.0", "id": message["id"], "result": initialize_result(capabilities_in(message))}
-
-
-def capabilities_in(message: Mapping[str, Any]) -> Any:
-    """Return the editor's capabilities from its `initialize`."""
-    return _part(message.get("params"), "clientCapabilities")
+    return {"jsonrpc": "2.0", "id": message["id"], "result": initialize_result(_part(params, "clientCapabilities"))}
 
 
 def abilities_of(capabilities: Any) -> EditorAbilities:

@@ -86,3 +86,33 @@ def test_nothing_but_the_protocol_is_on_standard_output(vibe: VibeCommand) -> No
     assert ended["stopReason"] == "end_turn"
     assert [one["status"] for one in results if one["sessionUpdate"] == "tool_call_update"] == ["completed"]
     assert rest == b""
+
+
+def test_an_editor_may_begin_again_and_leave_out_what_it_has_none_of(vibe: VibeCommand) -> None:
+    odd: list[Any] = [None, [], "all", {"fs": []}, {"terminal": "yes"}]
+    begun = [("initialize", {"protocolVersion": 1, "clientCapabilities": one}) for one in ({"terminal": True}, *odd)]
+    here = {"cwd": str(vibe.workdir)}
+    asked = [*begun, ("session/new", here), ("session/new", here | {"mcpServers": None})]
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        for number, (method, params) in enumerate(asked)
+    ]
+    vibe.replay({"agents": {}})
+
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [str(VIBE_ACP)], stdin=pipe, stdout=pipe, env=vibe.variables(), cwd=vibe.workdir, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n".join([*lines, ""]))
+        process.stdin.flush()
+        answers: dict[int, Any] = {}
+        while len(answers) < len(asked):
+            said = json.loads(process.stdout.readline())
+            answers |= {} if "method" in said else {said["id"]: said.get("result", said)}
+        process.stdin.close()
+
+    opened = len(begun)
+    assert all(answers[number]["protocolVersion"] == 1 for number in range(opened))
+    assert all("sessionId" in answers[number] for number in range(opened, len(asked)))

@@ -128,7 +128,7 @@ async def test_answers_come_in_many_forms(ends: Ends, given: str, taken: dict[st
 async def test_what_is_not_for_us_is_taken_out_of_a_request(ends: Ends) -> None:
     params = {"cwd": "/a", "_meta": {"cwd": "/b", "self": 1}, "field_meta": {}}
 
-    (heard,) = await ends.heard(json.dumps({"id": 1, "method": "session/new", "params": params}).encode() + b"\n")
+    (heard,) = await ends.heard(json.dumps({"id": 1, "method": "session/list", "params": params}).encode() + b"\n")
 
     assert heard["params"] == {"cwd": "/a"}
 

@@ -98,10 +98,8 @@ class CallAnnouncer:
             message = f"{what} · try {notice.attempt + 1} in {notice.wait_seconds:.1f} s · {notice.reason}"
         elif notice.waited_seconds is None:
             code, wait_seconds = WAIT, None
-            message = (
-                f"a model call waits for its turn at provider {notice.provider!r}: "
-                "max_concurrency calls are under way, or it asked for a pause"
-            )
+            why = "max_concurrency calls are under way, or it asked for a pause"
+            message = f"a model call waits for its turn at provider {notice.provider!r}: {why}"
         else:
             code, wait_seconds = WAITED, None
             message = f"a model call had its turn after {notice.waited_seconds:.1f} s"
@@ -124,9 +122,8 @@ class CallAnnouncer:
             self._pieces.append(delta.text)
             self._sink.publish(AssistantDeltaEvent(message_id=self.message_id, text=delta.text, attempt=delta.attempt))
         if delta.reasoning:
-            self._sink.publish(
-                ReasoningDeltaEvent(message_id=self.message_id, text=delta.reasoning, attempt=delta.attempt)
-            )
+            event = ReasoningDeltaEvent(message_id=self.message_id, text=delta.reasoning, attempt=delta.attempt)
+            self._sink.publish(event)
         if delta.call is not None:
             self._announce_arguments(delta.call, self._masked)
 

@@ -18,6 +18,7 @@ from vibe.core.config.models import ProviderConfig
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
+    ModelCreditError,
     ModelError,
     ModelKeyError,
     ModelOverloadedError,
@@ -33,7 +34,8 @@ QUOTE_LIMIT: Final = 300
 """The most characters of a provider's own words that an error message quotes."""
 
 STATUS_ERRORS: Final[Mapping[int, type[ModelError]]] = {
-    **dict.fromkeys((401, 402, 403), ModelAccessError),
+    **dict.fromkeys((401, 403), ModelAccessError),
+    402: ModelCreditError,
     **dict.fromkeys((408, 409, 424, 425, 429, 498), ModelOverloadedError),
     413: ContextTooLongError,
 }
@@ -44,20 +46,17 @@ WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
     "ConnectTimeout": (ModelTransportError, "did not accept a connection in time{way}"),
     "ReadTimeout": (ModelTransportError, "sent nothing for {timeout:g} s (timeout_seconds)"),
     "WriteTimeout": (ModelTransportError, "took nothing for {timeout:g} s (timeout_seconds)"),
-    "PoolTimeout": (ModelTransportError, "has no free connection"),
     "TimeoutException": (ModelTransportError, "timed out"),
     "ConnectError": (ModelTransportError, "cannot be reached at {endpoint}{way}"),
     "NetworkError": (ModelTransportError, "broke the connection"),
     "ProxyError": (ModelTransportError, "cannot be reached{way}"),
     "RemoteProtocolError": (ModelTransportError, "cut the connection in the middle of an answer"),
     "LocalProtocolError": (ModelRequestError, "cannot be sent this request"),
-    "ProtocolError": (ModelTransportError, "broke the HTTP protocol"),
     "UnsupportedProtocol": (ModelRequestError, "has an api_base that is neither http:// nor https://"),
     "TransportError": (ModelTransportError, "could not be talked to"),
     "DecodingError": (ModelProtocolError, "sent an answer that cannot be decompressed"),
     "HTTPError": (ModelTransportError, "could not be asked"),
     "InvalidURL": (ModelRequestError, "has an api_base that is not a URL"),
-    "StreamClosed": (ModelTransportError, "closed the stream"),
     "StreamError": (ModelTransportError, "broke the stream"),
     "NoResponseError": (ModelTransportError, "did not answer"),
 }
@@ -65,37 +64,35 @@ WIRE_ERRORS: Final[Mapping[str, tuple[type[ModelError], str]]] = {
 UNREACHABLE: Final = frozenset({"ConnectTimeout", "ConnectError", "ProxyError"})
 """The names of the exceptions that are raised before the server has answered at all."""
 
-_TYPE_STATUSES: Final = (
-    # OpenAI and Anthropic; also Kimi, Cerebras, llama.cpp, text-generation-inference and vLLM where their names differ
-    (400, ("invalid_request_error", "context_length_exceeded", "exceed_context_size_error", "BadRequestError")),
-    (401, ("authentication_error", "invalid_api_key", "invalid_authentication_error")),
-    (402, ("insufficient_quota", "billing_error", "exceeded_current_quota_error")),
-    (403, ("permission_error",)),
-    (404, ("not_found_error", "model_not_found", "NotFoundError")),
-    (413, ("request_too_large",)),
-    (422, ("validation",)),
-    (424, ("generation",)),
-    (429, ("rate_limit_error", "rate_limit_exceeded", "rate_limit_reached_error", "too_many_requests_error")),
-    (429, ("overloaded",)),
-    (500, ("server_error", "api_error", "internal_server_error", "incomplete_generation", "InternalServerError")),
-    (501, ("not_supported_error",)),
-    (503, ("engine_overloaded_error", "unavailable_error")),
-    (504, ("timeout_error",)),
-    (529, ("overloaded_error",)),
-    # z.ai
-    (400, ("1210", "1214", "1261", "1301")),
-    (401, ("1000", "1001", "1002", "1003", "1004")),
-    (402, ("1113",)),
-    (404, ("1211",)),
-    (429, ("1302", "1303", "1305", "1308")),
-)
-CHUNK_ERRORS: Final = {name: status for status, names in _TYPE_STATUSES for name in names}
+_TYPE_STATUSES: Final[Mapping[int, str]] = {
+    # OpenAI and Anthropic; also Kimi, Cerebras, llama.cpp, text-generation-inference and vLLM where their names differ.
+    # The numbers are z.ai's, and those after "base_resp." MiniMax's.
+    400: "invalid_request_error context_length_exceeded exceed_context_size_error BadRequestError 1210 1214 1261 1301 "
+    "base_resp.1026 base_resp.1027 base_resp.2013",
+    401: "authentication_error invalid_api_key invalid_authentication_error 1000 1001 1002 1003 1004 "
+    "base_resp.1004 base_resp.2049",
+    402: "insufficient_quota billing_error exceeded_current_quota_error 1113 base_resp.1008 base_resp.2056",
+    403: "permission_error",
+    404: "not_found_error model_not_found NotFoundError 1211",
+    413: "request_too_large",
+    422: "validation",
+    424: "generation",
+    429: "rate_limit_error rate_limit_exceeded rate_limit_reached_error too_many_requests_error overloaded "
+    "1302 1303 1305 1308 base_resp.1002 base_resp.1039",
+    500: "server_error api_error internal_server_error incomplete_generation InternalServerError",
+    501: "not_supported_error",
+    503: "engine_overloaded_error unavailable_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+CHUNK_ERRORS: Final = {name: status for status, names in _TYPE_STATUSES.items() for name in names.split()}
 """The HTTP status that each error type stands for if it comes inside a stream that began with 200."""
 
 ADVICE: Final[Mapping[type[ModelError], str]] = {
     ModelOverloadedError: "wait, or choose another model with --model",
     ModelAccessError: "check {key} and the account's credit",
     ModelKeyError: "check {key}",
+    ModelCreditError: "check the account's credit and limits",
     ContextTooLongError: "shorten the conversation, or choose a model with a larger context",
     ModelRequestError: "check the model name and the settings of the provider",
     ModelTransportError: "check the network and api_base ({endpoint})",
@@ -109,40 +106,63 @@ SHORTEST_KEY = 8
 A shorter one is a dummy for a local server and no secret; masking it would mangle every message."""
 
 _EXHAUSTED = re.compile(
-    r"insufficient[_ ](quota|credit|balance|fund)|exceeded your current quota|out of credits?|credit balance"
-    r"|余额不足|欠费|quota\b.{0,40}\b(exhausted|exceeded|used up)|(exhausted|used up)\b.{0,40}\b(quota|credits?)"
-    r"|used all available credits|(spend|spending|usage)[_ ](limit|threshold)[_ ]?(is )?reached|usage threshold"
-    r"|billing",
+    r"insufficient[_ ](quota|(account )?(credit|balance|fund))|balance (is )?(insufficient|too low|not enough)"
+    r"|(out of|run out of|no|requires more) credits?\b|credit balance|(exceeded your|over) (current )?quota|arrearage"
+    r"|quota\b.{0,40}\b(exhausted|exceeded|used up)|(exhausted|used up)\b.{0,40}\b(quota|credits?)"
+    r"|free ?tier\b.{0,40}\bexhausted|used all available credits|billing[_ ](details|hard|limit|not|error)"
+    r"|(spend|spending|usage|key)[_ ](limit|threshold)[_ ]?((is )?reached|exceeded)|usage threshold"
+    r"|(hit your|your specified) (\w+ )?usage limit|余额不足|欠费",
     re.IGNORECASE | re.DOTALL,
 )
-_NO_CREDIT = re.compile(r"credit balance is too low|reached your specified (\w+ )?usage limits", re.IGNORECASE)
-"""Anthropic's wording for missing credit, with the status 400."""
-_WRONG_KEY = re.compile(r"api[_ ]key (not valid|provided)|(invalid|incorrect|expired) api[_ ]key", re.IGNORECASE)
-"""The wording of Gemini and xAI for an unknown key, with the status 400."""
+_WRONG_KEY = re.compile(
+    r"api[_ ]key (not valid|provided|expired|is (missing|invalid|required))"
+    r"|(invalid|incorrect|expired|missing) (x-)?api[-_ ]key",
+    re.IGNORECASE,
+)
+"""The wording for an unknown key, with statuses such as 400."""
 _TOO_LONG = re.compile(
-    r"context[_ ]length|context[_ ](window|size)|maximum context|prompt (is |was )?too long|too many (input )?tokens"
-    r"|too large for model|exceeds? .{0,30}context|input is too long|max_prompt_tokens|maximum (prompt|model) length"
-    r"|prompt (token count|exceeds)|input (token count|tokens exceed)|exceeded model token limit|max_model_len"
-    r"|range of input length|`?inputs`? (tokens|must have less than)|\b1261\b|contextwindowexceeded|request_too_large"
-    r"|reduce the length of the|current length is \d+ while|(maximum|max) (sequence|input) length"
-    r"|(input|conversation) too (long|large)"
-    r"|(prompt|input|messages|requests?|tokens?)\b(?!.{0,40}max_).{0,40}\bexceeds? the (max\w*|model|limit|allowed)\b"
-    r"|超长|长度超过|超过.{0,10}最大长度",
+    r"context[_ ]?(length|window|size)|(maximum|exceeds? .{0,30}) ?context|max_(prompt_tokens|seq_len|model_len)"
+    r"|(prompt|input|conversation|history|context)( \w+){0,2}? too (long|large)|too many (input )?tokens"
+    r"|too large for model|model token limit|(input|prompt) (token count|tokens exceed|exceeds|characters)"
+    r"|range of input length|`?inputs`? (tokens|must have less than)|\b1261\b|request_too_large|max message tokens"
+    r"|reduce the length of the|current length is \d+ while|max(imum)? (prompt|model|sequence|input) length"
+    r"|(prompt|input|messages|requests?|tokens?)\b(?!.{0,40}max_).{0,40}"
+    r"\b(exceeds? (the )?(max\w*|model|limit|allowed|total)"
+    r"|(exceed|more than) (the )?(max\w*|total)( allowed)? tokens|exceed capacity)\b"
+    r"|超长|过长|长度超过|超过.{0,10}最大长度",
     re.IGNORECASE | re.DOTALL,
 )
+_OUTPUT_LIMIT = re.compile(r"max_(completion_|output_)?tokens\W{1,3}(must be less|is too large|value)", re.IGNORECASE)
+"""The wording for an output limit that the model does not allow, whatever else it mentions."""
 _TOO_LARGE_FOR_RATE = re.compile(r"request too large.*(must be reduced|reduce your)", re.IGNORECASE | re.DOTALL)
 """The wording for a request larger than the allowed tokens per minute, for which waiting does not help."""
-_BADLY_WORDED = re.compile(r"\btool_use_failed\b")
-"""Groq's wording for a malformed tool call, which is the model's fault and not that of the request."""
+_BADLY_WORDED = re.compile(
+    r"\btool_use_failed\b|\boutput_parse_failed\b|error parsing tool call|failed to parse (input at pos|tool call)",
+    re.IGNORECASE,
+)
+"""The wording of Groq, Ollama and llama.cpp for a malformed call, which is the model's fault, not the request's."""
 _WAIT = re.compile(
     r"(?:(?:try again|retry) (?:in|after)|retryDelay)[\s:\"\\]*(?:(\d{1,4})\s*h(?:ours?)?\s*)?"
     r"(?:(\d{1,4})\s*m(?:in\w*)?(?![a-z])\s*)?(?:(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s))?",
     re.IGNORECASE,
 )
 _PAGE = re.compile(r"\s*<(!doctype|html|head|body)\b", re.IGNORECASE)
+WORD_FIELDS: Final = (
+    "error",
+    "message",
+    "detail",
+    "msg",
+    "errors",
+    "error_msg",
+    "errorMessage",
+    "status_msg",
+    "base_resp",
+)
+"""The fields in which providers put the words of an error, or another table with them."""
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,300})</title>", re.IGNORECASE)
 _MARKUP = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-_TOO_LONG_STATUSES = frozenset({400, 413, 422, 500})
+_VAGUE: Final = frozenset({400, 500, 503})
+"""Statuses that providers also use for what others have statuses for: the words decide."""
 
 
 def parse_retry_after(value: str | None, *, now: datetime | None = None) -> float | None:
@@ -175,13 +195,11 @@ def error_class(status: int, words: str, *, asks_to_wait: bool) -> type[ModelErr
         return ContextTooLongError
     if status in {400, 500} and _BADLY_WORDED.search(words):
         return ModelProtocolError
-    if status == 429 and not asks_to_wait and _EXHAUSTED.search(words):
-        return ModelAccessError
-    if status == 400 and _NO_CREDIT.search(words):
-        return ModelAccessError
-    if status == 400 and _WRONG_KEY.search(words):
+    if status in {403, 429, *_VAGUE} and not asks_to_wait and _EXHAUSTED.search(words):
+        return ModelCreditError
+    if status in _VAGUE and _WRONG_KEY.search(words):
         return ModelKeyError
-    if status in _TOO_LONG_STATUSES and _TOO_LONG.search(words):
+    if status in {413, 422, *_VAGUE} and _TOO_LONG.search(words) and not _OUTPUT_LIMIT.search(words):
         return ContextTooLongError
     return STATUS_ERRORS.get(status, ModelOverloadedError if status >= 500 else ModelRequestError)
 
@@ -218,7 +236,7 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         """Return the error that a provider reports inside a stream that began well."""
         fields = table_of(error)
         raw = msgspec.json.encode(error).decode()
-        places = ("code", "status", "http_status_code", "status_code", "statusCode")
+        places = ("code", "status", "http_status_code", "http_code", "status_code", "statusCode")
         told = [whole_number(fields.get(place)) or 0 for place in places]
         status = next((number for number in told if 400 <= number < 600), 0)
         if not status:
@@ -245,9 +263,9 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
             mapped.unreachable = name in UNREACHABLE
         return mapped
 
-    def protocol(self, problem: str, *, status: int | None = None) -> ModelProtocolError:
+    def protocol(self, problem: str, words: str = "", *, status: int | None = None) -> ModelProtocolError:
         """Return the error for an answer that can't be understood; ``problem`` continues the words "provider X"."""
-        return cast("ModelProtocolError", self._build(ModelProtocolError, problem, "", status=status))
+        return cast("ModelProtocolError", self._build(ModelProtocolError, problem, words, status=status))
 
     def request(self, problem: str) -> ModelRequestError:
         """Return the error for a request that is itself at fault; ``problem`` continues the words "provider X"."""
@@ -302,9 +320,10 @@ def error_words(body: str) -> str:
         fields = cast("dict[str, object]", node)
         upstream = upstream or _upstream_words(fields.get("metadata"))
         if isinstance(fields.get("loc"), list) and isinstance(fields.get("msg"), str):
-            node = f"{_place_of(cast('list[object]', fields['loc']))}{fields['msg']}"
+            place = ".".join(str(name) for name in cast("list[object]", fields["loc"]) if name != "body")
+            node = f"{place}: {fields['msg']}" if place else fields["msg"]
             break
-        inner = next((fields[key] for key in ("error", "message", "detail", "msg", "errors") if fields.get(key)), None)
+        inner = next((fields[key] for key in WORD_FIELDS if fields.get(key)), None)
         if inner is None:
             break
         node = inner
@@ -320,12 +339,6 @@ def _page_words(page: str) -> str:
     title = _TITLE.search(page)
     words = title[1] if title else _MARKUP.sub(" ", page)
     return unescape(" ".join(words.split()))
-
-
-def _place_of(location: list[object]) -> str:
-    """Return the field that a validation error names, as the start of a sentence."""
-    names = [str(name) for name in location if name != "body"]
-    return f"{'.'.join(names)}: " if names else ""
 
 
 def _upstream_words(metadata: object) -> str:

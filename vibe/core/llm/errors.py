@@ -8,7 +8,8 @@ ModelError                     base; ``retryable`` says whether trying again can
 ├── ModelRequestError          400, 404, 422: the request itself is wrong
 ├── ContextTooLongError        the prompt does not fit into the model's context
 └── ModelAccessError           401, 402, 403, exhausted quota: any other request would fail, too
-    └── ModelKeyError          the key is wrong
+    ├── ModelKeyError          the key is wrong
+    └── ModelCreditError       credit or quota is used up, whatever the status says
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class ModelError(VibeError):
     @property
     def is_spent(self) -> bool:
         """True if the provider's credit or quota is used up, which counts as a limit and not as a failure."""
-        return self.status in {402, 429} or (self.status == 400 and type(self) is ModelAccessError)
+        return self.status in {402, 429} or isinstance(self, ModelCreditError)
 
 
 class ModelTransportError(ModelError):
@@ -79,3 +80,7 @@ class ModelAccessError(ModelError):
 
 class ModelKeyError(ModelAccessError):
     """The key is wrong, whatever the status says; credit and quota are not the problem."""
+
+
+class ModelCreditError(ModelAccessError):
+    """The credit or the quota is used up, whatever the status says."""

@@ -18,6 +18,7 @@ from vibe.core.llm.backend.assembly import AnswerBuilder
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
+    ModelCreditError,
     ModelError,
     ModelOverloadedError,
     ModelProtocolError,
@@ -335,7 +336,7 @@ async def test_usage_that_is_never_told_is_estimated() -> None:
         ("timeout_error", "late", ModelOverloadedError, 504),
         ("new_error", "hm", ModelOverloadedError, 500),
         ("authentication_error", "invalid x-api-key", ModelAccessError, 401),
-        ("billing_error", "pay", ModelAccessError, 402),
+        ("billing_error", "pay", ModelCreditError, 402),
         ("permission_error", "no", ModelAccessError, 403),
         ("not_found_error", "model: x", ModelRequestError, 404),
         ("invalid_request_error", "bad", ModelRequestError, 400),

@@ -16,6 +16,7 @@ from vibe.core.llm.backend.chat import OPENAI, chat_reader, encoder_for
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
+    ModelCreditError,
     ModelError,
     ModelOverloadedError,
     ModelProtocolError,
@@ -34,6 +35,10 @@ def delta(fields: Chunk, finish: str | None = None) -> Chunk:
 
 def wire(*chunks: Chunk) -> bytes:
     return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
+
+
+def base_resp(code: object, words: str) -> Chunk:
+    return {"choices": None, "usage": None, "base_resp": {"status_code": code, "status_msg": words}}
 
 
 async def read(*pieces: bytes, tag: str = "", seen: MemoryObserver | None = None) -> Completion:
@@ -134,6 +139,31 @@ QUIRKS = [
         "no space behind the colon", b'data:{"choices":[{"delta":{"content":"ok"},"finish_reason":"stop"}]}\n\n', "ok"
     ),
     Quirk("a chunk without choices first", wire({"id": "x", "prompt_filter_results": []}, END)),
+    Quirk(
+        "a call without a table for its function",
+        wire(delta({"tool_calls": [{"index": 0, "id": "x", "name": "read", "arguments": '{"a":1}'}]}, "tool_calls")),
+        calls=[("read", '{"a":1}')],
+        reason=FinishReason.TOOL_CALLS,
+    ),
+    Quirk(
+        "parameters in place of arguments",
+        wire(delta({"tool_calls": [{"index": 0, "function": {"name": "read", "parameters": {"a": 1}}}]}, "stop")),
+        calls=[("read", '{"a":1}')],
+        reason=FinishReason.TOOL_CALLS,
+    ),
+    Quirk("an answer in an envelope", wire({"success": True, "data": delta({"content": "ok"}, "stop")}), "ok"),
+    Quirk(
+        "a cut's other name", wire(delta({"content": "ok"}, "max_tokens_exceeded")), "ok", reason=FinishReason.LENGTH
+    ),
+    Quirk(
+        "usage under the names of other APIs",
+        wire(delta({"content": "ok"}, "stop") | {"usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}}),
+        "ok",
+        usage=Usage(prompt_tokens=5, completion_tokens=2, calls=1),
+    ),
+    Quirk(
+        "MiniMax's word for success", wire(delta({"content": "ok"}, "stop") | {"base_resp": {"status_code": 0}}), "ok"
+    ),
     Quirk("no delta", wire({"choices": [{"index": 0, "delta": None, "finish_reason": "stop"}]})),
 ]
 
@@ -156,13 +186,22 @@ async def test_a_quirk_is_understood(quirk: Quirk) -> None:
             {"error": {"message": "upstream", "code": 502}, "choices": [{"finish_reason": "error"}]},
             ModelOverloadedError,
         ),
-        ({"error": {"message": "no credit", "code": 402}}, ModelAccessError),
+        ({"error": {"message": "no credit", "code": 402}}, ModelCreditError),
         ({"error": {"message": "maximum context length is 5", "code": 400}}, ContextTooLongError),
         ({"error": {"message": "slow down", "code": "429"}}, ModelOverloadedError),
         ({"error": {"message": "wrong", "code": "invalid_api_key"}}, ModelAccessError),
         ({"error": {"message": "no such model", "type": "x", "code": "model_not_found"}}, ModelRequestError),
         ({"error": {"message": "odd", "code": "1302"}}, ModelOverloadedError),
         ({"error": "out of memory"}, ModelOverloadedError),
+        (base_resp(1008, "insufficient balance"), ModelCreditError),
+        (base_resp(1002, "too many"), ModelOverloadedError),
+        (base_resp("1004", "login fail"), ModelAccessError),
+        (base_resp(1027, "output sensitive"), ModelRequestError),
+        (base_resp(2013, "invalid params, context window exceeds limit"), ContextTooLongError),
+        (base_resp(1000, ""), ModelOverloadedError),
+        ({"success": False, "errors": [{"code": 5021, "message": "context window limit"}]}, ContextTooLongError),
+        ({"error_code": 336103, "error_msg": "the max input characters is 4800"}, ContextTooLongError),
+        ({"choices": [], "usage": None, "message": "Insufficient balance"}, ModelCreditError),
         ({"object": "error", "message": "bad request", "type": "BadRequestError", "code": 400}, ModelRequestError),
         (delta({"content": "x"}, "error"), ModelProtocolError),
         (delta({"content": "x"}, "network_error"), ModelProtocolError),

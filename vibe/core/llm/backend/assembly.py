@@ -152,7 +152,7 @@ class TaggedReasoning:
 
 _LENGTH_REASONS: Final = frozenset({
     "length", "model_length", "max_tokens", "max_output_tokens", "max_completion_tokens", "max_length",
-    "model_context_window_exceeded",
+    "model_context_window_exceeded", "max_tokens_exceeded", "incomplete",
 })  # fmt: skip
 _FILTER_REASONS: Final = frozenset({
     "content_filter", "content_filtered", "guardrail_intervened", "sensitive", "safety", "prohibited_content",
@@ -509,7 +509,8 @@ def read_usage(fields: Mapping[str, Any]) -> Usage:
     """
     details, thinking = table_of(fields.get("prompt_tokens_details")), table_of(fields.get("completion_tokens_details"))
     places = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens", "cache_read_input_tokens")
-    prompt, completion = _count(fields.get("prompt_tokens")), _count(fields.get("completion_tokens"))
+    prompt = _count(fields.get("prompt_tokens", fields.get("input_tokens")))
+    completion = _count(fields.get("completion_tokens", fields.get("output_tokens")))
     beside = _count(fields.get("total_tokens")) - prompt - completion
     if beside > 0 and _count(thinking.get("reasoning_tokens")) in {0, beside}:
         completion += beside

@@ -23,7 +23,7 @@ from vibe.core.llm.backend.assembly import (
     wire_schema,
 )
 from vibe.core.llm.backend.http import HttpBackend, StreamReader, address, decoded, versioned
-from vibe.core.llm.error_table import ErrorMapper
+from vibe.core.llm.error_table import WORD_FIELDS, ErrorMapper
 from vibe.core.llm.port import ModelRequest, ToolSchema
 from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.schemas import table_of, text_in, whole_number
@@ -233,7 +233,8 @@ class _ChunkTaker:
         self._streamed = False
 
     def take(self, data: str) -> bool:
-        for chunk in _tables(decoded(_chunk, data)):
+        for event in _tables(decoded(_chunk, data)):
+            chunk = table_of(event.get("data")) or event
             if failure := failure_of(chunk):
                 raise self._errors.from_chunk(failure)
             choices = [choice for choice in _tables(chunk.get("choices")) if not whole_number(choice.get("index"))]
@@ -282,12 +283,13 @@ class _ChunkTaker:
         legacy = table_of(delta.get("function_call"))
         calls = _tables(delta.get("tool_calls")) or [{"index": 0, "function": legacy}] * bool(legacy)
         for number, call in enumerate(calls):
-            index, identity, function = whole_number(call.get("index")), call.get("id"), table_of(call.get("function"))
+            index, identity = whole_number(call.get("index")), call.get("id")
+            function = table_of(call.get("function")) or call
             fragment = CallFragment(
                 index=number if is_whole and index is None else index,
                 id="" if identity is None else str(identity),
                 name=text_in(function.get("name")),
-                arguments=function.get("arguments"),
+                arguments=function.get("arguments", function.get("parameters")),
                 extra={EXTRA: beside} if (beside := table_of(call.get(EXTRA))) else None,
             )
             self._answer.add_call(fragment)
@@ -309,8 +311,11 @@ def failure_of(chunk: Table) -> Table | None:
             return {"message": error, "type": chunk.get("error_type", chunk.get("type")), "code": chunk.get("code")}
         elif error:
             return {name: value for name, value in place.items() if name != "error"} or {"message": "no reason told"}
-    says_nothing = "choices" not in chunk and "usage" not in chunk
-    words = text_in(chunk.get("message")) or chunk.get("msg") or chunk.get("detail")
+    base = table_of(chunk.get("base_resp"))  # MiniMax sends it with every answer, and 0 for success
+    if code := base.get("status_code"):
+        return {"type": f"base_resp.{code}", "message": base.get("status_msg")}
+    says_nothing = not (chunk.get("choices") or chunk.get("usage"))
+    words = any(isinstance(chunk.get(field), str | list) and chunk[field] for field in WORD_FIELDS)
     return chunk if chunk.get("object") == "error" or (says_nothing and words) else None
 
 

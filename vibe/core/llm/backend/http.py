@@ -185,9 +185,9 @@ class StreamReader:
             raise self.errors.from_response(response.status_code, body, response.headers, str(response.url))
         raise self._no_stream(kind, response)
 
-    def _no_stream(self, kind: str, response: httpx.Response) -> ModelProtocolError:
+    def _no_stream(self, kind: str, response: httpx.Response, words: str = "") -> ModelProtocolError:
         problem = f"answered with {kind!r} instead of an event stream"
-        return self.errors.protocol(problem, status=response.status_code)
+        return self.errors.protocol(problem, words, status=response.status_code)
 
     async def _error_body(self, response: httpx.Response) -> str:
         body = bytearray()
@@ -206,7 +206,7 @@ class StreamReader:
         """
         parser, taker = SseParser(), self._make_taker(answer)
         take = partial(self._take, taker, answer)
-        done, size = False, 0
+        done, size, rest = False, 0, list[str]()
         with anyio.CancelScope() as scope:
             async for chunk in response.aiter_bytes():
                 size += len(chunk)
@@ -226,7 +226,7 @@ class StreamReader:
                 any(map(take, rest))
         kind = JSON if parser.is_plain else _type_of(response)
         if "event-stream" not in kind.lower() and not (answer.finished or answer.says_anything):
-            raise self._no_stream(kind, response)
+            raise self._no_stream(kind, response, " ".join(rest))
         if parser.is_plain:
             answer.end()
 

@@ -152,11 +152,10 @@ def _decode_yaml(text: str, source: str) -> object:
 
     try:
         return yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{source}{line}", "", f"no valid YAML: {error.problem}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(source, "", f"no valid YAML: {error}") from error
+        mark = getattr(error, "problem_mark", None)
+        place = f"{source}:{mark.line + 1}" if mark else source
+        raise ConfigError(place, "", f"no valid YAML: {getattr(error, 'problem', error)}") from error
 
 
 FAULTS: Final[Mapping[FaultKind, type[ModelError]]] = {

@@ -91,11 +91,8 @@ def launch_of(config: McpServerConfig, environ: Mapping[str, str], cwd: Path) ->
     program, *rest = [_expanded(config.name, "command", word, known) for word in _argv(config)]
     found = _program(program, variables.get("PATH"), cwd)
     if found is None:
-        raise ServerSettingError(
-            config.name,
-            f"can't be started: there is no command {program!r}{shunned(program, environ)}; install it, or correct "
-            "`command`",
-        )
+        missing = f"there is no command {program!r}{shunned(program, environ)}"
+        raise ServerSettingError(config.name, f"can't be started: {missing}; install it, or correct `command`")
     return Launch(argv=(found, *rest), environ=variables, cwd=cwd)
 
 

@@ -89,11 +89,8 @@ def _distinct_name(plain: str, server: str, tool: str) -> str:
 
 
 def _schema_text(name: str, schema: Mapping[str, Any]) -> str:
-    whole: dict[str, Any] = {
-        "type": "object",
-        "properties": {},
-        **{key: value for key, value in schema.items() if key != "$schema"},
-    }
+    whole: dict[str, Any] = {"type": "object", "properties": {}, **schema}
+    whole.pop("$schema", None)
     text = _json(whole)
     if len(text.encode()) > SCHEMA_BYTES:
         text = _json(map_schema(whole, lambda part: {key: part[key] for key in part if key not in _PROSE}))
@@ -273,9 +270,8 @@ def given_arguments(prompt: RemotePrompt, text: str) -> Mapping[str, str]:
             last = prompt.arguments[-1]
             given[last] = f"{given[last]} {word}"
         else:
-            raise UsageError(
-                f"{prompt.name} takes no arguments: leave out {shortened(plain_line(text), SHOWN_LENGTH)!r}"
-            )
+            spare = shortened(plain_line(text), SHOWN_LENGTH)
+            raise UsageError(f"{prompt.name} takes no arguments: leave out {spare!r}")
     missing = [name for name in prompt.arguments if name in prompt.required and name not in given]
     if missing:
         raise UsageError(f"{prompt.name} needs {', '.join(missing)}: type {usage_of(prompt)} after it")

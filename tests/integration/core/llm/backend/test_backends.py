@@ -24,6 +24,7 @@ from vibe.core.config.models import BackendKind, ModelConfig
 from vibe.core.llm.errors import (
     ContextTooLongError,
     ModelAccessError,
+    ModelCreditError,
     ModelError,
     ModelOverloadedError,
     ModelProtocolError,
@@ -224,11 +225,11 @@ class Fault:
 
 FAULTS = [
     Fault("401", Reply(status=401, body='{"message": "Unauthorized"}'), ModelAccessError, "ACME_KEY"),
-    Fault("402", Reply(status=402, body="pay"), ModelAccessError, "pay"),
+    Fault("402", Reply(status=402, body="pay"), ModelCreditError, "pay"),
     Fault("404", Reply(status=404, body='{"error": {"message": "no model m"}}'), ModelRequestError, "no model m"),
     Fault("422", Reply(status=422, body='{"detail": [{"loc": ["x"], "msg": "bad", "type": "t"}]}'), ModelRequestError),
     Fault("429", Reply(status=429, body="{}", headers={"Retry-After": "3"}), ModelOverloadedError),
-    Fault("quota", Reply(status=429, body='{"message": "insufficient_quota"}'), ModelAccessError),
+    Fault("quota", Reply(status=429, body='{"message": "insufficient_quota"}'), ModelCreditError),
     Fault("500", Reply(status=500, body="<html>oops</html>"), ModelOverloadedError, "oops"),
     Fault("503", Reply(status=503, body=""), ModelOverloadedError),
     Fault("too long", Reply(status=400, body='{"message": "maximum context length is 5"}'), ContextTooLongError),
