@@ -681,15 +681,19 @@ def test_a_plan_that_is_left_running_ends_without_the_screen(
 
 
 def test_an_answer_stays_in_sight_and_time_tokens_and_thinking_are_told(vibe: VibeCommand, tmux: Tmux) -> None:
-    asked = {"questions": [{"question": "Which money?", "options": [{"label": "int cents"}, {"label": "float"}]}]}
+    sign = "\u26a0\ufe0f"  # two cells, but only one in tmux
+    question = {"question": f"{sign}Which money?", "options": [{"label": "int cents"}, {"label": "float"}]}
+    asked = {"questions": [question]}
     vibe.replay(
         turns({"tool_calls": [{"name": "ask_user_question", "arguments": asked}]}, {"text": "Then cents it is."})
     )
     vibe.at(tmux, "hi")
     tmux.wait_for("1-3 answer")
     tmux.press("1")
-    tmux.wait_for("→ Which money?  int cents")
+    tmux.wait_for(f"→ {sign} Which money?  int cents")
     tmux.wait_for("you, ")
+    [row] = [line for line in tmux.screen() if "you, " in line]
+    assert len(row.replace("\ufe0f", "")) == WINDOW[0] - 1
     tmux.wait_for(" tok")
     tmux.press("Tab")
     tmux.wait_for("j k mark")

@@ -155,11 +155,16 @@ def places(shown: Sequence[Tile], width: int, rows: int, chosen: str, now: float
     """Return the place of each tile on a sheet of this width, which may be higher than ``rows``.
 
     If only one column fits, the chosen tile gets the rows left over after each other tile takes two. A tile that ended
-    some time before ``now`` (unix seconds) shrinks to one row at the end.
+    some time before ``now`` (unix seconds) shrinks to one row at the end; where not all fit, one that just ended, too.
     """
-    faded = {tile.id for tile in shown if tile.state == "done" and now - (tile.ended_at or now) >= FADE_S}
+    across = (width + GAP) // (LEAST + GAP)
+    surplus = len(shown) - (across * (rows // LEAST_ROWS) if across > 1 else 1 + (rows - CHOSEN_ROWS) // 2)
+    done = sorted(
+        (one for one in shown if one.state == "done"), key=lambda one: (one.id == chosen, one.ended_at or now)
+    )
+    faded = {tile.id for at, tile in enumerate(done) if at < surplus or now - (tile.ended_at or now) >= FADE_S}
     live = [tile for tile in shown if tile.id not in faded]
-    columns = max(1, min((width + GAP) // (LEAST + GAP), len(live)))
+    columns = max(1, min(across, len(live)))
     cells, room = (width - GAP * (columns - 1)) // columns, rows - min(len(faded), rows // 4)
     tall = max(LEAST_ROWS, room // -(-len(live) // columns)) if live else 0
     if columns == 1:

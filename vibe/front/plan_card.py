@@ -109,6 +109,11 @@ def card(plan: PlanView, now: float, width: int, rows: int, *, chosen: str = "",
     return lines[:rows]
 
 
+def card_before(plan: PlanView, width: int) -> list[Line]:
+    """Return the line left of the card of an earlier run of a plan."""
+    return [spread([("↻ ", "muted"), (one_line(plan.goal, 400), "muted")], [("goes on below", "muted")], width)]
+
+
 def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
     """Return the lines below the card of an ended plan: repairs, decisions, time and changed files.
 
@@ -138,6 +143,8 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
         added, removed = (sum(getattr(step, name) for step in plan.steps.values()) for name in ("added", "removed"))
         changed = f"{counted(len(files), 'file')} changed +{added} −{removed}"  # noqa: RUF001  a minus
         lines.append([("  ", ""), (changed, ""), (f"   {hints}" * bool(hints), "muted")])
+    elif hints and any(step.spans and sign(step.state.outline)[0] in "◆◉" for step in plan.steps.values()):
+        lines.append([("  ", ""), (hints, "muted")])  # commands may have changed files: only git knows
     return [fit(line, width) for line in lines]
 
 

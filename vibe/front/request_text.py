@@ -15,7 +15,7 @@ from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
 from vibe.front.cells import Line, cells_of, fit, spread
 from vibe.front.event_text import one_line, plus_minus
 from vibe.front.start_screen import past_time
-from vibe.system.plain_text import ESCAPE
+from vibe.system.plain_text import ESCAPE, JOINED
 from vibe.view.agent_view import VERBS
 from vibe.view.figures import counter
 from vibe.view.plan_view import labelled
@@ -175,8 +175,12 @@ def parse_answer(line: str, request: ApprovalRequestEvent) -> ApprovalAnswer | N
 
 
 def visible(text: str) -> str:
-    """Return the text with every character that doesn't print, such as a line break, escaped as in Python."""
-    shown = text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
+    """Return the text with every character that doesn't print, such as a line break, escaped as in Python.
+
+    Those that join an emoji print as a part of it.
+    """
+    parts = JOINED.split(text)
+    shown = "".join(part if at % 2 else "".join(map(_shown, part)) for at, part in enumerate(parts))
     return _GAP.sub(lambda gap: f" [{len(gap[0]):,} blanks] ", shown)
 
 

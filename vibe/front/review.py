@@ -78,6 +78,14 @@ def author(change: ChangedFile) -> str:
     return f"{change.step_id}, try {change.attempt}" if change.attempt > 1 else change.step_id
 
 
+def diff_of(change: ChangedFile) -> str:
+    """Return the diff of a change, or words for why there is none."""
+    before, after = change.texts
+    if change.diff.text or (before != after and (before or after)):
+        return change.diff.text or "too much changed to be compared"
+    return "only its permissions changed" if before == after else "the file is empty"
+
+
 def key_of(change: ChangedFile) -> FileKey:
     """Return the key that identifies a change."""
     return change.step_id, change.path, change.attempt
@@ -104,7 +112,7 @@ def may_comment(row: ReviewRow, change: ChangedFile) -> bool:
 
 
 def _of_diff(number: int, change: ChangedFile, *, wide: bool) -> Iterator[ReviewRow]:
-    lines = [line for line in diff_lines(change.diff.text or "too much changed to be compared") if line.sign != "@"]
+    lines = [line for line in diff_lines(diff_of(change)) if line.sign != "@"]
     for is_change, group in groupby(lines, key=lambda line: line.sign in {"-", "+"}):
         rows = [_row(number, line) for line in group]
         if is_change and wide:

@@ -15,18 +15,9 @@ from rich.cells import chop_cells
 from ipc.commands import AnswerQuestion, Approve, Decide, RunCommand
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from planner.plan.status import paused_text
+from vibe.front import request_text as texts
 from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
 from vibe.front.event_text import TITLE_LENGTH, counted, one_line
-from vibe.front.request_text import (
-    Choosing,
-    answer_for,
-    choosing_of,
-    choosing_of_question,
-    options_text,
-    possible_answers,
-    question_text,
-    visible,
-)
 from vibe.view.agent_view import RequestView
 from vibe.view.figures import ago, clock, dollars, short
 
@@ -104,7 +95,7 @@ def head_line(rows: Iterable[Row], requests: int, now: float, cols: int) -> Line
 
 def run_line(row: Row, now: float, cols: int, mark: str = " ") -> Line:
     """Return a run in exactly ``cols`` cells. Figures are dropped before its goal is cut."""
-    title = visible(one_line(row["title"] or "(no title)", TITLE_LENGTH))
+    title = texts.visible(one_line(row["title"] or "(no title)", TITLE_LENGTH))
     facts = _facts(row, now)
     wanted = min(len(title), max(GOAL_CELLS, cols // 3))
     for name in ("cost", "tokens", "checks", "bar", "time"):
@@ -117,11 +108,11 @@ def run_line(row: Row, now: float, cols: int, mark: str = " ") -> Line:
 
 def request_line(row: Row, cols: int) -> Line:
     """Return a run's request, with the keys that answer it, in exactly ``cols`` cells."""
-    step = visible(one_line(str(row.get("step") or "")))
+    step = texts.visible(one_line(str(row.get("step") or "")))
     asked: Line = [("   ? ", "bold warn"), (f"{step}  " if step else "", "muted"), (asked_text(row), "")]
     keys: Line = []
     for key, label in options_of(row):
-        more: Line = [("  ", ""), (key, "bold accent"), (f" {visible(one_line(label, 24))}", "muted")]
+        more: Line = [("  ", ""), (key, "bold accent"), (f" {texts.visible(one_line(label, 24))}", "muted")]
         if cells_of([*keys, *more]) > cols - LEAST_ASKED:
             break
         keys += more
@@ -152,9 +143,11 @@ def request_detail(request: RequestView, cols: int) -> list[Line]:
     """Return the whole request in lines; for a call, what it does, where, and what a lasting yes would cover."""
     event = request.event
     if isinstance(event, ApprovalRequestEvent):
-        text = "\n".join(question_text(event).split("\n")[2:])
+        text = "\n".join(texts.question_text(event).split("\n")[2:])
     else:
-        text = "".join(f"{visible(question)}\n{options_text(choosing)}" for question, choosing in _questions(event))
+        text = "".join(
+            f"{texts.visible(question)}\n{texts.options_text(choosing)}" for question, choosing in _questions(event)
+        )
     pieces = (piece for line in text.rstrip("\n").split("\n") for piece in chop_cells(line, max(8, cols - 6)) or [""])
     return [fit([("     ", ""), (piece, "")], cols) for piece in pieces]
 
@@ -162,14 +155,14 @@ def request_detail(request: RequestView, cols: int) -> list[Line]:
 def asked_text(row: Row) -> str:
     """Return the question of a request in one line that is safe to print; for a command, all of it."""
     if row["kind"] == "approval" and row.get("command"):
-        return f"run {visible(row['command'])}"
-    return visible(row.get("summary", ""))
+        return f"run {texts.visible(row['command'])}"
+    return texts.visible(row.get("summary", ""))
 
 
 def options_of(row: Row) -> list[tuple[str, str]]:
     """Return the keys that answer a request, with their labels; empty if it wants words or several answers."""
     if row["kind"] == "approval":
-        return [(each.key, each.word) for each in possible_answers(covers=bool(row.get("covers")), edits=False)]
+        return [(each.key, each.word) for each in texts.possible_answers(covers=bool(row.get("covers")), edits=False)]
     labels: list[str] = row.get("labels") or row.get("options", [])
     if row["kind"] == "question":
         questions: list[Row] = row.get("questions", [])
@@ -183,8 +176,8 @@ def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
     """Return the command that a key from ``options_of`` stands for, or None if the key is no answer."""
     event = request.event
     if isinstance(event, ApprovalRequestEvent):
-        word = answer_for(key)
-        if word is None or word not in possible_answers(covers=bool(event.covers), edits=False):
+        word = texts.answer_for(key)
+        if word is None or word not in texts.possible_answers(covers=bool(event.covers), edits=False):
             return None
         return Approve(request_id=request.id, allow=word.scope is not None, scope=word.scope or "once", by=by)
     (_, choosing), *others = _questions(event)
@@ -196,11 +189,11 @@ def answer_of(request: RequestView, key: str, by: str) -> RunCommand | None:
     return Decide(decision_id=event.decision_id, selections=(event.options[place],), by=by)
 
 
-def _questions(event: QuestionEvent | PlanDecisionEvent) -> list[tuple[str, Choosing]]:
+def _questions(event: QuestionEvent | PlanDecisionEvent) -> list[tuple[str, texts.Choosing]]:
     """Return all questions asked (at least one), each with the answers to choose from."""
     if isinstance(event, QuestionEvent):
-        return [(each["question"], choosing_of_question(each)) for each in event.questions]
-    return [(event.question, choosing_of(event))]
+        return [(each["question"], texts.choosing_of_question(each)) for each in event.questions]
+    return [(event.question, texts.choosing_of(event))]
 
 
 def list_lines(rows: Mapping[str, Row], requests: Mapping[str, Row], now: float, cols: int, most: int) -> list[str]:
@@ -212,7 +205,7 @@ def list_lines(rows: Mapping[str, Row], requests: Mapping[str, Row], now: float,
     for name, keys in grouped(rows, most=most).items():
         lines.append(name)
         for key in keys:
-            known_as = visible(key)
+            known_as = texts.visible(key)
             line = text_of(run_line(rows[key], now, max(40, cols - len(known_as) - 4))).strip()
             lines.append(f"  {known_as}  {line}")
             for place in asked_by(key, requests):
@@ -222,12 +215,12 @@ def list_lines(rows: Mapping[str, Row], requests: Mapping[str, Row], now: float,
 
 
 def _asked_lines(place: ListPlace, row: Row) -> list[str]:
-    step = f"{visible(one_line(str(row['step'])))}  " if row.get("step") else ""
-    options = "  ".join(f"{key} {visible(one_line(label))}" for key, label in options_of(row))
+    step = f"{texts.visible(one_line(str(row['step'])))}  " if row.get("step") else ""
+    options = "  ".join(f"{key} {texts.visible(one_line(label))}" for key, label in options_of(row))
     named = (place.run, place.request.removeprefix(f"{row.get('plan')}:"))
     return [
         f"    ? {step}{asked_text(row)}  {options}".rstrip(),
-        f"      vibe events answer {' '.join(quote(visible(each)) for each in named)} ANSWER",
+        f"      vibe events answer {' '.join(quote(texts.visible(each)) for each in named)} ANSWER",
     ]
 
 

@@ -6,7 +6,7 @@ It knows how test runners, compilers and interpreters write them.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from collections.abc import Iterator
 
 LINE_LENGTH = 300
 """The most characters of a line."""
@@ -46,23 +46,25 @@ _QUOTES = re.compile(r'\s+File ".+", line \d')
 def failing_line(output: str) -> str:
     """Return the line that says best what went wrong, or else the last one. Empty if there is no output."""
     lines = _lines(output)
-    starts = [line.strip()[:LINE_LENGTH] for before, line in pairwise(["", *lines]) if not _QUOTES.match(before)]
-    told = (line for signs in (*_REASONS, _FAILURE) for line in starts if signs.search(line))
-    return next((line for line in told if not _HARMLESS.search(line)), lines[-1].strip()[:LINE_LENGTH] if lines else "")
+    _, at = min(_failures(lines), default=(0, -1))
+    return lines[at].strip()[:LINE_LENGTH] if lines else ""
 
 
 def failing_part(output: str) -> str:
     """Return the part of the output from the first error on, cut to a readable length, or else its last lines."""
     lines = _lines(output)
-    at = _first_failure(lines)
-    chosen = lines[-PART_LINES:] if at is None else lines[max(0, at - BEFORE) :][:PART_LINES]
+    first = min((at for _, at in _failures(lines)), default=len(lines) - PART_LINES + BEFORE)
+    chosen = lines[max(0, first - BEFORE) :][:PART_LINES]
     return "\n".join(line[:LINE_LENGTH] for line in chosen)[:PART_CHARACTERS]
 
 
-def _first_failure(lines: list[str]) -> int | None:
-    return next(
-        (n for n, line in enumerate(lines) if _FAILURE.search(line[:1000]) and not _HARMLESS.search(line[:1000])), None
-    )
+def _failures(lines: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield the index of each line that names an error, after that of the signs that match it, the surest first."""
+    for at, line in enumerate(lines):
+        start = line.strip()[:LINE_LENGTH]
+        sure = next((n for n, signs in enumerate((*_REASONS, _FAILURE)) if signs.search(start)), None)
+        if sure is not None and not _HARMLESS.search(start) and not (at and _QUOTES.match(lines[at - 1])):
+            yield sure, at
 
 
 def _lines(output: str) -> list[str]:

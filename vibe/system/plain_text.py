@@ -10,16 +10,27 @@ ESCAPE = "\x1b"
 """The Esc key when read from a person, and the first character of a terminal's sequences."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_SIGN = "[\u2122-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+_LOOK = "[\ufe0f\U0001f3fb-\U0001f3ff]"
+JOINED = re.compile(
+    f"({_SIGN}{_LOOK}?(?:\u200d{_SIGN}{_LOOK}?)+|{_SIGN}{_LOOK}|[#*0-9]\ufe0f\u20e3|[\U0001f1e6-\U0001f1ff]{{2}}"
+    "|\U0001f3f4[\U000e0030-\U000e007a]{1,6}\U000e007f)"
+)
+"""Matches an emoji of several characters, as a group."""
 _UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
 
 
 def plain(text: str) -> str:
-    """Return text of several lines without escape sequences and control, direction and unassigned characters."""
+    """Return text of several lines without escape sequences and control, direction and unassigned characters.
+
+    Emoji keep those that join them.
+    """
     text = _ESCAPES.sub("", text.replace("\r\n", "\n")) if "\x1b" in text or "\r" in text else text
     if text.replace("\n", "").replace("\t", "").isprintable():  # True of nearly all texts, and quick to find out.
         return text
     bad = {ord(char): None for char in set(text) if not _is_shown(char)}
-    return text.translate(bad) if bad else text
+    parts = JOINED.split(text)
+    return "".join(part if at % 2 else part.translate(bad) for at, part in enumerate(parts))
 
 
 def plain_line(text: str) -> str:

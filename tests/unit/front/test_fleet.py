@@ -232,6 +232,18 @@ def test_who_ended_long_ago_has_a_row_at_the_end() -> None:
     assert text_of(row).startswith("✓ s0")
 
 
+@pytest.mark.parametrize(("width", "rows"), [(80, 22), (120, 34), (200, 30)])
+def test_where_not_all_fit_who_just_ended_makes_room_for_who_is_at_work(width: int, rows: int) -> None:
+    ended = [moved(f"s{number}", "completed", "in_progress", ts=NOW - 1) for number in range(18)]
+    shown = tiles(team(22, *ended))
+    known = places(shown, width, rows, "plan/s20", NOW)
+    assert [tile.id for tile in shown if tile.state == "run"] == [each.tile.id for each in known if each.height > 1][
+        -4:
+    ]
+    assert all(place.y + place.height <= rows for place in known if place.tile.state == "run")
+    assert all(place.height > 1 for place in places(shown[16:], width, rows, "plan/s20", NOW)), "here all fit"
+
+
 def test_arrows_lead_to_the_tile_beside() -> None:
     known = places(tiles(team(5)), 200, 40, "", NOW)
     ways = [("plan/s0", "right"), ("plan/s0", "down"), ("plan/s2", "down"), ("plan/s4", "up"), ("plan/s0", "left")]

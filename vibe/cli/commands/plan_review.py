@@ -15,7 +15,7 @@ from vibe.cli.commands.plan_control import write_done
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.front.event_text import one_line
-from vibe.front.review import author
+from vibe.front.review import author, diff_of
 from vibe.system.plain_text import plain
 
 PATH_LENGTH = 300
@@ -64,7 +64,7 @@ def _plain(change: ChangedFile, *, with_diff: bool) -> dict[str, object]:
 def _diffs(shown: Sequence[ChangedFile]) -> Iterator[str]:
     for one in shown:
         yield "  ".join(("#", one_line(one.name, PATH_LENGTH), f"by {author(one)}", *_facts(one)))
-        yield plain(one.diff.text or "too much changed to be compared")
+        yield plain(diff_of(one))
 
 
 def _listed(review: PlanReview, shown: Sequence[ChangedFile]) -> Iterator[str]:

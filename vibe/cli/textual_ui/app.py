@@ -36,22 +36,12 @@ from textual.widgets import Input, TextArea
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.signals import handled_signals
+from vibe.cli.textual_ui import palettes
 from vibe.cli.textual_ui.chat_screen import ChatScreen, Hold
 from vibe.cli.textual_ui.controllers.app_controller import AppController
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.overview.summaries import ViewSnapshot, away_summary, snapshot
 from vibe.cli.textual_ui.overview.ticker import StatusLine
-from vibe.cli.textual_ui.palettes import (
-    ASK_BACKGROUND,
-    DARK,
-    FOLLOW,
-    LIGHT,
-    SIXTEEN,
-    BackgroundReported,
-    follow_theme,
-    has_few_colours,
-    seems_dark,
-)
 from vibe.cli.textual_ui.readable import ASCII, STILL, SignFilter, StyleFilter, groundless, readable, uncoloured
 from vibe.cli.textual_ui.refresher import SECONDS_PER_FRAME, Refresher
 from vibe.cli.textual_ui.state_store import UIStateStore
@@ -69,7 +59,7 @@ class UiSettings(Struct, frozen=True, kw_only=True):
     ``problem`` says which setting could not be used; it is blank if all of them could.
     """
 
-    theme: str = FOLLOW
+    theme: str = palettes.FOLLOW
     glyphs: str = "unicode"
     motion: bool = True
     mouse: bool = True
@@ -216,15 +206,15 @@ class VibeApp(App[None]):
         self._last_was_text = False
         """True if the last key passed on was text, which may still be on its way."""
         self._uncoloured, self._groundless = [StyleFilter(uncoloured)], [StyleFilter(groundless)]
-        self._follow_theme = partial(follow_theme, has_few=has_few_colours(env.environ))
-        for theme in (DARK, LIGHT, SIXTEEN, self._follow_theme(is_dark=seems_dark(env.environ))):
+        self._follow_theme = partial(palettes.follow_theme, has_few=palettes.has_few_colours(env.environ))
+        for theme in (*palettes.OWN, self._follow_theme(is_dark=palettes.seems_dark(env.environ))):
             self.register_theme(theme)
         self.settings = settings_of(env)
         self._sign_filters = [] if self.settings.motion else [SignFilter(STILL)]
         self._sign_filters += [SignFilter(ASCII)] if self.settings.glyphs == "ascii" else []
         self.animation_level = self.animation_level if self.settings.motion else "none"
         is_known = self.settings.theme in self.available_themes
-        self.set_reactive(App.theme, self.settings.theme if is_known else FOLLOW)
+        self.set_reactive(App.theme, self.settings.theme if is_known else palettes.FOLLOW)
         self.stylesheet.set_variables(self.get_css_variables())  # now, so that the first frame is not styled twice
         self._env = env
         self.store = UIStateStore(lambda: self.call_later(self._refresher.request))  # possibly from another task
@@ -320,16 +310,16 @@ class VibeApp(App[None]):
 
     def watch_theme(self, name: str) -> None:
         """Ask the terminal for its background if the theme follows it; nothing waits for the answer."""
-        if name == FOLLOW and self._driver is not None:
-            self._driver.write(ASK_BACKGROUND)
+        if name == palettes.FOLLOW and self._driver is not None:
+            self._driver.write(palettes.ASK_BACKGROUND)
 
-    @on(BackgroundReported)
-    def _follow(self, message: BackgroundReported) -> None:
+    @on(palettes.BackgroundReported)
+    def _follow(self, message: palettes.BackgroundReported) -> None:
         """Switch the ``follow`` theme to the palette that fits the terminal's background."""
         followed = self._follow_theme(is_dark=message.is_dark)
-        is_other = followed != self.available_themes[FOLLOW]
+        is_other = followed != self.available_themes[palettes.FOLLOW]
         self.register_theme(followed)
-        if is_other and self.theme == FOLLOW:
+        if is_other and self.theme == palettes.FOLLOW:
             self.mutate_reactive(App.theme)
 
     @on(ChatLog.LinkClicked)

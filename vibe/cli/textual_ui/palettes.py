@@ -64,6 +64,7 @@ SIXTEEN: Final = _completed(
     replace(BUILTIN_THEMES["ansi-dark"], name="16-colours", primary="ansi_cyan"), muted="ansi_default"
 )
 """The terminal's own colours: foreground, background, and four of its palette with a meaning; bold does the rest."""
+OWN: Final = (DARK, LIGHT, SIXTEEN)
 OURS: Final = (FOLLOW, DARK.name, LIGHT.name, SIXTEEN.name)
 _OF_MANY_COLOURS: Final = frozenset({"256color", "kitty"})
 """The last part of ``TERM`` for terminals that have more than 16 colours."""

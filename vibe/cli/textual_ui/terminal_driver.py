@@ -16,6 +16,7 @@ from selectors import EVENT_READ, SelectSelector
 from typing import Any, Final, TextIO, cast
 
 from msgspec import Struct
+from rich.cells import cell_len
 from textual._parser import ParseError
 from textual._xterm_parser import XTermParser
 from textual.constants import ESCAPE_DELAY
@@ -24,6 +25,7 @@ from textual.events import Paste
 from textual.message import Message
 
 from vibe.cli.textual_ui.palettes import BackgroundReported, parse_background
+from vibe.system.plain_text import JOINED
 
 BEGIN: Final = "\x1b[200~"
 """The mark that begins a bracketed paste."""
@@ -47,12 +49,21 @@ _POSSIBLE_KEY: Final = re.compile(r"\x1b(?:\[|[^\[])?\Z")
 """Keys that people may have pressed; anything longer is part of an answer, or of a report of the mouse."""
 _MODIFIED: Final = re.compile(r"\x1b\[27;([0-9]+);([0-9]+)~")
 """A key with modifiers as xterm and tmux encode it; it is translated to kitty's encoding, which Textual reads."""
+_JOINS: Final = re.compile("[\u200d\u20e3\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff\U000e007f]")
+_JOINED: Final = re.compile(rf"(?:\x1b\][^\x07\x1b]*)|{JOINED.pattern}")
+"""Matches an emoji of several characters; in a title or the clipboard's text, that text."""
 ALT_ENTER: Final = "\x1b\r"
 
 LONGEST_ANSWER: Final = 100
 """The most characters kept of a terminal's answer."""
 TYPED_AT_ONCE: Final = 32
 """The most characters in one read that are taken for typed keys, after a paste whose end did not come."""
+
+
+def _placed(found: re.Match[str]) -> str:
+    """Return an emoji so that what follows it stands where it should, however wide the terminal shows it."""
+    width = cell_len(found[0])
+    return f"\x1b7{' ' * width}\x1b8{found[0]}\x1b8\x1b[{width}C" if found[1] else found[0]
 
 
 class Pasted(Struct, frozen=True):
@@ -252,7 +263,7 @@ class TerminalDriver(LinuxDriver):
     def write(self, data: str) -> None:
         """Write to the terminal; what is written while another program has it is dropped."""
         if self._writer_thread is not None:
-            super().write(data)
+            super().write(_JOINED.sub(_placed, data) if _JOINS.search(data) else data)
 
     def _sigtstp_application(self, *_: object) -> None:
         if self._auto_restart:

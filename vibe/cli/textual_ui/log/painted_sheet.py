@@ -639,10 +639,6 @@ class PaintedSheet(SheetView):
         self.toggle(entry)
         self.refresh()
 
-    def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002  as Textual calls it
-        """Repaint with the new selection."""
-        self.refresh()
-
     def drop_before(self, index: int) -> bool:
         """Drop the entries before an index; return False, dropping none, if the person scrolled up or selected text."""
         if not self._follow or self.text_selection is not None:

@@ -286,19 +286,15 @@ class StatusLine:
         self._is_running = False
 
     async def _run(self, document: str) -> None:
-        from vibe.shell.process.runner import (  # noqa: PLC0415  after the first frame
-            CommandStartError,
-            OutputLimit,
-            run_command,
-            shell_argv,
-        )
+        from vibe.shell.process import runner  # noqa: PLC0415  after the first frame
 
-        argv: Sequence[str] = [*_WITH_INPUT, document, *shell_argv(self._command)]
+        argv: Sequence[str] = [*_WITH_INPUT, document, *runner.shell_argv(self._command)]
         try:
-            ended = await run_command(
-                argv, cwd=self._folder, environ=self._environ, timeout=TIMEOUT_SECONDS, limit=OutputLimit(raw=True)
+            limit = runner.OutputLimit(raw=True)
+            ended = await runner.run_command(
+                argv, cwd=self._folder, environ=self._environ, timeout=TIMEOUT_SECONDS, limit=limit
             )
-        except CommandStartError as error:
+        except runner.CommandStartError as error:
             self._fail(f"can't be started: {error}")
             return
         if ended.timed_out:

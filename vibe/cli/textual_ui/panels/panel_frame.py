@@ -26,6 +26,8 @@ from textual.timer import Timer
 from textual.visual import Visual
 from textual.widgets import Input, Static
 
+from vibe.cli.textual_ui.input.one_line import OneLine
+
 BAR: Final = "│ "
 """The lead of lines of a command, a file or a diff."""
 DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
@@ -199,10 +201,6 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         last = selection.end.y if selection.end else len(self.lines) - 1
         return "\n".join(str(line.text) for line in self.lines[first : last + 1]), "\n"
 
-    def selection_updated(self, selection: Selection | None) -> None:  # noqa: ARG002
-        """Draw the new selection."""
-        self.refresh()
-
     def on_click(self, event: events.Click) -> None:
         """Post the key of what was clicked."""
         y = event.y + self.scroll_offset.y
@@ -320,7 +318,7 @@ class PanelFrame(Vertical):
         self.is_beside = False
         """True for a panel beside other widgets, which keep the arrows and Enter until the panel has the focus."""
         self._view = LineView()
-        self._field = Input(compact=True, select_on_focus=False)
+        self._field = OneLine(compact=True)
         self._field.display = False
         self._keys = Static(classes="panel--keys")
         self._notice = ""

@@ -14,27 +14,7 @@ from ipc.events import ApprovalRequestEvent, CommandDisplay, PlanDecisionEvent, 
 from vibe.cli.textual_ui.log.painter import diff_blocks
 from vibe.cli.textual_ui.panels.panel_frame import BAR, Line, LineView, PanelFrame
 from vibe.cli.textual_ui.panels.request_queue import PendingRequest, RequestReply
-from vibe.front.request_text import (
-    ANSWERS,
-    DIGITS,
-    FULL,
-    OTHER,
-    TYPED,
-    Choosing,
-    answer_for,
-    choosing_of,
-    choosing_of_question,
-    covered,
-    diff_of,
-    foot_of,
-    head_of,
-    possible_answers,
-    says_more,
-    shown_arguments,
-    time_left,
-    visible,
-    without_gaps,
-)
+from vibe.front import request_text as texts
 
 MOST_UNCOUNTED: Final = 12
 """The most lines of an argument that are shown without saying how many there are."""
@@ -74,7 +54,7 @@ class RequestPanel(PanelFrame):
     def asking_step(self) -> tuple[str, str]:
         """Words for the step that asks, blank if none does, and their style."""
         name = self.pending.step_name
-        return (f"  for step {visible(name)}" if name else "", MUTED)
+        return (f"  for step {texts.visible(name)}" if name else "", MUTED)
 
 
 class ApprovalPanel(RequestPanel):
@@ -85,12 +65,12 @@ class ApprovalPanel(RequestPanel):
     def __init__(self, pending: PendingRequest, event: ApprovalRequestEvent) -> None:
         super().__init__(pending)
         self._event = event
-        covers = covered(event)
+        covers = texts.covered(event)
         self._beside = covers if len(covers) <= BESIDE else ""
 
     def lines(self) -> Sequence[Line]:
         """Return the whole call, with nothing cut and nothing that can act on the terminal."""
-        event, (verb, what, facts) = self._event, head_of(self._event)
+        event, (verb, what, facts) = self._event, texts.head_of(self._event)
         body = [*_call(event)]
         head = self._head((verb, ""), (f" {what}".rstrip(), "bold"), (f"  {facts}".rstrip(), MUTED), self.asking_step)
         is_command = bool(body) and body[0].lead == PROMPT
@@ -99,17 +79,16 @@ class ApprovalPanel(RequestPanel):
         if not event.covers:
             lines.append(Line(text="can only be allowed once", style=MUTED, indent=2))
         elif not self._beside or self.is_narrow:
-            lines.append(Line(text=f"s this session, a always here: {covered(event)}", style=MUTED, indent=2))
+            lines.append(Line(text=f"s this session, a always here: {texts.covered(event)}", style=MUTED, indent=2))
         return lines
 
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return the answers that are offered."""
         event = self._event
-        answers = possible_answers(covers=bool(event.covers), edits=event.edits)
+        answers = texts.possible_answers(covers=bool(event.covers), edits=event.edits)
         if self.is_narrow:  # an edit has five answers, of which yes and no come first
             return [(one.key, one.word) for one in sorted(answers, key=lambda one: event.edits and one.key not in "yn")]
-        beside = f": {self._beside}" if self._beside else ""
-        more = {"s": beside, "n": "…"}
+        more = {"s": f": {self._beside}" * bool(self._beside), "n": "…"}
         return [(each.key, each.says + more.get(each.key, "")) for each in answers]
 
     def _hint(self) -> str:
@@ -118,18 +97,18 @@ class ApprovalPanel(RequestPanel):
 
     def _foot(self) -> Sequence[tuple[str, str]]:
         """Return what confines the call, where it would act, and the rule that makes vibe ask."""
-        *answers, rule = [(text, WARN if is_unusual else MUTED) for text, is_unusual in foot_of(self._event)]
-        return [*answers, *([(f"in {visible(self._event.cwd)}", MUTED)] if self._event.cwd else []), rule]
+        *answers, rule = [(text, WARN if is_unusual else MUTED) for text, is_unusual in texts.foot_of(self._event)]
+        return [*answers, *([(f"in {texts.visible(self._event.cwd)}", MUTED)] if self._event.cwd else []), rule]
 
     def pressed(self, key: str) -> bool:
         """Answer, if the key is one that is offered."""
         if key == "escape":
             self.post_message(self.PutOff())
             return True
-        key = DIGITS.get(key, key)
-        answer = answer_for(key)
+        key = texts.DIGITS.get(key, key)
+        answer = texts.answer_for(key)
         if answer is None or key not in {name for name, _ in self.keys()}:
-            return key in {"enter", "space"} | {each.key for each in ANSWERS}
+            return key in {"enter", "space"} | {each.key for each in texts.ANSWERS}
         if answer.scope is None:
             self.ask_words("why not? the agent reads it (optional)", self._refuse)
         else:
@@ -142,9 +121,9 @@ class ApprovalPanel(RequestPanel):
 
 def _call(event: ApprovalRequestEvent) -> Iterator[Line]:
     """Yield lines with what the head does not say about a call."""
-    if says_more(event):
-        yield Line(text=visible(event.summary), style="bold", indent=2)
-    shown, diff = shown_arguments(event), diff_of(event)
+    if texts.says_more(event):
+        yield Line(text=texts.visible(event.summary), style="bold", indent=2)
+    shown, diff = texts.shown_arguments(event), texts.diff_of(event)
     if diff:
         shown.pop("content", None)
     if not shown and isinstance(event.preview, CommandDisplay):
@@ -152,28 +131,27 @@ def _call(event: ApprovalRequestEvent) -> Iterator[Line]:
     for name, text in shown.items():
         yield from _argument(name, text)
     if diff:
-        rows = [visible(row.expandtabs(4)) for row in diff.removesuffix("\n").split("\n")]
+        rows = [texts.visible(row.expandtabs(4)) for row in diff.removesuffix("\n").split("\n")]
         for block in diff_blocks("\n".join(rows)):
             look = block.look.rpartition("--")[2]
             yield Line(text=block.content, lead=block.first, look=look, hangs=True, words=False)
 
 
 def _argument(name: str, text: str) -> Iterator[Line]:
-    is_full = name in FULL
+    is_full = name in texts.FULL
     style = "bold" if is_full else ""
-    rows = without_gaps(text if is_full else text.removesuffix("\n"))
+    rows = texts.without_gaps(text if is_full else text.removesuffix("\n"))
     is_long = len(rows) > MOST_UNCOUNTED
     if len(rows) == 1 and len(text) <= LONGEST_INLINE and name != COMMAND:
-        said = Content.assemble((f"{visible(name)}: ", MUTED), (visible(rows[0]), style))
+        said = Content.assemble((f"{texts.visible(name)}: ", MUTED), (texts.visible(rows[0]), style))
         yield Line(text=said, words=False, indent=2)
         return
     if name != COMMAND or is_long:
-        yield Line(text=f"{visible(name)}{f' ({len(rows)} lines)' if is_long else ''}:", style=MUTED)
-    first = PROMPT if name == COMMAND else BAR
-    rest = " " * len(PROMPT) if name == COMMAND else BAR
+        yield Line(text=f"{texts.visible(name)}{f' ({len(rows)} lines)' if is_long else ''}:", style=MUTED)
+    first, rest = (PROMPT, " " * len(PROMPT)) if name == COMMAND else (BAR, BAR)
     for number, row in enumerate(rows):
         lead = rest if number else first
-        yield Line(text=visible(row), style=style, lead=lead, hangs=name == COMMAND, words=False)
+        yield Line(text=texts.visible(row), style=style, lead=lead, hangs=name == COMMAND, words=False)
 
 
 WIDEST_LABEL: Final = 28
@@ -183,7 +161,7 @@ WIDEST_LABEL: Final = 28
 class OptionChooser:
     """The options of one question, with the cursor and what is picked."""
 
-    def __init__(self, choosing: Choosing) -> None:
+    def __init__(self, choosing: texts.Choosing) -> None:
         self.choosing = choosing
         self.cursor = len(choosing.options) if choosing.typed else choosing.default[0] if choosing.default else 0
         self.picked = set(choosing.default) if choosing.several else set[int]()
@@ -229,13 +207,13 @@ class OptionChooser:
         """Return a line for each option, without descriptions if ``short``."""
         marks = self.choosing.default if not self.choosing.several else ()
         options = [
-            (visible(option.label) + "*" * (position in marks), "" if short else visible(option.description))
+            (texts.visible(option.label) + "*" * (position in marks), texts.visible(option.description) * (not short))
             for position, option in enumerate(self.choosing.options)
         ]
         column = max([cell_len(label) for label, about in options if about] or [0])
         column = column if column <= WIDEST_LABEL else 0
         if self.choosing.own_words:
-            options.append((TYPED if self.choosing.typed else OTHER, ""))
+            options.append((texts.TYPED if self.choosing.typed else texts.OTHER, ""))
         padded = [(label + " " * (column - cell_len(label)) if about else label, about) for label, about in options]
         return [self._line(position, label, about) for position, (label, about) in enumerate(padded)]
 
@@ -315,7 +293,7 @@ class ChoicePanel(RequestPanel):
         picked = sorted(chooser.picked) if chooser.choosing.several else [chooser.cursor]
         if chooser.is_on_other:
             self.redraw(reveal=chooser.key)
-            self.ask_words(TYPED, self._take_words)
+            self.ask_words(texts.TYPED, self._take_words)
         elif picked:
             self.accept(picked)
         else:
@@ -341,7 +319,7 @@ class QuestionPanel(ChoicePanel):
 
     def __init__(self, pending: PendingRequest, event: QuestionEvent) -> None:
         self._questions = event.questions
-        self._choosers = [OptionChooser(choosing_of_question(question)) for question in event.questions]
+        self._choosers = [OptionChooser(texts.choosing_of_question(question)) for question in event.questions]
         self._answers: list[tuple[str, ...]] = [()] * len(self._choosers)
         self._at = 0
         super().__init__(pending, self._choosers[0])
@@ -350,10 +328,10 @@ class QuestionPanel(ChoicePanel):
         """Return the current question, with the answer it was given before if any."""
         question = self._questions[self._at]
         count = f"{self._at + 1} of {len(self._questions)}: " if len(self._questions) > 1 else ""
-        header = f"[{visible(question['header'])}] " if question.get("header") else ""
-        first, *others = map(visible, question["question"].split("\n"))
+        header = f"[{texts.visible(question['header'])}] " if question.get("header") else ""
+        first, *others = map(texts.visible, question["question"].split("\n"))
         head, *gap = self._head((f"{count}{header}", MUTED), (first, "bold"), self.asking_step)
-        said = ", ".join(map(visible, self._answers[self._at]))
+        said = ", ".join(map(texts.visible, self._answers[self._at]))
         answered = [Line(text=f"answered: {said}", style="$text-success", indent=2)] if said else []
         return [head, *(Line(text=text, style="bold", indent=2, lead="  ") for text in others), *answered, *gap]
 
@@ -400,7 +378,7 @@ class DecisionPanel(ChoicePanel):
     VERB: ClassVar[str] = "decide"
 
     def __init__(self, pending: PendingRequest, event: PlanDecisionEvent, now: Callable[[], float]) -> None:
-        super().__init__(pending, OptionChooser(choosing_of(event)))
+        super().__init__(pending, OptionChooser(texts.choosing_of(event)))
         self._event = event
         self._now = now
 
@@ -412,11 +390,11 @@ class DecisionPanel(ChoicePanel):
     def asked(self) -> Sequence[Line]:
         """Return the question, and the time left if it is limited."""
         event = self._event
-        first, *others = map(visible, event.question.split("\n"))
-        head, *gap = self._head((first, "bold"), (f"  {visible(event.decision_id)}", MUTED))
+        first, *others = map(texts.visible, event.question.split("\n"))
+        head, *gap = self._head((first, "bold"), (f"  {texts.visible(event.decision_id)}", MUTED))
         lines = [head, *(Line(text=text, style="bold", lead="  ") for text in others)]
         if event.timeout_seconds:
-            lines.append(Line(text=time_left(event, self._now()).strip(), style=WARN, indent=2))
+            lines.append(Line(text=texts.time_left(event, self._now()).strip(), style=WARN, indent=2))
         return [*lines, *gap]
 
     def accept(self, positions: Sequence[int], words: str = "") -> None:  # noqa: ARG002  only options are asked for

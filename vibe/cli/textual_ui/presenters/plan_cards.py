@@ -63,13 +63,8 @@ class PlanCards(_Cards):
     ``clock`` returns Unix seconds.
     """
 
-    def __init__(self, log: ChatLog, clock: Callable[[], float]) -> None:
-        super().__init__(log, clock)
-        self._view = View()
-
     def present(self, view: View, changed: frozenset[Key]) -> None:
         """Update the cards of the plans that changed."""
-        self._view = view
         touched = {key[1] for key in changed if key[0] == "plans" and len(key) > 1}
         for plan_id in touched:
             plan = view.plans.get(plan_id)
@@ -80,7 +75,7 @@ class PlanCards(_Cards):
     def record(self, plan: PlanView) -> LogEntry:
         """Return a log entry for a plan that a resumed conversation had before."""
         entry = LogEntry("drawn", title=plan.goal)
-        entry.draw = partial(self._record, plan, entry)
+        entry.draw = partial(self._lines, plan, entry, is_record=True)
         self._cards[plan.id] = (plan.started_at or 0.0, entry)
         return entry
 
@@ -99,10 +94,10 @@ class PlanCards(_Cards):
         began, entry = self._cards.get(plan.id, (None, None))
         if entry is None or began != since or (entry.index < 0 and is_live(plan)):
             if entry is not None:
-                entry.draw, entry.title, entry.status = partial(self._lines, plan.id, None), "", "done"
+                entry.draw, entry.title, entry.status = partial(_drawing().card_before, plan), "", "done"
                 self._log.changed(entry)
             entry = LogEntry("drawn", status="running")
-            entry.draw = partial(self._lines, plan.id, entry)
+            entry.draw = partial(self._lines, plan, entry)
             self._cards[plan.id] = (since, entry)
             self._log.append(entry)
         entry.status = "running" if is_live(plan) else "done"
@@ -110,20 +105,11 @@ class PlanCards(_Cards):
             entry.title = plan.goal
         self._log.changed(entry)
 
-    def _record(self, plan: PlanView, entry: LogEntry, cols: int) -> list[Line]:
-        """Draw the first line of a card and the plan's outcome; the whole card if it is unfolded."""
+    def _lines(self, plan: PlanView, entry: LogEntry, cols: int, *, is_record: bool = False) -> list[Line]:
+        """Draw a whole card, with the items of its list if it is unfolded; of a folded record only the first line."""
         opened = "" if entry.folded else _list_of(plan)
-        lines = _drawing().card(plan, self._clock(), cols, 1 if entry.folded else self._rows, chosen=opened)
-        return [*lines, *_below(plan, cols)]
-
-    def _lines(self, plan_id: str, entry: LogEntry | None, cols: int) -> list[Line]:
-        """Draw a whole card, with the items of its list if it is unfolded; only the first line without an entry."""
-        plans = self._view.plans
-        plan = plans.get(plan_id)
-        if plan is None or entry is None:
-            return [] if plan is None else _drawing().card(plan, self._clock(), cols, 1)
-        opened = "" if entry.folded else _list_of(plan)
-        lines = _drawing().card(plan, self._clock(), cols, self._rows, chosen=opened)
+        rows = 1 if is_record and entry.folded else self._rows
+        lines = _drawing().card(plan, self._clock(), cols, rows, chosen=opened)
         return lines if is_live(plan) else [*lines, *_below(plan, cols)]
 
 

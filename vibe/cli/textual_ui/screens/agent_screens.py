@@ -22,6 +22,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from vibe.cli.textual_ui.controllers.app_controller import Chat
+from vibe.cli.textual_ui.input.one_line import OneLine, priority_binding
 from vibe.cli.textual_ui.log.chat_log import ChatLog
 from vibe.cli.textual_ui.log.rows import drawn, drawn_row
 from vibe.cli.textual_ui.overview.ticker import pressure
@@ -42,11 +43,6 @@ NOTHING_YET: Final = "nothing here yet"
 LONGEST: Final = 400
 ACTIONS: Final = frozenset({"talk", "act", "review", "go_to_request", "next_agent", "choose", "open", "filter"})
 """The actions of keys that work only while neither the input nor a panel has the focus."""
-
-
-def priority_binding(key: str, action: str, description: str) -> Binding:
-    """Return a binding with priority: its action must run before the next key, as it may open the input for that."""
-    return Binding(key, action, description, priority=True, show=False)
 
 
 class AgentDesk(Struct, frozen=True, kw_only=True):
@@ -91,7 +87,7 @@ class AgentScreen(Screen[None]):
         self.desk = desk
         self.head = Static(classes="head", markup=False)
         self.keys = Static(classes="keys", markup=False)
-        self.line = Input(select_on_focus=False)
+        self.line = OneLine()
         self._panel: tuple[PendingRequest, PanelFrame] | None = None
         self._guard = TypingGuard()
 

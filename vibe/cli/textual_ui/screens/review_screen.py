@@ -26,6 +26,7 @@ from planner.store.folder import latest_in
 from subagents.step.prompts import told_message
 from vibe.app.plan.review import ChangedFile, PlanReview, Standing, comment_on
 from vibe.app.plan.review_commands import Rejection, carry_out
+from vibe.cli.textual_ui.input.one_line import OneLine, priority_binding
 from vibe.cli.textual_ui.log.markdown_blocks import highlighted
 from vibe.cli.textual_ui.log.rows import GUTTER, LOOKS, LogBlock, drawn, lay_out, styled
 from vibe.core.session.restoring import FileBack
@@ -49,17 +50,17 @@ class ReviewSheet(ScrollView, can_focus=True):
     """Shows the rows of all diffs, one of them marked; a row is painted when it comes into sight."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "screen.file(-1)", "file before", show=False),
-        Binding("down", "screen.file(1)", "next file", show=False),
-        Binding("k", "screen.line(-1)", "line before", show=False),
-        Binding("j", "screen.line(1)", "next line", show=False),
-        Binding("shift+up", "screen.more(-1)", "with the line before", show=False),
-        Binding("shift+down", "screen.more(1)", "with the next line", show=False),
-        Binding("a", "screen.accept", "accept the file", show=False),
-        Binding("x", "screen.reject", "give the file back", show=False),
-        Binding("c", "screen.comment", "comment on the line", show=False),
-        Binding("z", "screen.sides", "side by side, or not", show=False),
-        Binding("enter", "screen.apply", "send and apply", show=False),
+        priority_binding("up", "screen.file(-1)", "file before"),
+        priority_binding("down", "screen.file(1)", "next file"),
+        priority_binding("k", "screen.line(-1)", "line before"),
+        priority_binding("j", "screen.line(1)", "next line"),
+        priority_binding("shift+up", "screen.more(-1)", "with the line before"),
+        priority_binding("shift+down", "screen.more(1)", "with the next line"),
+        priority_binding("a", "screen.accept", "accept the file"),
+        priority_binding("x", "screen.reject", "give the file back"),
+        priority_binding("c", "screen.comment", "comment on the line"),
+        priority_binding("z", "screen.sides", "side by side, or not"),
+        priority_binding("enter", "screen.apply", "send and apply"),
     ]
 
     class Renewed(Message):
@@ -204,7 +205,7 @@ class ReviewScreen(Screen[bool]):
         self._lines = (0, 0)
         """The first and last line of the comment that is being written."""
         self._sheet = ReviewSheet(review.changes, draft)
-        self._input = Input(select_on_focus=False)
+        self._input = OneLine()
 
     @property
     def _at(self) -> tuple[ReviewRow, ChangedFile]:
@@ -281,7 +282,7 @@ class ReviewScreen(Screen[bool]):
         self._input.placeholder = f"your comment on {which}"
         self._input.value = draft.comments.get(place, "")
         self.add_class("commenting")
-        self._input.focus()
+        self.set_focus(self._input)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Save the comment; a blank one removes it."""
@@ -310,7 +311,7 @@ class ReviewScreen(Screen[bool]):
         """Go back from a comment to the diffs, and from there to the chat; the draft is kept."""
         if self.has_class("commenting"):
             self.remove_class("commenting")
-            self._sheet.focus()
+            self.set_focus(self._sheet)
         else:
             self.dismiss(result=False)
 

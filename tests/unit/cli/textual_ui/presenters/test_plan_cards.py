@@ -135,7 +135,8 @@ async def test_a_plan_that_is_resumed_has_its_card_at_the_end_and_a_line_where_i
         resumed = e.PlanResumedEvent(goal="Two things", steps=STEPS, done=0, ts=900.0, **PLAN)
         await on.see(resumed, moved("one", "in_progress", 900.0))
         rows = on.rows()
-        assert [row[:12] for row in rows] == ["▸ Two things", "", "▸ Two things", *(row[:12] for row in rows[3:])]
+        assert [row[:12] for row in rows] == ["↻ Two things", "", "▸ Two things", *(row[:12] for row in rows[3:])]
+        assert rows[0].endswith("goes on below")
         assert rows[2].endswith("0/2 · 2 s")
 
 
@@ -220,5 +221,5 @@ async def test_plans_of_a_conversation_that_is_resumed_are_records_until_they_go
 
         again = e.PlanResumedEvent(goal="Two things", steps=STEPS, done=1, ts=200.0, **PLAN)
         await on.see(again, moved("two", "in_progress", 200.0))
-        assert [row.split("  ")[0] for row in on.rows() if "Two things" in row] == ["▸ Two things"] * 2
+        assert [row.split("  ")[0] for row in on.rows() if "Two things" in row] == ["↻ Two things", "▸ Two things"]
         assert sum(row.startswith("✓ one ") for row in on.rows()) == 1

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from textual import events
 from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -53,6 +54,30 @@ async def test_a_comment_is_written_on_the_marked_line() -> None:
         await pilot.press("c", "escape", "k", "enter")
 
     assert results == [True]
+
+
+async def test_keys_that_come_at_once_are_a_way_and_then_a_comment() -> None:
+    draft = ReviewDraft()
+    async with opened(draft) as (pilot, _):
+        for key in (*"jjjjjjc", *"why"):
+            pilot.app.post_message(events.Key(key, key))  # without a pause, as when they are pasted
+        await pilot.press("enter")
+        assert draft.comments == {(key_of(SHOP[0]), 11): "why"}
+
+
+async def test_all_lines_of_what_is_pasted_into_a_comment_are_kept() -> None:
+    draft = ReviewDraft()
+    async with opened(draft) as (pilot, _):
+        await pilot.press("c")
+        pilot.app.post_message(events.Paste("round half up,\n\tnot to even\r\n"))
+        await pilot.press("enter")
+        assert [*draft.comments.values()] == ["round half up, not to even"]
+
+
+@pytest.mark.parametrize(("before", "after", "told"), [("a", "a", "only its permissions"), (None, "", "file is empty")])
+async def test_a_change_without_a_diff_says_what_it_is(before: str | None, after: str, told: str) -> None:
+    async with opened(ReviewDraft(), FakeReview([changed("one", "run.sh", before, after)])) as (pilot, _):
+        assert any(told in row for row in rows_of(pilot.app))
 
 
 async def test_a_comment_on_a_line_that_went_is_on_the_one_in_its_place() -> None:
