@@ -693,7 +693,7 @@ def test_an_answer_stays_in_sight_and_time_tokens_and_thinking_are_told(vibe: Vi
     tmux.wait_for(f"→ {sign} Which money?  int cents")
     tmux.wait_for("you, ")
     [row] = [line for line in tmux.screen() if "you, " in line]
-    assert len(row.replace("\ufe0f", "")) == WINDOW[0] - 1
+    assert len(row.replace("\ufe0f", "")) == WINDOW[0] - 2, "as without the sign"
     tmux.wait_for(" tok")
     tmux.press("Tab")
     tmux.wait_for("j k mark")
