@@ -1,4 +1,4 @@
-"""Commands that only read a file do not load the modules that run agents.
+"""Commands that only read a file do not load the modules that run agents, and no command searches what it has loaded.
 
 Covers ``vibe.cli``, ``vibe.cli.commands``.
 """
@@ -55,3 +55,34 @@ def test_a_command_loads_no_more_than_it_needs(vibe: VibeCommand, most: int, wor
     )
 
     assert int(ended.stderr.split()[-1]) <= most
+
+
+SEARCHES = """
+import gc, sys
+from {module} import main
+before = [generation["collections"] for generation in gc.get_stats()]
+try:
+    main(sys.argv[1:])
+finally:
+    after = [generation["collections"] for generation in gc.get_stats()]
+    print(before == after, gc.get_freeze_count() > 10_000, file=sys.__stderr__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("vibe.cli.main", ["plan", "list"]),
+        ("vibe.cli.main", ["plan", "run", "plan.json", "--auto-approve"]),
+        ("vibe.cli.main", ["-p", "go"]),
+        ("vibe.cli.acp_main", []),
+    ],
+    ids=str,
+)
+def test_what_a_command_loads_is_never_searched_for_garbage(vibe: VibeCommand, module: str, words: list[str]) -> None:
+    vibe.replay(turns({"text": "fine"}))
+    (vibe.workdir / "plan.json").write_text(json.dumps(PLAN))
+
+    ended = vibe.run([sys.executable, "-c", SEARCHES.format(module=module), *words])
+
+    assert ended.err.splitlines()[-1:] == ["True True"]

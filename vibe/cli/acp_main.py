@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 from collections.abc import Sequence
@@ -15,11 +16,12 @@ from vibe.app.engine.host import allow_open_files
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.exit_codes import ExitCode
 from vibe.cli.log_file import logging_to
+from vibe.cli.main import COLLECTED_AT
 from vibe.cli.main import main as vibe
 from vibe.cli.signals import EXIT_OF, ProcessEnd, handled_signals
 from vibe.core.config.paths import VibePaths
 from vibe.system.awake_loop import run_awake
-from vibe.system.errors import EnvironmentFailure, UsageError
+from vibe.system.errors import EnvironmentFailure
 from vibe.system.line_wire import Wire, claimed_wire
 
 USAGE = """usage: vibe-acp [--setup | --version | --help]
@@ -49,24 +51,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return vibe(["setup"])
     if words:
         return _refuse(f"unknown argument {words[0]!r}: it takes --setup, --version or --help", ExitCode.USAGE)
+    gc.set_threshold(*COLLECTED_AT)
     try:
         return _serve()
-    except UsageError as error:
-        return _refuse(str(error), ExitCode.USAGE)
     except EnvironmentFailure as error:
         return _refuse(str(error), ExitCode.ENVIRONMENT)
+    finally:
+        gc.freeze()  # as in vibe.cli.main
 
 
 def _serve() -> int:
     """Serve the client on standard input and output; the exit code is 0 or the signal's.
 
     Raises:
-        UsageError: standard input is a terminal.
         EnvironmentFailure: the process's directory is gone, or there is no home.
     """
     env = CliEnvironment.from_process()
     if env.stdin.isatty():
-        raise UsageError(AT_TERMINAL)
+        return _refuse(AT_TERMINAL, ExitCode.USAGE)
     allow_open_files()
     with logging_to(VibePaths(env.home).log_file, env.environ), claimed_wire() as wire:
         if env.environ.get(MESSAGES_VARIABLE):

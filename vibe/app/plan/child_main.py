@@ -10,6 +10,7 @@ Over CONTROL it gets further links, each for an attempt at a step that is a comm
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -81,6 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         except protocol.MismatchError as error:
             sys.stderr.write(f"{error}\n")
             return MISMATCH
+    gc.freeze()  # the interpreter searches for garbage before it ends
     return 0
 
 

@@ -513,8 +513,10 @@ async def _show(load: Callable[[], Hold], env: CliEnvironment, cover: Cover | No
                 await app.chat_screen.is_drawn.wait()
                 with _short_switches(env):
                     first = await anyio.to_thread.run_sync(load)
-                with _seldom_collected(env):
-                    await app.hold(first)
+                if env.owns_process:
+                    gc.freeze()  # what is loaded stays
+                    gc.set_threshold(*COLLECTED_AT)
+                await app.hold(first)
         except Exception as error:  # noqa: BLE001  raised once the terminal is restored
             problem = error
         finally:
@@ -564,18 +566,3 @@ def _short_switches(env: CliEnvironment) -> Generator[None]:
     finally:
         if env.owns_process:
             sys.setswitchinterval(before)
-
-
-@contextmanager
-def _seldom_collected(env: CliEnvironment) -> Generator[None]:
-    """Exempt loaded objects from garbage collection and collect the rest less often, if the process is ours."""
-    before = gc.get_threshold()
-    if env.owns_process:
-        gc.freeze()
-        gc.set_threshold(*COLLECTED_AT)
-    try:
-        yield
-    finally:
-        if env.owns_process:
-            gc.set_threshold(*before)
-            gc.unfreeze()
