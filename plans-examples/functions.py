@@ -44,8 +44,7 @@ PLAN = Plan(
 
 def read(task: StepTask) -> list[float]:
     """The numbers of the first column."""
-    [path] = Path(task.workdir or ".").glob("measurements.csv")
-    with path.open(encoding="utf-8") as lines:
+    with Path(task.workdir or ".", Path(sys.argv[1]).name).open(encoding="utf-8") as lines:
         return [float(row[0]) for row in csv.reader(lines)]
 
 

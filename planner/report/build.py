@@ -150,12 +150,10 @@ class ReportSources:
 
     def _spans(self, step: StepState) -> Iterator[Span]:
         for span in step.spans:
-            start, end = round(span.start, 3), round(span.end, 3)
-            yield Span(start, end, span.attempt, span.ended)
+            yield Span(round(span.start, 3), round(span.end, 3), span.attempt, span.ended)
         running = self.state.running.get(step.outline.id)
         if running is not None and not step.attempt_over:
-            start, end = round(running[1], 3), round(self.state.active_seconds, 3)
-            yield Span(start, end, step.attempt, OPEN)
+            yield Span(round(running[1], 3), round(self.state.active_seconds, 3), step.attempt, OPEN)
 
     def _attempts(self, step: StepState) -> Iterator[model.AttemptReport]:
         """Yield every attempt that was begun, including those without a recorded end."""

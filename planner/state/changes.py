@@ -349,7 +349,7 @@ def needed_decisions(state: State) -> set[str]:
 
 CHANGED_REASON = "changed"
 """Reason of a pause after a step of a resting plan was cancelled or skipped."""
-NO_AGENT = "it has no agent: it is a command, or the list of steps that do"
+NO_AGENT = "it has no agent: it is a command, or a list, whose items have agents of their own"
 STOPPED_DETAIL = "the step was stopped by a command"
 _STOPPED = {StepAction.CANCEL: StepStatus.CANCELLED, StepAction.SKIP: StepStatus.SKIPPED}
 _CHOICES = {

@@ -51,7 +51,11 @@ def test_a_reader_searches_and_nothing_comes_from_elsewhere(tmp_path: Path) -> N
     done = built(copied(tmp_path / "tree"))
     assert done.returncode == 0, done.stdout + done.stderr
 
-    with served(tmp_path / "tree" / "build" / "site") as address, chromium(tmp_path / "browser") as browser:
+    site = tmp_path / "tree" / "build" / "site"
+    names = (site / "reference" / "library.html").read_text(encoding="utf-8")
+    assert all(f'id="vibe.sdk.{name}"' in names for name in ("Approval.allow", "Answer.text", "Outcome.COMPLETED"))
+
+    with served(site) as address, chromium(tmp_path / "browser") as browser:
         page = browser.page(f"{address}/index.html")
         page.look(1300, 900)
         page.click(".md-search__button")

@@ -89,7 +89,7 @@ def test_a_plan_of_the_gallery_runs_as_its_page_says(name: str, vibe: VibeComman
 
 
 def test_the_program_of_the_gallery_does_its_own_steps(vibe: VibeCommand) -> None:
-    path = vibe.workdir / "measurements.csv"
+    path = vibe.workdir / "mine.csv"
     path.write_text("1.0\n1.1\n0.9\n99\n1.05\n")
 
     ended = vibe.run([sys.executable, str(EXAMPLES / "functions.py"), str(path)])

@@ -65,12 +65,15 @@ def test_a_list_is_one_line_and_opens_in_pages(vibe: VibeCommand, write_plan: Wr
     assert ended.code == 0
     assert "59/60 1 failed" in ended.out
     status = vibe("plan", "status", plan_id).out.splitlines()
-    assert status[1] == "✓ each: Do ${item} 59/60 1 failed (completed)"
+    assert status[1] == "✓ each: Do each item 59/60 1 failed (completed)"
     opened = vibe("plan", "status", plan_id, "each").out.splitlines()
     assert opened[0] == "each  59/60  1 failed  (page 1 of 2)"
     assert opened[1].startswith("✗ each-")
     assert (len(opened), len(vibe("plan", "status", plan_id, "each", "--page", "2").out.splitlines())) == (51, 11)
     assert vibe("plan", "status", plan_id, "each", "--page", "3").code == 2
+    shown = vibe("plan", "show", plan_id).out
+    assert "each: Do each item 59/60 1 failed [run]" in shown
+    assert 'for each item of: {"items":["i00","i01"' in shown
     assert vibe("plan", "status", plan_id, "end").err.startswith("vibe: step 'end' has no steps for items")
     assert len(vibe("plan", "graph", plan_id).out.splitlines()) < 6
     report = json.loads(vibe("plan", "report", plan_id, "--format", "json").out)

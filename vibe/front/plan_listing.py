@@ -24,7 +24,7 @@ from planner.store.errors import BrokenPlanError
 from planner.store.folder import PlanFolder, PlanSummary, find_plan, list_plans, plans_in
 from vibe.app.plan.reuse import comparable
 from vibe.core.messages import Spending
-from vibe.front.event_text import counted, one_line
+from vibe.front.event_text import counted, one_line, step_title
 from vibe.front.next_command import decision_lines, try_again
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import date_text
@@ -62,7 +62,7 @@ def removed_lines(steps: Sequence[RemovedStep]) -> list[str]:
     for removed in steps:
         begun, title = removed.step.begun, removed.step.outline.title
         attempts = f" after {counted(begun, 'attempt')}" if begun else ""
-        lines.append(f"removed from the plan: {removed.id}: {one_line(title)} ({removed.status.value}{attempts})")
+        lines.append(f"removed from the plan: {removed.id}: {step_title(title)} ({removed.status.value}{attempts})")
     return lines
 
 
@@ -154,7 +154,7 @@ def _item_name(child: Child, plan: Plan) -> str:
 def _step_line(step: Step, state: StepState, title: str = "") -> str:
     status = state.status.value
     detail = f"  {one_line(state.detail or state.reason or '')}"
-    return f"{MARKS[status]} {step.id}: {one_line(title or step.title)} ({status}){detail}".rstrip()
+    return f"{MARKS[status]} {step.id}: {step_title(title or step.title)} ({status}){detail}".rstrip()
 
 
 def plans_that_ran(home: Path) -> list[PlanSummary]:

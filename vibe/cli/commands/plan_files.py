@@ -21,7 +21,7 @@ from planner.store.folder import PlanFolder, find_plan
 from vibe.app.plan.reuse import comparable
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
-from vibe.front.event_text import counted, one_line
+from vibe.front.event_text import counted, one_line, step_title
 from vibe.front.next_command import decision_documents, decision_lines
 from vibe.front.plan_listing import revision_documents, revision_lines
 from vibe.system.errors import UsageError
@@ -133,7 +133,7 @@ def _shown(found: _Found) -> list[str]:
         status = statuses.get(step.id, StepStatus.PENDING)
         after = ", ".join(f"{d.step} {d.on}" if d.on != "completed" else d.step for d in step.dependencies)
         mark = REUSED_MARK if step.id in reused else MARKS[status.value]
-        lines.append(f"{mark} {step.id}: {one_line(step.title)} [{step.mode.value}]")
+        lines.append(f"{mark} {step.id}: {step_title(step.title)} [{step.mode.value}]")
         lines += [f"    {name}: {one_line(value, 400)}" for name, value in _details(step, after)]
         lines += [f"    reused from plan {reused[step.id]}"] if step.id in reused else []
     lines += revision_lines(found.state.revisions)
@@ -158,9 +158,11 @@ def _about(plan: Plan) -> list[str]:
 
 def _details(step: Step, after: str) -> list[tuple[str, str]]:
     taken = (f"{decision} is {' or '.join(options)}" for decision, options in (step.when or {}).items())
+    each = step.for_each
     limits = {name: getattr(step, name) for name in ("max_tokens", "max_turns", "max_price", "timeout_seconds")}
     details = [
         ("after", after),
+        ("for each item of", each.model_dump_json(exclude_defaults=True, by_alias=True) if each else ""),
         ("waits for the decision", step.decision or ""),
         ("only if", "; ".join(taken)),
         ("command", step.command or ""),
