@@ -1137,6 +1137,24 @@ async def test_what_was_refused_failed_or_begun_does_not_stay(vibe: VibeCommand,
         await to_thread.run_sync(is_taken, page)
 
 
+async def test_a_phone_says_as_well_why_a_page_is_not_live_or_was_refused(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        run.reply = Reply(ok=False, reason="refused", message="not now")
+        url = (await to_thread.run_sync(served, vibe, "--control"))["url"]
+
+        def says() -> None:
+            page = browser.page()
+            page.look(400, 860)
+            page.open(url.partition("#")[0])
+            page.wait("document.querySelector('h1').innerText === 'open the link that vibe printed'")
+            page.open(url)
+            page.click("#head .acts .act")
+            page.wait("document.querySelector('#head .sub .bad').innerText === 'not now'")
+
+        await to_thread.run_sync(says)
+
+
 def test_a_second_tab_can_be_silenced_again(links: dict[str, Any], browser: Browser) -> None:
     pages = [browser.page(links["url"]) for _ in range(2)]
     for page in pages:

@@ -142,6 +142,14 @@ def test_a_receiver_that_is_gone_costs_one_warning(vibe: VibeCommand) -> None:
     assert f":{port} takes no spans" in warning
 
 
+def test_a_receiver_that_takes_spans_but_no_metrics_costs_one_warning(vibe: VibeCommand, received: Received) -> None:
+    received.metrics_status = 404
+    _configure(vibe, received.address)
+    [warning] = _demo(vibe)["warnings"]
+    assert warning.endswith(f"{received.address} takes spans, but no metrics")
+    assert received.named("invoke_workflow")
+
+
 def test_export_says_where_nothing_listens(vibe: VibeCommand, tmp_path: Path) -> None:
     event = PlanStartedEvent(goal="g", steps=(), plan_id="p", source="s", seq=1, ts=1.0, event_id="e")
     journal = tmp_path / "journal.jsonl"

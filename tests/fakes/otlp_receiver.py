@@ -17,7 +17,7 @@ class Received:
 
     def __init__(self) -> None:
         self.address = ""
-        self.status = 200
+        self.status = self.metrics_status = 200
         self.spans: list[Any] = []
         self.metrics: dict[str, Any] = {}
         self.headers: list[dict[str, str]] = []
@@ -63,7 +63,7 @@ def otlp_receiver() -> Generator[Received]:
         def do_POST(self) -> None:
             received.headers.append({name.lower(): value for name, value in self.headers.items()})
             received.take(self.path, self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(received.status)
+            self.send_response(received.metrics_status if self.path == "/v1/metrics" else received.status)
             self.send_header("Location", "http://127.0.0.1:9")
             self.send_header("Content-Length", "0")
             self.end_headers()

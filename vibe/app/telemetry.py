@@ -26,7 +26,7 @@ try:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData, PeriodicExportingMetricReader
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
@@ -138,6 +138,18 @@ class _CountingExporter(OTLPSpanExporter):
         return result
 
 
+class _CountingMetricExporter(OTLPMetricExporter):
+    """Sends metrics. ``lost`` is whether the last ones were: each request has all that came before, too."""
+
+    lost = False
+
+    def export(self, metrics_data: MetricsData, timeout_millis: float | None = None, **more: Any) -> MetricExportResult:
+        """Send metrics."""
+        result = super().export(metrics_data, timeout_millis, **more)  # pyright: ignore[reportUnknownMemberType]  untyped there
+        self.lost = result is not MetricExportResult.SUCCESS
+        return result
+
+
 def _refuse_redirect(response: Response, **_: object) -> None:
     """Fail if the receiver is elsewhere. The exporter follows no redirect, but takes it for a success."""
     if response.is_redirect:
@@ -195,17 +207,16 @@ class Telemetry:
         self._ids = _FixedIds()
         session = Session()
         session.hooks["response"] = [_refuse_redirect]
-        self._exporter = _CountingExporter(
-            f"{endpoint}/v1/traces", headers=dict(headers), timeout=SEND_SECONDS, session=session
-        )
+        to: dict[str, Any] = {"headers": dict(headers), "timeout": SEND_SECONDS, "session": session}
+        self._exporter = _CountingExporter(f"{endpoint}/v1/traces", **to)
         resource = Resource.create({"service.name": "vibe"})
         self._provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
         self._provider.add_span_processor(
             BatchSpanProcessor(self._exporter, max_queue_size=MOST_QUEUED, max_export_batch_size=BATCH)
         )
         self._tracer = self._provider.get_tracer("vibe", schema_url=SCHEMA)
-        sent = OTLPMetricExporter(f"{endpoint}/v1/metrics", headers=dict(headers), timeout=SEND_SECONDS)
-        readers = [PeriodicExportingMetricReader(sent)] if metrics else []
+        self._metrics = _CountingMetricExporter(f"{endpoint}/v1/metrics", **to)
+        readers = [PeriodicExportingMetricReader(self._metrics)] if metrics else []
         self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         meter = self._meters.get_meter("vibe", schema_url=SCHEMA)
         self._seconds = {name: meter.create_histogram(name, unit="s") for name in SECONDS}
@@ -235,15 +246,20 @@ class Telemetry:
         if not self._exporter.lost:
             self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
         self._check()
+        if self._metrics.lost:
+            raise EnvironmentFailure(f"{self._endpoint} takes spans, but no metrics")
 
     def flush(self) -> None:
-        """Send the spans that have ended, which may take as long as one request.
+        """Send the spans that have ended, and the metrics, which may take as long as one request each.
 
         Raises:
             EnvironmentFailure: If the receiver did not take them.
         """
         self._provider.force_flush()
         self._check()
+        self._meters.force_flush(SEND_SECONDS * 1000)
+        if self._metrics.lost:  # nothing more will be heard
+            self.close()
 
     def _check(self) -> None:
         if self._exporter.lost:

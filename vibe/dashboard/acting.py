@@ -97,10 +97,9 @@ class Actor:
 
     def _response_if_closed(self, request_id: str) -> Response:
         """Return the response for a request that is not open, which says what became of it."""
-        for view in self._desk.views.values():
-            outcome = settled(view, request_id)
-            if outcome is not None:
-                return _response_to(outcome)
+        outcomes = (settled(view, request_id) for view in self._desk.views.values())
+        if outcome := next(filter(None, outcomes), None):
+            return _response_to(outcome)
         return refusal(404, "unknown", f"there is no request {request_id[:100]!r}")
 
     def _checked(self, body: Mapping[str, Any], **fixed: str) -> RunCommand:

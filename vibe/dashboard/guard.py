@@ -76,9 +76,7 @@ class PageGuard:
         headers = Headers(scope=scope)
         hosts = [host.lower() for host in headers.getlist("host")]
         if len(hosts) != 1 or _name(hosts[0]) not in self._hosts:
-            return refusal(
-                421, "host", "this is not a name of this server: use 127.0.0.1, or start it with --allow-host"
-            )
+            return refusal(421, "host", "no name of this server: use 127.0.0.1, or start it with --allow-host")
         origins = {f"{scheme}://{hosts[0]}" for scheme in ("http", "https")}
         foreign = any(origin.lower() not in origins for origin in headers.getlist("origin"))
         if foreign or not SITES.issuperset(headers.getlist("sec-fetch-site")):
@@ -91,12 +89,11 @@ class PageGuard:
         scope[MAY_ACT] = is_token(given, self._tokens.control)
         if scope[MAY_ACT] or is_token(given, self._tokens.view):
             return None
-        if not given:
-            return refusal(401, "token", UNKNOWN)
-        now = self._clock()
-        if len(self._wrong) == MOST_WRONG and now - self._wrong[0] < WRONG_SECONDS:
-            return refusal(429, "token", "too many wrong tokens: wait a minute")
-        self._wrong.append(now)
+        if given:
+            now = self._clock()
+            if len(self._wrong) == MOST_WRONG and now - self._wrong[0] < WRONG_SECONDS:
+                return refusal(429, "token", "too many wrong tokens: wait a minute")
+            self._wrong.append(now)
         return refusal(401, "token", UNKNOWN)
 
 

@@ -78,8 +78,7 @@ def expected(proposal: PlanProposedEvent) -> str:
 def samples_of(samples: list[SampleView]) -> list[list[float | int | None]]:
     """Return time, tokens and dollars of at most ``MOST_SAMPLES`` samples, including the last one."""
     every = -(-len(samples) // MOST_SAMPLES) or 1
-    chosen = [sample for at, sample in enumerate(samples) if (len(samples) - 1 - at) % every == 0]
-    return [[round(sample.ts, 1), sample.tokens, dollars(sample.cost_usd)] for sample in chosen]
+    return [[round(sample.ts, 1), sample.tokens, dollars(sample.cost_usd)] for sample in samples[::-every][::-1]]
 
 
 def step_row(plan: PlanView, step: StepView, number: int, items: Mapping[str, int] | None = None) -> dict[str, Any]:

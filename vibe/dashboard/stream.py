@@ -126,9 +126,7 @@ class PageDesk:
         """
         await self.listed()
         if key not in self._known:
-            raise RefusedError(
-                404, "unknown", f"there is no run {key[:100]!r} here: it is not known, or its events are gone"
-            )
+            raise RefusedError(404, "unknown", f"there is no run {key[:100]!r}: it is unknown, or its events are gone")
         return self._known[key]
 
     async def opened(self, key: str) -> RunTables:

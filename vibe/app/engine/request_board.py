@@ -281,10 +281,11 @@ class RequestBoard(Struct, eq=False):
             self._settle(asked, answer)
             asked.scope.cancel()
         first, own = self._answered.get(key, _Outcome("withdrawn", BY_NOBODY)), _outcome_of(answer)
-        data = {"request_id": key, "by": first.by}
+        data = {"request_id": key, "by": first.by, "answer": first.words}
         if first == own:
             return Reply(ok=True, message=first.words, data=data)
-        return Reply(ok=False, message=f"already {first.words} by {first.by}", reason="refused", data=data)
+        how = ", as nobody answered in time" if first.by == BY_TIMEOUT else f" by {first.by}"
+        return Reply(ok=False, message=f"already {first.words}{how}", reason="refused", data=data)
 
 
 class Absentee(Struct, frozen=True):

@@ -71,7 +71,8 @@ def settled(view: View, request_id: str) -> CommandOutcome | None:
     by = getattr(found.answered, "by", "")
     if not by:
         return CommandOutcome(state="ended", message="nobody waits for this answer any more")
-    return CommandOutcome(state="answered", message=f"already answered by {by}", by=by, answer=given(found.answered))
+    message = "closed: nobody answered in time" if by == "timeout" else f"already answered by {by}"
+    return CommandOutcome(state="answered", message=message, by=by, answer=given(found.answered))
 
 
 def given(event: object) -> Any:
@@ -91,8 +92,6 @@ def given(event: object) -> Any:
 
 def _outcome(reply: Reply) -> CommandOutcome:
     by = str(reply.data.get("by", ""))
-    state: State = "done" if reply.ok else UNCERTAIN.get(reply.reason, "refused")
-    answer = None
-    if by and state == "refused":  # a refusal names someone only if the request was answered before
-        state, answer = "answered", reply.message.removeprefix("already ").removesuffix(f" by {by}")
-    return CommandOutcome(state=state, message=reply.message, by=by, answer=answer, data=reply.data)
+    refused: State = "answered" if by else "refused"  # it names someone only if the request was answered before
+    state: State = "done" if reply.ok else UNCERTAIN.get(reply.reason, refused)
+    return CommandOutcome(state=state, message=reply.message, by=by, answer=reply.data.get("answer"), data=reply.data)

@@ -87,9 +87,9 @@ export function fit() {
 }
 
 const isDim = (id, row) => !`${id} ${row.title} ${WORD[row.status]}`.toLowerCase().includes(ui.find);
-const classesOf = (id, row) => Object.entries({ asks: row.asks || row.items?.needs_decision, dimmed: isDim(id, row),
-  working: row.items?.in_progress, selected: id === ui.step, fresh: ui.fresh.has(id) }).filter(([, is]) => is)
-  .map(([name]) => name).join(" ");
+const classesOf = (id, row) => [(row.asks || row.items?.needs_decision) && "asks", isDim(id, row) && "dimmed",
+  row.items?.in_progress && "working", id === ui.step && "selected", ui.fresh.has(id) && "fresh"].filter(Boolean)
+  .join(" ");
 
 function paint(id, row) {
   const { node, group } = nodes.get(id) ?? {}, { status } = row ?? {}, line = lines.get(id);
@@ -152,5 +152,4 @@ export const showLegend = (all = counts()) => draw($("#legend"), inWords(all).ma
   h("span", { "data-key": one }, h("i.s-" + one), text)), [...ui.removed].map((id) => h("button.link",
   { "data-key": id, title: "seen", onclick: () => (ui.removed.delete(id), showLegend()) }, `${id} was removed`)));
 
-export const reveal = (id) => (lines.get(id) ?? nodes.get(id)?.node)?.scrollIntoView({ block: "nearest",
-  inline: "nearest" });
+export const reveal = (id) => (lines.get(id) ?? nodes.get(id)?.node)?.scrollIntoView({ block: "nearest" });

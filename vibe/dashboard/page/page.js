@@ -51,6 +51,8 @@ function showPlan(keys, some) {
   if (some("head", "step:")) showReplay(some("step:"));
 }
 
+/** Why the page isn't live, or why a command was refused; blank if all is well. */
+const trouble = () => ($("#conn").className === "on" ? "" : $("#conn").textContent);
 const isAsking = (row) => row.live && row.requests > 0, rank = (row) => (isAsking(row) ? 0 : row.live ? 1 : 2);
 const listed = () => [...tables.board].filter(([id, row]) =>
   `${row.title} ${id} ${row.folder} ${row.status}`.toLowerCase().includes(ui.find))
@@ -63,7 +65,8 @@ function showRuns() {
   draw($("#runlist"), groups.filter(([, list]) => list.length).map(([name, list]) => [h("h2", { "data-key": name },
     name), list.map(runOf)]), found.length > 0 && h("h2", "Inside"),
     found.map((hit) => h("button.run", { "data-open": hit.step, "data-run": hit.run }, h("b", hit.line),
-      h("span.meta", hit.step))), !all.length && h("p.empty", ui.find ? "No run is called so." : "No run yet."));
+      h("span.meta", hit.step))), !all.length && h("p.empty", ui.find ? "No run is called so."
+      : trouble() || "No run yet."));
 }
 
 function runOf([id, row]) {
@@ -100,7 +103,7 @@ function find({ target }) {
 function showHead(row) {
   const box = $("#head"), asks = waiting().filter(([, one]) => (one.run ?? ui.run) === ui.run).length,
     isPlan = row?.kind === "plan";
-  if (!row) return draw(box, h("h1", !tables.board.size ? "No run yet" : isListed() ? "Reading the run"
+  if (!row) return draw(box, h("h1", !tables.board.size ? trouble() || "No run yet" : isListed() ? "Reading the run"
     : "Choose a run"));
   const all = counts(), still = row.progress_at ? clock() - row.progress_at : 0, isActive = row.status === "active";
   const status = isPast() ? "replay" : !isListed() ? "deleted: this is what it was" : asks ? `${asks} waiting for you`
@@ -112,7 +115,8 @@ function showHead(row) {
       h("div.sub", pill(isPast() ? "" : asks ? "ask" : tone(row.status), status),
     isLive() && !asks && isActive && still > SLOW && h("span." + (still > STUCK ? "amber" : ""),
       `last progress ${age(still)} ago`), isLive() && row.same_failure > 1 && h("span.bad",
-      `the same failure ${row.same_failure} times`),
+      `the same failure ${row.same_failure} times`), innerWidth < 1120 && trouble()
+      && h("span.bad", trouble()),
     h("span.mono", row.folder), h("span", row.id), isPlan && h("a", { target: "_blank", rel: "opener",
     href: "report.html?" + new URLSearchParams({ run: ui.run }) }, "Report")),
     row.total && bar("progress", all, row.total),
@@ -301,7 +305,10 @@ function begin() {
   for (const [id, label] of Object.entries(LABELS).slice(1)) {
     $("#stage").append(h("div.sheet", { id, role: "tabpanel", "aria-label": label, tabindex: 0 }));
   }
-  onRows(show, (state, text) => Object.assign($("#conn"), { className: state, textContent: text }));
+  onRows(show, (state, text) => {
+    Object.assign($("#conn"), { className: state, textContent: text });
+    changed("board");
+  });
   pane(ui.step ? "step" : "run");
   openTab(Object.hasOwn(LABELS, query.get("tab")) ? query.get("tab") : "graph");
   $("#find").oninput = find;

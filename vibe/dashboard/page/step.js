@@ -6,8 +6,8 @@ import { ask, changed, command, entries, hasEnded, head, isLive, isPast, isRun, 
 import { showDiff, small } from "./diff.js";
 import { lineOf, statusOf, statusWords } from "./graph.js";
 
-const OPEN = new Set(["writing", "queued", "running", "error", "denied"]), NONE = "It printed nothing.",
-  PAGE = 50;
+const BUSY = ["streaming", "writing", "queued", "running"], OPEN = [...BUSY, "error", "denied"];
+const NONE = "It printed nothing.", PAGE = 50;
 let older = { of: "", rows: [] };
 
 /** Update the pane of the open step. */
@@ -110,7 +110,7 @@ function showTranscript(box, keys, isNew, none) {
 }
 
 function entryOf(key, row) {
-  const isBusy = ["streaming", "writing", "running", "queued"].includes(row.status), text = h("div.t", row.text),
+  const isBusy = BUSY.includes(row.status), text = h("div.t", row.text),
     isYou = row.name === "steer" || (row.name === "prompt" && !ui.step);
   const who = isYou ? `${!row.by || ["user", "page"].includes(row.by) ? "You" : row.by} said` : row.n === 1 ? "Its task"
     : "The host says";
@@ -125,7 +125,7 @@ function callOf(row) {
   const made = (row.files ?? []).map(([, added, removed]) => `+${added} −${removed}`).join(" ");
   const facts = words(made, row.exit_code && `exit ${row.exit_code}`, row.duration_s > 0.05 ? seconds(row.duration_s)
     : !["ok", "error"].includes(row.status) && row.status);
-  return h("details.call." + row.status, { open: OPEN.has(row.status) }, h("summary", tick(row.status),
+  return h("details.call." + row.status, { open: OPEN.includes(row.status) }, h("summary", tick(row.status),
     h("code", row.purpose === "verify" ? `check  ${row.command}` : row.words || row.tool), h("span", facts)),
     row.diff ? small(row.diff) : h("pre", row.text || row.written || NONE),
       (row.output_files ?? []).map((file) => h("p.note", `all of it: ${file}`)));

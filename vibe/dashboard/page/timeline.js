@@ -98,8 +98,8 @@ export function showLog() {
     text: `${cut(row.summary ?? row.kind, 200)}: ${given(row)}` }]);
   const ends = steps().flatMap(([id, { history = [], reason }]) => history.filter(([, status]) => status === "failed"
     || status === "skipped")
-    .map(([ts, status]) => [id + ts, { kind: status, ts, step: id, text: [WORD[status],
-      reason].filter(Boolean).join(": ") }]));
+    .map(([ts, status]) => [id + ts, { kind: status, ts, step: id, 
+      text: reason ? `${WORD[status]}: ${reason}` : WORD[status] }]));
   const all = [...rowsOf("note:"), ...answers, ...ends].filter(([, row]) => ui.at == null || row.ts <= ui.at)
     .sort(by((row) => -(row.ts ?? 0)));
   const some = all.filter(([, row]) => Object.keys(chosen).every((name) => !chosen[name]

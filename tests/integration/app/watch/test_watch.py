@@ -301,7 +301,8 @@ async def test_an_answer_is_sent_and_who_was_first_is_told(vibe_home: Path) -> N
         (known_run,) = await known(vibe_home)
         assert await send(known_run, answer) == CommandOutcome(state="done", message="done")
         assert [type(command) for command in run.taken] == [Approve]
-        run.reply = Reply(ok=False, message="already denied by Ana", reason="refused", data={"by": "Ana"})
+        told = {"by": "Ana", "answer": "denied"}
+        run.reply = Reply(ok=False, message="already denied by Ana", reason="refused", data=told)
         late = await send(known_run, answer)
         assert (late.state, late.by, late.answer) == ("answered", "Ana", "denied")
         run.reply = Reply(ok=False, message="no request is open", reason="refused")
@@ -317,6 +318,11 @@ async def test_an_answer_is_sent_and_who_was_first_is_told(vibe_home: Path) -> N
             first = settled(follower.view, "request-1")
             assert first is not None
             assert (first.state, first.by, first.answer) == ("answered", "Ana", "allow")
+            run.says(ASKED, structs.replace(decided, decision="deny", by="timeout"))
+            await seen(follower, ("answered",))
+            late = settled(follower.view, "request-1")
+            assert late is not None
+            assert (late.state, late.message) == ("answered", "closed: nobody answered in time")
     assert (await send(known_run, answer)).state == "ended"
 
 

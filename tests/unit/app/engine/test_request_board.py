@@ -141,14 +141,14 @@ async def test_with_nobody_there_a_request_waits_and_is_denied_in_the_end() -> N
     board = RequestBoard(patience_s=0.01)
     answer = await board.approve(asking())
     assert (answer.allow, answer.by) == (False, "timeout")
-    assert (await board.answer(yes())).message == "already denied by timeout"
+    assert (await board.answer(yes())).message == "already denied, as nobody answered in time"
     sink = MemorySink()
     assert await announcing(board.ask, sink, anyio.Lock())([AUTH], "question1") is None
     answered = sink.events[-1]
     assert isinstance(answered, AnswerEvent)
     assert (answered.cancelled, answered.by) == (True, "timeout")
     late = await board.answer(AnswerQuestion(request_id="question1", answers=(("JWT",),)))
-    assert late.message == "already declined by timeout"
+    assert late.message == "already declined, as nobody answered in time"
 
 
 @pytest.mark.parametrize(

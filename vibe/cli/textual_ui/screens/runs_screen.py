@@ -232,7 +232,7 @@ class RunsScreen(Screen[str]):
         for request_id in before.keys() - self._open.keys() - self._answering:
             outcome = before[request_id].settled
             if outcome is not None and outcome.by != BY:
-                words = f"answered by {outcome.by or 'nobody'}: {before[request_id].request.asked}"
+                words = f"{outcome.message.removeprefix('already ')}: {before[request_id].request.asked}"
                 self.call_later(self.notify, words, timeout=NOTIFICATION_S, markup=False)
 
     # --- the picture
