@@ -25,6 +25,7 @@ from ipc.registry import Registry
 from tests.e2e.chromium import OTHER_NAME, PROGRAM, Browser, Page, chromium
 from tests.e2e.conftest import EXAMPLES, REPOSITORY, VibeCommand, command_step
 from tests.fakes.runs import ASKED, running
+from tests.fakes.runs import STEPS as STEPS_OF_TWO
 from tests.fakes.waiting import until
 from vibe.dashboard.stream import MOST_PAGES
 from vibe.view.agent_view import MOST_ENTRIES
@@ -1135,6 +1136,31 @@ async def test_what_was_refused_failed_or_begun_does_not_stay(vibe: VibeCommand,
         await to_thread.run_sync(is_refused, page)
         run.reply = Reply(ok=True, message="done")
         await to_thread.run_sync(is_taken, page)
+
+
+async def test_a_plan_that_was_resumed_is_replayed_from_its_first_run_on(vibe: VibeCommand, browser: Browser) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        page = await opened(browser, vibe)
+        await to_thread.run_sync(page.wait, status("a", "in_progress"))
+        run.moves("a", "completed", "in_progress")
+        await to_thread.run_sync(page.wait, status("a", "completed"))
+        run.says(e.PlanPausedEvent(reason="pause"))
+    async with running(vibe.home, "two") as run:
+        run.says(e.PlanResumedEvent(goal="Tidy up", steps=STEPS_OF_TWO, done=1))
+        run.moves("b", "in_progress")
+
+        def is_replayed() -> None:
+            page.wait(status("b", "in_progress"))
+            page.press("t")
+            bar = "document.querySelector('#timeline .tl[data-key=a] .s-completed')"
+            page.wait(f"{bar}.clientWidth > 20")
+            page.press(*",,,", "g")
+            page.wait(status("a", "in_progress"))
+            assert page.run("document.querySelector('#replay input').value") == "0"
+
+        await to_thread.run_sync(is_replayed)
 
 
 async def test_a_phone_says_as_well_why_a_page_is_not_live_or_was_refused(vibe: VibeCommand, browser: Browser) -> None:

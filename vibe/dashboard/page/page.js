@@ -4,7 +4,7 @@ import { $, $$, act, age, bar, by, count, cut, draw, figure, h, money, pill, pla
 import { ask, changed, clock, command, connect, counts, disconnect, forget, head, isListed, isLive, isPast, isRun,
   itemsOf, mayAct, onRows, step, stepIds, tables, ui, waitedUntil } from "./rows.js";
 import { firstOf, fit, isNarrow, reveal, showGraph, showLegend } from "./graph.js";
-import { showChanges, showLog, showTimeline } from "./timeline.js";
+import { scale, showChanges, showLog, showTimeline } from "./timeline.js";
 import { showStep, showTalk } from "./step.js";
 import { focusNext, showClocks, showInbox, waiting } from "./inbox.js";
 import { byChange, play, showReplay, stop, toLive } from "./replay.js";
@@ -143,7 +143,7 @@ function tiles(row, all, isPlan) {
       && h("progress", { value: (spent ?? 0) / row.max_tokens, "aria-label": "of the budget" })),
   tile("cost", money(paid), rate > 0 ? `${money(rate)} a minute` : isThen ? "cost"
     : count(row.calls ?? 0, "model call")),
-    tile("time", row.started_at ? seconds(Math.max(0, until - row.started_at)) : "–",
+    tile("time", row.started_at ? seconds(Math.max(0, until - (isThen ? scale().from : row.started_at))) : "–",
     waited >= 1 ? `${seconds(waited)} waited for you` : row.ended_at ? "in all" : "so far"),
   samples.length > 2 && curve(samples)];
 }

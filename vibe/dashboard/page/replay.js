@@ -37,7 +37,7 @@ function showTicks(svg, map) {
 
 /** Show the run as it was at a time, or as it is if null. */
 export function seek(time) {
-  ui.at = time == null ? null : Math.max(head()?.started_at ?? 0, time);
+  ui.at = time == null ? null : Math.max(scale().from, time);
   changed("all");
 }
 export const stop = () => (clearInterval(playing), (playing = 0));

@@ -20,9 +20,10 @@ function gapsOf(from, to) {
 
 /** Map time to a place from 0 to 1, and back; idle time is only a mark. */
 export function scale() {
-  const from = head()?.started_at ?? clock(), to = Math.max(from + 0.01, head()?.ended_at ?? clock());
-  const key = JSON.stringify([ui.run, Math.floor(to), head()?.counts]);
+  const end = head()?.ended_at ?? clock(), key = JSON.stringify([ui.run, Math.floor(end), head()?.counts]);
   if (known.key === key) return known.map;
+  const from = changes().reduce((first, { ts }) => Math.min(first, ts), head()?.started_at ?? end),
+    to = Math.max(from + 0.01, end);
   const gaps = gapsOf(from, to), busy = to - from - gaps.reduce((sum, [a, b]) => sum + b - a, 0),
     short = (busy || to - from) * FOLDED;
   const whole = busy + gaps.length * short;
