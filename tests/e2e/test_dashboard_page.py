@@ -34,8 +34,8 @@ WritePlan = Callable[..., str]
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed")
 
 STEPS_A_LAYER = 417
-MOST_DRAWN_MS = 2_000
-"""The longest time from the start of the load until the page is drawn, in milliseconds."""
+MOST_DRAWN_S = 1.0
+"""The most processor time of the browser from the start of the load until the page is drawn, in seconds."""
 MOST_TIMES_SLOWER = 20
 """The longest time to draw the plan as it was, in times of drawing it as it is."""
 SHOWN_GOAL = "Give textkit slugify() and shorten(), each tested and documented, then publish it."
@@ -377,11 +377,13 @@ async def test_five_thousand_steps_are_drawn_soon_and_follow_the_run(vibe: VibeC
     def drawn(url: str) -> float:
         page = browser.page()
         page.look(1600, 1000)
+        page.call("Performance.enable")
         page.open(url)
         page.wait(f"document.querySelectorAll('#dag .cell[data-status]').length === {len(steps)}")
         assert page.run("document.querySelector('#head [data-figure=checks] b').textContent") == "\u2013"
         assert page.said == []
-        return float(page.run("performance.now()"))
+        measured = page.call("Performance.getMetrics")["metrics"]
+        return next(each["value"] for each in measured if each["name"] == "ProcessTime")
 
     async with running(vibe.home) as run:
         run.says(e.PlanStartedEvent(goal="Move them all", steps=steps))
@@ -405,7 +407,7 @@ async def test_five_thousand_steps_are_drawn_soon_and_follow_the_run(vibe: VibeC
             "return await time(() => document.body.dispatchEvent(key)) / now })()"
         )
         assert await to_thread.run_sync(page.run, looks) < MOST_TIMES_SLOWER
-    assert min(times) < MOST_DRAWN_MS
+    assert min(times) < MOST_DRAWN_S
 
 
 def list_is_opened(page: Page, ids: list[str], top: int) -> None:
