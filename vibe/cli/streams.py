@@ -190,7 +190,7 @@ def problem_of(stream: TextIO) -> OSError | None:
 def unwritten(problem: OSError) -> str:
     """Return the sentence about a problem with standard output."""
     why = "it is closed" if problem.errno == errno.EBADF else problem.strerror
-    return f"standard output can't be written ({why}): check free space"
+    return f"standard output can't be written ({why}): send it to another place, or free space"
 
 
 def _text(descriptor: int, *, ci: bool, forgiving: bool = False) -> TextIO:
