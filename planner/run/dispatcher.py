@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -74,7 +73,7 @@ class GroupCommit(Generic[AttemptT]):
 
 
 SNAPSHOT_SECONDS = 1.0
-"""The shortest time between two snapshots of the plan's state."""
+"""The shortest time between two snapshots of the plan's state; each change is in one of them after that time."""
 STOPPED_SECONDS = 5.0
 """A timer that is late by more than this shows that the run's process was stopped, as by Ctrl-Z."""
 NO_AGENT = "a program does step {!r}, not an agent: it hears nothing"
@@ -117,10 +116,12 @@ class Dispatcher:
         self._runner = StepRunner(self._state, executor, store, options=self._options)
         self._group_commit = GroupCommit(self._commit)
         self._timers = Timers(self._clock, self._options.sleep)
+        self._snapshots = Timers()
+        """Has the snapshots written, by the real clock: they are for other processes."""
         self._revisions = RevisionRunner(self._state, self._take, self._options.replanning)
         self._running: dict[str, StepRun] = {}
         self._is_marking_blocked = False
-        self._snapshot_due = -math.inf
+        self._is_snapshot_due = False
         self._end_fact: e.Fact | None = None
         self._busy_lists = set[str]()
         """Steps whose list is being read, or whose items' results are being kept."""
@@ -139,6 +140,7 @@ class Dispatcher:
             async with anyio.create_task_group() as self._tasks:
                 # Timers come first, so that an early command or a spent budget is handled before the first step starts.
                 self._tasks.start_soon(self._timers.run)
+                self._tasks.start_soon(self._snapshots.run)
                 self._begin()
                 # A timer serves requests in the run's task group, so that an error there ends the run, not the asker.
                 control.attach(lambda request: self._timers.after(0.0, lambda: self._serve(request)))
@@ -211,13 +213,14 @@ class Dispatcher:
         self._announce_held()
         if self._state.status is not ACTIVE:
             self._timers.stop()
+            self._snapshots.stop()
             self._revisions.stop()
         elif not self._is_marking_blocked and schedule_of(self._state).to_mark_blocked:
             self._is_marking_blocked = True
             self._tasks.start_soon(self._mark_blocked)
-        if self._clock() >= self._snapshot_due:
-            self._snapshot_due = math.inf  # no other until this one is written
-            self._tasks.start_soon(self._write_snapshot)
+        if not self._is_snapshot_due:
+            self._is_snapshot_due = True
+            self._snapshots.after(SNAPSHOT_SECONDS, lambda: self._tasks.start_soon(self._write_snapshot))
 
     def _later(self, seconds: float, command: c.Command) -> None:
         self._timers.after(seconds, lambda: self._take(command))
@@ -231,8 +234,8 @@ class Dispatcher:
         self._is_marking_blocked = False
 
     async def _write_snapshot(self) -> None:
+        self._is_snapshot_due = False
         await to_thread.run_sync(self._store.write_snapshot, self._state)
-        self._snapshot_due = self._clock() + SNAPSHOT_SECONDS
 
     def _perform(self, effects: Sequence[c.Effect]) -> None:
         for effect in effects:

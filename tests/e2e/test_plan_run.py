@@ -232,6 +232,21 @@ def test_two_processes_never_run_one_plan(vibe: VibeCommand, write_plan: WritePl
     assert process.returncode == 0
 
 
+def test_the_list_says_what_is_true_while_nothing_more_happens(vibe: VibeCommand, write_plan: WritePlan) -> None:
+    waits = command_step("second", "touch started; while [ ! -e go ]; do sleep 0.05; done", depends_on=["first"])
+    process = vibe.start("plan", "run", write_plan(command_step("first", "true"), waits))
+    until((vibe.workdir / "started").exists)
+
+    def counts() -> dict[str, int]:
+        return json.loads(vibe("plan", "list", "--output", "json").out)[0]["counts"]
+
+    until(lambda: counts() == {"completed": 1, "in_progress": 1})
+
+    (vibe.workdir / "go").touch()
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+
+
 def test_a_late_subscriber_gets_every_event_once(vibe: VibeCommand, write_plan: WritePlan) -> None:
     plan = write_plan(
         *(command_step(f"s{number}", f"echo {number}") for number in range(10)),
