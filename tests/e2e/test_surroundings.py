@@ -85,7 +85,9 @@ def test_what_a_closed_stdout_could_not_say_is_an_error(vibe: VibeCommand, words
     ended = shell(vibe, f"vibe {words} >&-")
 
     assert (ended.code, ended.out) == (3, "")
-    assert ended.err == "vibe: standard output can't be written (it is closed): send it to another place, or free space\n"
+    assert (
+        ended.err == "vibe: standard output can't be written (it is closed): send it to another place, or free space\n"
+    )
 
 
 @pytest.mark.parametrize(
