@@ -294,3 +294,28 @@ def test_files_are_given_back_and_comments_sent_from_the_screen(vibe: VibeComman
     until(lambda: prompts(vibe, plan_id, "totals", 2), seconds=60)
     assert "round half up" in prompts(vibe, plan_id, "totals", 2)[0]
     assert not (vibe.workdir / "made.txt").exists()
+
+
+def test_a_comment_kept_for_later_follows_its_file_to_the_next_attempt(
+    vibe: VibeCommand, write_plan: Any, tmux: Tmux
+) -> None:
+    plan_id = run(vibe, write_plan, shell("totals", "echo x >> tries.txt"))
+    vibe.at(tmux)
+    tmux.wait_for("Ask anything")
+    tmux.type("/review")
+    tmux.wait_for("tries.txt  by totals")
+    tmux.type("cwhy x")
+    tmux.wait_for("send 1 comment")
+    tmux.press("Escape")
+    tmux.wait_for("Ask anything")
+    assert vibe("plan", "retry", plan_id, "totals").code == 0
+    resume(vibe, plan_id)
+    tmux.type("/review")
+    tmux.wait_for("tries.txt  by totals, try 2")
+    tmux.wait_for("you  why x")
+    tmux.press("Enter")
+    tmux.wait_for("step 'totals' runs again with 1 comment")
+
+    until((vibe.home / "plans" / plan_id / "steps" / "totals" / "messages.3.jsonl").exists, seconds=60)
+    until(lambda: prompts(vibe, plan_id, "totals", 3), seconds=60)
+    assert "why x" in prompts(vibe, plan_id, "totals", 3)[0]

@@ -145,9 +145,7 @@ def request_detail(request: RequestView, cols: int) -> list[Line]:
     if isinstance(event, ApprovalRequestEvent):
         text = "\n".join(texts.question_text(event).split("\n")[2:])
     else:
-        text = "".join(
-            f"{texts.visible(question)}\n{texts.options_text(choosing)}" for question, choosing in _questions(event)
-        )
+        text = "".join(f"{texts.visible(asked)}\n{texts.options_text(options)}" for asked, options in _questions(event))
     pieces = (piece for line in text.rstrip("\n").split("\n") for piece in chop_cells(line, max(8, cols - 6)) or [""])
     return [fit([("     ", ""), (piece, "")], cols) for piece in pieces]
 

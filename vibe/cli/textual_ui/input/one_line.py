@@ -12,9 +12,6 @@ from vibe.system.plain_text import plain_line
 class OneLine(Input):
     """An input of one line. What is pasted goes into it as a whole, its lines one after the other."""
 
-    def __init__(self, *, compact: bool = False) -> None:
-        super().__init__(compact=compact, select_on_focus=False)
-
     def _on_paste(self, event: events.Paste) -> None:
         event.text = plain_line(event.text)  # the base class inserts the first line only
 

@@ -37,6 +37,7 @@ class PromptArea(TextArea):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "Newline", show=False),
+        Binding("ctrl+underscore", "undo", "Undo", show=False),
     ]
 
     def __init__(self, first: Callable[[str], bool], pasted: Callable[[str], str], edited: Callable[[], None]) -> None:

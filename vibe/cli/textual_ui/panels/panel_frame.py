@@ -318,7 +318,7 @@ class PanelFrame(Vertical):
         self.is_beside = False
         """True for a panel beside other widgets, which keep the arrows and Enter until the panel has the focus."""
         self._view = LineView()
-        self._field = OneLine(compact=True)
+        self._field = OneLine(compact=True, select_on_focus=False)
         self._field.display = False
         self._keys = Static(classes="panel--keys")
         self._notice = ""
@@ -529,7 +529,7 @@ class PanelFrame(Vertical):
             keys.append(("PgDn", f"{below} more line{'s' if below != 1 else ''}"))
         elif self._view.scroll_offset.y and not self.has_class("-tiny"):
             keys.append(("PgUp", "above"))
-        width = self._keys.content_size.width
+        width = self._keys.content_size.width or self.screen.size.width - 4  # before the first layout
         text = _key_rows(keys, width, " " * (1 if self.is_narrow else 3), f"bold {self.COLOUR}")
         if not self.has_words:
             foot = _joined(self._foot()) if not self.is_low else Content("")

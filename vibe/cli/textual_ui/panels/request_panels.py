@@ -105,10 +105,9 @@ class ApprovalPanel(RequestPanel):
         if key == "escape":
             self.post_message(self.PutOff())
             return True
-        key = texts.DIGITS.get(key, key)
         answer = texts.answer_for(key)
-        if answer is None or key not in {name for name, _ in self.keys()}:
-            return key in {"enter", "space"} | {each.key for each in texts.ANSWERS}
+        if answer is None or answer.key not in {name for name, _ in self.keys()}:
+            return answer is not None or key in {"enter", "space"}
         if answer.scope is None:
             self.ask_words("why not? the agent reads it (optional)", self._refuse)
         else:

@@ -87,7 +87,7 @@ class AgentScreen(Screen[None]):
         self.desk = desk
         self.head = Static(classes="head", markup=False)
         self.keys = Static(classes="keys", markup=False)
-        self.line = OneLine()
+        self.line = OneLine(select_on_focus=False)
         self._panel: tuple[PendingRequest, PanelFrame] | None = None
         self._guard = TypingGuard()
 

@@ -189,6 +189,7 @@ LINE_KEYS: Final = (
     ("up,down", "Earlier prompts; at first, what the start screen offers"),
     ("ctrl+r", "Search earlier prompts"),
     ("ctrl+g", "Go on in your editor"),
+    ("ctrl+underscore", "Undo what you typed last"),
     ("pageup,pagedown", "Scroll a page"),
     ("ctrl+home,ctrl+end", "Scroll to the beginning, to the end"),
     ("home,end", "The same, in an empty line"),
@@ -201,6 +202,7 @@ MARKS: Final = (
 KEY_TOPICS: Final = MappingProxyType({"f2": "Plans", "ctrl+t": "Plans", "shift+tab": "Permissions"})
 _SIGNS: Final = MappingProxyType({
     "up": "↑", "down": "↓", "left": "←", "right": "→", "pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc",
+    "underscore": "_",
 })  # fmt: skip
 HELP_PREFIX: Final = "help "
 """The prefix, before the topic, of the line of a help topic's row; without a slash it can't be a command."""

@@ -205,7 +205,7 @@ class ReviewScreen(Screen[bool]):
         self._lines = (0, 0)
         """The first and last line of the comment that is being written."""
         self._sheet = ReviewSheet(review.changes, draft)
-        self._input = OneLine()
+        self._input = OneLine(select_on_focus=False)
 
     @property
     def _at(self) -> tuple[ReviewRow, ChangedFile]:
@@ -392,6 +392,9 @@ async def _review_plan(ask: Ask, drafts: Drafts, talk: Talk, plan_id: str) -> No
     if not found.changes:
         raise UsageError(f"plan {found.plan_id}: no recorded step changed a file")
     draft = drafts.setdefault(found.plan_id, ReviewDraft())
+    latest = {key[:2]: key for key in map(key_of, found.changes)}  # a step may have been tried again since
+    draft.comments = {(latest.get(key[:2], key), line): text for (key, line), text in draft.comments.items()}
+    draft.firsts = {(latest.get(key[:2], key), line): first for (key, line), first in draft.firsts.items()}
     if not await ask(ReviewScreen(found, draft)):
         return
     by_key = {key_of(change): change for change in found.changes}

@@ -76,6 +76,15 @@ async def test_keys_of_readline_edit_the_line() -> None:
         assert app.prompt.text == ""
 
 
+async def test_what_was_deleted_comes_back_and_keys_act_on_it() -> None:
+    async with (app := InputStage()).run_test() as pilot:
+        await pressed(pilot, *"one two", "ctrl+u")
+        assert app.prompt.text == ""
+        await pressed(pilot, "ctrl+underscore", "!", "enter")
+
+        assert app.texts == ["one two!"]
+
+
 async def test_it_grows_by_rows_and_shrinks_again() -> None:
     async with (app := InputStage()).run_test(size=(80, 24)) as pilot:
         await pressed(pilot, "ctrl+j")
