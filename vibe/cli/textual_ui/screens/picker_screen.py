@@ -189,7 +189,7 @@ LINE_KEYS: Final = (
     ("up,down", "Earlier prompts; at first, what the start screen offers"),
     ("ctrl+r", "Search earlier prompts"),
     ("ctrl+g", "Go on in your editor"),
-    ("ctrl+underscore", "Undo what you typed last"),
+    ("ctrl+underscore", "Take back what you typed last"),
     ("pageup,pagedown", "Scroll a page"),
     ("ctrl+home,ctrl+end", "Scroll to the beginning, to the end"),
     ("home,end", "The same, in an empty line"),
