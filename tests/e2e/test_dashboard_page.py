@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -1163,6 +1164,23 @@ async def test_a_plan_that_was_resumed_is_replayed_from_its_first_run_on(vibe: V
             assert page.run("document.querySelector('#replay input').value") == "0"
 
         await to_thread.run_sync(is_replayed)
+
+
+def test_nothing_turns_in_a_run_whose_process_died(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    run = vibe.start("plan", "run", write_plan(command_step("wait", "sleep 600")), "--auto-approve")
+    page = browser.page()
+    page.look(1200, 860, motion=True)
+    page.open(links["url"])
+    page.wait(status("wait", "in_progress"))
+    turning = "getComputedStyle(document.querySelector('#dag .spin')).animationName"
+    steps = "document.querySelector('#head [data-figure=steps] span').textContent"
+    assert page.run(f"[{turning}, {steps}]") == ["spin", "steps, 1 running"]
+    os.killpg(run.pid, signal.SIGKILL)
+    page.wait("document.querySelector('#head .pill').textContent.startsWith('lost')")
+    page.wait(f"{turning} === 'none' && {steps} === 'steps'")
+    is_quiet(page)
 
 
 async def test_a_phone_says_as_well_why_a_page_is_not_live_or_was_refused(vibe: VibeCommand, browser: Browser) -> None:

@@ -25,6 +25,7 @@ function show(keys) {
   const some = (...starts) => keys.has("all") || [...keys].some((key) => starts.some((one) => key.startsWith(one))),
     row = head();
   body.dataset.kind = row?.kind ?? "plan";
+  body.toggleAttribute("data-lost", row?.status === "lost");
   if (some("board")) showRuns(), lookElsewhere();
   if (some("head", "request:", "board")) showHead(row);
   if (some("board", "head", "request:", "answered:")) showInbox(), showClocks(), showTitle();
@@ -136,7 +137,7 @@ function tiles(row, all, isPlan) {
   const tile = (name, value, words, more) => h("div.tile", { "data-figure": name, "data-key": name }, h("b", value),
     h("span", words), more);
   return [isPlan && [tile("steps", `${(isThen ? all.completed : row.done) ?? 0} / ${row.total ?? 0}`,
-    all.in_progress ? `steps, ${all.in_progress} running` : "steps"),
+    all.in_progress && row.live ? `steps, ${all.in_progress} running` : "steps"),
     tile("checks", checks ? [h("span.done", `${passed} ✓`), failed > 0 && h("span.bad", ` ${failed} ✗`)] : "–",
       checks ? `of ${count(checks, "check")}` : "checks")], tile("tokens", figure(spent ?? 0),
       row.max_tokens ? `of ${figure(row.max_tokens)} tokens` : "tokens", row.max_tokens
