@@ -207,8 +207,7 @@ async def _opening(
 
 def _settings(session: EditorSession) -> dict[str, Any]:
     """Return the settings that every answer to a request that opens a session contains."""
-    held = session.conversation
-    return {"modes": modes_of(held), "config_options": options_of(held)}
+    return {"modes": modes_of(session.conversation), "config_options": options_of(session.conversation)}
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ from pydantic import ValidationError
 from ipc.errors import IpcError
 from vibe import __version__
 from vibe.app.engine.host import Host, refuse_below_two
+from vibe.core.schemas import table_of, text_in
 from vibe.core.tools.mcp.client import load_library
 from vibe.core.tools.schema import describe_problems
 from vibe.mcp_server.tools import GONE, SESSION_HEADER, TOOLS, CallArguments, Caller, ToolAnswer
@@ -173,6 +175,8 @@ VERSIONS = frozenset({"2025-06-18", "2025-11-25"})
 """Protocol versions whose answers look like those of ``Handshake``. A client with another one waits for the library."""
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 TOO_LONG = f"a message of more than {LONGEST_MESSAGE} bytes: it was skipped"
+WHOLE_ID = re.compile(rb'("id"\s*:\s*-?[0-9]+)\.0+(?=\s*[,}])')
+"""A whole number as an id that is written as a float: some languages have no other numbers."""
 NO_MESSAGE = "this is not a message of the protocol, or not in UTF-8"
 
 
@@ -207,6 +211,7 @@ class Handshake:
 
     def answer(self, line: bytes) -> bytes | None:
         """Return the answer to a message, or None if it has to wait for the library."""
+        line = WHOLE_ID.sub(rb"\1", line)
         request = _request(line)
         answer = None if request is None else self._answer_to(request, line)
         if answer is None:
@@ -226,8 +231,7 @@ class Handshake:
                 return _decline_discovery(line)
 
     def _initialize(self, request: Mapping[str, Any], line: bytes) -> bytes | None:
-        params = request.get("params")
-        wanted = cast("Mapping[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
+        wanted = text_in(table_of(request.get("params")).get("protocolVersion"))
         if wanted not in VERSIONS:
             return None
         self.unheard.insert(0, line)
@@ -288,11 +292,14 @@ async def _forward(line: bytes, into: MemoryObjectSendStream[Inbound], wire: Wir
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415  loaded with the server
 
+    line = WHOLE_ID.sub(rb"\1", line)
     answer = _decline_discovery(line)
     if answer is None:
-        try:
+        message = None
+        with suppress(ValueError):
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
+        # The library takes a request with an odd id for a notification.
+        if message is None or (not hasattr(message, "id") and "id" in _fields(line)):
             answer = _error_for(line, NO_MESSAGE if line else TOO_LONG)
         else:
             await into.send(SessionMessage(message))
@@ -306,9 +313,7 @@ def _decline_discovery(line: bytes) -> bytes | None:
     It begins a connection on which we could not ask a person. Clients that are refused go on with ``initialize``, and
     then their person can be asked.
     """
-    if DISCOVER.encode() not in line:
-        return None
-    request = _request(line)
+    request = _request(line) if DISCOVER.encode() in line else None
     if request is None or request.get("method") != DISCOVER:
         return None
     return _line(request["id"], error={"code": METHOD_NOT_FOUND, "message": "Method not found", "data": DISCOVER})

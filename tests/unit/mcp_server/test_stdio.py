@@ -73,6 +73,22 @@ def test_whatever_else_comes_waits_for_the_library(line: bytes) -> None:
     assert (handshake.is_initialized, handshake.unheard) == (False, [line])
 
 
+@pytest.mark.parametrize("version", [None, 5, [], {"a": 1}, ["2025-06-18"]])
+def test_a_version_that_is_no_text_is_the_librarys_to_refuse(version: Any) -> None:
+    assert Handshake(lambda: None).answer(request("initialize", 1, protocolVersion=version, **CLIENT)) is None
+
+
+async def test_an_id_written_as_a_float_is_known_and_other_odd_ids_are_refused(client: Client) -> None:
+    early = json.loads(initialize()) | {"id": 1.0}
+    ids: list[Any] = [2.0, -3.00, 4.5, None, True, [5], {"id": 6.0}]
+    pings = [json.dumps({"jsonrpc": "2.0", "method": "ping", "id": one}).encode() for one in ids]
+
+    first, *answers = await client.answers(json.dumps(early).encode(), INITIALIZED, request("foo", 9), *pings)
+
+    assert (first["id"], [one["id"] for one in answers]) == (1, [9, 2, -3, None, None, None, None, None])
+    assert [one["error"]["code"] for one in answers[3:]] == [-32600] * 5
+
+
 def test_a_second_initialize_is_the_librarys_to_refuse() -> None:
     handshake = Handshake(lambda: None)
     handshake.answer(initialize())

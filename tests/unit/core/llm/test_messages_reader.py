@@ -216,6 +216,12 @@ async def test_blocks_events_and_deltas_of_other_kinds_are_passed_over() -> None
     assert (done.message.content, done.message.tool_calls) == ("yes", ())
 
 
+async def test_an_index_written_as_text_is_understood() -> None:
+    events = [event | ({"index": str(event["index"])} if "index" in event else {}) for event in FULL]
+
+    assert await read(wire(events)) == await read(wire(FULL))
+
+
 async def test_what_opens_with_its_content_is_not_lost() -> None:
     done = await answer_of(
         *block(0, {"type": "thinking", "thinking": "all at once", "signature": "s"}),
@@ -365,7 +371,7 @@ async def test_a_failure_in_a_gateways_own_form_is_told(told: Event) -> None:
     "data",
     [
         b'data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": 5}}\n\n',
-        b'data: {"type": "content_block_delta", "index": "0"}\n\n',
+        b'data: {"type": "content_block_delta", "index": "x"}\n\n',
         b'data: {"type": "content_block_start", "content_block": {"type": "tool_use", "id": 5}}\n\n',
         b'data: {"type": "message_de\n\n',
         b"data: []\n\n",

@@ -109,8 +109,8 @@ class MessagesEncoder:
             if not turns or turns[-1][0] != role:
                 turns.append((role, []))
             sendable = ids.renamed(message)
-            known = sendable is message
-            turns[-1][1].append(self._parts.of(message, source) if known else self._encoded(sendable, source))
+            blocks = self._parts.of(message, source) if sendable is message else self._encoded(sendable, source)
+            turns[-1][1].append(blocks)
         if not turns or turns[0][0] != "user":
             turns.insert(0, ("user", [self._encoder.encode({"type": "text", "text": START})]))
         if turns[-1][0] != "user":
@@ -296,7 +296,7 @@ BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
 """The kinds of blocks that are read; others are a server's own tools and their results."""
 DELTAS: Final = frozenset({"text_delta", "thinking_delta", "signature_delta", "input_json_delta"})
 
-_event = msgspec.json.Decoder(_Event)
+_event = msgspec.json.Decoder(_Event, strict=False)  # a gateway may write an index as text
 _kind = msgspec.json.Decoder(_Kind | None)
 _message = msgspec.json.Decoder(_Event | None)
 _fields = msgspec.json.Decoder(dict[str, Any])

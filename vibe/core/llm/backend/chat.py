@@ -301,8 +301,6 @@ def failure_of(chunk: Table) -> Table | None:
     groq = table_of(chunk.get("x_groq"))
     for place in (chunk, *_tables(chunk.get("choices")), groq):
         error: object = place.get("error")
-        if error is None:
-            continue
         if isinstance(error, dict):
             fields = table_of(cast("object", error))
             if any(fields.values()):
