@@ -49,8 +49,12 @@ def _options(view: View, closed: Iterable[Path] = ()) -> Iterator[str]:
 
 
 def file_system(policy: SandboxPolicy, *, private_proc: bool) -> Iterator[str]:
-    """Yield the options for the mounts of a policy, with a ``/proc`` of the program's own processes or an empty one."""
-    view: View = {Path("/dev"): ("--dev", "/dev"), Path("/proc"): ("--proc" if private_proc else "--tmpfs", "/proc")}
+    """Yield the options for the mounts of a policy, with a ``/proc`` of the program's own processes or an empty one.
+
+    It is read-only: to the kernel, root without capabilities still owns the settings of the machine in ``/proc/sys``.
+    """
+    processes = ("--proc" if private_proc else "--tmpfs", "/proc", "--remount-ro", "/proc")
+    view: View = {Path("/dev"): ("--dev", "/dev"), Path("/proc"): processes}
     yield from _only_reading(policy, view) if policy.read_only else _working(policy, view)
 
 

@@ -38,6 +38,14 @@ def test_nobody_has_a_capability(backend: str, who: str) -> None:
     assert set(result.outputs[0].split()[1::2]) == {"0000000000000000"}
 
 
+@pytest.mark.parametrize("who", ["root", "user"])
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+def test_nobody_can_write_a_setting_of_the_machine(backend: str, who: str) -> None:
+    settings = "$(find /proc/sys /proc/irq /proc/sysrq-trigger -type f -perm /u=w 2>/dev/null)"
+    line = f"{{ for f in {settings}; do : >> $f && echo $f; done; }} 2>/dev/null | head -3; echo tried"
+    assert tried(backend, who, [line]).outputs == ["tried\n"]
+
+
 CONNECT = "python3 -I -c \"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{}'); print('REA' + 'CHED')\""
 LISTEN = (
     "import os, socket, sys\nfor path in sys.argv[1:]:\n os.makedirs(os.path.dirname(path), exist_ok=True)\n"
