@@ -62,7 +62,7 @@ class NamedPath(Struct, frozen=True, kw_only=True):
 def lexical_doubt(path: NamedPath) -> str:
     """Return why a word may name something it should not, judged by its text alone, or ""."""
     for part in path_parts(path.text):
-        if _leads_out(part):
+        if part.startswith(("/", "~")) or ".." in part.split("/"):
             return f"{path.text!r} may lead outside the workspace"
         if is_sensitive(PurePosixPath(part)):
             return f"{path.text!r} may hold secrets"
@@ -114,10 +114,6 @@ def path_parts(text: str) -> list[str]:
     stripped = re.sub(r"^-\w(?=[/~.])", "", text)
     parts = [part for part in re.split(r"[=:,]", stripped) if part]
     return [part for part in dict.fromkeys((stripped, *parts)) if part and part != "/dev/null"]
-
-
-def _leads_out(part: str) -> bool:
-    return part.startswith(("/", "~")) or ".." in part.split("/")
 
 
 def candidates(part: str, folder: Path, *, pattern: bool) -> Iterator[str | None]:
