@@ -21,7 +21,7 @@ IGNORE_FILE = ".vibeignore"
 
 PER_FOLDER = (".rgignore", ".ignore", ".gitignore", ".git/info/exclude")
 """Files with patterns for a folder. A rule of an earlier kind takes precedence, however far up it is."""
-GIT_KINDS = (".gitignore", ".git/info/exclude")
+GIT_KINDS = frozenset(map(PER_FOLDER.index, (".gitignore", ".git/info/exclude")))
 """Kinds whose rules end where another repository begins."""
 ALWAYS = (".git", ".hg", ".svn")
 """Names that are left out even if the settings replace ``DEFAULT_IGNORES``."""
@@ -89,7 +89,7 @@ class Walk(Struct, frozen=True, kw_only=True):
         found = [rules for kind, name in enumerate(PER_FOLDER) for rules in _read_rules(folder, folder / name, kind)]
         above = self.rules
         if (folder / ".git").exists():
-            above = tuple(rules for rules in above if rules.kind >= len(PER_FOLDER) or not _is_gits(rules))
+            above = tuple(rules for rules in above if rules.kind not in GIT_KINDS)
         return replace(self, rules=tuple(sorted((*found, *above), key=lambda rules: rules.kind)))
 
     def leaves_out(self, path: Path, *, is_folder: bool) -> bool:
@@ -170,10 +170,6 @@ def _walk(folder: Path, above: Walk) -> Iterator[Path]:
             yield from _walk(entry, walk)
         elif entry.is_file() and not entry.is_symlink():
             yield entry
-
-
-def _is_gits(rules: _Rules) -> bool:
-    return rules.kind >= 0 and PER_FOLDER[rules.kind] in GIT_KINDS
 
 
 def _read_rules(base: Path, file: Path, kind: int) -> list[_Rules]:

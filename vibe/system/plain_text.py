@@ -9,7 +9,7 @@ from collections.abc import Iterable
 ESCAPE = "\x1b"
 """The Esc key when read from a person, and the first character of a terminal's sequences."""
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _SIGN = "[\u2122-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
 _LOOK = "[\ufe0f\U0001f3fb-\U0001f3ff]"
 JOINED = re.compile(
@@ -25,9 +25,10 @@ def plain(text: str) -> str:
 
     Emoji keep those that join them.
     """
-    text = _ESCAPES.sub("", text.replace("\r\n", "\n")) if "\x1b" in text or "\r" in text else text
+    text = text.replace("\r\n", "\n")
     if text.replace("\n", "").replace("\t", "").isprintable():  # True of nearly all texts, and quick to find out.
         return text
+    text = _ESCAPES.sub("", text)
     bad = {ord(char): None for char in set(text) if not _is_shown(char)}
     parts = JOINED.split(text)
     return "".join(part if at % 2 else part.translate(bad) for at, part in enumerate(parts))

@@ -15,6 +15,7 @@ HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\x9b\x00\u202ed\u2066e\ufeff\U000e0041\ud8
 
 def test_what_could_move_a_cursor_or_hide_is_gone_and_lines_stay() -> None:
     assert plain(HOSTILE) == "abcdef"
+    assert plain("\x9b31mred\x9b0m end") == "red end"
     assert plain("  one\r\n\ttwo\x85\u2028") == "  one\n\ttwo"
 
 

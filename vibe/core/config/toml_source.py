@@ -69,15 +69,20 @@ def read_toml(path: Path, label: str) -> TomlSource | None:
 def read_text(path: Path, label: str) -> str | None:
     """Return the file's text, or None if there is no such file.
 
+    Variables may come through a pipe, which a password manager serves. Anything else in a pipe would be waited for.
+
     Raises:
         ConfigError: It cannot be read or is not UTF-8.
     """
     try:
+        if path.suffix == ".toml" and path.is_fifo():
+            raise ConfigError(label, "", "is a pipe, put a file there")
         return path.read_bytes().decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise ConfigError(label, "", f"cannot be read ({error.strerror}), correct its permissions") from error
+        advice = "correct its permissions" if isinstance(error, PermissionError) else "put a readable file there"
+        raise ConfigError(label, "", f"cannot be read ({error.strerror}), {advice}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(label, "", f"is not UTF-8 (byte {error.start}), save it as UTF-8") from error
 

@@ -261,8 +261,7 @@ def _judge_listed(command: ShellCommand, allowed: frozenset[tuple[str, ...]]) ->
     if not matching:
         return Judged(f"{' '.join(argv[:2])!r} is not on the allow list")
     rest = command.words[max(map(len, matching)) :]
-    unknown = next((word for word in rest if word.text is None), None)
-    if unknown is not None:
+    if any(word.text is None for word in rest):
         return Judged(f"an argument of {program!r} is known only at run time")
     return Judged(
         paths=tuple(NamedPath(text=word.text or "", pattern=word.pattern, written=True) for word in rest),

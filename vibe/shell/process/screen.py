@@ -27,7 +27,8 @@ class Screen:
 
     def feed(self, text: str) -> str:
         """Add a piece and return the text that has scrolled out of the cursor's reach."""
-        self._text += text
+        # These three characters are short for the beginnings and the end of escape sequences.
+        self._text += text.replace("\x9b", "\x1b[").replace("\x9c", "\x1b\\").replace("\x9d", "\x1b]")
         if len(self._text) < MAX_CHARACTERS:
             return ""
         last = max(self._text.rfind("\x1b", 0, -1), 0)

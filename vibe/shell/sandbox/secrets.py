@@ -208,20 +208,15 @@ def sockets_of_others() -> Iterator[Path]:
         if place != "/" and not place.startswith(VIRTUAL):
             paths += [place, *(entry.path for entry in entries_of(place))]
     for path in dict.fromkeys(paths):
-        if path.startswith("/") and _is_socket(path):
-            yield Path(os.path.realpath(path))
+        with suppress(OSError):
+            if path.startswith("/") and Path(path).is_socket():
+                yield Path(os.path.realpath(path))
 
 
 def mount_points() -> list[str]:
     """Return the paths where something is mounted. Reads the file system."""
     lines = text_of(MOUNTS).splitlines()
     return [re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), line.split()[4]) for line in lines]
-
-
-def _is_socket(path: str) -> bool:
-    with suppress(OSError):
-        return stat.S_ISSOCK(Path(path).stat().st_mode)
-    return False
 
 
 def secrets_of_system(folders: Iterable[Path] = SYSTEM_FOLDERS, limit: int = FEW_ENTRIES) -> tuple[Path, ...] | None:

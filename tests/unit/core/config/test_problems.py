@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -200,17 +203,19 @@ def test_an_error_reads_as_all_its_problems_and_carries_the_first(surroundings: 
     assert (error.where, error.key) == (f"{FILE}:2", "active_model")
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", None])
-def test_an_unreadable_file_is_named(surroundings: Surroundings, content: bytes | None) -> None:
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda path: path.write_bytes(b"\xff\xfe"), "is not UTF-8 (byte 0), save it as UTF-8"),
+        (lambda path: path.mkdir(), "cannot be read (Is a directory), put a readable file there"),
+        (os.mkfifo, "is a pipe, put a file there"),
+    ],
+)
+def test_an_unreadable_file_is_named(surroundings: Surroundings, make: Callable[[Path], object], expected: str) -> None:
     path = surroundings.home / "config.toml"
     path.parent.mkdir(parents=True)
-    if content is None:
-        path.mkdir()
-    else:
-        path.write_bytes(content)
-    expected = "cannot be read (Is a directory)" if content is None else "is not UTF-8 (byte 0)"
-    (told,) = surroundings.refusal()
-    assert told.startswith(f"{FILE}: {expected}")
+    make(path)
+    assert surroundings.refusal() == [f"{FILE}: {expected}"]
 
 
 def test_a_byte_order_mark_is_no_error(surroundings: Surroundings) -> None:

@@ -31,6 +31,10 @@ CASES = {
     "bars are erased below": ("a\nb\nc\n\x1b[3A\x1b[Jdone\n", "done\n"),
     "cleared screens": ("\x1b[H\x1b[2Jtick 1\n\x1b[H\x1b[2Jtick 2\n", "tick 2\n"),
     "colours": ("\x1b[1;31mred\x1b[0m \x1b[38;5;4mblue\x1b[m\n", "red blue\n"),
+    "sequences with one-character beginnings": (
+        "\x9b31mred\x9bm \x9d0;title\x9cend\n10 %\r\x9bKdone\n",
+        "red end\ndone\n",
+    ),
     "titles and links": ("\x1b]0;title\x07\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n", "link\n"),
     "a title without an end costs its line": ("a\x1b]0;title\nb\n", "a\nb\n"),
     "hidden cursor, bell, character set": ("\x1b[?25l\x1b(B\x07on\x1b[?25h\n", "on\n"),

@@ -269,10 +269,9 @@ def parse_blocks(content: str) -> tuple[Block, ...]:
 
 def _end(lines: list[str], start: int, width: int) -> int:
     ends = [(index, len(found[1])) for index in range(start, len(lines)) if (found := END.fullmatch(lines[index]))]
-    same = [index for index, length in ends if length == width]
     if not ends:
         raise _malformed(f"the block opened on line {start + 1} has no end")
-    return same[0] if same else ends[0][0]
+    return next((index for index, length in ends if length == width), ends[0][0])
 
 
 def _block(body: list[str], number: int, width: int) -> Block:

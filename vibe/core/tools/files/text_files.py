@@ -89,10 +89,14 @@ class BinaryFileError(FileAccessError):
 
 
 class DecodedText(Struct, frozen=True, kw_only=True):
-    """Decoded text. Encoding the same text again gives the same bytes."""
+    """Decoded text. Encoding the same text again gives the same bytes.
+
+    ``cr`` says that all its lines end with CR in the file, as on old Macs. In the text they end with LF.
+    """
 
     text: str
     encoding: str
+    cr: bool = False
 
     def encode(self, text: str) -> bytes:
         """Return ``text`` in this encoding, byte order mark included.
@@ -101,6 +105,7 @@ class DecodedText(Struct, frozen=True, kw_only=True):
             UnicodeEncodeError: the encoding lacks a character.
         """
         bom = next((bom for bom, name in BOMS if name == self.encoding and name != "utf-8-sig"), b"")
+        text = text.replace("\n", "\r") if self.cr else text
         return bom + text.removeprefix("\ufeff").encode(self.encoding)
 
     @property
@@ -114,7 +119,7 @@ class DecodedText(Struct, frozen=True, kw_only=True):
 
     def peculiarities(self) -> str:
         """Return the encoding and line ends, as far as they are unusual, since edits preserve them."""
-        marks = ("CRLF",) if self.is_crlf else ()
+        marks = ("CRLF",) if self.is_crlf else ("CR",) if self.cr else ()
         return ", ".join((*(() if self.encoding == "utf-8" else (self.encoding,)), *marks))
 
 
@@ -149,7 +154,9 @@ def decode(data: bytes, path: str) -> DecodedText:
     bom = next((bom for bom, name in BOMS if name == encoding and name != "utf-8-sig"), b"")
     for name in (encoding, _single_byte_encoding(data)):
         try:
-            return DecodedText(text=data[len(bom) :].decode(name), encoding=name)
+            text = data[len(bom) :].decode(name)
+            cr = "\r" in text and "\n" not in text
+            return DecodedText(text=text.replace("\r", "\n") if cr else text, encoding=name, cr=cr)
         except UnicodeDecodeError:
             if bom or encoding == "utf-8-sig":
                 raise BinaryFileError(path, f"a {encoding} byte order mark, then something else", len(data)) from None

@@ -439,6 +439,16 @@ async def test_a_file_that_is_written_anew_keeps_its_encoding_and_line_ends(
     assert result.bytes_written == len(after)
 
 
+async def test_lines_that_end_with_cr_are_lines(caller: Caller) -> None:
+    (caller.root / "a").write_bytes(b"one\rtwo\rthree\r")
+    seen = await caller.call(make(ReadFile), path="a", offset=1, limit=1)
+    assert (seen.content, seen.total_lines) == ("two\n", 3)
+    tool = make(WriteFile)
+    told = tool.format_result(await caller.call(tool, path="a", content="1\n2\n", overwrite=True))
+    assert told == "replaced a (4 bytes; kept as it was: CR)"
+    assert (caller.root / "a").read_bytes() == b"1\r2\r"
+
+
 async def test_what_was_kept_is_said(caller: Caller) -> None:
     (caller.root / "a").write_bytes(b"\xef\xbb\xbfone\r\n")
     await caller.call(make(ReadFile), path="a")

@@ -62,6 +62,11 @@ async def test_crlf_and_the_byte_order_mark_stay(tmp_path: Path) -> None:
     assert await edited(tmp_path, b"a\r\nb\r\n", block("a", "")) == b"b\r\n"
 
 
+async def test_the_line_ends_of_old_macs_stay(tmp_path: Path) -> None:
+    assert await edited(tmp_path, b"a\rb\rc\r", block("a\nb", "1\n2\n3")) == b"1\r2\r3\rc\r"
+    assert await edited(tmp_path, "é\rb".encode("utf-16"), block("b", "x\ny")) == "é\rx\ry".encode("utf-16")
+
+
 async def test_a_lone_lf_run_in_a_crlf_file_is_matched_as_it_is(tmp_path: Path) -> None:
     assert await edited(tmp_path, b"a\r\nb\r\nc\nd\r\n", block("c\nd", "C\nD")) == b"a\r\nb\r\nC\nD\r\n"
 
