@@ -17,7 +17,7 @@ from vibe.system.own_places import user_home_of
 
 FOLDERS = (".vibe", ".agents")
 """Control folders in a workspace."""
-FILES = ("AGENTS.md", "AGENTS.override.md")
+FILES = ("AGENTS.md", "AGENTS.override.md", "CLAUDE.md")
 """Control files in a workspace, which are read as instructions."""
 WORKTREE_FILES = ("commondir", "gitdir")
 """Files in a repository's folder for a worktree. Without them it is none."""

@@ -30,8 +30,8 @@ GAVE_UP = re.compile(
 flags are set.
 """
 FILES = (
-    "only the workspace (but for .vibe, .agents, AGENTS.md and git's own settings and hooks) and temporary files can "
-    "be written; a folder named in [sandbox] writable of config.toml could be, too"
+    "only the workspace (but for .vibe, .agents, AGENTS.md, CLAUDE.md and git's own settings and hooks) and temporary "
+    "files can be written; a folder named in [sandbox] writable of config.toml could be, too"
 )
 OWN_LOCALHOST = (
     "each command has a localhost of its own, so start a server in the command that talks to it; "

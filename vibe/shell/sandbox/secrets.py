@@ -21,6 +21,7 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
+from vibe.shell.sandbox.control import FILES
 from vibe.system.files import entries_of, text_of
 from vibe.system.own_places import user_home_of
 
@@ -91,6 +92,7 @@ TAILS = frozenset({
 
 CONTROL_FOLDERS = frozenset({".agents", ".git", ".vibe"})
 """Folders whose contents decide what runs later: hooks, tools, settings and skills."""
+CONTROL_FILES = frozenset(map(str.casefold, FILES))
 
 
 def is_sensitive(path: PurePath) -> bool:
@@ -115,7 +117,7 @@ def names_secret(name: str) -> bool:
 def is_control(path: PurePath) -> bool:
     """Return whether writing to a path relative to the workspace decides what runs later."""
     parts = [part.casefold() for part in path.parts]
-    return any(part in CONTROL_FOLDERS or part.endswith(".git") for part in parts)
+    return "/".join(parts) in CONTROL_FILES or any(part in CONTROL_FOLDERS or part.endswith(".git") for part in parts)
 
 
 def _has_secret_name(name: str) -> bool:

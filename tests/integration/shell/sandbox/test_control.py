@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.shell.sandbox.cell import Cell
 from tests.integration.shell.sandbox.plain import run_plain
+from vibe.shell.sandbox.control import FILES
 
 REPOSITORY = """
 git init -q . && git config user.name me && git config user.email me@example.com
@@ -48,6 +49,7 @@ ATTACKS = (
     "echo x >> AGENTS.md",
     "rm AGENTS.md; ln -s a AGENTS.md",
     "echo x > AGENTS.override.md",
+    "echo x > CLAUDE.md",
     "mv .git .g; mkdir .git; cp -r .g/* .git; echo evil > .git/config",
     "mv .vibe v; mkdir .vibe; echo x > .vibe/config.toml",
     "mv .vibe v; ln -s v .vibe; echo x > v/config.toml",
@@ -57,7 +59,7 @@ ATTACKS = (
 
 def settings(root: Path) -> dict[str, str]:
     """Return all that git and vibe read as settings, or run, outside: the text of each file."""
-    names = [".vibe", ".agents", "AGENTS.md", "AGENTS.override.md", "shared.gitconfig", "sub/.git"]
+    names = [".vibe", ".agents", *FILES, "shared.gitconfig", "sub/.git"]
     names += ["more.gitconfig", "tools/clean", "tools/ssh"]
     for git in (".git", "inner/.git", ".git/worktrees/linked", ".git/modules/sub"):
         parts = ("config", "config.worktree", "hooks", "commondir", "gitdir", "info/attributes")
@@ -110,7 +112,9 @@ async def test_in_bubblewrap_it_is_so_while_the_command_runs(repository: Cell) -
         os.mkfifo(repository.root / fifo)
     # An empty file of these differs from none. They are put aside at the end, so they are left out here.
     lines = [
-        line for line in ATTACKS if not re.search(r"> (AGENTS.override.md|.git/(commondir|info/attributes))", line)
+        line
+        for line in ATTACKS
+        if not re.search(r"> (AGENTS.override.md|CLAUDE.md|.git/(commondir|info/attributes))", line)
     ]
     for number, line in enumerate(lines):
         look = ["bash", "-c", f"read < ready; cp -r . ../{number}; echo > done"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -203,19 +201,17 @@ def test_an_error_reads_as_all_its_problems_and_carries_the_first(surroundings: 
     assert (error.where, error.key) == (f"{FILE}:2", "active_model")
 
 
-@pytest.mark.parametrize(
-    ("make", "expected"),
-    [
-        (lambda path: path.write_bytes(b"\xff\xfe"), "is not UTF-8 (byte 0), save it as UTF-8"),
-        (lambda path: path.mkdir(), "cannot be read (Is a directory), put a readable file there"),
-        (os.mkfifo, "is a pipe, put a file there"),
-    ],
-)
-def test_an_unreadable_file_is_named(surroundings: Surroundings, make: Callable[[Path], object], expected: str) -> None:
+def test_an_unreadable_file_is_named(surroundings: Surroundings) -> None:
     path = surroundings.home / "config.toml"
     path.parent.mkdir(parents=True)
-    make(path)
-    assert surroundings.refusal() == [f"{FILE}: {expected}"]
+    path.mkdir()
+    assert surroundings.refusal() == [f"{FILE}: cannot be read (Is a directory), put a readable file there"]
+    path.rmdir()
+    os.mkfifo(path)
+    assert surroundings.refusal() == [f"{FILE}: is a pipe, put a file there"]
+    path.unlink()
+    path.write_bytes(b"\xff\xfe")
+    assert surroundings.refusal() == [f"{FILE}: is not UTF-8 (byte 0), save it as UTF-8"]
 
 
 def test_a_byte_order_mark_is_no_error(surroundings: Surroundings) -> None:

@@ -14,6 +14,7 @@ from anyio import to_thread
 from ipc.sink import MemorySink
 from tests.fakes.tools import ScriptedApprover, call
 from vibe.core.config.models import VibeConfig
+from vibe.core.config.trust import DOCS
 from vibe.core.tools.base import InvokeContext
 from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.gate import Approvals
@@ -140,7 +141,7 @@ async def test_what_is_open_stays_open(house: Callable[..., House], mode: Approv
     assert written.messages[0].status == ("denied" if mode is ApprovalMode.ASK else "ok")
 
 
-@pytest.mark.parametrize("path", ["AGENTS.md", "AGENTS.override.md", ".husky/pre-commit", "hooks.d/post-checkout"])
+@pytest.mark.parametrize("path", [*DOCS, "agents.MD", ".husky/pre-commit", "hooks.d/post-checkout"])
 async def test_what_is_closed_to_commands_is_closed_to_tools(house: Callable[..., House], path: str) -> None:
     home = house()
     (home.home / "work" / ".git" / "config").write_text(
