@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from tests.e2e.conftest import VibeCommand
+from tests.e2e.conftest import VIBE, VibeCommand
 from tests.fakes.model_server import ModelServer, Reply, ServedCall
 
 KEY = "sk-of-nobody-0123456789"
@@ -137,3 +137,10 @@ def test_what_no_run_could_use_fails_without_a_call(
     failed = {row["subject"]: row["detail"] for row in ended.document["findings"] if row["state"] == "failed"}
     assert (ended.code, list(failed)) == (3, [subject])
     assert said in failed[subject]
+
+
+def test_few_open_files_are_told_and_no_internal_error(vibe: VibeCommand) -> None:
+    for most in range(22, 27):
+        ended = vibe.run(["prlimit", f"--nofile={most}", "--", str(VIBE), "doctor"])
+        assert "internal error" not in ended.err, most
+        assert ended.code in {0, 3}, most

@@ -176,11 +176,8 @@ def is_locked(path: Path) -> bool:
 
 def holder_of(path: Path) -> int | None:
     """Return the pid in a lock file, for people to read: that process may have ended by now."""
-    try:
-        text = regular_bytes(path, 32).strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None
+    text = text_of(path, 32).strip()
+    return int(text) if text.isdecimal() else None
 
 
 def is_alive(pid: int) -> bool:

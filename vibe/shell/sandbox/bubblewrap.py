@@ -103,8 +103,7 @@ def _programs(environ: Mapping[str, str]) -> Iterator[Path]:
         yield Path(found)
     if packaged := _packaged():
         yield packaged
-    elsewhere = None if found else find_program("bwrap", environ)
-    if elsewhere:
+    if not found and (elsewhere := find_program("bwrap", environ)):
         yield Path(elsewhere)
 
 
