@@ -4,7 +4,8 @@
   much as ``recv(block=False)`` on a readable descriptor. Nothing here uses it.
 - Send and receive buffers hold 8192 messages, the most NNG allows. A full one silently drops its oldest message.
 - ``listen`` replaces whatever file is at an ipc path, so callers check first.
-- A forked child would hang in pynng's exit handler and abort on closing a socket of its parent. ``load`` prevents both.
+- A forked child would hang in pynng's exit handler, and abort on opening a socket or closing one of its parent.
+  ``load`` prevents all three.
 """
 
 from __future__ import annotations
@@ -52,15 +53,24 @@ def load() -> Any:
 
 
 def _disarm(pynng: Any) -> None:
-    """Make a forked child leave its parent's sockets alone, at exit and when they are garbage-collected."""
+    """Make a forked child leave its parent's sockets alone, at exit and when they are garbage-collected, and open none.
+
+    NNG would abort the child.
+    """
     exit_handler = getattr(pynng.nng, "_pynng_atexit", None)
     if exit_handler is not None:
         atexit.unregister(exit_handler)
+    pynng.Socket.__init__ = _refuse
     pynng.Socket.close = _leave_open
 
 
 def _leave_open(_: object) -> None:
-    return
+    """Do nothing."""
+
+
+def _refuse(*_: object, **_options: object) -> None:
+    problem, remedy = "this process was forked from one that had used it", "start processes by spawn, not by fork"
+    raise BusUnavailableError("any address", problem, remedy)
 
 
 def _raising_os_error(make: Callable[P, None]) -> Callable[P, None]:

@@ -95,8 +95,7 @@ def detached(carry_out: Callable[[CliEnvironment], int], output: Callable[[], st
             os.kill(child, signal.SIGTERM)
             return ExitCode.INTERRUPTED
         if begun:
-            document = json.loads(begun)
-            text = json.dumps(document) if output() != "text" else next(iter(document.values()))
+            text = begun.decode() if output() != "text" else next(iter(json.loads(begun).values()))
             env.stdout.write(f"{text}\n")
             return ExitCode.DONE
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -20,7 +20,7 @@ from vibe.app.conversation.opening import Opening, PromptLimits, PromptResult, S
 from vibe.app.conversation.runtime import Runtime
 from vibe.app.engine.host import Host
 from vibe.core.agent_loop import ActResult
-from vibe.core.messages import Outcome, Usage
+from vibe.core.messages import Outcome
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.schema import describe_problems, known
@@ -32,12 +32,8 @@ from vibe.sdk.run import RunWork
 from vibe.system.errors import UsageError
 
 OUTPUT = "output="
-NEVER_SENT = PromptResult(
-    acted=ActResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before it was said"),
-    usage=Usage(),
-    cost_usd=0.0,
-    duration_s=0.0,
-)
+NOT_SAID = ActResult(outcome=Outcome.INTERRUPTED, reason="stopped", detail="stopped before it was said")
+NEVER_SENT = PromptResult(acted=NOT_SAID, cost_usd=0.0)
 """The result of a prompt that was interrupted before the agent received it."""
 
 
@@ -159,11 +155,6 @@ class OpenTalk:
         self.ended_as = Outcome.COMPLETED, 0
         people.stop = conversation.interrupt
 
-    @property
-    def session_id(self) -> str:
-        """The id by which the session can be resumed."""
-        return self.conversation.session_id
-
     async def answer(self, prompt: AskedPrompt, work: RunWork[Any]) -> Answer[Any]:
         """Have a prompt of a run answered.
 
@@ -190,7 +181,7 @@ class OpenTalk:
         """
         conversation, acted = self.conversation, result.acted
         is_done = acted.outcome is Outcome.COMPLETED
-        record = result.record(self.session_id, conversation.channel, conversation.setup.engine.warnings)
+        record = result.record(conversation.session_id, conversation.channel, conversation.setup.engine.warnings)
         self.ended_as = record.outcome, record.exit_code
         self.people.raise_fault()
         output = prompt.typed.made if prompt.typed and is_done else acted.output

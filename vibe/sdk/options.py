@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, c
 
 from msgspec.structs import replace
 
+from ipc.errors import IpcError
 from ipc.events import ApprovalRequestEvent, Event, PlanDecisionEvent
 from vibe.app.engine.host import HOME_VARIABLE, Host, existing_folder, vibe_home
 from vibe.core.tools.ports import ApprovalAnswer
@@ -340,6 +341,8 @@ def raised(error: BaseException) -> BaseException:
     inner = innermost(error)
     if isinstance(inner, ProgramError):
         return inner.args[0]
+    if isinstance(inner, IpcError):
+        inner = EnvironmentFailure(str(inner)).with_traceback(inner.__traceback__)
     if isinstance(inner, VibeError) and (text := in_parameters(str(inner))) != str(inner):
         inner.args = (text,)
     return inner

@@ -101,7 +101,7 @@ class Session:
         A second call does nothing.
 
         Raises:
-            EnvironmentFailure, ipc.errors.IpcError: If its end could not be published.
+            EnvironmentFailure: If its end could not be published.
         """
         if self._task is None or self._task.done():
             return
@@ -142,7 +142,7 @@ class Session:
     @property
     def session_id(self) -> str:
         """The id by which the session can be resumed; empty until it is open."""
-        return "" if self._talk is None else self._talk.session_id
+        return "" if self._talk is None else self._talk.conversation.session_id
 
     def _context_of_opening(self) -> Context:
         return copy_context() if self._context is None else self._context.copy()

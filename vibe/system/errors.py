@@ -45,6 +45,10 @@ _ABOUT_PLACES: Mapping[int, str] = MappingProxyType({
 class VibeError(Exception):
     """An error whose message is one sentence: what is wrong, where, and what to do about it."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle it without calling its class, which may not take the message: a pool's processes pass on errors."""
+        return Exception.__new__, (type(self), *self.args), self.__dict__
+
 
 class UsageError(VibeError):
     """The user's input is wrong. Nothing was done."""

@@ -6,14 +6,18 @@ import asyncio  # noqa: TID251  programs use it
 import json
 import logging
 import os
+import pickle
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.model_server import Reply
 from tests.integration.sdk.conftest import Program, calls
-from vibe.sdk import EnvironmentFailure, Home, UsageError, query
+from vibe.sdk import EnvironmentFailure, Home, NotCompleted, UsageError, VibeError, query, run_plan
 from vibe.system.errors import MissingKeyError
 
 WRITES = calls("write_file", '{"path": "b.txt", "content": "two\\n"}')
@@ -29,6 +33,52 @@ async def test_settings_of_the_program_go_before_all_files(program: Program) -> 
     body = program.server.requests[-1].body
     assert body["model"] == "m2"
     assert "bash" not in [tool["function"]["name"] for tool in body["tools"]]
+
+
+FORKS = """
+import os
+from vibe.sdk import EnvironmentFailure, query
+
+print(query("one").wait().text, flush=True)
+child = os.fork()
+if child == 0:
+    try:
+        query("two").wait()
+    except EnvironmentFailure as error:
+        print(error, flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print(query("three").wait().text)
+"""
+
+
+def test_a_forked_child_is_told_that_it_can_not(program: Program) -> None:
+    program.says("first", "second")
+    environ = {**os.environ, **program.home.host.environ, "VIBE_HOME": str(program.home.host.home)}
+
+    argv = [sys.executable, "-W", "ignore", "-c", FORKS]
+    ended = subprocess.run(argv, cwd=program.folder, env=environ, capture_output=True, text=True, check=False)
+
+    assert (ended.stderr, ended.returncode) == ("", 0)
+    first, refused, second = ended.stdout.splitlines()
+    assert (first, second) == ("first ", "second ")
+    assert "forked from one that had used it; start processes by spawn" in refused
+    assert len(program.server.requests) == 2
+
+
+async def test_what_is_raised_passes_from_one_process_to_another(program: Program) -> None:
+    program.says(Reply(status=400, body="{}"))
+    raised: list[VibeError] = []
+    for run in (program.query("Hi"), program.query("Hi", model="gone"), run_plan({"version": 1}, home=program.home)):
+        with pytest.raises(VibeError) as caught:
+            await run
+        raised.append(caught.value)
+
+    copies = [pickle.loads(pickle.dumps(error)) for error in raised]  # noqa: S301  our own
+
+    assert [(type(one), str(one)) for one in copies] == [(type(one), str(one)) for one in raised]
+    assert isinstance(copies[0], NotCompleted)
+    assert copies[0].result.session_id == raised[0].__dict__["result"].session_id
 
 
 async def test_no_settings_file_is_needed(program: Program, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from vibe.app.conversation.answering import Answering, ConversationAgent, Conver
 from vibe.app.conversation.opening import NO_LIMITS, TITLE_LENGTH, AgentChange, PromptLimits, PromptResult
 from vibe.app.conversation.setup import Setup, set_up
 from vibe.app.conversation.user_shell import as_message, run_for_user
-from vibe.core.agent_loop import AgentLoop
+from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.messages import Image, Message, Outcome, UserMessage
 from vibe.core.middleware.port import HOST_NOTICE
 from vibe.core.session.rewind import RewindReport
@@ -124,7 +124,8 @@ class Conversation:
         self._answering = Answering(asked, self._parts, self._prompt_account)
         if self._parts.control.cancelled:
             self._answering.interrupt()
-        prompt_id, result, outcome, is_new = prompt_id or uuid4().hex, None, Outcome.INTERRUPTED, False
+        prompt_id, is_new = prompt_id or uuid4().hex, False
+        result = PromptResult(acted=ActResult(outcome=Outcome.INTERRUPTED))
         origin = "user" if prompt.strip() or images else "resume"
         self._sink.publish(
             e.PromptStartedEvent(prompt_id=prompt_id, conversation_id=self.conversation_id, origin=origin)
@@ -135,7 +136,7 @@ class Conversation:
                 is_new = await self._entitle(prompt)
                 result = await self._answering.answer(self._current_agent)
         except VibeError as error:
-            outcome = Outcome.FAILED
+            result = PromptResult(acted=ActResult(outcome=Outcome.FAILED))
             if is_new and isinstance(error, UsageError):
                 await rename(self, "")  # nothing was said, so the next prompt becomes the title
             raise
@@ -145,7 +146,7 @@ class Conversation:
             self._answering = None
             self._wake_waiters()
             self._warn_of_weakness()
-            self._sink.publish(self._ended_event(prompt_id, result, outcome))
+            self._sink.publish(self._ended_event(prompt_id, result))
 
     def steer(self, prompt: str, by: str = "") -> bool:
         """Say something to the agent at work, to be read before its next model call; return False if it is idle.
@@ -357,10 +358,8 @@ class Conversation:
             self._reported_weakness = weakness
             self._sink.publish(e.WarningEvent(code="sandbox", message=weakness))
 
-    def _ended_event(self, prompt_id: str, result: PromptResult | None, outcome: Outcome) -> e.PromptEndedEvent:
-        """Return the event for the end of a prompt. Without a result, nothing but its ``outcome`` is known."""
-        if result is None:
-            return e.PromptEndedEvent(prompt_id=prompt_id, outcome=outcome.value, conversation_id=self.conversation_id)
+    def _ended_event(self, prompt_id: str, result: PromptResult) -> e.PromptEndedEvent:
+        """Return the event for the end of a prompt."""
         acted = result.acted
         return e.PromptEndedEvent(
             prompt_id=prompt_id,

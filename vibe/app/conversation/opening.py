@@ -98,10 +98,10 @@ class PromptResult(Struct, frozen=True, kw_only=True):
     """The end of a prompt, whether it succeeded or not. Usage and cost count all agents that worked on it."""
 
     acted: ActResult
-    usage: Usage
-    cost_usd: float | None
+    usage: Usage = Usage()
+    cost_usd: float | None = None
     """None if it is unknown."""
-    duration_s: float
+    duration_s: float = 0.0
     agents: tuple[AgentUsage, ...] = ()
     """The usage of each agent by itself: the conversation's own agent first, then those it started."""
     value: Any = UNSET

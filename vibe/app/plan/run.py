@@ -217,7 +217,7 @@ def broken_off_record(
     The state of the steps is on disk.
     """
     acted = ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error), text=str(error))
-    ended = PromptResult(acted=acted, usage=spent.usage, cost_usd=spent.cost_usd, duration_s=0.0)
+    ended = PromptResult(acted=acted, usage=spent.usage, cost_usd=spent.cost_usd)
     return replace(ended.record(channel.session_id, channel, warnings), plan_id=plan_id)
 
 

@@ -207,8 +207,8 @@ class Workspace(Struct, frozen=True, kw_only=True):
         try:
             resolved = os.path.realpath(_as_on_disk(joined))
             circular = any(os.path.islink(part) for part in (resolved, *map(str, Path(resolved).parents)))  # noqa: PTH114
-        except OSError as error:  # The path is too long, or changed while it was followed.
-            raise PathError(path, f"can't be followed ({error.strerror})") from error
+        except (OSError, UnicodeError) as error:  # It is too long, changed meanwhile, or no name in this locale.
+            raise PathError(path, f"can't be followed ({getattr(error, 'strerror', error)})") from error
         if len(os.fsencode(resolved)) > MAX_PATH_BYTES:
             raise PathError(f"{path[:40]}…", "is too long")
         if circular:
