@@ -89,9 +89,9 @@ def test_an_unknown_cost_is_null_and_said(priced: VibeCommand) -> None:
 
     assert found["total"]["cost_usd"] is None
     assert {row["model"]: row["cost_usd"] for row in found["rows"]} == {"paid": 3.0, "free": None}
-    assert found["notes"] == ["cost unknown: among 1 calls are some whose price is not known"]
+    assert found["notes"] == ["cost unknown: no price is known for some calls (1 at most)"]
     assert "cost unknown" in priced("usage").out
-    assert priced("usage").err.startswith("cost unknown: among 1 calls")
+    assert priced("usage").err.startswith("cost unknown: no price is known for some calls (1 at most)")
 
 
 def test_what_a_session_was_forked_from_is_counted_once(priced: VibeCommand) -> None:

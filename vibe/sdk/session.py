@@ -142,7 +142,8 @@ class Session:
     @property
     def session_id(self) -> str:
         """The id by which the session can be resumed; empty until it is open."""
-        return "" if self._talk is None else self._talk.conversation.session_id
+        talk = self._talk
+        return "" if talk is None else talk.conversation.session_id
 
     def _context_of_opening(self) -> Context:
         return copy_context() if self._context is None else self._context.copy()

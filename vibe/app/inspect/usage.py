@@ -74,7 +74,7 @@ def usage_summary(home: Path, by: By, since: float) -> UsageSummary:
     rows.sort(key=lambda row: (row[0] or "") if by == "day" else -row[1].usage.total_tokens)
     unpriced = sum(record.spent.usage.calls for record in records if record.spent.cost_usd is None)
     if unpriced:
-        notes.insert(0, f"cost unknown: among {unpriced:,} calls are some whose price is not known")
+        notes.insert(0, f"cost unknown: no price is known for some calls ({unpriced:,} at most)")
     return UsageSummary(by=by, total=total_of(record.spent for record in records), rows=tuple(rows), notes=tuple(notes))
 
 
