@@ -47,6 +47,8 @@ def test_values_reach_prompts_and_commands_as_data(
     config = vibe.home / "config.toml"
     config.write_text(f'{config.read_text()}\n[sandbox]\nmode = "{sandbox}"\n')
 
+    assert "input who-is (string): must be given" in vibe("plan", "show", plan).out
+
     ended = vibe(
         *("plan", "run", plan, "--with", "n=3", "--with", f"who-is={HOSTILE}"),
         *("--executor", executor, "--auto-approve", "--output", "json"),

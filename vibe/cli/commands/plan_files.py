@@ -142,12 +142,12 @@ def _shown(found: _Found) -> list[str]:
 
 def _about(plan: Plan) -> list[str]:
     """Return lines about the plan's inputs, budget and decisions."""
-    values = plan.values()
+    given = {name: json.dumps(value) for name, value in plan.values().items()}
     budget = plan.budget.model_dump(exclude_none=True) if plan.budget else {}
     lines = [f"budget: {', '.join(f'{name} {value}' for name, value in budget.items())}"] if budget else []
     if plan.max_parallel_steps:
         lines.append(f"at most {plan.max_parallel_steps} steps in parallel")
-    lines += [one_line(f"input {o.name} ({o.type}): {json.dumps(values.get(o.name))}", 400) for o in plan.inputs]
+    lines += [one_line(f"input {o.name} ({o.type}): {given.get(o.name, 'must be given')}", 400) for o in plan.inputs]
     for decision in plan.decisions:
         options = ", ".join(option.id for option in decision.options)
         chosen = [decision.default] if isinstance(decision.default, str) else decision.default or []
