@@ -30,6 +30,8 @@ MAX_DEPTH = 64
 """Levels to which lists and objects in a request may be nested: as many as in a plan."""
 
 
+ApprovalScope: TypeAlias = Literal["once", "session", "edits", "always"]
+"""The reach of an approval. "edits" are all edits of files that no rule closes, for the rest of the run."""
 By: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
 Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
 """A text that is not blank."""
@@ -124,7 +126,7 @@ class Approve(BaseCommand, frozen=True, kw_only=True, tag="approve"):
     request_id: str
     allow: bool
     reason: str = ""
-    scope: Literal["once", "session", "edits", "always"] = "once"
+    scope: ApprovalScope = "once"
     by: By = "control"
 
 

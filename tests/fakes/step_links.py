@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 
+from ipc.commands import ApprovalScope
 from ipc.events import ApprovalRequestEvent
 from ipc.sink import MemorySink
 from subagents.agent.budget import Account, Limits
@@ -22,7 +23,7 @@ from vibe.core.agents.manager import AgentManager, AgentSources
 from vibe.core.config.models import SubagentsConfig
 from vibe.core.llm.limiter import ProviderLimiter
 from vibe.core.tools.gate import Approvals
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Question, QuestionAnswer
 
 NO_AGENTS = AgentManager(AgentSources(user_home=Path("/nobody")))
@@ -38,7 +39,7 @@ async def until(condition: Callable[[], object]) -> None:
 class Person:
     """A person who answers requests. ``asked`` lists them all, and ``most`` is the largest number open at once."""
 
-    def __init__(self, scope: ApprovalScope = ApprovalScope.ONCE) -> None:
+    def __init__(self, scope: ApprovalScope = "once") -> None:
         self.scope = scope
         self.asked: list[ApprovalRequestEvent] = []
         self.withdrawn: list[str] = []

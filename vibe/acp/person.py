@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, cast, get_args
 from uuid import uuid4
 
 from acp import RequestError, schema
 from acp.helpers import start_tool_call, update_tool_call
 
+from ipc.commands import ApprovalScope
 from ipc.events import ApprovalRequestEvent
 from vibe.acp.updates import SessionChannel, changes_of, kind_of, locations_of, reason_of, text_of, title_of
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.questions import Question, QuestionAnswer
 from vibe.system.plain_text import plain, plain_line, shortened, some_of
 
-SCOPES = MappingProxyType({scope.value: scope for scope in ApprovalScope})
+SCOPES: Mapping[str, ApprovalScope] = MappingProxyType({scope: scope for scope in get_args(ApprovalScope)})
 NO = "no"
 """The id of the option for a refusal."""
 PICK = "pick:"
@@ -173,16 +174,16 @@ def _answer(at: int, question: Question, content: Mapping[str, Any]) -> Question
 
 
 def _permission_options(request: ApprovalRequestEvent) -> list[schema.PermissionOption]:
-    options = [_option(ApprovalScope.ONCE, "Yes", "allow_once")]
+    options = [_option("once", "Yes", "allow_once")]
     if request.covers:
         covered = some_of(map(plain_line, request.covers), MOST_COVERED)
-        options.append(_option(ApprovalScope.SESSION, f"Yes, in this session always: {covered}", "allow_always"))
+        options.append(_option("session", f"Yes, in this session always: {covered}", "allow_always"))
     if request.edits:
-        options.append(_option(ApprovalScope.EDITS, "Yes, to all edits of this session", "allow_always"))
+        options.append(_option("edits", "Yes, to all edits of this session", "allow_always"))
     if request.covers:
-        options.append(_option(ApprovalScope.ALWAYS, "Yes, in this folder always", "allow_always"))
+        options.append(_option("always", "Yes, in this folder always", "allow_always"))
     return [*options, _option(NO, "No", "reject_once")]
 
 
 def _option(option_id: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
-    return schema.PermissionOption(option_id=str(option_id), name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)
+    return schema.PermissionOption(option_id=option_id, name=shortened(plain_line(name), LABEL_LENGTH), kind=kind)

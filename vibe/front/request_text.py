@@ -6,12 +6,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
+from ipc.commands import ApprovalScope
 from ipc.events import AnswerEvent, ApprovalRequestEvent, CommandDisplay, DiffDisplay, PlanDecisionEvent
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer
 from vibe.front.cells import Line, cells_of, fit, spread
 from vibe.front.event_text import one_line, plus_minus
 from vibe.front.start_screen import past_time
@@ -42,7 +43,7 @@ class AnswerWord(Struct, frozen=True, kw_only=True):
     key: str
     word: str
     says: str
-    scope: Literal["once", "session", "always", "edits"] | None = None
+    scope: ApprovalScope | None = None
 
 
 ANSWERS = (
@@ -171,7 +172,7 @@ def parse_answer(line: str, request: ApprovalRequestEvent) -> ApprovalAnswer | N
         return None
     if answer.scope is None:
         return ApprovalAnswer(allow=False, reason=reason.strip())
-    return None if reason else ApprovalAnswer(allow=True, scope=ApprovalScope(answer.scope))
+    return None if reason else ApprovalAnswer(allow=True, scope=answer.scope)
 
 
 def visible(text: str) -> str:

@@ -10,9 +10,9 @@ from anyio import Event as Signal
 from anyio import sleep
 
 from ipc import events as e
-from ipc.commands import AnswerQuestion, Approve, Decide
+from ipc.commands import AnswerQuestion, ApprovalScope, Approve, Decide
 from vibe.app.engine.request_board import Request, summary_of
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer
 from vibe.mcp_server.tools import Caller, CallRefusedError
 from vibe.system.plain_text import both_ends, plain, plain_line, shortened
 
@@ -27,7 +27,7 @@ CHOICES = MappingProxyType({
     "edits": "Yes, and all edits of files until this task ends",
     "no": "No",
 })
-SCOPES = MappingProxyType({"yes": ApprovalScope.ONCE, "session": ApprovalScope.SESSION, "edits": ApprovalScope.EDITS})
+SCOPES: Mapping[str, ApprovalScope] = MappingProxyType({"yes": "once", "session": "session", "edits": "edits"})
 NOBODY = "nobody said yes"
 REPORT_SECONDS = 0.25
 LINE_LENGTH = 200
@@ -68,7 +68,7 @@ class ClientPrompter:
         """Return the person's answer. No answer means no."""
         chosen = await self._caller.ask(_call_question(request), possible_answers(request))
         scope, reason = SCOPES.get(chosen or ""), "" if chosen else NOBODY
-        return ApprovalAnswer(allow=scope is not None, scope=scope or ApprovalScope.ONCE, reason=reason, by=BY_CLIENT)
+        return ApprovalAnswer(allow=scope is not None, scope=scope or "once", reason=reason, by=BY_CLIENT)
 
     async def answer(self, request: Request) -> AnswerCommand | None:
         """Return the person's answer to a plan's request, or None if they can't be asked that or gave none."""
@@ -108,7 +108,7 @@ def answer_command(request: Request, answers: Sequence[str], reason: str = "") -
             word = answers[0] if len(answers) == 1 else ""
             if word not in possible_answers(request):
                 raise CallRefusedError(f"request {request_id} is an approval: answer it with one of {offered}")
-            scope = SCOPES.get(word, ApprovalScope.ONCE).value
+            scope = SCOPES.get(word, "once")
             return Approve(request_id=request_id, allow=word in SCOPES, reason=reason, scope=scope, by=BY_CLIENT)
         case e.PlanDecisionEvent():
             if not answers:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from ipc.events import ApprovalRequestEvent, CommandDisplay, DiffDisplay, Display, WrittenFile
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer
 from vibe.front.request_text import (
     foot_of,
     head_of,
@@ -100,12 +100,12 @@ def test_what_prints_is_shown_as_it_is() -> None:
     [
         ("y", ApprovalAnswer(allow=True)),
         (" YES \r", ApprovalAnswer(allow=True)),
-        ("s", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
-        ("session", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        ("s", ApprovalAnswer(allow=True, scope="session")),
+        ("session", ApprovalAnswer(allow=True, scope="session")),
         ("1", ApprovalAnswer(allow=True)),
-        ("2", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
-        ("3", ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
-        ("Always", ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
+        ("2", ApprovalAnswer(allow=True, scope="session")),
+        ("3", ApprovalAnswer(allow=True, scope="always")),
+        ("Always", ApprovalAnswer(allow=True, scope="always")),
         ("n", ApprovalAnswer(allow=False)),
         ("No", ApprovalAnswer(allow=False)),
         ("n use the other file", ApprovalAnswer(allow=False, reason="use the other file")),
@@ -132,7 +132,7 @@ def test_nothing_pushes_what_a_command_does_off_the_screen(fill: str) -> None:
 def test_all_edits_can_be_allowed_where_an_edit_is_asked_about_and_nowhere_else() -> None:
     edit, command = request("write_file", "write_file a", path="a"), request("bash", "ls", command="ls")
 
-    assert parse_answer("e", edit) == ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS)
+    assert parse_answer("e", edit) == ApprovalAnswer(allow=True, scope="edits")
     assert "[e] all edits" in prompt_of(edit)
     assert parse_answer("e", command) is None
     assert "[e]" not in prompt_of(command)

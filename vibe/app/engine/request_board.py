@@ -17,7 +17,7 @@ from ipc.commands import AnswerQuestion, Approve, Decide, Reply, Requests, tag_o
 from ipc.control import refusal
 from ipc.sink import EventSink
 from vibe.app.engine.command_router import CommandRouter
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, Approver
+from vibe.core.tools.ports import ApprovalAnswer, Approver
 from vibe.core.tools.questions import DeclinedElsewhereError, Question, QuestionAnswer, UnansweredError, UserInput
 
 BY_PERSON = "user"
@@ -364,7 +364,7 @@ async def _ask_person(ask: UserInput, questions: Sequence[Question], request_id:
 
 def _outcome_of(answer: ApprovalAnswer | _Replies) -> _Outcome:
     if isinstance(answer, ApprovalAnswer):
-        scope = "" if answer.scope is ApprovalScope.ONCE else f" ({answer.scope})"
+        scope = "" if answer.scope == "once" else f" ({answer.scope})"
         return _Outcome(f"allowed{scope}" if answer.allow else "denied", answer.by)
     if answer.answers is None:
         return _Outcome("declined", answer.by)
@@ -377,11 +377,11 @@ def _as_approval(command: Approve, request: Request | None) -> ApprovalAnswer:
     Raises:
         ValueError: If the request can't be allowed in that scope.
     """
-    scope = ApprovalScope(command.scope if command.allow else "once")
+    scope = command.scope if command.allow else "once"
     open_call = request if isinstance(request, e.ApprovalRequestEvent) else None
-    if open_call is not None and scope is ApprovalScope.EDITS and not open_call.edits:
+    if open_call is not None and scope == "edits" and not open_call.edits:
         raise ValueError("this is not a file edit, so approving all edits does not cover it")
-    if open_call is not None and scope in {ApprovalScope.SESSION, ApprovalScope.ALWAYS} and not open_call.covers:
+    if open_call is not None and scope in {"session", "always"} and not open_call.covers:
         raise ValueError(f"this can be allowed once, but not for {scope}")
     return ApprovalAnswer(allow=command.allow, scope=scope, reason=command.reason, by=command.by)
 

@@ -44,7 +44,7 @@ from vibe.core.tools.permissions import (
     ToolPermission,
     decide,
 )
-from vibe.core.tools.ports import UNANSWERED, ApprovalAnswer, ApprovalScope, Approver, CallOutlook
+from vibe.core.tools.ports import UNANSWERED, ApprovalAnswer, Approver, CallOutlook
 from vibe.core.tools.workspace import Workspace, any_matches, glob_matches
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.secrets import is_control, is_sensitive
@@ -451,11 +451,11 @@ class Gate:
         if not answer.allow:
             by = "headless" if answer.by in UNANSWERED else "user"
             return CallRefusal(by=by, reason=answer.reason or "the user said no")
-        if answer.scope is ApprovalScope.EDITS:
+        if answer.scope == "edits":
             self.approvals.remember([ALL_EDITS])
-        elif answer.scope is not ApprovalScope.ONCE:
+        elif answer.scope != "once":
             self.approvals.remember(request.covers)
-        if answer.scope is ApprovalScope.ALWAYS:
+        if answer.scope == "always":
             await self._keep(request.covers)
         return None
 
@@ -471,7 +471,7 @@ def _decision_event(request: ApprovalRequestEvent, answer: ApprovalAnswer) -> Ap
     return ApprovalDecisionEvent(
         request_id=request.request_id,
         decision="allow" if answer.allow else "deny",
-        scope=answer.scope.value,
+        scope=answer.scope,
         reason=answer.reason,
         by=answer.by,
     )

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from msgspec import Struct
 
+from ipc.commands import ApprovalScope
 from ipc.events import ApprovalRequestEvent, Display
 from vibe.core.messages import Denial, Outcome
-
-
-class ApprovalScope(StrEnum):
-    """The reach of an approval."""
-
-    ONCE = "once"
-    SESSION = "session"
-    EDITS = "edits"
-    """Every edit of files that no rule closes, for the rest of the run."""
-    ALWAYS = "always"
 
 
 class CallOutlook(Struct, frozen=True, kw_only=True):
@@ -43,7 +33,7 @@ class ApprovalAnswer(Struct, frozen=True, kw_only=True):
     """Yes or no to a request. ``reason`` is for the model; ``by`` says who answered (see ``approval.decided``)."""
 
     allow: bool
-    scope: ApprovalScope = ApprovalScope.ONCE
+    scope: ApprovalScope = "once"
     reason: str = ""
     by: str = "user"
 

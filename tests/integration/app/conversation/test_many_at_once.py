@@ -23,7 +23,7 @@ from vibe.app.plan.run import open_plan
 from vibe.core.messages import AssistantMessage, Outcome
 from vibe.core.session.folder import read_meta
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer
 
 REPOSITORY = Path(__file__).parents[4]
 PROGRAM = Path(__file__).parent / "many_at_once.py"
@@ -114,7 +114,7 @@ async def test_a_conversation_is_asked_once_before_it_writes_where_another_does(
         return Reply(tool_calls=(write(str(last["content"])),))
 
     rig.server.responder = answer
-    person = Person(ApprovalAnswer(allow=True, scope=ApprovalScope.ONCE))
+    person = Person(ApprovalAnswer(allow=True, scope="once"))
     no = Person(ApprovalAnswer(allow=False, reason="not now"))
     async with Runtime(rig.host) as runtime:
         first = await runtime.open_conversation(rig.opening(), rig.seat)

@@ -17,7 +17,7 @@ from vibe.cli.environment import CliEnvironment
 from vibe.cli.terminal.live_tree import LiveTree
 from vibe.cli.terminal.person import TerminalPerson
 from vibe.cli.terminal.prompt_queue import PromptQueue
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer
 
 PROMPT = "or: n WHY  > "
 REQUEST = ApprovalRequestEvent(
@@ -57,7 +57,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
     ("typed", "answer"),
     [
         ("y\n", ApprovalAnswer(allow=True)),
-        ("s\n", ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
+        ("s\n", ApprovalAnswer(allow=True, scope="session")),
         ("n\n", ApprovalAnswer(allow=False)),
         ("n use the other file\n", ApprovalAnswer(allow=False, reason="use the other file")),
         ("\x04", ApprovalAnswer(allow=False, reason="the user closed the input")),

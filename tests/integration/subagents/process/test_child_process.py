@@ -32,7 +32,6 @@ from tests.fakes.step_links import Person
 from vibe.app.engine.host import Host
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.run import PlanRun, open_plan
-from vibe.core.tools.ports import ApprovalScope
 
 
 def configure(home: Path, script: dict[str, Any], more: str = "") -> None:
@@ -96,7 +95,7 @@ async def test_a_person_is_asked_through_the_run_one_step_at_a_time_and_a_lastin
 ) -> None:
     call = {"tool_calls": [{"name": "bash", "arguments": {"command": "python3 -c 'print(6 * 7)'"}}]}
     configure(vibe_home, {"*": {"turns": [call, {"text": "done"}]}})
-    person, seen = Person(ApprovalScope.SESSION), MemorySink()
+    person, seen = Person("session"), MemorySink()
     person.may_answer.set()
 
     ended = await run(

@@ -20,7 +20,7 @@ from vibe.core.tools.executor import ToolBatch, ToolExecutor
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.manager import ToolManager, ToolSources
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer
 from vibe.core.tools.workspace import Workspace, bounds_of
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.settings import SandboxConfig
@@ -189,7 +189,7 @@ async def test_the_keys_are_read_by_nobodys_yes(house: Callable[..., House]) -> 
 
 
 async def test_a_yes_to_what_is_closed_holds_once(house: Callable[..., House]) -> None:
-    yes = ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)
+    yes = ApprovalAnswer(allow=True, scope="session")
     approver = ScriptedApprover([yes, yes])
     home = house(approver=approver)
     executor = await to_thread.run_sync(home.executor)

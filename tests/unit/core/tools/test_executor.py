@@ -31,11 +31,11 @@ from vibe.core.tools import base, gate
 from vibe.core.tools.gate import ALL_EDITS, Approvals
 from vibe.core.tools.outputs import RESULT_BYTES
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope, CallOutlook
+from vibe.core.tools.ports import ApprovalAnswer, CallOutlook
 from vibe.system.errors import VibeError
 
 YES, NO = ApprovalAnswer(allow=True), ApprovalAnswer(allow=False, reason="not today")
-FOR_THE_SESSION = ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)
+FOR_THE_SESSION = ApprovalAnswer(allow=True, scope="session")
 
 
 async def rig(root: Path, *classes: type[base.BaseTool[Any, Any, Any, Any]], **options: Any) -> ExecutorRig:
@@ -534,7 +534,7 @@ async def test_once_is_asked_again_and_for_the_session_is_not(tmp_path: Path) ->
     assert len(approver.asked) == 3
 
 
-ALWAYS = ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)
+ALWAYS = ApprovalAnswer(allow=True, scope="always")
 
 
 async def test_always_is_written_down_and_asked_no_more(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from subagents.process.protocol import (
 )
 from tests.fakes.tasks import task_of
 from vibe.core.messages import Denial, Outcome, Usage
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer
 
 REQUEST = ApprovalRequestEvent(
     request_id="r", tool_call_id="c", tool="bash", arguments={"command": "ls"}, summary="ls", rule="ask", reason="new",
@@ -60,7 +60,7 @@ def test_what_a_step_says_arrives_as_it_was_said(message: Asked | Returned | End
     "message",
     [
         Begin(TASK, Usage(1, 2, 3, 4), 0.25),
-        Granted(1, 64, Usage(1, 1, 0, 1), None, ("k",), ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION), ({},)),
+        Granted(1, 64, Usage(1, 1, 0, 1), None, ("k",), ApprovalAnswer(allow=True, scope="session"), ({},)),
         Refused(2, "no", account="the plan", limit="max_tokens 1", spent="1 tokens"),
     ],
 )

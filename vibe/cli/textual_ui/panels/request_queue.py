@@ -91,10 +91,10 @@ class RequestQueue:
 
     async def approve(self, request: ApprovalRequestEvent) -> ApprovalAnswer:
         """Ask for approval of a call; see ``vibe.core.tools.ports.Approver``."""
-        from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope  # noqa: PLC0415  after the first frame
+        from vibe.core.tools.ports import ApprovalAnswer  # noqa: PLC0415  after the first frame
 
         reply = await self._ask(Approve, request.request_id, request)
-        return ApprovalAnswer(allow=reply.allow, scope=ApprovalScope(reply.scope), reason=reply.reason)
+        return ApprovalAnswer(allow=reply.allow, scope=reply.scope, reason=reply.reason)
 
     async def user_input(self, questions: Sequence[Question], request_id: str = "") -> Sequence[QuestionAnswer] | None:
         """Ask questions, and return the person's answers; see ``vibe.core.tools.questions.UserInput``."""

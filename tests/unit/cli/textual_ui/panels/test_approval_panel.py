@@ -6,18 +6,18 @@ import pytest
 
 from ipc.events import DiffDisplay, WrittenFile
 from tests.unit.cli.textual_ui.panels.stage import request, stage
-from vibe.core.tools.ports import ApprovalAnswer, ApprovalScope
+from vibe.core.tools.ports import ApprovalAnswer
 
 
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
         (("1",), ApprovalAnswer(allow=True)),
-        (("2",), ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
-        (("3",), ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
+        (("2",), ApprovalAnswer(allow=True, scope="session")),
+        (("3",), ApprovalAnswer(allow=True, scope="always")),
         (("y",), ApprovalAnswer(allow=True)),
-        (("s",), ApprovalAnswer(allow=True, scope=ApprovalScope.SESSION)),
-        (("a",), ApprovalAnswer(allow=True, scope=ApprovalScope.ALWAYS)),
+        (("s",), ApprovalAnswer(allow=True, scope="session")),
+        (("a",), ApprovalAnswer(allow=True, scope="always")),
         (("n", "enter"), ApprovalAnswer(allow=False)),
         (("n", *"too much", "enter"), ApprovalAnswer(allow=False, reason="too much")),
         (("N", "enter"), ApprovalAnswer(allow=False)),
@@ -107,7 +107,7 @@ async def test_all_edits_are_offered_for_an_edit() -> None:
         assert "e all edits" in on.screen
         assert "rule: edits ask" in on.screen
         await on.press("e")
-        assert on.answers == [ApprovalAnswer(allow=True, scope=ApprovalScope.EDITS)]
+        assert on.answers == [ApprovalAnswer(allow=True, scope="edits")]
 
 
 async def test_a_long_command_is_shown_whole_and_the_rule_stays_in_sight() -> None:
