@@ -244,8 +244,9 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
             status = next((CHUNK_ERRORS[name] for name in names if name in CHUNK_ERRORS), 500)
         retry_after = wait_in_words(raw) if status == 429 else None
         kind = error_class(status, raw, asks_to_wait=retry_after is not None)
-        problem = "failed in the middle of an answer"
-        return self._build(kind, problem, error_words(raw), status=status, retry_after=retry_after)
+        return self._build(
+            kind, "failed in the middle of an answer", error_words(raw), status=status, retry_after=retry_after
+        )
 
     def from_wire(self, error: Exception) -> ModelError:
         """Return the error for a failed connection, from the HTTP client's exception."""

@@ -309,9 +309,8 @@ def failure_of(chunk: Table) -> Table | None:
             return {"message": error, "type": chunk.get("error_type", chunk.get("type")), "code": chunk.get("code")}
         elif error:
             return {name: value for name, value in place.items() if name != "error"} or {"message": "no reason told"}
-    base = table_of(chunk.get("base_resp"))  # MiniMax sends it with every answer, and 0 for success
-    if code := base.get("status_code"):
-        return {"type": f"base_resp.{code}", "message": base.get("status_msg")}
+    if code := table_of(chunk.get("base_resp")).get("status_code"):  # MiniMax: 0 for success
+        return {"type": f"base_resp.{code}", "message": chunk["base_resp"].get("status_msg")}
     says_nothing = not (chunk.get("choices") or chunk.get("usage"))
     words = any(isinstance(chunk.get(field), str | list) and chunk[field] for field in WORD_FIELDS)
     return chunk if chunk.get("object") == "error" or (says_nothing and words) else None

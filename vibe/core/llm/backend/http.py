@@ -186,8 +186,9 @@ class StreamReader:
         raise self._no_stream(kind, response)
 
     def _no_stream(self, kind: str, response: httpx.Response, words: str = "") -> ModelProtocolError:
-        problem = f"answered with {kind!r} instead of an event stream"
-        return self.errors.protocol(problem, words, status=response.status_code)
+        return self.errors.protocol(
+            f"answered with {kind!r} instead of an event stream", words, status=response.status_code
+        )
 
     async def _error_body(self, response: httpx.Response) -> str:
         body = bytearray()

@@ -149,6 +149,7 @@ async def test_an_answer_in_an_odd_form_is_kept(answer: dict[str, Any], tmp_path
         {"serverInfo": {"name": "x", "version": 1}, "instructions": 5},
         {"serverInfo": {"name": "x", "version": "1"}, "capabilities": {"tools": [], "logging": True}},
         {"capabilities": None},
+        {"capabilities": {"tools": {}, "extensions": {"x": 1, "y": [2]}, "experimental": []}},
     ],
     ids=str,
 )
