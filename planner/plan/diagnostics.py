@@ -14,7 +14,6 @@ VibeError
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -82,8 +81,7 @@ class InputsInvalidError(UsageError):
     """
 
     def __init__(self, where: str, problems: Sequence[str], missing: Sequence[str]) -> None:
-        path = Path(where)
-        super().__init__(f"{f'plan {path.stem}' if path.suffix else where}: {'; '.join(problems)}")
+        super().__init__(f"{where}: {'; '.join(problems)}")
         self.missing = tuple(missing)
 
 

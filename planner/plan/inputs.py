@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
 from planner.plan.diagnostics import InputsInvalidError, Problem, Suggester, listed, quoted
@@ -70,7 +71,8 @@ def input_values(declared: Sequence[Input], given: Mapping[str, object], where: 
         problems.append(f"the values of its inputs are longer than {MAX_VALUES_BYTES:,} bytes together")
     if problems:
         only_missing = len(problems) == len(missing)
-        raise InputsInvalidError(where, problems, [one.name for one in missing] if only_missing else ())
+        place = f"plan {Path(where).stem}" if Path(where).suffix else where
+        raise InputsInvalidError(place, problems, [one.name for one in missing] if only_missing else ())
     return values
 
 

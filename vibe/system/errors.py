@@ -106,6 +106,8 @@ def shortage(error: BaseException | None) -> str | None:
                 return "no folder for temporary files can be written: free some disk space, or set TMPDIR to another"
             case MemoryError():
                 return f"not enough memory: {_REMEDIES[errno.ENOMEM]}, or raise the limit (`ulimit -v`)"
+            case EOFError(args=("marshal data too short",)):  # Python doesn't notice that it wrote too little
+                return "a file that Python compiled was cut, as by a full disk: delete the __pycache__ folders of vibe"
             case RuntimeError(args=(str(said),)) if said == NO_THREAD:
                 return "no more threads: free some processes, or raise their limit (`ulimit -u`)"
             case _:

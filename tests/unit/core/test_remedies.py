@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import marshal
 import os
 from pathlib import Path
 
@@ -32,6 +33,13 @@ def test_a_home_that_is_gone_is_not_said_to_be_full(tmp_path: Path) -> None:
         Snapshots(tmp_path / "work", tmp_path / "home" / "session", os.environ).take(0)
 
 
+def cut_bytecode() -> Exception:
+    """Return the error that Python raises for a compiled file that was cut short."""
+    with pytest.raises(EOFError) as raised:
+        marshal.loads(marshal.dumps(compile("x = 1", "x", "exec"))[:-9])  # noqa: S302  our own bytes
+    return raised.value
+
+
 def raised_from(cause: BaseException) -> Exception:
     """Return an error that followed another one, without naming it as its cause."""
     error = StopAsyncIteration()
@@ -53,6 +61,7 @@ def going_round(cause: BaseException) -> Exception:
         (OSError(errno.ENOSPC, "No space left on device"), "free some disk space"),
         (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"), "set TMPDIR"),
         (MemoryError(), "free some memory"),
+        (cut_bytecode(), "__pycache__"),
         (RuntimeError("can't start new thread"), "ulimit -u"),
         (ExceptionGroup("tasks", [ValueError("x"), OSError(errno.EMFILE, "Too many open files")]), "ulimit -n"),
         (raised_from(OSError(errno.ENOMEM, "Cannot allocate memory")), "free some memory"),
