@@ -44,7 +44,7 @@ def test_lines_say_what_matters() -> None:
         ("\x1b[31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07after", "after"),
         ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("a\u202eb\x9b31mc\x00d\u2066e", "ab31mcde"),
+        ("a\u202eb\x9b31mc\x00d\u2066e", "abcde"),
         ("x" * 500, "x" * (LINE_LENGTH - 1) + "…"),
     ],
 )
