@@ -40,7 +40,7 @@ class Person:
     """A person who answers requests. ``asked`` lists them all, and ``most`` is the largest number open at once."""
 
     def __init__(self, scope: ApprovalScope = "once") -> None:
-        self.scope = scope
+        self.scope: ApprovalScope = scope
         self.asked: list[ApprovalRequestEvent] = []
         self.withdrawn: list[str] = []
         self.most = 0

@@ -45,7 +45,7 @@ async def yes(request: ApprovalRequest) -> bool:
 
 
 async def answered(_: ApprovalRequest) -> Approval:
-    return Approval(allow=True, scope="session")  # pyright: ignore[reportArgumentType]  as a program may write it
+    return Approval(allow=True, scope="session")
 
 
 @pytest.mark.parametrize("approve", [True, "edits", plain, yes, answered])
@@ -263,7 +263,7 @@ async def test_an_answer_is_a_text(program: Program) -> None:
     program.says(ASKS, "done")
 
     with pytest.raises(UsageError, match="ask= returned 3: a text or a list of texts"):
-        await program.query("Ask", ask=lambda _: [3])  # pyright: ignore[reportArgumentType]  as a program may write it
+        await program.query("Ask", ask=lambda _: [3])
 
 
 async def on_event(_: Event) -> None: ...
