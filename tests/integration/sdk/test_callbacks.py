@@ -263,7 +263,7 @@ async def test_an_answer_is_a_text(program: Program) -> None:
     program.says(ASKS, "done")
 
     with pytest.raises(UsageError, match="ask= returned 3: a text or a list of texts"):
-        await program.query("Ask", ask=lambda _: [3])
+        await program.query("Ask", ask=lambda _: [3])  # pyright: ignore[reportArgumentType]  as a program may write it
 
 
 async def on_event(_: Event) -> None: ...
