@@ -51,10 +51,12 @@ def _options(view: View, closed: Iterable[Path] = ()) -> Iterator[str]:
 def file_system(policy: SandboxPolicy, *, private_proc: bool) -> Iterator[str]:
     """Yield the options for the mounts of a policy, with a ``/proc`` of the program's own processes or an empty one.
 
-    It is read-only: to the kernel, root without capabilities still owns the settings of the machine in ``/proc/sys``.
+    The machine's settings are read-only: to the kernel, root without capabilities still owns them.
     """
-    processes = ("--proc" if private_proc else "--tmpfs", "/proc", "--remount-ro", "/proc")
-    view: View = {Path("/dev"): ("--dev", "/dev"), Path("/proc"): processes}
+    processes = "--proc" if private_proc else "--tmpfs"
+    view: View = {Path("/dev"): ("--dev", "/dev"), Path("/proc"): (processes, "/proc")}
+    for name in ("sys", "irq") if private_proc else ():
+        _put(view, "--ro-bind-try", Path("/proc", name))
     yield from _only_reading(policy, view) if policy.read_only else _working(policy, view)
 
 

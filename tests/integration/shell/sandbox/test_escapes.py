@@ -46,6 +46,12 @@ def test_nobody_can_write_a_setting_of_the_machine(backend: str, who: str) -> No
     assert tried(backend, who, [line]).outputs == ["tried\n"]
 
 
+@pytest.mark.parametrize("who", ["user", "root"])
+def test_a_process_can_still_set_what_is_its_own(who: str) -> None:
+    line = "cat /proc/self/oom_score_adj > /proc/self/oom_score_adj && echo set"
+    assert tried("bubblewrap", who, [line]).outputs == ["set\n"]
+
+
 CONNECT = "python3 -I -c \"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{}'); print('REA' + 'CHED')\""
 LISTEN = (
     "import os, socket, sys\nfor path in sys.argv[1:]:\n os.makedirs(os.path.dirname(path), exist_ok=True)\n"
