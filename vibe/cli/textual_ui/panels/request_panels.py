@@ -88,7 +88,7 @@ class ApprovalPanel(RequestPanel):
         answers = texts.possible_answers(covers=bool(event.covers), edits=event.edits)
         if self.is_narrow:  # an edit has five answers, of which yes and no come first
             return [(one.key, one.word) for one in sorted(answers, key=lambda one: event.edits and one.key not in "yn")]
-        more = {"s": f": {self._beside}" * bool(self._beside), "n": "…"}
+        more = {"s": f": {self._beside}" if self._beside else "", "n": "…"}
         return [(each.key, each.says + more.get(each.key, "")) for each in answers]
 
     def _hint(self) -> str:
@@ -206,8 +206,8 @@ class OptionChooser:
         """Return a line for each option, without descriptions if ``short``."""
         marks = self.choosing.default if not self.choosing.several else ()
         options = [
-            (texts.visible(option.label) + "*" * (position in marks), texts.visible(option.description) * (not short))
-            for position, option in enumerate(self.choosing.options)
+            (texts.visible(one.label) + "*" * (position in marks), "" if short else texts.visible(one.description))
+            for position, one in enumerate(self.choosing.options)
         ]
         column = max([cell_len(label) for label, about in options if about] or [0])
         column = column if column <= WIDEST_LABEL else 0
