@@ -210,6 +210,7 @@ def retry_steps(state: State, command: c.Retry, at: float) -> Decided:
         UsageError: the plan is running.
         PlanEndedError: the plan was cancelled.
         UnknownStepError: the plan has no such step.
+        StepActError: the step has not run yet.
     """
     if state.is_run:
         raise UsageError("pause the plan before retrying its steps")
@@ -218,6 +219,9 @@ def retry_steps(state: State, command: c.Retry, at: float) -> Decided:
     loaded = schedule_of(state).loaded
     for step_id in command.step_ids:
         _known(loaded.dag.dependencies, step_id)
+        step = state.steps.get(step_id)
+        if step is not None and not step.begun and step.status in {StepStatus.PENDING, StepStatus.BLOCKED}:
+            raise StepActError(step_id, StepAction.RETRY, NOT_RUN)
     again = with_dependants(loaded, state, command.step_ids)
     messages = () if command.asked is None else _message_facts(state, command.asked, at)
     reset = e.PlanResetEvent(ts=at, plan_id=state.plan_id, step_ids=again)
@@ -349,6 +353,7 @@ def needed_decisions(state: State) -> set[str]:
 
 CHANGED_REASON = "changed"
 """Reason of a pause after a step of a resting plan was cancelled or skipped."""
+NOT_RUN = "it has not run yet: resume the plan, or retry the step that it waits for"
 NO_AGENT = "it has no agent: it is a command, or a list, whose items have agents of their own"
 STOPPED_DETAIL = "the step was stopped by a command"
 _STOPPED = {StepAction.CANCEL: StepStatus.CANCELLED, StepAction.SKIP: StepStatus.SKIPPED}

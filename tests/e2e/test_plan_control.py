@@ -376,9 +376,12 @@ def test_a_failed_step_is_retried_with_what_depends_on_it(vibe: VibeCommand, wri
     (vibe.workdir / "fixed").touch()
     (vibe.workdir / "log").unlink()
 
+    refused = vibe("plan", "retry", plan_id, "last")
     retried = vibe("plan", "retry", plan_id, "flaky", "--output", "json").document
     resumed = vibe("plan", "resume", plan_id, "--output", "json").document
 
+    assert refused.code == 2
+    assert "'last': it has not run yet: resume the plan, or retry the step that it waits for" in refused.err
     assert retried["steps"] == ["flaky", "last"]
     assert retried["next"] == f"vibe plan resume {plan_id}"
     assert resumed["outcome"] == "completed"
