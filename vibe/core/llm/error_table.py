@@ -147,7 +147,9 @@ _WAIT = re.compile(
     re.IGNORECASE,
 )
 _PAGE = re.compile(r"\s*<(!doctype|html|head|body)\b", re.IGNORECASE)
-WORD_FIELDS: Final = tuple("error message detail msg errors error_msg errorMessage status_msg base_resp".split())
+WORD_FIELDS: Final = (
+    "error", "message", "detail", "msg", "errors", "error_msg", "errorMessage", "status_msg", "base_resp",
+)  # fmt: skip
 """The fields in which providers put the words of an error, or another table with them."""
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,300})</title>", re.IGNORECASE)
 _MARKUP = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
