@@ -165,7 +165,7 @@ class Readiness:
             gate.undecided -= {decision_id}
             wanted = (step.when or {}).get(decision_id)
             if wanted is not None and set(chosen).isdisjoint(wanted):
-                gate.ruled_out = f"you chose {listed(chosen)} for {decision_id!r}"
+                gate.ruled_out = f"{listed(chosen)} was chosen for {decision_id!r}"
         return [step.id for step in steps]
 
 

@@ -338,7 +338,7 @@ def test_a_skipped_step_says_why() -> None:
     said = {move.step_id: move.detail for move in moves if isinstance(move, MoveStep) and move.status.is_final}
     assert said == {
         "a": "",
-        "b": "you chose y for 'q'",
+        "b": "y was chosen for 'q'",
         "c": "everything it depends on was skipped",
         "d": "step 'a' did not fail",
     }
