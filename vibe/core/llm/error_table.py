@@ -92,7 +92,7 @@ ADVICE: Final[Mapping[type[ModelError], str]] = {
     ModelOverloadedError: "wait, or choose another model with --model",
     ModelAccessError: "check {key} and the account's credit",
     ModelKeyError: "check {key}",
-    ModelCreditError: "check the account's credit and limits",
+    ModelCreditError: "check {key} and the account's credit",
     ContextTooLongError: "shorten the conversation, or choose a model with a larger context",
     ModelRequestError: "check the model name and the settings of the provider",
     ModelTransportError: "check the network and api_base ({endpoint})",

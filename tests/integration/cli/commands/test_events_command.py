@@ -115,7 +115,7 @@ def test_tail_without_a_source_needs_exactly_one(surroundings: Surroundings, vib
     info = RunInfo(cwd="/")
     with EventBus(vibe_home, source="run-1", info=info), EventBus(vibe_home, source="run-2", info=info):
         assert surroundings.run("tail") == 2
-    assert "several runs are publishing: give a source id" in surroundings.err.getvalue()
+    assert "several runs are publishing: give a source, plan or session id" in surroundings.err.getvalue()
     assert "running now: run-1, run-2" in surroundings.err.getvalue()
 
 
