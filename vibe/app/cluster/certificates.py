@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from vibe.app.cluster.address import CA_FILE, CERTIFICATE_FILE, KEY_FILE, Certificates
 from vibe.system.errors import EnvironmentFailure, UsageError
 
+AUTHORITY = "vibe cluster authority"
 LIFETIME = timedelta(days=730)
 SKEW = timedelta(hours=1)
 """The most by which the clocks of the machines may differ."""
@@ -30,7 +31,7 @@ def write_certificates(folder: Path, lifetime: timedelta = LIFETIME) -> Certific
         raise UsageError(f"{there[0]} is there already: name another folder, or remove the old certificates")
     expires = datetime.now(UTC) + lifetime
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    authority = _signed("vibe cluster authority", expires, authority_key, authority_key, is_authority=True)
+    authority = _signed(AUTHORITY, expires, authority_key, authority_key, is_authority=True)
     own = _signed("vibe cluster", expires, key, authority_key, is_authority=False)
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -60,11 +61,9 @@ def _signed(
     *,
     is_authority: bool,
 ) -> bytes:
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "vibe cluster authority")])
     builder = x509.CertificateBuilder(
-        issuer_name=issuer,
-        subject_name=subject,
+        issuer_name=x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, AUTHORITY)]),
+        subject_name=x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]),
         public_key=key.public_key(),
         serial_number=x509.random_serial_number(),
         not_valid_before=datetime.now(UTC) - SKEW,
