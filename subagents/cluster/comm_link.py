@@ -16,7 +16,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from subagents.process.protocol import LinkError
 from subagents.remote.frames import Beat, Frame, decode_frame, encode_frame
-from vibe.system.errors import innermost
+from vibe.system.racing import bare_task_group
 
 BEATS = 4
 """Beats sent in the time after which a silent end counts as lost."""
@@ -162,17 +162,13 @@ class CommLink:
 async def comm_link(comm: Any, lost_seconds: float) -> AsyncGenerator[CommLink]:
     """Yield a link over a comm, and close it at the end of the block."""
     link = CommLink(comm, lost_seconds)
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(link.run)
-            try:
-                yield link
-            finally:
-                await link.aclose()
-                link.close()
-    except ExceptionGroup as group_of_one:
-        error = innermost(group_of_one)
-        raise error from error.__cause__  # the cause says what the system had run out of
+    async with bare_task_group() as group:
+        group.start_soon(link.run)
+        try:
+            yield link
+        finally:
+            await link.aclose()
+            link.close()
 
 
 RELAY = "vibe_relay"

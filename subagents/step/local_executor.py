@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from anyio import CancelScope, Event, create_task_group, get_cancelled_exc_class, move_on_after, to_thread
+from anyio import CancelScope, Event, get_cancelled_exc_class, move_on_after, to_thread
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
@@ -30,10 +30,10 @@ from vibe.core.tools.files.text_files import DISK
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.permissions import ApprovalMode
 from vibe.shell.sandbox.settings import Network
-from vibe.system.errors import innermost
 from vibe.system.failing_lines import failing_part
 from vibe.system.plain_text import some_of
 from vibe.system.process import kill_marked
+from vibe.system.racing import bare_task_group
 
 CHECKABLE = frozenset({Outcome.COMPLETED, Outcome.BLOCKED})
 """Outcomes after which the checks decide. A blocked agent may have done the work without the call that was denied."""
@@ -367,16 +367,12 @@ async def without_leftovers(work: Callable[[], Awaitable[T]], mark: str) -> T:
     After a cancellation they have GRACE_SECONDS to end, whatever ``work`` itself allows them, and are then killed.
     """
     ended = Event()
-    try:
-        async with create_task_group() as group:
-            group.start_soon(_kill_when_late, ended, mark)
-            try:
-                return await work()
-            finally:
-                ended.set()
-    except ExceptionGroup as group_of_one:
-        error = innermost(group_of_one)
-        raise error from error.__cause__  # the cause says what the system had run out of
+    async with bare_task_group() as group:
+        group.start_soon(_kill_when_late, ended, mark)
+        try:
+            return await work()
+        finally:
+            ended.set()
     raise AssertionError("the group swallows nothing")  # for the type checker
 
 

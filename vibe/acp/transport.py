@@ -15,7 +15,7 @@ from anyio import Event, create_memory_object_stream
 from msgspec import Struct
 
 from vibe import __version__
-from vibe.core.schemas import whole_number
+from vibe.core.schemas import table_of, whole_number
 from vibe.system.line_wire import LONGEST_MESSAGE, Wire
 from vibe.system.plain_text import shortened
 
@@ -173,7 +173,7 @@ def _server(number: int, given: Any) -> dict[str, Any]:
 
     The library would silently drop a malformed one, whereas starting it reports what is wrong.
     """
-    table = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    table = table_of(given)
     name, args = str(table.get("name") or f"{SERVERS}.{number}"), table.get("args")
     kind = table.get("type") or ("http" if "url" in table else "stdio")
     if kind != "stdio":
@@ -188,8 +188,7 @@ def _pairs(given: Any) -> list[dict[str, str]]:
     if isinstance(given, list):
         tables = [cast("dict[str, Any]", one) for one in cast("list[Any]", given) if isinstance(one, dict)]
         given = {str(one["name"]): one["value"] for one in tables if {"name", "value"} <= one.keys()}
-    table = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    return [{"name": name, "value": str(value)} for name, value in table.items()]
+    return [{"name": name, "value": str(value)} for name, value in table_of(given).items()]
 
 
 class _Refused(Exception):
@@ -280,20 +279,21 @@ class EditorAbilities(Struct, frozen=True, kw_only=True):
 
 def answer_to_initialize(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the answer to a valid `initialize`, or None if the message is for the library."""
-    params = message.get("params")
-    if message.get("method") != INITIALIZE or "id" not in message or type(_part(params, "protocolVersion")) is not int:
+    params = table_of(message.get("params"))
+    if message.get("method") != INITIALIZE or "id" not in message or type(params.get("protocolVersion")) is not int:
         return None
-    return {"jsonrpc": "2.0", "id": message["id"], "result": initialize_result(_part(params, "clientCapabilities"))}
+    return {"jsonrpc": "2.0", "id": message["id"], "result": initialize_result(params.get("clientCapabilities"))}
 
 
 def abilities_of(capabilities: Any) -> EditorAbilities:
     """Return what an editor with these capabilities can do. Malformed capabilities count as absent."""
-    files = _part(capabilities, "fs")
+    can = table_of(capabilities)
+    files = table_of(can.get("fs"))
     return EditorAbilities(
-        reads=_part(files, "readTextFile") is True,
-        writes=_part(files, "writeTextFile") is True,
-        terminals=_part(capabilities, "terminal") is True,
-        forms=isinstance(_part(_part(capabilities, "elicitation"), "form"), dict),
+        reads=files.get("readTextFile") is True,
+        writes=files.get("writeTextFile") is True,
+        terminals=can.get("terminal") is True,
+        forms=isinstance(table_of(can.get("elicitation")).get("form"), dict),
     )
 
 
@@ -313,9 +313,5 @@ def _setup_method(capabilities: Any) -> dict[str, Any]:
         "name": "Set up a provider",
         "description": "Run `vibe setup` in a terminal: it keeps the key of a provider for you, and tries it.",
     }
-    auth = _part(_part(capabilities, "auth"), "terminal")
-    return {**method, "type": "terminal", "args": [SETUP_FLAG]} if auth is True else method
-
-
-def _part(whole: Any, name: str) -> Any:
-    return cast("Mapping[str, Any]", whole).get(name) if isinstance(whole, dict) else None
+    auth = table_of(table_of(capabilities).get("auth"))
+    return {**method, "type": "terminal", "args": [SETUP_FLAG]} if auth.get("terminal") is True else method

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, assert_never
 
-from anyio import CancelScope, create_task_group, get_cancelled_exc_class
+from anyio import CancelScope, get_cancelled_exc_class
 from msgspec import Struct, field
 
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
@@ -34,6 +34,7 @@ from vibe.core.middleware.limits import SUMMARISE, LoopDetection, SpendingLimits
 from vibe.core.middleware.port import HOST_NOTICE, Compact, Hook, Notice, Stop, Warn, last_notices
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.turn import AgentKit, TurnResult, TurnRunner
+from vibe.system.racing import bare_task_group
 
 EMPTY_NOTICE = f"{HOST_NOTICE}your last answer was empty. Go on with the work, or end with your closing summary."
 INTERRUPTED_NOTICE = f"{HOST_NOTICE}you were interrupted here. What you had begun may have been done in part."
@@ -162,7 +163,7 @@ class AgentLoop:
         """Work until the prompt is answered. The middleware's background tasks have ended, too, when this returns."""
         self._is_working = True
         try:
-            result = await self._run_with_middleware(stop)
+            return await self._run_with_middleware(stop)
         except get_cancelled_exc_class():
             if self._kit.keeps_partial:
                 self._transcript.append(UserMessage(INTERRUPTED_NOTICE))
@@ -170,23 +171,15 @@ class AgentLoop:
         finally:
             self._is_working = False
             self._deliver_steering()
-        if isinstance(result, Exception):
-            raise result
-        return result
 
-    async def _run_with_middleware(self, stop: StopSignal) -> ActResult | Exception:
-        """Take turns inside the task group of the middleware.
-
-        An error is returned, not raised, since the task group would wrap it in an exception group.
-        """
-        result: ActResult | Exception = self.interrupted()
-        async with create_task_group() as tasks:
+    async def _run_with_middleware(self, stop: StopSignal) -> ActResult:
+        """Take turns inside the task group of the middleware."""
+        result = self.interrupted()
+        async with bare_task_group() as tasks:
             for member in self._middleware:
                 member.before_run(tasks)
             try:
                 result = await self._take_turns(stop)
-            except Exception as error:  # noqa: BLE001  the caller raises it, outside the task group
-                result = error
             finally:
                 with CancelScope(shield=True):
                     await self._consult(lambda one, context: one.after_run(context))

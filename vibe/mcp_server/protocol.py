@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from anyio import to_thread
@@ -343,8 +343,7 @@ def _request(line: bytes) -> dict[str, Any] | None:
 
 def _fields(line: bytes) -> dict[str, Any]:
     """Return the fields of the JSON object in a line, or an empty dict for anything else."""
-    message = json.loads(line) if line else None
-    return cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+    return table_of(json.loads(line)) if line else {}
 
 
 def _line(request_id: str | int | None, **outcome: Mapping[str, Any]) -> bytes:

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import asyncio  # noqa: TID251  only the task knows whether a cancellation was meant for it
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 from anyio import CancelScope, create_task_group
+from anyio.abc import TaskGroup
 
 from vibe.system.errors import described, innermost
 
 T = TypeVar("T")
 
 
-async def unless(happens: Callable[[], Awaitable[object]], work: Callable[[], Awaitable[T]]) -> list[T]:
-    """Do some work and return a list of its result, or an empty list if ``happens`` returned first and cancelled it.
-
-    An error of the work is raised as it is, not as a member of a group.
-    """
-    results: list[T] = []
+@asynccontextmanager
+async def bare_task_group() -> AsyncGenerator[TaskGroup]:
+    """Run tasks beside the block. The first error, of the block or a task, is raised as it is, not in a group."""
     try:
         async with create_task_group() as group:
-
-            async def watch() -> None:
-                await happens()
-                group.cancel_scope.cancel()
-
-            group.start_soon(watch)
-            results.append(await work())
-            group.cancel_scope.cancel()
-    except ExceptionGroup as group_of_one:
-        error = innermost(group_of_one)
+            yield group
+    except BaseExceptionGroup as errors:
+        error = innermost(errors)
         raise error from error.__cause__  # The cause says which resource the system ran out of.
+
+
+async def unless(happens: Callable[[], Awaitable[object]], work: Callable[[], Awaitable[T]]) -> list[T]:
+    """Do some work and return a list of its result, or an empty list if ``happens`` returned first and cancelled it."""
+    results: list[T] = []
+    async with bare_task_group() as group:
+
+        async def watch() -> None:
+            await happens()
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        results.append(await work())
+        group.cancel_scope.cancel()
     return results
 
 

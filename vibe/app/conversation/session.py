@@ -57,21 +57,13 @@ class ChatSession:
     """
 
     def __init__(
-        self,
-        sessions: Path,
-        meta: SessionMeta,
-        folder: SessionFolder,
-        transcript: Transcript,
-        locks: ExitStack,
-        *,
-        kept: bool = True,
+        self, meta: SessionMeta, folder: SessionFolder, transcript: Transcript, locks: ExitStack, *, kept: bool = True
     ) -> None:
         self.folder = folder
         self.transcript = transcript
         self.repaired = ""
         self._snapshots: Snapshots | None = None
         self._rewind_lock = Lock()
-        self._sessions = sessions
         self._meta = meta
         self._locks = locks
         self._unlogged = [] if kept else [folder.path]
@@ -109,7 +101,7 @@ class ChatSession:
         found: list[Path] = []
         parent = self._meta.parent_id
         while parent is not None and len(found) < GENERATIONS:
-            folder = SessionFolder(self._sessions / parent)
+            folder = SessionFolder(self.folder.path.with_name(parent))
             found.append(folder.outputs)
             try:
                 parent = read_meta(folder.path).parent_id
@@ -194,7 +186,7 @@ class ChatSession:
             return self.session_id
 
         with self._rewind_lock:
-            manager = RewindManager(self._sessions, environ, own)
+            manager = RewindManager(environ, own)
             return manager.rewind(self._as_saved, message_index, files=files, only=only, fork=fork)
 
     def going_back(self, message_index: int, environ: Mapping[str, str], own: OwnPlaces) -> Sequence[FileBack]:
@@ -204,7 +196,7 @@ class ChatSession:
             EnvironmentFailure: If the files of that time are unknown, or git or the disk refuses.
         """
         with self._rewind_lock:
-            return RewindManager(self._sessions, environ, own).outlook(self._as_saved, message_index)
+            return RewindManager(environ, own).outlook(self._as_saved, message_index)
 
     @property
     def _as_saved(self) -> SavedSession:
@@ -231,7 +223,7 @@ class ChatSession:
 
     def _begin_child(self) -> SessionFolder:
         meta = structs.replace(self._meta, session_id=uuid4().hex, parent_id=self._meta.session_id, started=time.time())
-        return SessionFolder.begin(self._sessions, meta)
+        return SessionFolder.begin(self.folder.path.parent, meta)
 
     def _ended_meta(self, outcome: str) -> SessionMeta:
         commit, branch = git_head(Path(self._meta.workspace))
@@ -255,7 +247,7 @@ class ChatSession:
             sessions = paths.unlogged
             _remove_unlogged(sessions)
         elif earlier is not None and not opening.fork and not earlier.meta.origin:  # another program's is only copied
-            return cls._continue(sessions, opening, locks, earlier)
+            return cls._continue(opening, locks, earlier)
         return cls._begin(sessions, opening, locks, earlier, kept=kept)
 
     @classmethod
@@ -284,12 +276,12 @@ class ChatSession:
             transcript = Transcript.peek(earlier.folder.transcript)
             transcript.restart(transcript.messages, folder.transcript)
             repaired = _repair_text(transcript.dropped_bytes, transcript.close_dangling_calls(), earlier.lost)
-        session = cls(sessions, meta, folder, transcript, locks, kept=kept)
+        session = cls(meta, folder, transcript, locks, kept=kept)
         session.repaired = repaired
         return session
 
     @classmethod
-    def _continue(cls, sessions: Path, opening: Opening, locks: ExitStack, saved: SavedSession) -> ChatSession:
+    def _continue(cls, opening: Opening, locks: ExitStack, saved: SavedSession) -> ChatSession:
         locks.callback(lock_session(saved.folder).release)
         transcript = Transcript.open(saved.folder.transcript)
         closed = transcript.close_dangling_calls()
@@ -297,7 +289,7 @@ class ChatSession:
         meta = structs.replace(
             saved.meta, workspace=place, model=opening.model or "", agent=opening.agent or "", ended=None, outcome=None
         )
-        session = cls(sessions, meta, saved.folder, transcript, locks)
+        session = cls(meta, saved.folder, transcript, locks)
         with suppress(OSError):  # the session counts as running until it ends again
             write_meta(saved.folder.path, meta)
         session.repaired = _repair_text(transcript.dropped_bytes, closed, saved.lost)

@@ -139,7 +139,7 @@ def run_fork(args: Arguments, env: CliEnvironment) -> None:
     """Save a session, or its part before one of its messages, as another; print the new id."""
     saved = _loader(env).find(args.session)
     count = len(Transcript.peek(saved.folder.transcript).messages) if args.message is None else args.message
-    manager = RewindManager(VibePaths(env.home).sessions, env.environ, outcome="forked")
+    manager = RewindManager(env.environ, outcome="forked")
     report = manager.rewind(saved, count, files=False)
     env.answer(args, {"session_id": report.session_id, "messages": report.messages}, [report.session_id])
 
@@ -249,7 +249,7 @@ def _document(saved: SavedSession) -> dict[str, Any]:
 def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     """Fork a session before one of its messages; the exit code is 1 if a file could not be restored."""
     saved = _loader(env).find(args.session)
-    manager = RewindManager(VibePaths(env.home).sessions, env.environ, env.own_places)
+    manager = RewindManager(env.environ, env.own_places)
     act = partial(manager.rewind, saved, args.message, files=args.files)
     with lock_session(saved.folder):
         turn = env.as_writer().turn([Path(saved.meta.workspace)], "vibe session rewind")

@@ -336,5 +336,5 @@ def _page_words(page: str) -> str:
 
 def _upstream_words(metadata: object) -> str:
     """Return the message of the provider behind a router, from the metadata of the router's error."""
-    raw = cast("dict[str, object]", metadata).get("raw") if isinstance(metadata, dict) else None
+    raw = table_of(metadata).get("raw")
     return error_words(raw) if isinstance(raw, str) else ""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig
 from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelRequest
 from vibe.core.messages import Usage
-from vibe.system.errors import innermost
+from vibe.system.racing import bare_task_group
 
 MILLION: Final = 1_000_000
 SHORT_PROMPT: Final = 1_000
@@ -119,13 +119,9 @@ class PricedBackend:
         """Call the inner backend, loading the price list meanwhile if that has not been done."""
         if self._loaded:
             return await self._inner.complete(request, observer)
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._load, request.model)
-                return await self._inner.complete(request, observer)
-        except BaseExceptionGroup as errors:
-            failure = innermost(errors)
-            raise failure from failure.__cause__
+        async with bare_task_group() as group:
+            group.start_soon(self._load, request.model)
+            return await self._inner.complete(request, observer)
         raise AssertionError("unreachable")
 
     async def _load(self, model: ModelConfig) -> None:

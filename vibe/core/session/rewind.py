@@ -35,7 +35,6 @@ class RewindManager(Struct, frozen=True):
     For ``environ`` and ``own`` see ``Snapshots``. ``outcome`` is recorded for the new session until it is resumed.
     """
 
-    sessions: Path
     environ: Mapping[str, str]
     own: OwnPlaces = NO_OWN_PLACES
     outcome: str = "rewound"
@@ -118,7 +117,7 @@ class RewindManager(Struct, frozen=True):
             outcome=self.outcome,
             origin="",
         )
-        folder = SessionFolder.begin(self.sessions, meta)
+        folder = SessionFolder.begin(session.folder.path.parent, meta)
         conversation.restart(conversation.messages[:message_index], folder.transcript)
         return folder.path.name
 

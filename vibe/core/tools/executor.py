@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 import msgspec
-from anyio import Semaphore, create_task_group
+from anyio import Semaphore
 from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import BaseModel
@@ -43,7 +43,7 @@ from vibe.core.tools.ports import CallOutlook
 from vibe.core.tools.questions import UnansweredError, announcing
 from vibe.core.tools.schema import parse_arguments
 from vibe.system.errors import described
-from vibe.system.racing import foreign_code
+from vibe.system.racing import bare_task_group, foreign_code
 from vibe.system.redaction import Mask, redact
 
 __all__ = ["Approvals", "ToolBatch", "ToolExecutor"]
@@ -223,12 +223,9 @@ class ToolExecutor:
                 await self._answer(item)
                 flush()
 
-        try:
-            async with create_task_group() as group:
-                for item in members:
-                    group.start_soon(answer, item)
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+        async with bare_task_group() as group:
+            for item in members:
+                group.start_soon(answer, item)
 
     async def _answer(self, item: _PendingCall) -> None:
         """Decide on a call, run it, and always set its message."""

@@ -50,7 +50,7 @@ class Story:
 
     @property
     def manager(self) -> RewindManager:
-        return RewindManager(self.sessions, ENVIRON)
+        return RewindManager(ENVIRON)
 
 
 @pytest.fixture

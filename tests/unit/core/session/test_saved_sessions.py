@@ -203,7 +203,7 @@ def test_of_torn_meta_data_what_is_whole_is_kept(tmp_path: Path, share: float) -
 @pytest.mark.parametrize("meta", [b"", b'{"version": 1, "session_id": "a", "workspace": "/w\\u0000"}'])
 def test_files_of_a_workspace_that_is_not_known_are_not_rewound(tmp_path: Path, meta: bytes) -> None:
     kept_session(tmp_path, meta)
-    manager = RewindManager(tmp_path, {})
+    manager = RewindManager({})
 
     with pytest.raises(SnapshotError, match=r"the workspace is not known.*--resume"):
         manager.rewind(SessionLoader(tmp_path).find("a"), 0)

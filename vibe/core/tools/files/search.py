@@ -15,14 +15,14 @@ from subprocess import DEVNULL, PIPE
 from typing import Any, BinaryIO, NamedTuple
 from warnings import catch_warnings, simplefilter
 
-from anyio import CancelScope, EndOfStream, create_task_group, open_process, sleep, to_process, to_thread
+from anyio import CancelScope, EndOfStream, open_process, sleep, to_process, to_thread
 from anyio.abc import Process
 from msgspec import Struct, field
 
 from vibe.core.config.patterns import compile_linear
 from vibe.core.tools.errors import ToolError
 from vibe.system.ignore import PER_FOLDER, Ignores, walk_files
-from vibe.system.racing import shielded
+from vibe.system.racing import bare_task_group, shielded
 
 LINE_CHARACTERS = 500
 """The most characters of a line that are shown."""
@@ -198,13 +198,10 @@ async def _run(argv: list[str], query: Query) -> Found:
     process = await _start(argv, query)
     found = Found(matches=(), more=False)
     try:
-        try:
-            async with create_task_group() as group:
-                group.start_soon(_release_pipes, query)
-                found = await _read_matches(process, query)
-                group.cancel_scope.cancel()
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+        async with bare_task_group() as group:
+            group.start_soon(_release_pipes, query)
+            found = await _read_matches(process, query)
+            group.cancel_scope.cancel()
         problem = "" if found.matches or found.more else await _read_problem(process)
     finally:
         with CancelScope(shield=True):

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import logging
 import secrets
+import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, parse_qsl, urljoin, urlsplit
 
-from anyio import (
-    BrokenResourceError,
-    EndOfStream,
-    Event,
-    create_task_group,
-    create_tcp_listener,
-    fail_after,
-    move_on_after,
-    to_thread,
-)
-from anyio.abc import SocketAttribute, SocketStream
+from anyio import Event, create_task_group, fail_after, to_thread
 from msgspec import Struct
 
 from vibe.core.tools.mcp.client import Endpoint, load_library, shown_url
 from vibe.core.tools.mcp.sign_ins import LOCAL_HOSTS, SignIn
 from vibe.system.errors import EnvironmentFailure, innermost
 from vibe.system.http import client_options
+from vibe.system.loopback import serve
 from vibe.system.plain_text import shortened
 
 if TYPE_CHECKING:
@@ -37,10 +30,6 @@ HOST = "127.0.0.1"
 """The address on which the browser's answer is awaited."""
 PATH = "/callback"
 """The path of the redirect that carries the answer."""
-LARGEST_REQUEST = 16 * 1024
-"""The most bytes of a browser's request."""
-EXCHANGE_SECONDS = 10.0
-"""The most seconds of one exchange with a browser."""
 ARRIVED = "The answer has arrived: go back to the terminal, which says whether you are signed in."
 TWICE = "This sign-in has been answered already. Nothing was changed."
 FOREIGN = "This answer belongs to another sign-in. Nothing was changed."
@@ -237,11 +226,10 @@ class Loopback:
         Raises:
             OSError: the port is taken.
         """
-        async with await create_tcp_listener(local_host=HOST, local_port=port) as listener:
-            taken = listener.extra_attributes[SocketAttribute.local_port]()
-            self.redirect_uri = f"http://{HOST}:{taken}{PATH}"
+        with socket.create_server((HOST, port)) as listener:
+            self.redirect_uri = f"http://{HOST}:{listener.getsockname()[1]}{PATH}"
             async with create_task_group() as group:
-                group.start_soon(listener.serve, self._serve)
+                group.start_soon(partial(serve, self._exchange, listener, interface="asgi3", lifespan="off", ws="none"))
                 try:
                     yield self
                 finally:
@@ -252,46 +240,25 @@ class Loopback:
         await self._answered.wait()
         return self._answer
 
-    async def _serve(self, stream: SocketStream) -> None:
-        with move_on_after(EXCHANGE_SECONDS):
-            try:
-                async with stream:
-                    await self._exchange(stream)
-            except (BrokenResourceError, EndOfStream, ValueError):
-                pass  # The client is gone or does not speak HTTP. An answer that arrived is kept.
+    async def _exchange(self, scope: Mapping[str, Any], _: object, send: Callable[[Any], Awaitable[None]]) -> None:
+        """Answer a request of a browser, as an ASGI application."""
+        path = scope["path"] if scope["method"] == "GET" else ""
+        status, text = self._respond(path, dict(parse_qsl(scope["query_string"].decode("latin-1"))))
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": f"{text}\n".encode()})
         if self._answer:
             self._answered.set()
 
-    async def _exchange(self, stream: SocketStream) -> None:
-        parts = urlsplit(await _target_of(stream))
-        status, text = self._respond(parts.path, dict(parse_qsl(parts.query)))
-        lines = (
-            f"HTTP/1.1 {status}",
-            "Content-Type: text/plain; charset=utf-8",
-            "Cache-Control: no-store",
-            f"Content-Length: {len(text) + 1}",
-            "Connection: close",
-        )
-        await stream.send("\r\n".join((*lines, "", f"{text}\n")).encode())
-
-    def _respond(self, path: str, fields: Mapping[str, str]) -> tuple[str, str]:
+    def _respond(self, path: str, fields: Mapping[str, str]) -> tuple[int, str]:
         """Return the status and the text for a request. The first answer that fits is kept."""
         if path != PATH or not ({"code", "error"} & fields.keys()):
-            return "404 Not Found", NOTHING
+            return 404, NOTHING
         given = fields.get("state", "")
         if not self.state or not secrets.compare_digest(given.encode(), self.state.encode()):
             self._notice("an answer that belongs to another sign-in was turned away")
-            return "400 Bad Request", FOREIGN
+            return 400, FOREIGN
         if self._answer:
-            return "409 Conflict", TWICE
+            return 409, TWICE
         self._answer = fields
-        return "200 OK", ARRIVED
-
-
-async def _target_of(stream: SocketStream) -> str:
-    """Return the target of a GET request, or an empty string for any other request."""
-    request = b""
-    while b"\r\n\r\n" not in request and len(request) < LARGEST_REQUEST:
-        request += await stream.receive()
-    method, _, rest = request.partition(b"\r\n")[0].decode("latin-1").partition(" ")
-    return rest.partition(" ")[0] if method == "GET" else ""
+        return 200, ARRIVED

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from anyio import create_task_group, current_time, move_on_after
+from anyio import current_time, move_on_after
 from msgspec.structs import replace
 from pydantic import BaseModel, Field, RootModel
 
@@ -30,6 +30,7 @@ from vibe.core.tools.permissions import Assessment, match_lists
 from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.plain_text import plain, plain_line, shortened
+from vibe.system.racing import bare_task_group
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
@@ -280,19 +281,15 @@ class McpServers:
 
         ``on_change`` is awaited when a server is ready for the first time, and when its tools have changed.
         """
-        try:
-            async with create_task_group() as group:
-                for connection in self._connections:
-                    connection.on_change = on_change
-                    group.start_soon(connection.run)
-                try:
-                    yield self
-                finally:
-                    await self._close()
-                    group.cancel_scope.cancel()
-        except BaseExceptionGroup as errors:
-            # Connections never raise, so this is what the block itself raised.
-            raise errors.exceptions[0] from None
+        async with bare_task_group() as group:
+            for connection in self._connections:
+                connection.on_change = on_change
+                group.start_soon(connection.run)
+            try:
+                yield self
+            finally:
+                await self._close()
+                group.cancel_scope.cancel()
 
     async def wait_ready(self, *, strict: bool = True) -> None:
         """Wait until each server is ready or has failed, at most as long as the slowest may take to start.
