@@ -149,8 +149,7 @@ class EventBus:
             raise IpcError(f"{expected}: put one ipc.sink.StampingSink before it, and publish to nothing else")
         body = encode_event(event)
         self.journal.append(body)
-        if self.journal.error is not None and not self.warnings:
-            self._record_warning(self.journal.error)
+        self._warn_once()
         if self._needs_token:
             self._send_heartbeat(end=False)
         else:
@@ -171,8 +170,7 @@ class EventBus:
             return  # a forked child must not end its parent's bus
         self._closed = True
         self.journal.sync()
-        if self.journal.error is not None and not self.warnings:
-            self._record_warning(self.journal.error)
+        self._warn_once()
         self._registry.remove(self.entry)
         self._ending = True
         os.write(self._wake_in, b"x")
@@ -191,8 +189,11 @@ class EventBus:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _record_warning(self, error: OSError) -> None:
-        reason = error.strerror or "it can't be written"
+    def _warn_once(self) -> None:
+        """Record a warning if the journal can't be written, the first time that it can't."""
+        if self.journal.error is None or self.warnings:
+            return
+        reason = self.journal.error.strerror or "it can't be written"
         message = (
             f"the journal {self.journal.path} can't be written: {reason}; events are kept in memory until there is "
             "room, and the run ends with exit code 3"

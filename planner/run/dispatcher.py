@@ -27,7 +27,7 @@ from planner.run.watchdog import Timers, Watchdog
 from planner.state import commands as c
 from planner.state.changes import TOO_LATE
 from planner.state.decide import carry_out, decide
-from planner.state.lists import with_list
+from planner.state.lists import result_of_list, with_list
 from planner.state.outcome import BUDGET_REASON, RunResult, outcome_of, warnings_of
 from planner.state.schedule import schedule_of
 from planner.state.state import ACTIVE, IN_PROGRESS, State
@@ -110,7 +110,6 @@ class Dispatcher:
         self._width = width
         self._store = store
         self._clock = self._options.clock
-        self._steering = self._options.steering
         self._state = store.state()
         self._sink = sink
         self._runner = StepRunner(self._state, executor, store, options=self._options)
@@ -367,7 +366,7 @@ class Dispatcher:
 
     async def _end_list(self, step_id: str) -> None:
         """Put the results of a list's items on disk, then end the step with the list."""
-        self._store.keep_result(step_id, self._runner.list_result(step_id))
+        self._store.keep_result(step_id, result_of_list(self._state, schedule_of(self._state).steps, step_id))
         await self._store.sync()
         self._busy_lists.discard(step_id)
         self._take(c.AttemptSaved(step_id))
@@ -394,7 +393,7 @@ class Dispatcher:
 
     async def _steer(self, command: Steer, request: Request) -> None:
         by = "" if command.by in e.OWN_ANSWERS else command.by
-        heard = await self._steering.tell(command.step_id, command.text, by)
+        heard = await self._options.steering.tell(command.step_id, command.text, by)
         run = self._running.get(command.step_id)
         if heard or run is None or not run.has_task or run.step.command is not None:
             problem = self._try_command(c.Tell(command, heard))

@@ -20,7 +20,7 @@ from planner.plan.step_limits import USUAL, StepLimits, step_limits
 from planner.run.revision_runner import ReplanPolicy
 from planner.run.watchdog import Clock, Sleep, Timer, Watchdog, steady_time
 from planner.state.commands import AttemptEnded
-from planner.state.lists import output_of, result_of_list
+from planner.state.lists import output_of
 from planner.state.schedule import schedule_of
 from planner.state.state import WORDS, State, StepState
 from planner.store.store import PlanStore
@@ -115,7 +115,6 @@ class StepRunner:
         self._executor = executor
         self._store = store
         self._options = options
-        self._steering = options.steering
 
     async def execute(self, run: StepRun, stop: StopSignal) -> AttemptEnded:
         """Run the attempt until it ends or is cancelled.
@@ -169,12 +168,6 @@ class StepRunner:
         output = None if source is None else output_of(self._state, schedule.steps, source)
         return items_of(pattern, output, schedule.plan.values())
 
-    def list_result(self, step_id: str) -> StepResult:
-        """Return the result of a step with a list whose items have ended, with the items' results as its output."""
-        steps = schedule_of(self._state).steps
-        result = result_of_list(self._state, steps, step_id)
-        return structs.replace(result, output=output_of(self._state, steps, step_id))
-
     async def _item(self, child: Child) -> GivenItem:
         """Return the item that a step is for; a long one is written to a file."""
         file = await to_thread.run_sync(self._store.write_item, child) if child.is_long else None
@@ -205,7 +198,7 @@ class StepRunner:
             )
             run.has_task = True
             is_steerable = task.has_agent and not self._options.by_program(run.step)
-            with self._steering.attempt(run.step.id) if is_steerable else nullcontext():
+            with self._options.steering.attempt(run.step.id) if is_steerable else nullcontext():
                 return await self._executor.run(task, stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)

@@ -70,7 +70,7 @@ def has_begun(step: StepState) -> bool:
 
 
 def result_of_list(state: State, steps: Mapping[str, Step], pattern_id: str) -> StepResult:
-    """Return the result of a list whose items have all ended, without its output."""
+    """Return the result of a list whose items have all ended, with their results as its output."""
     count = count_items(state, steps, pattern_id)
     children = state.unfolded[pattern_id].fact.children
     made = {child.key: state.steps[child.id] for child in children if child.id in state.steps}
@@ -83,9 +83,8 @@ def result_of_list(state: State, steps: Mapping[str, Step], pattern_id: str) -> 
     ]
     changed = dict.fromkeys(file for step in made.values() for file in step.last_result.files_changed)
     work = WorkDone(summary="\n".join((summary, *reasons)), files_changed=tuple(changed))
-    if count.is_hopeless:
-        return list_result(StepStatus.FAILED, ITEMS_REASON, summary, work)
-    return list_result(StepStatus.COMPLETED, None, "", work)
+    how = (StepStatus.FAILED, ITEMS_REASON, summary) if count.is_hopeless else (StepStatus.COMPLETED, None, "")
+    return replace(list_result(*how, work), output=output_of(state, steps, pattern_id))
 
 
 def in_pages(steps: Sequence[T], status_of: Callable[[T], str]) -> list[list[T]]:

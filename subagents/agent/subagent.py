@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from anyio import to_thread
@@ -23,7 +24,7 @@ from vibe.core.agent_loop import ActResult, AgentLoop
 from vibe.core.agents.models import AgentProfile
 from vibe.core.config.models import ModelConfig
 from vibe.core.guidance import AgentPlace
-from vibe.core.messages import AssistantMessage, NeverStop, Spent, StopSignal, total_of
+from vibe.core.messages import AssistantMessage, Spent, StopSignal, total_of
 from vibe.core.modes import MODE_CATALOG, ExecutionMode
 from vibe.core.session.folder import Transcript, TranscriptError
 from vibe.core.tools.hand_in import HandIn
@@ -89,10 +90,13 @@ class SubAgent:
         self._spawner = self._make_spawner()
         self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
         self._started: float | None = None
+        self._stop: StopSignal | None = None
 
-    async def execute(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
-        """Do the step, or continue it where its conversation was cut off."""
-        self._pass_on_stop(stop)
+    async def execute(self, prompt: str, stop: StopSignal) -> ActResult:
+        """Do the step, or continue it where its conversation was cut off. ``stop`` ends it after a turn."""
+        self._stop = stop
+        if self._spawner is not None:
+            self._spawner.stop = stop
         self._started = self._context.run.clock()
         self._announce_start()
         if not self.conversation.messages:
@@ -104,15 +108,13 @@ class SubAgent:
             self._context.sink.publish(WarningEvent(code="transcript.torn", message=dropped))
         return await self._loop.resume(stop)
 
-    async def continue_with(self, prompt: str, stop: StopSignal | None = None) -> ActResult:
+    async def continue_with(self, prompt: str) -> ActResult:
         """After ``execute``, act on another prompt in the same conversation."""
-        self._pass_on_stop(stop)
-        return await self._loop.act(prompt, stop)
+        return await self._loop.act(prompt, self._stop)
 
-    async def resume(self, stop: StopSignal | None = None) -> ActResult:
+    async def resume(self) -> ActResult:
         """After ``execute``, act on the messages it was sent since its last turn."""
-        self._pass_on_stop(stop)
-        return await self._loop.resume(stop)
+        return await self._loop.resume(self._stop)
 
     @property
     def has_unread(self) -> bool:
@@ -156,10 +158,6 @@ class SubAgent:
         """Return the last text it wrote, or an empty string."""
         messages = reversed(self.conversation.messages)
         return next((m.content for m in messages if isinstance(m, AssistantMessage) and m.content), "")
-
-    def _pass_on_stop(self, stop: StopSignal | None) -> None:
-        if self._spawner is not None:
-            self._spawner.stop = stop or NeverStop()
 
     def _choose_tools(self) -> ToolManager:
         """Return the tools it may use: at most those of its profile, without the task tool if it can't start others."""
@@ -228,18 +226,17 @@ class SubAgent:
     def _announce_start(self) -> None:
         context, config = self._context, self.config
         tools = tuple(schema.name for schema in self._offered.schemas())
-        own = {"parent_id": config.parent_id, "agent": config.profile.name if config.profile else ""}
-        begun = _started_event(context, self._model, tools, config)
-        context.sink.publish(replace(begun, title=config.title, mode=config.mode.value, **own))
+        own = {"title": config.title, "mode": config.mode.value, "parent_id": config.parent_id}
+        agent = config.profile.name if config.profile else ""
+        context.sink.publish(_started_event(context, self._model, tools, config, agent=agent, **own))
 
 
 def _started_event(
-    context: AgentContext, model: ModelConfig, tools: tuple[str, ...], limits: SubAgentConfig | ReaderLimits
+    context: AgentContext, model: ModelConfig, tools: tuple[str, ...], limits: SubAgentConfig | ReaderLimits, **own: Any
 ) -> SubAgentStartedEvent:
-    """Return the event that announces an agent, without its title."""
+    """Return the event that announces an agent; ``own`` are its title, its mode and who it is."""
     return SubAgentStartedEvent(
-        title="",
-        mode=ExecutionMode.DESIGN.value,
+        **own,
         model=model.key,
         tools=tools,
         max_tokens=limits.max_tokens,
@@ -330,8 +327,8 @@ class ReadOnlyAgent:
         """Announce the start of its task; ``offer`` is the tool it ends with."""
         context = self._context
         self._started = context.run.clock()
-        begun = _started_event(context, self.model, (*self.tools.available, offer), self._limits)
-        context.sink.publish(replace(begun, title=title, agent=self._name))
+        own = {"title": title, "mode": ExecutionMode.DESIGN.value, "agent": self._name}
+        context.sink.publish(_started_event(context, self.model, (*self.tools.available, offer), self._limits, **own))
 
     def finish(self, acted: ActResult) -> None:
         """Announce the end of its task."""

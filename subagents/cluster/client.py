@@ -64,8 +64,6 @@ class ClusterClient:
     def __init__(
         self, address: str, security: Security | None = None, *, run: str, lost_seconds: float = LOST_SECONDS
     ) -> None:
-        self.fenced = 0
-        """The number of places announced for attempts that had one already or no longer wait."""
         self._address = address
         self._security: Any = security or Security()
         self._topic = f"vibe-{run}"
@@ -244,7 +242,6 @@ class ClusterClient:
         place = event[1]
         waiter = self._waiting.get(place["attempt"])
         if waiter is None or waiter.announced.is_set():
-            self.fenced += 1
             logger.warning("a second place for an attempt, at %s, is left alone", place["at"])
             return
         waiter.at, waiter.full = place["at"], place["full"]

@@ -106,7 +106,7 @@ class AgentStep:
             if self._step.verify and await self._fail_if_tampered():
                 return
             if finding is None and self._agent.has_unread:
-                self._record(await self._agent.resume(stop))
+                self._record(await self._agent.resume())
                 continue
             if finding is None:
                 self._is_over = True
@@ -119,7 +119,7 @@ class AgentStep:
                 self._set_outcome(Outcome.FAILED, "verify", finding.detail)
                 self._printed = finding.printed
                 return
-            self._record(await self._agent.continue_with(finding.prompt, stop))
+            self._record(await self._agent.continue_with(finding.prompt))
 
     def _result(self) -> StepResult:
         acted = self._acted

@@ -108,7 +108,7 @@ class PlanRead(Struct, frozen=True, kw_only=True):
             plan=loaded.plan,
             state=state,
             waiting=open_decisions(loaded.plan, state),
-            removed=_removed(folder, loaded.plan, state),
+            removed=_removed(folder, state),
         )
 
     def item_lines(self, pattern_id: str, page: int) -> list[str]:
@@ -202,12 +202,12 @@ def _counted(plan: PlanSummary, home: Path) -> PlanSummary:
     return replace(plan, counts=state.counted())
 
 
-def _removed(folder: PlanFolder, plan: Plan, state: State) -> list[tuple[RemovedStep, Spending]]:
+def _removed(folder: PlanFolder, state: State) -> list[tuple[RemovedStep, Spending]]:
     if not state.revisions:
         return []
-    from vibe.app.plan.usage_history import removed_from  # noqa: PLC0415  few plans need conversations read
+    from vibe.app.plan.usage_history import removed_steps  # noqa: PLC0415  few plans need conversations read
 
-    return removed_from(plan, state, folder)
+    return removed_steps(state, folder)
 
 
 def _status_text(plan: PlanSummary) -> str:

@@ -124,6 +124,7 @@ class CallView(EntryView, kw_only=True, eq=False):
 
 
 _OPEN = frozenset({"writing", "queued", "running"})
+_UNFINISHED = _OPEN | {"streaming"}
 _Entry = TypeVar("_Entry", EntryView, CallView)
 
 
@@ -150,7 +151,7 @@ class TranscriptView:
     first and the last event.
     """
 
-    __slots__ = ("_answers", "_calls", "_kept", "_key", "_live", "_next", "_reasonings", "entries", "older", "size")
+    __slots__ = ("_calls", "_kept", "_key", "_next", "_texts", "entries", "older", "size")
 
     def __init__(self, key: Key, kept: KeptCharacters) -> None:
         self.entries: dict[str, EntryView] = {}
@@ -159,10 +160,8 @@ class TranscriptView:
         self._key = (*key, "entries")
         self._kept = kept
         self._next = 1
-        self._answers: dict[str, EntryView] = {}
-        self._reasonings: dict[str, EntryView] = {}
+        self._texts: dict[tuple[str, str], EntryView] = {}  # by kind and message id
         self._calls: dict[str, CallView] = {}
-        self._live: dict[int, EntryView] = {}
 
     @property
     def first(self) -> int:
@@ -188,13 +187,11 @@ class TranscriptView:
 
         Returns None if it is late, or of an attempt that was given up.
         """
-        is_answer = type(event) is e.AssistantDeltaEvent
-        kind, known = ("answer", self._answers) if is_answer else ("reasoning", self._reasonings)
-        entry = known.get(event.message_id)
+        kind = "answer" if type(event) is e.AssistantDeltaEvent else "reasoning"
+        entry = self._texts.get((kind, event.message_id))
         if entry is None:
-            entry = known[event.message_id] = self._new_entry(kind, event, "")
+            entry = self._texts[kind, event.message_id] = self._new_entry(kind, event, "")
             entry.ref, entry.attempt, entry.status = event.message_id, event.attempt, "streaming"
-            self._live[entry.number] = entry
         elif entry.status != "streaming" or event.attempt < entry.attempt:
             return None
         elif event.attempt > entry.attempt:
@@ -206,20 +203,18 @@ class TranscriptView:
 
     def add_answer(self, event: e.AssistantEvent) -> EntryView | None:
         """Add the whole answer; return None if there is nothing to read in it."""
-        reasoning = self._reasonings.get(event.message_id)
+        reasoning = self._texts.get(("reasoning", event.message_id))
         if reasoning is not None:
             reasoning.status = "done"
-            self._live.pop(reasoning.number, None)
-        entry = self._answers.get(event.message_id)
+        entry = self._texts.get(("answer", event.message_id))
         if entry is None:
             if not event.text and not event.interrupted:
                 return None
-            entry = self._answers[event.message_id] = self._new_entry("answer", event, "")
+            entry = self._texts["answer", event.message_id] = self._new_entry("answer", event, "")
             entry.ref = event.message_id
         self._set(entry, event.text[:TEXT_CHARACTERS], max(0, len(event.text) - TEXT_CHARACTERS))
         entry.last, entry.message_index = event.seq, event.message_index
         entry.status = "interrupted" if event.interrupted else "done"
-        self._live.pop(entry.number, None)
         return entry
 
     def add_arguments(self, event: e.ToolArgumentsEvent) -> CallView | None:
@@ -277,7 +272,6 @@ class TranscriptView:
         if call is None or not call.is_open:
             return None
         call.last, call.status, call.duration_s, call.until = event.seq, event.status, event.duration_s, event.ts
-        self._live.pop(call.number, None)
         call.display, call.files_changed, call.images = event.display, event.files_changed, event.images
         self._set(call, event.content[:TEXT_CHARACTERS], max(0, len(event.content) - TEXT_CHARACTERS))
         call.diff = event.diff[:TEXT_CHARACTERS]
@@ -295,8 +289,7 @@ class TranscriptView:
 
     def close_open(self) -> list[EntryView]:
         """Close whatever had not come to its end, and return it."""
-        changed = list(self._live.values())
-        self._live.clear()
+        changed = [entry for entry in self.entries.values() if entry.status in _UNFINISHED]
         for entry in changed:
             entry.status = "cancelled" if isinstance(entry, CallView) else "interrupted"
         return changed
@@ -315,7 +308,6 @@ class TranscriptView:
     def _new_call(self, event: e.ToolArgumentsEvent | e.ToolQueuedEvent | e.ToolCallEvent, status: str) -> CallView:
         tool, call_id = event.tool, event.tool_call_id
         call = self._add(CallView, event, kind="call", status=status, tool=tool, call_id=call_id, words=tool)
-        self._live[call.number] = call
         if call.call_id:
             self._calls[call.call_id] = call
         return call
@@ -347,10 +339,8 @@ class TranscriptView:
     def _drop(self, entry: EntryView) -> None:
         del self.entries[entry.key[-1]]
         self._grow(-entry.size)
-        self._live.pop(entry.number, None)
-        for known in (self._answers, self._reasonings):
-            if known.get(entry.ref) is entry:
-                del known[entry.ref]
+        if self._texts.get((entry.kind, entry.ref)) is entry:
+            del self._texts[entry.kind, entry.ref]
         if isinstance(entry, CallView):
             for name in (entry.ref, entry.call_id):
                 if self._calls.get(name) is entry:

@@ -643,11 +643,10 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
         self.checks = NO_CHECKS
         self.proofs.clear()
         self.stuck.clear()
+        self.running, self.failed, self.replanning = {}, {}, {}
         for step in self.steps.values():
             self.recount_checks(step)
-        self.running = {step.id: step for step in self.steps.values() if step.status == RUNNING}
-        self.failed = {step.id: step for step in self.steps.values() if step.status == "failed"}
-        self.replanning = {step.id: step for step in self.steps.values() if step.replanning}
+            self.regroup(step)
         return [self.key, (*self.key, "steps")]
 
 

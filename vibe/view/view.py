@@ -595,29 +595,22 @@ def _proposed(view: View, run: RunView, event: e.PlanProposedEvent) -> Changed:
     return (plan.key,)
 
 
-def _step_waits(view: View, _: RunView, event: e.PlanWaitingEvent) -> Changed:
-    step = view.step(event.plan_id, event.step_id)
+def _surroundings(view: View, _: RunView, event: e.PlanWaitingEvent | e.PlacementEvent | e.WorktreeEvent) -> Changed:
+    """Note what a step waits for, where it is done, or the state of its worktree."""
+    step_id = event.step_id if isinstance(event, e.PlanWaitingEvent) else event.subagent_step_id
+    step = view.step(event.plan_id, step_id)
     if step is None:
         return ()
-    step.waits = event
-    return (step.key,)
-
-
-def _step_place(view: View, _: RunView, event: e.PlacementEvent) -> Changed:
-    step = view.step(event.plan_id, event.subagent_step_id)
-    if step is None:
-        return ()
-    step.place, step.waits = event, None
-    return (step.key,)
-
-
-def _worktree(view: View, _: RunView, event: e.WorktreeEvent) -> Changed:
-    step = view.step(event.plan_id, event.subagent_step_id)
-    if step is None:
-        return ()
-    step.worktree = event
-    if step.status == RUNNING:
-        step.enter("merge" if event.status == "conflict" else "work", view.plans[event.plan_id or ""].clock(event.ts))
+    match event:
+        case e.PlanWaitingEvent():
+            step.waits = event
+        case e.PlacementEvent():
+            step.place, step.waits = event, None
+        case e.WorktreeEvent():
+            step.worktree = event
+            if step.status == RUNNING:
+                kind = "merge" if event.status == "conflict" else "work"
+                step.enter(kind, view.plans[event.plan_id or ""].clock(event.ts))
     return (step.key,)
 
 
@@ -705,10 +698,6 @@ def _notice(view: View, event: e.Event, kind: str, message: str) -> Changed:
     return (("notices",),)
 
 
-def _ignore(_: View, __: RunView, ___: e.Event) -> Changed:
-    return ()
-
-
 _HANDLERS: Final[tuple[tuple[_Handler, tuple[type[e.BaseEvent], ...]], ...]] = (
     (_entry_handler(AgentView.add_piece), (e.AssistantDeltaEvent, e.ReasoningDeltaEvent)),
     (_entry_handler(AgentView.add_user_message), (e.UserMessageEvent,)),
@@ -728,13 +717,11 @@ _HANDLERS: Final[tuple[tuple[_Handler, tuple[type[e.BaseEvent], ...]], ...]] = (
     (_request_settled, (e.ApprovalDecisionEvent, e.AnswerEvent, e.RequestWithdrawnEvent)),
     (_fact, get_args(e.Fact)),
     (_proposed, (e.PlanProposedEvent,)),
-    (_step_waits, (e.PlanWaitingEvent,)),
-    (_step_place, (e.PlacementEvent,)),
-    (_worktree, (e.WorktreeEvent,)),
+    (_surroundings, (e.PlanWaitingEvent, e.PlacementEvent, e.WorktreeEvent)),
     (_session, (e.SessionStartedEvent, e.SessionEndedEvent)),
     (_server, (e.ToolServerEvent,)),
     (_usage, (e.UsageEvent,)),
     (_trouble, (e.WarningEvent, e.ErrorEvent)),
-    (_ignore, (e.MemoryEntryEvent,)),
+    (lambda _view, _run, _event: (), (e.MemoryEntryEvent,)),
 )
 _APPLY: Final[dict[type[e.BaseEvent], _Handler]] = {kind: take for take, kinds in _HANDLERS for kind in kinds}

@@ -129,7 +129,12 @@ async def _make_attempt(
         return
     async with anyio.create_task_group() as group:
         group.start_soon(_attend_run, link, begin.task.step_id, group.cancel_scope, orphan_seconds)
-        _end(link, await _attempt_result(link, document, engine, begin))
+        try:
+            result = await _run_attempt(link, document, engine, begin)
+        except Exception as error:
+            logger.exception("step %s raised", begin.task.step_id)
+            result = ended_by(error)
+        _end(link, result)
         group.cancel_scope.cancel()
 
 
@@ -157,16 +162,6 @@ def _engine(link: StepLink, document: StepDocument) -> Engine | VibeError:
         return build_engine(_host_of(document), document.request, partial(LinkedLimiter, link))
     except VibeError as error:
         return error
-
-
-async def _attempt_result(
-    link: StepLink, document: StepDocument, engine: Engine | VibeError, begin: protocol.Begin
-) -> StepResult:
-    try:
-        return await _run_attempt(link, document, engine, begin)
-    except Exception as error:
-        logger.exception("step %s raised", begin.task.step_id)
-        return ended_by(error)
 
 
 async def _run_attempt(

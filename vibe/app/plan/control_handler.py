@@ -29,11 +29,7 @@ STOPPING = "pausing: running steps are stopped, and continue on resume"
 
 
 def plan_router(
-    control: PlanControl,
-    board: RequestBoard | None = None,
-    steering: Steering | None = None,
-    *,
-    patience_s: float = VERDICT_SECONDS,
+    control: PlanControl, board: RequestBoard | None = None, steering: Steering | None = None
 ) -> CommandRouter:
     """Return the router that carries out the commands for a plan's run, on the run's event loop.
 
@@ -55,7 +51,7 @@ def plan_router(
         if isinstance(command, Pause | Cancel):
             control.submit(command)
             return done
-        return await _wait_for_verdict(control, command, done, patience_s)
+        return await _wait_for_verdict(control, command, done)
 
     router = CommandRouter("this run executes a plan")
     for kind in (Pause, Cancel, Decide, Revise, Act, Steer):
@@ -89,7 +85,7 @@ def done_reply(command: Asked) -> Reply:
             return Reply(ok=True, message=f"the agent of step {command.step_id!r} reads it before its next turn")
 
 
-async def _wait_for_verdict(control: PlanControl, command: Asked, done: Reply, patience_s: float) -> Reply:
+async def _wait_for_verdict(control: PlanControl, command: Asked, done: Reply) -> Reply:
     """Wait for the run's verdict; return ``done`` if all went well, else a refusal."""
     verdicts: list[str | None] = []
     arrived = anyio.Event()
@@ -99,10 +95,10 @@ async def _wait_for_verdict(control: PlanControl, command: Asked, done: Reply, p
         arrived.set()
 
     control.submit(command, tell)
-    with anyio.move_on_after(patience_s):
+    with anyio.move_on_after(VERDICT_SECONDS):
         await arrived.wait()
     if not verdicts:
-        return refusal("late", f"the run has not replied for {patience_s:g} s: check its status")
+        return refusal("late", f"the run has not replied for {VERDICT_SECONDS:g} s: check its status")
     (problem,) = verdicts
     if problem is None:
         return done

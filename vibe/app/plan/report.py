@@ -49,7 +49,7 @@ def read_report(folder: PlanFolder) -> ReadReport:
     content = folder.journal()
     try:
         loaded, state = current_state(folder, settings)
-        spent = spending_by_attempt(loaded.plan, state, folder)
+        spent = spending_by_attempt(state, folder)
         sources = ReportSources(
             plan_id=folder.plan_id,
             plan=loaded.plan,

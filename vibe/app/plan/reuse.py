@@ -34,10 +34,10 @@ from planner.reuse.reuse import (
     steps_named,
 )
 from planner.state.decisions import plan_decision
-from planner.state.state import ONLY_REASON
+from planner.state.state import ONLY_REASON, State
 from planner.store.current_plan import current_state
 from planner.store.errors import BrokenPlanError
-from planner.store.folder import PlanFolder, PlanRunOptions, find_plan, modified_at
+from planner.store.folder import PlanFolder, PlanRunOptions, RunSettings, find_plan, modified_at
 from planner.store.store import PlanStore
 from subagents.step_result import StepResult
 from vibe.system.errors import UsageError
@@ -120,12 +120,7 @@ def items_reused(store: PlanStore, home: Path, step_id: str, items: object) -> t
         loaded = loaded.unfolded(children_of(pattern, items, loaded.plan.values()))
     except (UsageError, BrokenPlanError):
         return {}, ""  # the plan is gone, or the list is invalid, which is reported when the steps are made
-    new = KeyedPlan(
-        plan=loaded.plan,
-        dag=loaded.dag,
-        decisions={**settings.decisions, **state.answers()},
-        base_commit=settings.base_commit,
-    )
+    new = _keyed_run(loaded, settings, state)
     return items_taken(earlier, new, step_id, state.reused()), reused_from
 
 
@@ -207,13 +202,13 @@ def read_earlier(folder: PlanFolder) -> Earlier:
     """
     settings = folder.settings()
     loaded, state = current_state(folder, settings)
-    keyed = KeyedPlan(
-        plan=loaded.plan,
-        dag=loaded.dag,
-        decisions={**settings.decisions, **state.answers()},
-        base_commit=settings.base_commit,
-    )
-    return Earlier(plan_id=folder.plan_id, keyed=keyed, state=state)
+    return Earlier(plan_id=folder.plan_id, keyed=_keyed_run(loaded, settings, state), state=state)
+
+
+def _keyed_run(loaded: LoadedPlan, settings: RunSettings, state: State) -> KeyedPlan:
+    """Return a plan that has begun with the keys of its results."""
+    decisions = {**settings.decisions, **state.answers()}
+    return KeyedPlan(plan=loaded.plan, dag=loaded.dag, decisions=decisions, base_commit=settings.base_commit)
 
 
 def comparable(one: Side, other: Side, environ: Mapping[str, str]) -> tuple[KeyedPlan, KeyedPlan]:

@@ -17,7 +17,6 @@ from planner.plan.model import Decision, Plan, PlanStatus, StepStatus
 from planner.run.control import PlanControl
 from planner.state.decide import preview_next_run
 from planner.state.outcome import RunResult
-from planner.state.state import RemovedStep
 from planner.store.current_plan import open_decisions
 from planner.store.folder import PlanRunOptions
 from planner.store.store import PlanStore
@@ -34,9 +33,9 @@ from vibe.app.plan.decision_prompter import DecisionPrompter
 from vibe.app.plan.dispatch import Audience, HeldRun, dispatch_steps
 from vibe.app.plan.prepare import PreparedRun, prepare_new, prepare_resumed
 from vibe.app.plan.step_executor import agents_to_come, plan_limits
-from vibe.app.plan.usage_history import earlier_spending, removed_from, revision_agents
+from vibe.app.plan.usage_history import earlier_spending, removed_steps, revision_agents
 from vibe.core.agent_loop import ActResult
-from vibe.core.messages import Outcome, Spending, Spent
+from vibe.core.messages import Outcome, Spent
 from vibe.system.errors import EnvironmentFailure
 
 
@@ -179,7 +178,7 @@ def _open_decisions(store: PlanStore) -> tuple[Decision, ...]:
 def _open_account(plan: Plan, store: PlanStore) -> Account:
     """Return the plan's account, charged with the spending of earlier runs. Reads files."""
     account = Account("the plan", plan_limits(plan))
-    earlier = earlier_spending(plan, store.state(), store.folder)
+    earlier = earlier_spending(store.state(), store.folder)
     account.book(earlier.usage, earlier.cost_usd)
     return account
 
@@ -196,7 +195,7 @@ def plan_record(outcome: RunResult, channel: Publishing, warnings: Sequence[str]
         plan_id=outcome.plan_id,
         result=_closing_text(outcome),
         steps=outcome.steps,
-        removed_steps=_removed_steps(store),
+        removed_steps=removed_steps(store.folder.state(), store.folder),
         agents=[
             *((step.id, agent) for step in outcome.steps if step.result for agent in step.result.agents),
             *revision_agents(store.folder),
@@ -219,12 +218,6 @@ def broken_off_record(
     acted = ActResult(outcome=Outcome.FAILED, reason=ENVIRONMENT_REASON, detail=str(error), text=str(error))
     ended = PromptResult(acted=acted, usage=spent.usage, cost_usd=spent.cost_usd)
     return replace(ended.record(channel.session_id, channel, warnings), plan_id=plan_id)
-
-
-def _removed_steps(store: PlanStore) -> list[tuple[RemovedStep, Spending]]:
-    """Return the steps that revisions removed from the plan, and what they used. Reads files."""
-    state = store.folder.state()
-    return removed_from(store.effective().plan, state, store.folder) if state.revisions else []
 
 
 def _closing_text(outcome: RunResult) -> str:

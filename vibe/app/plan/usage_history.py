@@ -34,17 +34,17 @@ MOST_PLANNING: Final = 4_000_000
 """The most bytes of each of the two files that record what planning took."""
 
 
-def removed_from(plan: Plan, state: State, folder: PlanFolder) -> list[tuple[RemovedStep, Spending]]:
-    """Return the steps that revisions removed from ``plan``, with their spending. Reads files if any were."""
+def removed_steps(state: State, folder: PlanFolder) -> list[tuple[RemovedStep, Spending]]:
+    """Return the steps that revisions removed from a plan, with their spending. Reads files if any were."""
     gone = state.removed_for_good()
-    spent = spending_by_attempt(plan, state, folder) if gone else {}
+    spent = spending_by_attempt(state, folder) if gone else {}
     return [(step, total_of(taken for (step_id, _), taken in spent.items() if step_id == step.id)) for step in gone]
 
 
-def earlier_spending(plan: Plan, state: State, folder: PlanFolder) -> Spending:
+def earlier_spending(state: State, folder: PlanFolder) -> Spending:
     """Return the spending of all attempts and revisions of earlier runs. Reads files."""
     revisions = (agent for _, agent in revision_agents(folder))
-    return total_of([*spending_by_attempt(plan, state, folder).values(), *revisions])
+    return total_of([*spending_by_attempt(state, folder).values(), *revisions])
 
 
 def revisions_folder(folder: PlanFolder) -> Path:
@@ -100,16 +100,16 @@ def earlier_planning(home: Path) -> Iterator[PlanningSpent]:
             yield msgspec.json.decode(line.encode("utf-8", "surrogateescape"), type=PlanningSpent)
 
 
-def spending_by_attempt(plan: Plan, state: State, folder: PlanFolder) -> dict[AttemptKey, Spent]:
+def spending_by_attempt(state: State, folder: PlanFolder) -> dict[AttemptKey, Spent]:
     """Return the spending of each attempt so far, including those of removed steps. Reads files.
 
     The journal has an attempt's spending once the attempt has ended. Until then, or if it was cut off, it is in the
     attempt's conversation, where every answer carries its own.
     """
     spent = state.spent()
-    removed = {gone.id: gone.step for gone in state.removed}
-    present = {step.id: state.steps[step.id] for step in plan.steps if not step.command and step.id in state.steps}
-    for step_id, was in {**removed, **present}.items():
+    every = (*(gone.step for gone in state.removed), *state.steps.values())
+    agents = {step.id: step for step in every if step.outline.order is None or step.outline.order.command is None}
+    for step_id, was in agents.items():
         for attempt in range(1, was.begun + 1):
             recorded = spent.get((step_id, attempt), NOTHING)
             is_open = attempt == was.begun and not was.status.is_final

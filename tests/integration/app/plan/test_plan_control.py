@@ -39,6 +39,7 @@ from planner.store.folder import PlanRunOptions, RunSettings, find_plan
 from planner.store.store import PlanStore
 from vibe.app.engine.host import Host
 from vibe.app.plan import commands as plan_router
+from vibe.app.plan import control_handler
 from vibe.app.plan.commands import CommandRefusedError, give
 from vibe.app.plan.control_handler import plan_router as serving
 from vibe.app.plan.prepare import PlanOverError, prepare_resumed
@@ -151,8 +152,10 @@ def test_a_lock_that_is_given_back_meanwhile_is_no_hindrance(host: Host, store: 
     assert find_plan(host.home, store.plan_id).state().status is PlanStatus.CANCELLED
 
 
-async def test_a_run_that_has_not_begun_says_that_it_said_nothing() -> None:
-    reply = await serving(PlanControl(), patience_s=0.05)(DECIDE)
+async def test_a_run_that_has_not_begun_says_that_it_said_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_handler, "VERDICT_SECONDS", 0.05)
+
+    reply = await serving(PlanControl())(DECIDE)
 
     assert (reply.ok, reply.reason) == (False, "late")
 

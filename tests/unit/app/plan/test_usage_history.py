@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from ipc.commands import Revise
-from planner.plan.loader import load_plan
 from planner.store.folder import PlanFolder, RunSettings
 from planner.store.store import PlanStore
 from subagents.step.local_executor import transcript_name
@@ -38,10 +37,10 @@ def killed_plan(home: Path) -> PlanFolder:
 
 def test_what_a_killed_step_took_counts_although_it_was_removed(tmp_path: Path) -> None:
     folder = killed_plan(tmp_path)
-    plan, state = load_plan(folder.source(), where="plan").plan, folder.state()
+    state = folder.state()
 
-    assert spending_by_attempt(plan, state, folder)["a", 1].usage == Usage(100, 20, 0, 1)
-    earlier = earlier_spending(plan, state, folder)
+    assert spending_by_attempt(state, folder)["a", 1].usage == Usage(100, 20, 0, 1)
+    earlier = earlier_spending(state, folder)
     assert (earlier.usage, earlier.cost_usd) == (Usage(130, 23, 0, 2), 0.75)
 
 
