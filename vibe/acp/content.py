@@ -16,6 +16,7 @@ from vibe.app.conversation.mentions import LINES
 from vibe.app.conversation.opening import named_folder
 from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.messages import Image
+from vibe.core.told_files import with_files
 from vibe.core.tools.files.images import as_image, image_type
 from vibe.core.tools.files.text_files import FileAccessError
 from vibe.system.errors import UsageError
@@ -44,7 +45,7 @@ def prompt_of(blocks: Sequence[ContentBlock], root: Path) -> GivenPrompt:
         UsageError: it is empty, or contains something that models don't accept.
     """
     typed: list[str] = []
-    embedded: list[str] = []
+    embedded: list[tuple[str, str]] = []
     images: list[Image] = []
     for block in blocks:
         match block:
@@ -62,8 +63,7 @@ def prompt_of(blocks: Sequence[ContentBlock], root: Path) -> GivenPrompt:
     words = "".join(typed).strip()
     if not words and not images and not embedded:
         raise UsageError("the prompt is empty: say what is to be done")
-    text = "\n\n".join(filter(None, (words or "(see below)", *embedded)))
-    return GivenPrompt(text=text, typed=words, images=tuple(images))
+    return GivenPrompt(text=with_files(words or "(see below)", embedded), typed=words, images=tuple(images))
 
 
 def folder_of(given: str, name: str) -> Path:
@@ -118,13 +118,13 @@ def _link(block: schema.ResourceContentBlock, root: Path) -> str:
     return f'@"{path}"' if '"' not in path and "\n" not in path else f"`{path}`"
 
 
-def _embedded(resource: schema.TextResourceContents | schema.BlobResourceContents, root: Path) -> str:
+def _embedded(resource: schema.TextResourceContents | schema.BlobResourceContents, root: Path) -> tuple[str, str]:
+    """Return the name of a resource and its text."""
     name = (_path_of(resource.uri, root) or resource.uri).replace('"', "'")
     if isinstance(resource, schema.BlobResourceContents):
-        return f'<file path="{name}">\n[not text: {resource.mime_type or "unknown data"}]\n</file>'
-    text = resource.text
-    note = "\n[cut here]" if len(text) > EMBEDDED_CHARS else ""
-    return f'<file path="{name}">\n{text[:EMBEDDED_CHARS]}{note}\n</file>'
+        return name, f"[not text: {resource.mime_type or 'unknown data'}]"
+    note = "\n[cut here]" if len(resource.text) > EMBEDDED_CHARS else ""
+    return name, f"{resource.text[:EMBEDDED_CHARS]}{note}"
 
 
 def _image(block: schema.ImageContentBlock) -> Image:

@@ -27,7 +27,7 @@ from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.text_files import DISK, LARGEST_WHOLE_BYTES, BinaryFileError, FileAccessError, decode
 from vibe.shell.errors import CommandStartError
 from vibe.shell.process.capture import Capture, OutputPiece
-from vibe.shell.process.port import CommandOrder, CommandResult, Commands, StartedCommand
+from vibe.shell.process.port import CommandOrder, CommandResult, StartedCommand
 from vibe.shell.process.runner import PROCESSES
 
 T = TypeVar("T")
@@ -238,9 +238,8 @@ class EditorTerminals:
     Commands that nobody was asked about run in processes of our own.
     """
 
-    def __init__(self, channel: SessionChannel, others: Commands = PROCESSES) -> None:
+    def __init__(self, channel: SessionChannel) -> None:
         self._channel = channel
-        self._others = others
         self._approved = deque[tuple[str, str]](maxlen=MOST_APPROVED)
 
     def approve(self, tool_call_id: str, command: str) -> None:
@@ -255,7 +254,7 @@ class EditorTerminals:
         """
         call = next((one for one in self._approved if one[1] == order.line), None)
         if call is None:
-            return await self._others.start(order)
+            return await PROCESSES.start(order)
         self._approved.remove(call)
         channel = self._channel
         try:

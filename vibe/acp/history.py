@@ -17,6 +17,7 @@ from vibe.app.conversation.session import CLEARED, COMPACTED, REWOUND
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.session.folder import SavedSession, SessionLoader
 from vibe.core.session.keeping import delete_sessions, needed_sessions
+from vibe.core.told_files import split_files
 from vibe.core.tools.errors import ToolArgumentsError
 from vibe.core.tools.schema import parse_arguments
 from vibe.system.errors import EnvironmentFailure, UsageError
@@ -31,8 +32,6 @@ NOT_FOUND = -32002
 """The protocol's error code for something that does not exist."""
 SUBJECT_ARGUMENTS = ("command", "path", "file_path", "pattern", "url")
 """Arguments that say what a call was about."""
-MENTIONED = '\n\n<file path="'
-"""The beginning of the files that a prompt mentions, which follow its text."""
 
 
 class SavedSessions:
@@ -144,7 +143,7 @@ def _info(session_id: str, saved: SavedSession) -> SessionInfo:
 
 def _prompt(message: UserMessage, message_id: str) -> Iterator[SessionUpdate]:
     blocks = [image_block(one.data, one.media_type) for one in message.images]
-    for content in (text_block(plain(message.content.partition(MENTIONED)[0])), *blocks):
+    for content in (text_block(plain(split_files(message.content)[0])), *blocks):
         yield UserMessageChunk(session_update="user_message_chunk", content=content, message_id=message_id)
 
 

@@ -124,7 +124,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
             role=setup.role,
             subagents=spawner,
             middleware=(history,) if setup.writes else (),
-            fork=session.fork,
+            fork=lambda restart: to_thread.run_sync(session.fork, restart),
             keeps_partial=True,
         )
         kit, outputs = agent_kit(context, own), session.folder.outputs

@@ -5,7 +5,6 @@ Texts follow the prompt. Piped input is shown whole, or as its head and tail wit
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from vibe.core.told_files import with_files
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.files.images import MAX_IMAGE_BYTES, as_image, image_type
 from vibe.core.tools.files.text_files import decode
+from vibe.core.tools.outputs import write_private
 from vibe.core.tools.workspace import Workspace
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.plain_text import whole_characters
@@ -151,13 +151,11 @@ def _without_end_tag(text: str) -> str:
 def _keep(data: bytes, outputs: Path) -> Path:
     path = outputs / FILE
     try:
-        outputs.mkdir(mode=0o700, parents=True, exist_ok=True)
         number = 1
         while path.exists():
             number += 1
             path = outputs / f"stdin-{number}.txt"
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(data)
+        write_private(path, data)
     except OSError as error:
         raise EnvironmentFailure(f"what was piped in can't be kept in {path} ({error.strerror})") from error
     return path

@@ -14,7 +14,6 @@ from pathlib import Path
 from threading import Lock
 from uuid import uuid4
 
-import anyio.to_thread
 from msgspec import Struct, structs
 
 from vibe.app.conversation.opening import Opening
@@ -115,10 +114,6 @@ class ChatSession:
             self._snapshots = Snapshots(Path(self._meta.workspace), self.folder.path, environ, own)
         return self._snapshots
 
-    async def fork(self, restart: Callable[[Path | None], None]) -> None:
-        """Continue the conversation in a new session whose parent is this one; see ``Fork``."""
-        await anyio.to_thread.run_sync(self.fork_now, restart)
-
     def close(self, outcome: Outcome) -> None:
         """Write the outcome. Disk errors are ignored."""
         with suppress(OSError):
@@ -156,7 +151,7 @@ class ChatSession:
         fresh = Transcript()
         fresh.spend(self.transcript.usage, self.transcript.cost_usd)
         fresh.turns = self.transcript.turns
-        self.fork_now(partial(fresh.restart, []), CLEARED)
+        self.fork(partial(fresh.restart, []), CLEARED)
         self.transcript = fresh
         self.entitle("")  # its first prompt will become its title
 
@@ -181,7 +176,7 @@ class ChatSession:
 
         def fork(conversation: Transcript) -> str:
             if chat:
-                self.fork_now(partial(conversation.restart, conversation.messages[:message_index]), REWOUND)
+                self.fork(partial(conversation.restart, conversation.messages[:message_index]), REWOUND)
                 self.transcript = conversation
             return self.session_id
 
@@ -202,8 +197,11 @@ class ChatSession:
     def _as_saved(self) -> SavedSession:
         return SavedSession(folder=self.folder, meta=self._meta, updated=time.time())
 
-    def fork_now(self, restart: Callable[[Path | None], None], outcome: str = COMPACTED) -> None:
-        """Do what ``fork`` does, blocking. ``outcome`` becomes that of the session so far."""
+    def fork(self, restart: Callable[[Path | None], None], outcome: str = COMPACTED) -> None:
+        """Continue the conversation in a new session whose parent is this one. Blocks.
+
+        ``outcome`` becomes that of the session so far. For ``restart`` see ``Fork``.
+        """
         folder = self._begin_child()
         lock = lock_session(folder)
         try:

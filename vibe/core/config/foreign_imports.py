@@ -43,7 +43,7 @@ INSTEAD = _by_name({
     "PermissionContext PermissionScope RequiredPermission": ASSESS,
     "APIToolFormatHandler": "ToolManager.schemas of vibe.core.tools.manager has what a model is offered",
     "ToolUIDataAdapter": "call_summary and result_display of vibe.core.tools.ui word calls and results",
-    "UserInputCallback": "ctx.user_input_callback is a UserInput of vibe.core.tools.ports",
+    "UserInputCallback": "ctx.user_input_callback is a UserInput of vibe.core.tools.questions",
     "get_universal_system_prompt": "Guidance.system_prompt of vibe.core.guidance makes it",
 })
 """Names that don't exist here, and what to use instead."""

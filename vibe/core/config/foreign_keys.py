@@ -32,7 +32,7 @@ FOREIGN_KEYS: Mapping[str, frozenset[str]] = MappingProxyType({
     "session_logging": frozenset({"generate_titles", "save_dir", "session_prefix"}),
     "tools": frozenset({"enter_plan_mode", "exit_plan_mode", "websearch"}),
     "tools.bash": frozenset({"workdir"}),
-    "tools.read_file": frozenset({"sensitive_patterns"}),
+    "tools.read_file": frozenset({"max_state_history", "sensitive_patterns"}),
     "tools.write_file": frozenset({"sensitive_patterns"}),
 })  # fmt: skip
 """By table: the keys that Mistral Vibe 2.0 to 2.18 writes or reads (in its ``vibe/core/config``) and that have no

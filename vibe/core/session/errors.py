@@ -12,6 +12,8 @@ UsageError
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from vibe.system.errors import EnvironmentFailure, UsageError, remedy
@@ -23,6 +25,15 @@ class SessionFolderError(EnvironmentFailure):
     def __init__(self, path: Path, error: OSError) -> None:
         problem = f"the session folder {path} can't be written ({error.strerror})"
         super().__init__(f"{problem}: {remedy(error)}, or set VIBE_HOME to another folder")
+
+
+@contextmanager
+def writing_folder(path: Path) -> Generator[None]:
+    """Raise system errors of the block as SessionFolderError."""
+    try:
+        yield
+    except OSError as error:
+        raise SessionFolderError(path, error) from error
 
 
 class WorkspaceLockedError(EnvironmentFailure):

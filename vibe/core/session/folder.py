@@ -26,7 +26,7 @@ from msgspec import Struct, structs
 from ipc.errors import INVALID_JSON
 from vibe.core.messages import AssistantMessage, Message, Spending, ToolCall, ToolMessage, Usage, UserMessage
 from vibe.core.schemas import table_of, text_in
-from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, SessionFolderError
+from vibe.core.session.errors import BrokenSessionError, DamagedMetaError, writing_folder
 from vibe.system.errors import EnvironmentFailure, UsageError, remedy
 from vibe.system.files import FileLock, append_all, holder_of, opened, regular_bytes, replace_file, text_of
 from vibe.system.plain_text import shortened
@@ -281,11 +281,9 @@ class SessionFolder(Struct, frozen=True):
             SessionFolderError: it can't be written.
         """
         folder = cls(sessions / meta.session_id)
-        try:
+        with writing_folder(folder.path):
             folder.path.mkdir(parents=True, mode=0o700)
             write_meta(folder.path, meta)
-        except OSError as error:
-            raise SessionFolderError(folder.path, error) from error
         return folder
 
     @property
@@ -311,13 +309,10 @@ def lock_session(folder: SessionFolder) -> FileLock:
         EnvironmentFailure: another process holds the lock.
         SessionFolderError: the lock can't be created.
     """
-    try:
-        held = FileLock.acquire(folder.lock)
-    except OSError as error:
-        raise SessionFolderError(folder.path, error) from error
-    if held is None:
-        raise EnvironmentFailure(f"session {folder.path.name} {in_use(folder)}: wait for it or stop it")
-    return held
+    with writing_folder(folder.path):
+        if (held := FileLock.acquire(folder.lock)) is not None:
+            return held
+    raise EnvironmentFailure(f"session {folder.path.name} {in_use(folder)}: wait for it or stop it")
 
 
 def in_use(folder: SessionFolder) -> str:

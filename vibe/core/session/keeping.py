@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 
 from msgspec import Struct, structs
 
-from vibe.core.session.errors import SessionFolderError
+from vibe.core.session.errors import writing_folder
 from vibe.core.session.folder import (
     FILES,
     SavedSession,
@@ -104,12 +104,10 @@ def needed_sessions(sessions: Sequence[SavedSession]) -> dict[str, str]:
 
 
 def _delete(folder: SessionFolder) -> None:
-    try:
+    with writing_folder(folder.path):
         for name in FILES:  # first: without them the folder no longer counts as a session, even if the rest fails
             (folder.path / name).unlink(missing_ok=True)
         shutil.rmtree(folder.path)
-    except OSError as error:
-        raise SessionFolderError(folder.path, error) from error
 
 
 def rename_session(saved: SavedSession, title: str) -> str:
@@ -125,11 +123,8 @@ def rename_session(saved: SavedSession, title: str) -> str:
     if saved.meta.origin or saved.lost:
         problem = saved.lost or f"it is a session of {saved.meta.origin}"
         raise UsageError(f"session {saved.meta.session_id} can't be renamed: {problem}; rename a fork of it")
-    with lock_session(saved.folder):
-        try:
-            write_meta(saved.folder.path, structs.replace(read_meta(saved.folder.path), title=title))
-        except OSError as error:
-            raise SessionFolderError(saved.folder.path, error) from error
+    with lock_session(saved.folder), writing_folder(saved.folder.path):
+        write_meta(saved.folder.path, structs.replace(read_meta(saved.folder.path), title=title))
     return title
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import anyio
 from anyio import CancelScope, to_thread
 
-from vibe.core.session.errors import SessionFolderError, WorkspaceLockedError
+from vibe.core.session.errors import WorkspaceLockedError, writing_folder
 from vibe.system.files import FileLock, FolderLocks, holder_of, is_locked, text_of
 from vibe.system.git.discovery import locate
 
@@ -217,11 +217,9 @@ class WriteTurn:
 
     def _lock_file(self, place: Path) -> FileLock | None:
         """Lock a file in place of a folder that can't be locked itself."""
-        try:
+        with writing_folder(self._notes_folder):
             self._notes_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             return FileLock.acquire(self._own_note.with_name(f"{_digest(place)}.lock"))
-        except OSError as error:
-            raise SessionFolderError(self._notes_folder, error) from error
 
     def _lock_below(self, above: Path) -> Path | None:
         """Lock the file that lets only one run at a time write within the turn of the run above."""

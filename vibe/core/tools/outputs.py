@@ -59,11 +59,16 @@ async def keep_file(data: bytes, tool_call_id: str, output_dir: Path, suffix: st
     """
     name = re.sub(r"[^A-Za-z0-9_-]", "_", tool_call_id)[:48] or "call"
     path = output_dir / f"{name}-{uuid4().hex[:8]}{suffix}"
-    await to_thread.run_sync(_write, path, data)
+    await to_thread.run_sync(write_private, path, data)
     return path
 
 
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write_private(path: Path, data: bytes) -> None:
+    """Create a file that only the user may read, and any missing folders. Blocks.
+
+    Raises:
+        OSError: something exists there already, or it can't be written.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(data)

@@ -31,7 +31,7 @@ def test_a_fork_leaves_both_sessions_whole_and_takes_the_lock_along(tmp_path: Pa
     session = begun(vibe_home, tmp_path)
     first = session.folder
 
-    session.fork_now(lambda path: session.transcript.restart([UserMessage("summary")], path))
+    session.fork(lambda path: session.transcript.restart([UserMessage("summary")], path))
     session.transcript.append(UserMessage("more"))
 
     assert session.folder != first
@@ -58,7 +58,7 @@ def test_what_was_said_before_summaries_is_found_in_the_sessions_that_have_it(tm
     for number in (1, 2):
         summary = summary_message(f"summary {number}", "", ())
         kept = session.transcript.messages[-1]
-        session.fork_now(partial(session.transcript.restart, [summary, kept]))
+        session.fork(partial(session.transcript.restart, [summary, kept]))
         session.transcript.append(UserMessage(f"after {number}"))
     session.rewind(2, {}, files=False)
     session.transcript.append(UserMessage("another way"))
@@ -86,7 +86,7 @@ def test_what_stands_behind_a_summary_word_for_word_is_not_found_before_it_too(
         session.transcript.append(UserMessage(text))
     messages = list(session.transcript.messages)
     behind = messages[len(messages) - kept :]
-    session.fork_now(partial(session.transcript.restart, [summary_message("in short", "", ()), *behind]))
+    session.fork(partial(session.transcript.restart, [summary_message("in short", "", ()), *behind]))
 
     earlier = before_summary(VibePaths(vibe_home), session.session_id)
 
@@ -102,7 +102,7 @@ def test_a_fork_that_cannot_be_written_leaves_the_session_as_it_is(tmp_path: Pat
         raise TranscriptError(path or tmp_path, "cannot be written (No space left on device)")
 
     with pytest.raises(TranscriptError):
-        session.fork_now(refuse)
+        session.fork(refuse)
 
     session.transcript.append(UserMessage("more"))
     session.release()
@@ -129,7 +129,7 @@ def test_after_a_fork_files_are_recorded_in_the_new_session(tmp_path: Path, vibe
     before = session.snapshots(ENVIRON)
     before.take(0)
 
-    session.fork_now(lambda path: session.transcript.restart([], path))
+    session.fork(lambda path: session.transcript.restart([], path))
     write(tmp_path / "w", {"a.txt": "b"})
     session.snapshots(ENVIRON).take(1)
 

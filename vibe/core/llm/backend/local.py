@@ -17,7 +17,7 @@ from vibe.core.config.models import LocalConfig, ProviderConfig
 from vibe.core.llm.backend.assembly import is_json_object
 from vibe.core.llm.backend.chat import USAGE_TOLD, chat_body, chat_reader, wire_arguments
 from vibe.core.llm.backend.http import HttpBackend
-from vibe.core.llm.backend.local_server import LocalModelError, LocalServer, LocalServers, local_servers
+from vibe.core.llm.backend.local_server import SERVERS, LocalModelError, LocalServer, LocalServers
 from vibe.core.llm.error_table import ErrorMapper
 from vibe.core.llm.errors import ModelAccessError
 from vibe.core.llm.port import (
@@ -191,10 +191,10 @@ class LocalBackend:
     The next call starts a server that has died again. ``servers`` are the servers that this process shares.
     """
 
-    def __init__(self, provider: ProviderConfig, settings: LocalConfig, servers: LocalServers | None = None) -> None:
+    def __init__(self, provider: ProviderConfig, settings: LocalConfig, servers: LocalServers = SERVERS) -> None:
         self._provider = provider
         self._settings = settings
-        self._servers = servers or local_servers()
+        self._servers = servers
         self._lock = threading.RLock()
         self._server: LocalServer | None = None
         self._backend: HttpBackend | None = None

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -207,7 +206,5 @@ class LocalServers:
         server.stop()
 
 
-@cache
-def local_servers() -> LocalServers:
-    """Return the servers of this process."""
-    return LocalServers()
+SERVERS: Final = LocalServers()
+"""The servers of this process."""

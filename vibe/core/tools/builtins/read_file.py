@@ -54,22 +54,12 @@ class ReadFileResult(BaseModel):
 
 
 class ReadFileConfig(UnaskedConfig):
-    """``max_read_bytes`` is the most one call returns.
-
-    ``max_state_history`` is how many recently read files are remembered.
-    """
+    """``max_read_bytes`` is the most one call returns."""
 
     max_read_bytes: Annotated[int, Field(ge=1_000)] = 64_000
-    max_state_history: Annotated[int, Field(ge=0)] = 10
 
 
-class ReadFileState(BaseToolState):
-    """The recently read files, the newest last."""
-
-    recently_read_files: list[str] = Field(default_factory=list)
-
-
-class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileState]):
+class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, BaseToolState]):
     """Reads text files, and images for models that accept them."""
 
     description: ClassVar[str] = "Read a text file, or a window of its lines."
@@ -78,10 +68,7 @@ class ReadFile(BaseTool[ReadFileArgs, ReadFileResult, ReadFileConfig, ReadFileSt
 
     async def run(self, args: ReadFileArgs, ctx: InvokeContext) -> ReadFileResult:
         """Read at most ``max_read_bytes``. The version seen is recorded, so that ``write_file`` may replace it."""
-        result = await to_thread.run_sync(_read, args, ctx, self.config.max_read_bytes)
-        recent = [path for path in self.state.recently_read_files if path != result.path] + [result.path]
-        self.state.recently_read_files = recent[max(0, len(recent) - self.config.max_state_history) :]
-        return result
+        return await to_thread.run_sync(_read, args, ctx, self.config.max_read_bytes)
 
     def images(self, result: ReadFileResult) -> tuple[Image, ...]:
         """Return the image, if the file is one."""

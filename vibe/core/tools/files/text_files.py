@@ -18,7 +18,7 @@ from msgspec import Struct
 from vibe.core.tools.errors import ToolError
 from vibe.core.tools.ports import Files
 from vibe.system.errors import closest, did_you_mean
-from vibe.system.files import NAME_CHARACTERS, drafted, overwrite
+from vibe.system.files import NAME_CHARACTERS, drafted, entries_of, overwrite
 
 SNIFF_BYTES = 8_192
 """The number of bytes at the start of a file that decide if it is text."""
@@ -371,11 +371,7 @@ def _closest(path: Path) -> str:
     missing = path
     while not missing.parent.is_dir() and missing.parent != missing:
         missing = missing.parent
-    try:
-        names = [entry.name for entry in os.scandir(missing.parent)]
-    except OSError:
-        return "check the path"
-    lowered = {name.lower(): name for name in names}
+    lowered = {entry.name.lower(): entry.name for entry in entries_of(missing.parent)}
     close = [lowered[match] for match in closest(missing.name.lower(), lowered, most=3, cutoff=0.5)]
     what = "" if missing == path else f"{missing.name!r} is missing in {missing.parent.name!r}, "
     return what + did_you_mean(close, "check the path")

@@ -384,14 +384,6 @@ async def test_text_is_appended_in_the_files_own_encoding_and_line_ends(tmp_path
         await caller.call(tool, path="x.bin", content="a", append=True)
 
 
-async def test_the_files_read_last_are_remembered(tmp_path: Path) -> None:
-    tool = make(ReadFile, max_state_history=2)
-    for name in ("a", "b", "a", "c"):
-        (tmp_path / name).write_text(name)
-        await Caller(root=tmp_path).call(tool, path=name)
-    assert tool.state.recently_read_files == ["a", "c"]
-
-
 @pytest.mark.parametrize(
     ("kind", "arguments"),
     [
