@@ -791,7 +791,7 @@ class PlanPausedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.paused"):
 
 
 class PlanResumedEvent(BaseEvent, frozen=True, kw_only=True, tag="plan.resumed"):
-    """A plan was resumed after a pause or the end of its process; ``done`` counts the steps that were final already.
+    """A plan was resumed after a pause or the end of its process; ``done`` counts the steps completed already.
 
     ``tokens`` of ``max_tokens`` (None if there is no limit) had been spent before. ``pid``, ``version`` and
     ``workspace`` are as in ``plan.started``, and so is ``expected``, which is about the whole plan.

@@ -132,7 +132,7 @@ def _start(state: State, command: c.Start, at: float) -> Decided:
     }
     began: e.Fact
     if state.attached:
-        done = sum(StepStatus(outline.status).is_final for outline in outlines)
+        done = sum(outline.status == StepStatus.COMPLETED for outline in outlines)
         tokens = total_of(state.spent().values()).usage.total_tokens
         began = e.PlanResumedEvent(done=done, tokens=tokens, **common)
     else:

@@ -187,6 +187,7 @@ def test_a_few_keys_go_back_to_before_a_prompt_and_look_at_a_theme(vibe: VibeCom
     vibe.replay(turns(bash("echo new > made.txt"), {"text": "It is made."}))
     vibe.at(tmux, "--auto-approve", "make it")
     tmux.wait_for("It is made.")
+    tmux.wait_for("commands changed 1 file +1 −0 · /review /diff /undo")  # noqa: RUF001  a minus
     until(lambda: not any("Esc stops" in line for line in tmux.screen()))
     tmux.type("/diff")
     tmux.wait_for("diff 1 file")

@@ -49,7 +49,7 @@ def changed(
         before=next(states),
         after=next(states),
         texts=(before, after),
-        diff=file_diff(path, before, after or "", whole=True),
+        diff=file_diff(path, before, after, whole=True),
         standing=standing,
     )
 

@@ -49,6 +49,15 @@ def spread(left: Iterable[Piece], right: Iterable[Piece], cells: int) -> Line:
     return [*fit(left, room - 2), ("  ", ""), *facts]
 
 
+def chained(parts: Iterable[Line], between: Piece) -> Line:
+    """Return the parts that are not empty in one line, with a piece between each two."""
+    line: Line = []
+    for part in parts:
+        if cells_of(part):
+            line += [between, *part] if line else part
+    return line
+
+
 def joined(pieces: Iterable[Piece]) -> Line:
     """Return the same line with neighbouring pieces of one style merged."""
     line: Line = []

@@ -113,11 +113,10 @@ def _step_tile(view: View, plan: PlanView, step: StepView) -> Tile:
 
 
 def _asked(view: View, plan: PlanView, step: StepView, agents: Iterable[AgentView]) -> RequestView | None:
-    for agent in agents:
-        for request in agent.requests.values():
-            return request
+    asked = [request for agent in agents for request in agent.requests.values()]
     names = [name for name, each in plan.decisions.items() if each.step_id == step.id or name in gates(step)]
-    return next((view.requests[each] for name in names if (each := f"{plan.id}:{name}") in view.requests), None)
+    decisions = (view.requests.get(f"{plan.id}:{name}") for name in names)
+    return next(filter(None, (*asked, *decisions)), None)
 
 
 def agent_tile(agent: AgentView) -> Tile:

@@ -23,7 +23,7 @@ from planner.plan.status import items_text, paused_text
 from planner.state.state import ONLY_REASON
 from vibe.core.schemas import table_of
 from vibe.front.cells import SPINNER, Line, Piece, cells_of, cut, fit, joined, spread
-from vibe.front.event_text import counted, one_line, step_title
+from vibe.front.event_text import counted, one_line, plus_minus, step_title
 from vibe.front.plan_graph import group_name, sign
 from vibe.front.working_line import CHARACTERS_PER_TOKEN, LEAST_STREAM_S, QUIET_S
 from vibe.view.agent_view import PLAN_TOOL, AgentView, CallView, DoneView, TurnView, about
@@ -140,8 +140,7 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
     lines.append([("  ", ""), (_ended(plan), "")])
     files = {file for step in plan.steps.values() for file in step.files}
     if files:
-        added, removed = (sum(getattr(step, name) for step in plan.steps.values()) for name in ("added", "removed"))
-        changed = f"{counted(len(files), 'file')} changed +{added} −{removed}"  # noqa: RUF001  a minus
+        changed = f"{counted(len(files), 'file')} changed {plus_minus([*plan.steps.values()])}"
         lines.append([("  ", ""), (changed, ""), (f"   {hints}" * bool(hints), "muted")])
     elif hints and any(step.spans and sign(step.state.outline)[0] in "◆◉" for step in plan.steps.values()):
         lines.append([("  ", ""), (hints, "muted")])  # commands may have changed files: only git knows

@@ -166,7 +166,8 @@ def _side(number: int, sign: str, text: str | None, cols: int) -> Line:
 def _head(change: ChangedFile, draft: ReviewDraft, cols: int) -> Line:
     since = f" {change.standing.value}" if change.standing is Standing.CHANGED else ""
     by = f"  by {author(change)}" if change.step_id else ""
-    name: Line = [(one_line(change.name, cols), "bold"), (by, "muted"), (since, "warn")]
+    what = "  new" if change.before is None else "  deleted" if change.after is None else ""
+    name: Line = [(one_line(change.name, cols), "bold"), (by + what, "muted"), (since, "warn")]
     verdict = draft.verdict(change)
     sign, style = _SIGNS[verdict]
     shown = (f"  {verdict}", "muted") if verdict == "open" else (f"  {sign} {verdict}", style)

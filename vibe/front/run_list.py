@@ -16,7 +16,7 @@ from ipc.commands import AnswerQuestion, Approve, Decide, RunCommand
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from planner.plan.status import paused_text
 from vibe.front import request_text as texts
-from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
+from vibe.front.cells import Line, cells_of, chained, fit, spread, text_of
 from vibe.front.event_text import TITLE_LENGTH, counted, one_line
 from vibe.view.agent_view import RequestView
 from vibe.view.figures import ago, clock, dollars, short
@@ -227,7 +227,8 @@ def _facts(row: Row, now: float) -> dict[str, Line]:
     live, status = row.get("live"), row.get("status", "")
     total, checks = row.get("total", 0), row.get("checks", [])
     begun, ended = row.get("started_at", now), row.get("ended_at") or row.get("started_at", now)
-    facts: dict[str, Line] = {} if live else {"status": [(_status(row), ENDS.get(status, "warn"))]}
+    words = one_line(paused_text(row.get("reason"))) if status == "paused" else str(status)
+    facts: dict[str, Line] = {} if live else {"status": [(words, ENDS.get(status, "warn"))]}
     if total:
         facts["bar"] = bar(row, BAR)
         facts["steps"] = [(f"{row.get('done', 0)}/{total}", "" if live else "muted")]
@@ -255,13 +256,6 @@ def bar(row: Row, cells: int) -> Line:
     return [*line, ("░" * left, "muted")]
 
 
-def _status(row: Row) -> str:
-    return one_line(paused_text(row.get("reason"))) if row.get("status") == "paused" else str(row.get("status", ""))
-
-
-def _joined(facts: Iterable[Iterable[Piece]]) -> Line:
-    line: Line = []
-    for fact in facts:
-        if cells_of(fact):
-            line += [*([("  ", "")] if line else []), *fact]
+def _joined(facts: Iterable[Line]) -> Line:
+    line = chained(facts, ("  ", ""))
     return [*line, (" ", "")] if line else []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from planner.plan.status import LEFT
-from vibe.front.cells import Line, Piece, cells_of, fit, spread, text_of
+from vibe.front.cells import Line, Piece, cells_of, chained, fit, spread, text_of
 from vibe.front.event_text import counted, one_line
 from vibe.system.plain_text import date_text
 from vibe.view.figures import dollars, roughly
@@ -334,10 +334,7 @@ def _manner(facts: StartFacts) -> Line:
     parts: list[Line] = [] if facts.project is None else [_docs(facts.project)]
     if facts.agent is not None:
         parts.append([(facts.agent.mode, "bold failed" if facts.agent.is_unbound else "muted")])
-    line: Line = []
-    for part in parts:
-        line += [(" · ", "muted"), *part] if line else part
-    return line
+    return chained(parts, (" · ", "muted"))
 
 
 def _docs(project: ProjectFacts) -> Line:

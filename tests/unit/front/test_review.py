@@ -80,6 +80,8 @@ def test_a_removed_file_can_be_commented_on_and_a_line_that_went_cannot() -> Non
         return sum(bool(row.comment) for row in review_rows(changes, draft, wide=wide))
 
     assert (commented(0), commented(1), commented(1, wide=True)) == (1, 1, 1)
+    head = draw_row(review_rows([gone], DRAFT, wide=False)[0], gone, DRAFT, 60, wide=False)
+    assert text(head).startswith("x.py  by a  deleted")
 
 
 def test_without_a_step_comments_come_into_the_line() -> None:

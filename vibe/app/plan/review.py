@@ -162,7 +162,7 @@ class PlanReview:
             before, after = (texts.get(state.blob) if state else None for state in (one.before, one.after))
             diff = FileDiff(NOT_TEXT)
             if (before is not None or one.before is None) and (after is not None or one.after is None):
-                diff = file_diff(one.name, before, after or "", whole=True)
+                diff = file_diff(one.name, before, after, whole=True)
             whole = replace(one, texts=(before, after), diff=diff)
             yield replace(whole, standing=self.standing(whole))
 

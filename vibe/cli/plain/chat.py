@@ -41,7 +41,7 @@ class ChatLines:
         self._write = write
         self._open = ""
         """The message whose text is being printed."""
-        self._column = 0
+        self._is_in_line = False
 
     def publish(self, event: e.Event) -> None:
         """Print an event that a person should know about."""
@@ -68,15 +68,14 @@ class ChatLines:
             self._write("(connection lost: retrying)\n")
         self._open = key
         text = plain(event.text)
-        self._column = len(text) if "\n" in text else self._column + len(text)
-        if text.endswith("\n"):
-            self._column = 0
+        if text:
+            self._is_in_line = not text.endswith("\n")
         self._write(text)
 
     def _end_line(self) -> None:
-        if self._column:
+        if self._is_in_line:
             self._write("\n")
-            self._column = 0
+            self._is_in_line = False
 
 
 def _line(event: e.Event) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -170,7 +169,7 @@ def accept_commands(lines: Sequence[PlannedCommand], writes: Sequence[str], env:
     """Show the commands of a plan that a model wrote, and ask; False without a terminal or without a yes."""
     if not (env.stdin.isatty() and env.stdout.isatty()):
         return False
-    return anyio.run(partial(_accept, lines, writes, env))
+    return anyio.run(_accept, lines, writes, env)
 
 
 async def _accept(lines: Sequence[PlannedCommand], writes: Sequence[str], env: CliEnvironment) -> bool:
@@ -187,7 +186,7 @@ async def _accept(lines: Sequence[PlannedCommand], writes: Sequence[str], env: C
 
 def ask_inputs(inputs: Sequence[Input], env: CliEnvironment) -> dict[str, object] | None:
     """Return the values that the person at the terminal gives for a plan's inputs, or None if they decline."""
-    return anyio.run(partial(_ask_inputs, inputs, env))
+    return anyio.run(_ask_inputs, inputs, env)
 
 
 async def _ask_inputs(inputs: Sequence[Input], env: CliEnvironment) -> dict[str, object] | None:

@@ -75,8 +75,7 @@ def read_settings(home: Path) -> UiSettings:
     A setting that can't be used keeps its default, and ``problem`` says so.
     """
     try:
-        text = (home / CONFIG_FILE).read_text(encoding="utf-8")
-        document = tomllib.loads(text)
+        document = tomllib.loads((home / CONFIG_FILE).read_text(encoding="utf-8"))
         table = document.get("ui", {})
     except FileNotFoundError:
         return UiSettings()

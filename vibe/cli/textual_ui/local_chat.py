@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -33,9 +34,10 @@ from vibe.core.messages import Message
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.front.event_text import one_line
+from vibe.front.event_text import counted, one_line, plus_minus
 from vibe.front.plan_summary import below_card
 from vibe.front.request_text import answers_of
+from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS, SlashTable
@@ -48,6 +50,8 @@ MODES = ("default", EDITS, "plan")
 """The agents that Shift+Tab cycles through; others are chosen by name."""
 STEERED_LENGTH = 200
 TAKEN = "will be read before the next step"
+COMMANDERS = frozenset({"bash", "task"})
+"""The tools whose commands may change files."""
 RETRY_SECONDS = 1.0
 """The pause between two attempts to read settings that are wrong."""
 
@@ -317,8 +321,7 @@ class LocalChat:
             setup = conversation.setup
             change = mode_after(setup.profile.name, conversation.approvals.mode, setup.engine.agents.profiles)
             await conversation.configure(change)
-        start = self._stage.start
-        if start.is_open:
+        if self._stage.start.is_open:
             await self._talk.show_facts()
 
     def leave(self) -> None:
@@ -326,6 +329,7 @@ class LocalChat:
         self._talk.end()
 
     async def _send(self, prompt: str, files: tuple[Path, ...] = ()) -> None:
+        since = len(self._conversation.messages)
         try:
             images = await to_thread.run_sync(images_in, files)
             await self._conversation.send(prompt, images=images, limits=self._limits)
@@ -335,6 +339,20 @@ class LocalChat:
             self._stage.give_back(prompt, f"{error}")
         finally:
             self._work_ended()
+        await self._tell_changes(since)
+
+    async def _tell_changes(self, since: int) -> None:
+        """Say what the commands of a turn have changed: its last row names only the files that were edited."""
+        main = self._stage.store.view.main
+        turn = None if main is None else main.turn
+        if turn is None or not COMMANDERS & {call.tool for call in turn.did}:
+            return
+        with suppress(VibeError):  # the next turn has begun, or no files were recorded
+            found = await to_thread.run_sync(going_back, self._talk, since)
+            changed = [diff for file, diff in found if file.path not in turn.files]
+            if changed:
+                files = counted(len(changed), "file")
+                self._talk.say(f"commands changed {files} {plus_minus(changed)} · /review /diff /undo")
 
     async def _shell(self, command: str, tell_model: bool) -> None:  # noqa: FBT001  passed on positionally
         try:
@@ -345,8 +363,7 @@ class LocalChat:
             self._work_ended()
 
     def _work_ended(self) -> None:
-        plans = self._talk.plans
-        self._stage.work_ended(is_planning=plans.is_taken)
+        self._stage.work_ended(is_planning=self._talk.plans.is_taken)
 
     async def _command(self, line: str) -> None:
         called = self._talk.commands.called(line)

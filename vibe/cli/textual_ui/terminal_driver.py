@@ -52,7 +52,8 @@ _MODIFIED: Final = re.compile(r"\x1b\[27;([0-9]+);([0-9]+)~")
 _JOINS: Final = re.compile("[\u200d\u20e3\ufe0f\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff\U000e007f]")
 _JOINED: Final = re.compile(rf"(?:\x1b\][^\x07\x1b]*)|{JOINED.pattern}")
 """Matches an emoji of several characters; in a title or the clipboard's text, that text."""
-ALT_ENTER: Final = "\x1b\r"
+_ALT: Final = re.compile(r"\x1b([^\x1b\[O\x00-\x0c\x0e-\x1f])")
+"""Alt with a key, which is translated in the same way: Textual would type the letter, or not see the Alt."""
 
 LONGEST_ANSWER: Final = 100
 """The most characters kept of a terminal's answer."""
@@ -66,13 +67,14 @@ def _placed(found: re.Match[str]) -> str:
     return f"\x1b7{' ' * width}\x1b8{found[0]}\x1b8\x1b[{width}C" if found[1] else found[0]
 
 
+def _with_alt_named(keys: str) -> str:
+    return _ALT.sub(lambda key: f"\x1b[{ord(key[1])};3u", keys)
+
+
 class Pasted(Struct, frozen=True):
     """A whole paste."""
 
     text: str
-
-    def __repr__(self) -> str:
-        return f"Pasted({len(self.text)} characters)"
 
 
 class _Reading(Enum):
@@ -138,7 +140,7 @@ class PasteStream:
     def release(self) -> Iterator[str]:
         """Yield the keys that were held back; as nothing followed, they are not a mark. An answer's part is dropped."""
         held, self._held = self._held, ""
-        yield from _POSSIBLE_KEY.findall(held)
+        yield from map(_with_alt_named, _POSSIBLE_KEY.findall(held))
 
     def give_up(self) -> Iterator[Pasted]:
         """Yield an unfinished paste as far as it came, and take what follows for keys again."""
@@ -164,7 +166,7 @@ class PasteStream:
             keys, self._held = (keys + self._held)[: cut.start()], cut[0]
         schemes = [BackgroundReported(is_dark=scheme == "1") for scheme in _SCHEME.findall(keys)]
         keys = _MODIFIED.sub(lambda key: f"\x1b[{key[2]};{key[1]}u", _ANSWER.sub("", keys))
-        return [keys.replace(ALT_ENTER, "\x1b[13;3u"), *schemes], rest
+        return [_with_alt_named(keys), *schemes], rest
 
     def _split(self, text: str, mark: str) -> tuple[str, str, str]:
         """Split a text at a mark; if it has none, hold back an end that may be the beginning of one."""

@@ -42,15 +42,15 @@ class FileDiff(Struct, frozen=True):
     removed: int = 0
 
 
-def file_diff(name: str, before: str | None, after: str, *, whole: bool = False) -> FileDiff:
-    """Return the change from ``before`` (None if there is no file) to ``after``.
+def file_diff(name: str, before: str | None, after: str | None, *, whole: bool = False) -> FileDiff:
+    """Return the change from ``before`` to ``after``; None if there is no file.
 
     The diff is cut to MOST_LINES and MOST_CHARACTERS unless ``whole``.
     """
-    source = name if before is not None else NO_FILE
-    old, new = (text.replace("\r\n", "\n").split("\n") for text in (before or "", after))
-    if before is None:
-        old, new = [], new[:-1] if not new[-1] else new
+    source, target = (NO_FILE if text is None else name for text in (before, after))
+    old, new = ((text or "").replace("\r\n", "\n").split("\n") for text in (before, after))
+    if before is None or after is None:
+        old, new = (lines if lines[-1] else lines[:-1] for lines in (old, new))
     start = _common_start(old, new)
     end = _common_start(old[start:][::-1], new[start:][::-1])
     removed, added = len(old) - start - end, len(new) - start - end
@@ -63,7 +63,7 @@ def file_diff(name: str, before: str | None, after: str, *, whole: bool = False)
 
     right = max(end - CONTEXT, 0)
     lines = unified_diff(
-        old[left : len(old) - right], new[left : len(new) - right], source, name, n=CONTEXT, lineterm=""
+        old[left : len(old) - right], new[left : len(new) - right], source, target, n=CONTEXT, lineterm=""
     )
     shown = [LINE_NUMBER.sub(moved, line, 2) if line.startswith("@@") else line for line in lines]
     signs = [line[:1] for line in shown[2:]]  # The first two lines are the file names.

@@ -29,6 +29,7 @@ DIFF = "\n".join((
 def test_it_is_the_diff_that_everybody_knows() -> None:
     assert file_diff("a.txt", BEFORE, BEFORE.replace("line 20\n", "line twenty\n")).text == DIFF
     assert file_diff("a.txt", BEFORE, BEFORE).text == ""
+    assert file_diff("a.txt", "one\n", None).text == "--- a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one"
 
 
 lines = st.lists(st.sampled_from("abc"), max_size=12).map(lambda words: "".join(f"{word}\n" for word in words))

@@ -201,6 +201,7 @@ async def test_a_resumed_plan_says_why_steps_failed_and_were_skipped(tmp_path: P
     await bench.run(ScriptedExecutor())
     resumed = bench.memory.events[0]
     assert isinstance(resumed, PlanResumedEvent)
+    assert resumed.done == 1
     assert [(each.id, each.status, each.reason) for each in resumed.steps] == [
         ("bad", "failed", "verify"),
         ("spared", "skipped", "waived"),

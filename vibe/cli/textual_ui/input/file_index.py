@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from heapq import nsmallest
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -248,10 +249,7 @@ def workspace_files(root: Path, is_stale: Callable[[], bool]) -> Iterator[str]:
 
     ripgrep = find_ripgrep({})
     names = _walked(root, is_over) if ripgrep is None else _listed(ripgrep, root, is_over)
-    for number, name in enumerate(names):
-        if number >= MOST_FILES:
-            return
-        yield name
+    yield from islice(names, MOST_FILES)
 
 
 def _walked(root: Path, is_over: Callable[[], bool]) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual import events
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from vibe.system.plain_text import plain_line
@@ -11,6 +13,13 @@ from vibe.system.plain_text import plain_line
 
 class OneLine(Input):
     """An input of one line. What is pasted goes into it as a whole, its lines one after the other."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("alt+d,alt+delete", "delete_right_word", "Delete to the end of the word", show=False),
+        Binding("alt+backspace,ctrl+backspace", "delete_left_word", "Delete the word before", show=False),
+        Binding("alt+b,alt+left", "cursor_left_word", "A word to the left", show=False),
+        Binding("alt+f,alt+right", "cursor_right_word", "A word to the right", show=False),
+    ]
 
     def _on_paste(self, event: events.Paste) -> None:
         event.text = plain_line(event.text)  # the base class inserts the first line only

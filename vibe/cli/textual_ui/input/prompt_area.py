@@ -36,8 +36,11 @@ class PromptArea(TextArea):
     }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("shift+enter,ctrl+j,alt+enter", "newline", "Newline", show=False),
-        Binding("ctrl+underscore", "undo", "Undo", show=False),
+        Binding("shift+enter,ctrl+j,alt+enter", "newline", "Begin another line", show=False),
+        Binding("ctrl+underscore", "undo", "Take back what you typed last", show=False),
+        Binding("alt+d", "delete_word_right", "Delete to the end of the word", show=False),
+        Binding("alt+b,alt+left", "cursor_word_left", "A word to the left", show=False),
+        Binding("alt+f,alt+right", "cursor_word_right", "A word to the right", show=False),
     ]
 
     def __init__(self, first: Callable[[str], bool], pasted: Callable[[str], str], edited: Callable[[], None]) -> None:

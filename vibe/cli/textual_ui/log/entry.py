@@ -91,6 +91,8 @@ class LogEntry(Struct, eq=False):
     ``status`` is ``streaming``, ``done`` or ``interrupted``. A call's is ``writing``, ``queued``, ``running``, ``ok``,
     ``error``, ``denied`` or ``cancelled``. A note's is ``note``, ``typed`` (a command), ``warning`` or ``error``.
 
+    Of an answer or reasoning that ``attempt`` streams, the presenter has passed on ``streamed`` characters.
+
     ``title`` is the heading of a call or of reasoning, and ``detail`` follows it. A drawn entry with a title draws less
     while it is folded. ``text`` is cleaned; a call's is all that it printed. ``key`` identifies the entry to the
     presenter. ``whole`` shows all lines, also those in the middle that are left out otherwise. ``keys`` maps keys to
@@ -107,6 +109,8 @@ class LogEntry(Struct, eq=False):
     images: int = 0
     key: str = ""
     message_index: int | None = None
+    attempt: int = 0
+    streamed: int = 0
     whole: bool = False
     draw: Callable[[int], Sequence[Line]] | None = None
     keys: Mapping[str, Callable[[], object]] = {}

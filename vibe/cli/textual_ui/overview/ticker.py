@@ -18,7 +18,7 @@ from textual.widget import Widget
 from vibe.cli.textual_ui.log.entry import clean_coloured
 from vibe.cli.textual_ui.log.rows import drawn
 from vibe.cli.textual_ui.refresher import SECONDS_PER_TICK, Refresher
-from vibe.front.cells import Line, cells_of, cut, fit
+from vibe.front.cells import Line, cells_of, chained, cut, fit
 from vibe.front.event_text import one_line
 from vibe.view.agent_view import AgentView, Key
 from vibe.view.figures import clock, dollars, short
@@ -187,9 +187,7 @@ def _facts(view: View, agent: AgentView | None, room: int) -> Line:
         if sum(cell_len(text) + 3 for text, _ in texts.values()) - 3 <= room:
             break
         texts.pop(spare, None)
-    parts: Line = []
-    for text, style in texts.values():
-        parts += [(" · ", "muted"), (text, style)] if parts else [(text, style)]
+    parts = chained(([text] for text in texts.values()), (" · ", "muted"))
     return parts if cells_of(parts) <= room else fit(parts, room)
 
 

@@ -243,6 +243,12 @@ class ChoicePanel(RequestPanel):
         """Return the lines of the question."""
         raise NotImplementedError
 
+    def _worded(self, lead: str, question: str, behind: tuple[str, str], more: Sequence[Line]) -> list[Line]:
+        """Return the lines of a question, ``behind`` its first line what it is about, and below it ``more``."""
+        first, *others = map(texts.visible, question.split("\n"))
+        head, *gap = self._head((lead, MUTED), (first, "bold"), behind)
+        return [head, *(Line(text=text, style="bold", indent=2, lead="  ") for text in others), *more, *gap]
+
     def accept(self, positions: Sequence[int], words: str = "") -> None:
         """Take the picked options, the person's own words, or both."""
         raise NotImplementedError
@@ -328,11 +334,9 @@ class QuestionPanel(ChoicePanel):
         question = self._questions[self._at]
         count = f"{self._at + 1} of {len(self._questions)}: " if len(self._questions) > 1 else ""
         header = f"[{texts.visible(question['header'])}] " if question.get("header") else ""
-        first, *others = map(texts.visible, question["question"].split("\n"))
-        head, *gap = self._head((f"{count}{header}", MUTED), (first, "bold"), self.asking_step)
         said = ", ".join(map(texts.visible, self._answers[self._at]))
         answered = [Line(text=f"answered: {said}", style="$text-success", indent=2)] if said else []
-        return [head, *(Line(text=text, style="bold", indent=2, lead="  ") for text in others), *answered, *gap]
+        return self._worded(f"{count}{header}", question["question"], self.asking_step, answered)
 
     def keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys for answering."""
@@ -353,14 +357,11 @@ class QuestionPanel(ChoicePanel):
         if self._at + 1 < len(self._choosers):
             self._go_to(self._at + 1)
         else:
-            self._send(tuple(self._answers))
+            self.reply(AnswerQuestion(request_id=self.pending.id, answers=tuple(self._answers)))
 
     def decline(self) -> None:
         """Decline all questions."""
-        self._send(())
-
-    def _send(self, answers: tuple[tuple[str, ...], ...]) -> None:
-        self.reply(AnswerQuestion(request_id=self.pending.id, answers=answers))
+        self.reply(AnswerQuestion(request_id=self.pending.id, answers=()))
 
     def _go_to(self, number: int) -> None:
         self._at, self.chooser = number, self._choosers[number]
@@ -388,13 +389,10 @@ class DecisionPanel(ChoicePanel):
 
     def asked(self) -> Sequence[Line]:
         """Return the question, and the time left if it is limited."""
-        event = self._event
-        first, *others = map(texts.visible, event.question.split("\n"))
-        head, *gap = self._head((first, "bold"), (f"  {texts.visible(event.decision_id)}", MUTED))
-        lines = [head, *(Line(text=text, style="bold", lead="  ") for text in others)]
-        if event.timeout_seconds:
-            lines.append(Line(text=texts.time_left(event, self._now()).strip(), style=WARN, indent=2))
-        return [*lines, *gap]
+        event, name = self._event, f"  {texts.visible(self._event.decision_id)}"
+        left = texts.time_left(event, self._now()).strip() if event.timeout_seconds else ""
+        more = [Line(text=left, style=WARN, indent=2)] if left else []
+        return self._worded("", event.question, (name, MUTED), more)
 
     def accept(self, positions: Sequence[int], words: str = "") -> None:  # noqa: ARG002  only options are asked for
         """Decide for the picked options."""

@@ -301,14 +301,11 @@ class ChatPresenter:
         self._noticed = 0
         self._live: dict[str, LogEntry] = {}
         """The log entries that may still change, by the number of the view's entry."""
-        self._streamed: dict[str, tuple[int, int]] = {}
-        """For each streaming answer or reasoning, its attempt and how many of its characters the log has."""
 
     def show(self, view: View, agent_id: str) -> None:
         """Reset the log and show another agent."""
-        self.agent_id = agent_id
-        self._forget()
-        self._log.reset()
+        self.agent_id, self._agent = agent_id, None
+        self._empty()
         self.present(view, frozenset())
 
     def resume(self, saved: SavedPart, records: Sequence[PlacedRecord] = ()) -> None:
@@ -397,9 +394,8 @@ class ChatPresenter:
     def _follow(self, agent: AgentView, changed: frozenset[Key]) -> None:
         if self._agent is not agent:
             if self._agent is not None:
-                self._forget()
-                self._log.reset()
-            self._agent = agent
+                self._empty()
+            self._agent, self._seen = agent, 0
         for number, shown in list(self._live.items()):
             entry = agent.entries.get(number)
             if entry is None:
@@ -408,14 +404,14 @@ class ChatPresenter:
                 self._update(entry, shown)
         self._add_new(agent)
 
-    def _forget(self) -> None:
-        self._agent, self._seen = None, 0
+    def _empty(self) -> None:
+        """Drop all entries, and whatever could be put before them."""
         self._saved, self._dropped, self._unshown = SavedTalk(_NOTHING_SAVED), (), None
         self._live.clear()
-        self._streamed.clear()
+        self._log.reset()
 
     def _add_new(self, agent: AgentView) -> None:
-        new = list(_after(agent, self._seen))
+        new = _after(agent, self._seen)
         if self._read is not None and not self._seen and agent.older:
             if not self._dropped:
                 self._dropped = _before(agent, new)
@@ -464,12 +460,10 @@ class ChatPresenter:
 
     def _cut(self, note: EntryView) -> None:
         """Drop from the log what a clear or a rewind took out of the conversation."""
-        self._live.clear()
-        self._streamed.clear()
         if note.name == CLEARED:
-            self._saved, self._dropped, self._unshown = SavedTalk(_NOTHING_SAVED), (), None
-            self._log.reset()
+            self._empty()
             return
+        self._live.clear()
         first = note.message_index or 0
         self._saved.cut(first)
         if self._unshown is not None:
@@ -499,6 +493,7 @@ class ChatPresenter:
         shown = LogEntry(
             _kind(entry),
             images=entry.images,
+            attempt=entry.attempt,
             key="/".join(entry.key),
             message_index=entry.message_index if entry.kind != "note" else None,
         )
@@ -512,7 +507,6 @@ class ChatPresenter:
         """Return a log entry for an entry that won't change any more."""
         shown = self._new_entry(entry)
         self._live.pop(entry.key[-1], None)
-        self._streamed.pop(entry.key[-1], None)
         return shown
 
     def _update(self, entry: EntryView, shown: LogEntry) -> None:
@@ -523,7 +517,6 @@ class ChatPresenter:
             shown.folded = _is_folded(entry)
         if not _may_change(entry):
             self._live.pop(entry.key[-1], None)
-            self._streamed.pop(entry.key[-1], None)
         self._log.changed(shown)
 
     def _fill(self, entry: EntryView, shown: LogEntry) -> None:
@@ -550,15 +543,14 @@ class ChatPresenter:
 
     def _stream(self, entry: EntryView, shown: LogEntry) -> None:
         """Keep the whole text of an answer in the log, even if the view keeps only the end of it."""
-        number, size = entry.key[-1], entry.cut + len(entry.text)
-        attempt, had = self._streamed.get(number, (entry.attempt, 0))
-        if attempt != entry.attempt or not entry.cut:
+        size, had = entry.cut + len(entry.text), shown.streamed
+        if shown.attempt != entry.attempt or not entry.cut:
             shown.set_text(entry.text)
         elif 0 <= size - had <= len(entry.text) and entry.status == "streaming":
             shown.add_text(entry.text[len(entry.text) - (size - had) :])
         elif size != had:
             shown.set_text(f"{entry.text}\n\n… {counted(entry.cut, 'more character')}")
-        self._streamed[number] = (entry.attempt, size)
+        shown.attempt, shown.streamed = entry.attempt, size
 
 
 def _before(agent: AgentView, new: list[EntryView]) -> tuple[JournalPart, ...]:
@@ -584,12 +576,8 @@ def _older_hint(agent: AgentView) -> str:
 
 def _after(agent: AgentView, number: int) -> list[EntryView]:
     """Return the entries after the one of that number, in order."""
-    new: list[EntryView] = []
-    for entry in reversed(agent.entries.values()):
-        if entry.number <= number:
-            break
-        new.append(entry)
-    return new[::-1]
+    new = takewhile(lambda entry: entry.number > number, reversed(agent.entries.values()))
+    return [*new][::-1]
 
 
 def _kind(entry: EntryView) -> str:

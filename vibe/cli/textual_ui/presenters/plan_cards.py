@@ -110,7 +110,8 @@ class PlanCards(_Cards):
         opened = "" if entry.folded else _list_of(plan)
         rows = 1 if is_record and entry.folded else self._rows
         lines = _drawing().card(plan, self._clock(), cols, rows, chosen=opened)
-        return lines if is_live(plan) else [*lines, *_below(plan, cols)]
+        hints = f"/review · undo: vibe plan rewind {plan.id} STEP"
+        return lines if is_live(plan) else [*lines, *_drawing().record(plan, cols, hints)]
 
 
 class PlanningCards(_Cards):
@@ -162,11 +163,6 @@ def _list_of(plan: PlanView) -> str:
     """Return the id of the list step to show with its items: the first uncompleted one, else the last, else blank."""
     lists = [step for step in plan.steps.values() if step.items]
     return next((step.id for step in lists if step.status != "completed"), lists[-1].id if lists else "")
-
-
-def _below(plan: PlanView, cols: int) -> list[Line]:
-    """Return the lines below the card of a plan that has ended."""
-    return _drawing().record(plan, cols, f"/review · undo: vibe plan rewind {plan.id} STEP")
 
 
 def _drawing() -> ModuleType:

@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
+from vibe.cli.textual_ui.input.prompt_area import PromptArea
 from vibe.cli.textual_ui.input.prompt_input import CommandRow
 from vibe.cli.textual_ui.log.rows import LinesPage
 from vibe.front.picker import FRAME, Picker, PickRow, PickState, first_shown, matching_rows, picker_lines
@@ -57,7 +58,7 @@ class PickerScreen(ModalScreen[str]):
         Binding("enter", "choose", "Choose"),
         Binding("escape", "leave", "Back"),
         Binding("backspace", "shorten(1)", "Delete"),
-        Binding("ctrl+u,ctrl+w", "shorten(0)", "Filter nothing"),
+        Binding("ctrl+u,ctrl+w,alt+backspace", "shorten(0)", "Filter nothing"),
     ]
 
     def __init__(self, picker: Picker) -> None:
@@ -185,16 +186,15 @@ COMMANDS: Final = MappingProxyType({
 """The slash commands by help topic; those listed nowhere belong to ``TALK``."""
 LINE_KEYS: Final = (
     ("enter", "Send, or queue while the agent works"),
-    ("shift+enter,ctrl+j,alt+enter", "Begin another line"),
     ("up,down", "Earlier prompts; at first, what the start screen offers"),
     ("ctrl+r", "Search earlier prompts"),
     ("ctrl+g", "Go on in your editor"),
-    ("ctrl+underscore", "Take back what you typed last"),
     ("pageup,pagedown", "Scroll a page"),
     ("ctrl+home,ctrl+end", "Scroll to the beginning, to the end"),
     ("home,end", "The same, in an empty line"),
+    *((one.key, one.description) for one in PromptArea.BINDINGS if isinstance(one, Binding)),
 )
-"""Keys of the prompt that are in no table of Textual bindings."""
+"""The keys of the prompt, those first that are in no table of Textual bindings."""
 MARKS: Final = (
     ("!COMMAND", "Run it in your shell; the agent sees its output (!!COMMAND: it does not)"),
     ("@PATH", "Name a file; a pasted path of an image sends the image"),

@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 from typing import ClassVar
 
-from anyio import Event, to_thread
+from anyio import to_thread
 from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -26,7 +26,9 @@ from vibe.app.first_use.flow import (
     SetupSelection,
     checked_key,
 )
+from vibe.cli.textual_ui.input.one_line import OneLine
 from vibe.cli.textual_ui.palettes import listed
+from vibe.cli.textual_ui.panels.request_queue import Awaited
 from vibe.cli.textual_ui.refresher import app_of
 from vibe.system.errors import VibeError
 from vibe.system.keyring import keyring_problem
@@ -94,8 +96,7 @@ class SetupScreen(Screen[bool]):
         self._menu: ModelMenu | None = None
         self._rows: Sequence[str] = ()
         """The names that the options stand for."""
-        self._answered = Event()
-        self._answer = ""
+        self._answer = Awaited[str]()
         """The name that was chosen or the text that was typed; blank if neither was."""
         self._is_kept = False
         self._theme_before = ""
@@ -108,13 +109,13 @@ class SetupScreen(Screen[bool]):
             yield Static(id="words")
             yield Static(id="problem")
             yield OptionList()
-            yield Input()
+            yield OneLine()
             yield Static(id="keys")
 
     def on_mount(self) -> None:
         """Show the welcome and start the setup, which loads the flow meanwhile."""
         self._show(SetupStep.WELCOME, WELCOME)
-        self._work = self.run_worker(self._set_up(self._answered))
+        self._work = self.run_worker(self._set_up(self._answer))
 
     def action_leave(self) -> None:
         """Leave the setup; on the theme step, bring the old theme back and go on."""
@@ -156,14 +157,14 @@ class SetupScreen(Screen[bool]):
 
     # --- one step after the other
 
-    async def _set_up(self, begun: Event) -> None:
+    async def _set_up(self, begun: Awaited[str]) -> None:
         """Ask for everything until a choice is saved."""
         try:
             flow = await to_thread.run_sync(self._open_flow)
         except VibeError as error:
             self._show_problem(str(error))
             return
-        await begun.wait()
+        await begun.given()
         self._show(SetupStep.PROVIDER, "Choose a provider")
         rows = {choice.name: f"{choice.name}: {choice.about}" for choice in flow.choices}
         choice = flow.choice(await self._pick(list(rows), list(rows.values()), marked=flow.likely))
@@ -259,14 +260,12 @@ class SetupScreen(Screen[bool]):
         return ""
 
     def _answer_with(self, answer: str) -> None:
-        self._answer = answer
-        self._answered.set()
+        self._answer.give(answer)
 
     async def _next_answer(self) -> str:
         """Wait for the next Enter, and return the answer given with it."""
-        self._answered = Event()
-        await self._answered.wait()
-        return self._answer
+        self._answer = Awaited[str]()
+        return await self._answer.given()
 
     async def _pick(self, names: Sequence[str], rows: Sequence[str] = (), *, marked: int = 0) -> str:
         """Return the name that is picked, or typed if there is an input."""

@@ -92,7 +92,7 @@ def going_back(talk: Talk, index: int) -> list[tuple[FileBack, FileDiff]]:
     if conversation.is_busy:
         raise BusyError
     files = conversation.session.going_back(index, engine.environ, engine.own_places)
-    return [(file, file_diff(one_line(file.path), file.before, file.now or "")) for file in files]
+    return [(file, file_diff(one_line(file.path), file.before, file.now)) for file in files]
 
 
 async def _go_back(talk: Talk, index: int, mode: int) -> None:

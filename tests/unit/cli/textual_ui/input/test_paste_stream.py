@@ -173,7 +173,7 @@ def test_of_an_answer_that_comes_in_pieces_or_never_ends_nothing_is_typed(report
 @pytest.mark.parametrize("key", ["\x1b]", "\x1bP", "\x1b_", "\x1b[", "\x1b"])
 def test_alt_and_a_key_are_no_answer(key: str) -> None:
     stream = PasteStream()
-    assert fed(stream, key) + list(stream.release()) == [key]
+    assert fed(stream, key) + list(stream.release()) == [f"\x1b[{ord(key[1])};3u" if key[1:] not in {"", "["} else key]
 
 
 @pytest.mark.parametrize(
@@ -182,6 +182,9 @@ def test_alt_and_a_key_are_no_answer(key: str) -> None:
         ("\x1b[27;2;13~", "\x1b[13;2u"),
         ("\x1b[27;5;9~", "\x1b[9;5u"),
         ("\x1b\r", "\x1b[13;3u"),
+        ("\x1bd", "\x1b[100;3u"),
+        ("\x1b\x7f", "\x1b[127;3u"),
+        ("\x1bé", "\x1b[233;3u"),
     ],
 )
 def test_a_key_with_modifiers_is_said_in_the_one_way_that_is_read(sent: str, read: str) -> None:

@@ -70,6 +70,8 @@ async def test_keys_of_readline_edit_the_line() -> None:
         assert app.prompt.text == "one two "
         await pressed(pilot, "ctrl+a", *"zero ", "ctrl+e", "!")
         assert app.prompt.text == "zero one two !"
+        await pressed(pilot, "alt+b", "alt+b", "alt+d", "alt+backspace", "alt+f", *"1")
+        assert app.prompt.text == "zero  !1"
         await pressed(pilot, "ctrl+a", "ctrl+right", "ctrl+k")
         assert app.prompt.text == "zero"
         await pressed(pilot, "ctrl+u")
