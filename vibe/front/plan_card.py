@@ -142,8 +142,8 @@ def record(plan: PlanView, width: int, hints: str = "") -> list[Line]:
     if files:
         changed = f"{counted(len(files), 'file')} changed {plus_minus([*plan.steps.values()])}"
         lines.append([("  ", ""), (changed, ""), (f"   {hints}" * bool(hints), "muted")])
-    elif hints and any(step.spans and sign(step.state.outline)[0] in "◆◉" for step in plan.steps.values()):
-        lines.append([("  ", ""), (hints, "muted")])  # commands may have changed files: only git knows
+    elif hints and any(step.spans and sign(step.state.outline)[0] == "◆" for step in plan.steps.values()):
+        lines.append([("  ", ""), (hints, "muted")])  # an agent's commands may have changed files: only git knows
     return [fit(line, width) for line in lines]
 
 

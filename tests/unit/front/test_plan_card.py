@@ -216,6 +216,19 @@ def test_the_record_tells_of_decisions_and_files_and_how_long_it_took() -> None:
     ]
 
 
+@pytest.mark.parametrize(("kind", "told"), [("code", "  /review"), ("test", "  Plan completed · 0.5 s")])
+def test_the_way_back_is_told_only_of_what_is_recorded(kind: str, told: str) -> None:
+    view = View()
+    for event in (
+        e.PlanStartedEvent(goal="g", steps=(outline("one", "One", kind),), ts=1.0),
+        moved("one", "in_progress", ts=1.0),
+        moved("one", "completed", "in_progress", ts=1.5),
+        e.PlanCompletedEvent(status="completed", counts={}, duration_s=0.5, ts=1.5),
+    ):
+        apply(view, event)
+    assert text_of(record(plan_of(view), 100, "/review")[-1]) == told
+
+
 @pytest.mark.parametrize("width", range(1, 40))
 def test_a_failed_check_has_a_place_however_narrow_the_window_is(width: int) -> None:
     view = quickstart(*checked("c1", 1090.0, "error", "9.9 != 9.0"))

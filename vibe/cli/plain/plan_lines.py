@@ -79,8 +79,8 @@ class PlanLines:
 
     def _show(self, draft: PlanDraft) -> None:
         loaded = draft.loaded
-        lines = [f"plan, version {len(draft.versions)}: {one_line(draft.goal, LINE_LENGTH)}"]
-        lines += [plan_text(loaded.plan)]
+        version = f"plan, version {len(draft.versions)}: {one_line(draft.goal, LINE_LENGTH)}"
+        lines = [version, plan_text(loaded.plan)]
         if len(draft.versions) > 1:
             before = draft.versions[-2]
             lines += [f"changed since version {before.number}:", *version_lines(before.loaded, loaded)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -28,16 +27,15 @@ from vibe.app.plan.run import PlanRun
 from vibe.cli.textual_ui.chat_screen import ChatScreen
 from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
-from vibe.cli.textual_ui.screen_commands import is_due, picked, screen_commands, set_up
+from vibe.cli.textual_ui.screen_commands import is_due, picked, screen_commands, set_up, tell_changes
 from vibe.core.config.paths import CONFIG_FILE, VibePaths
 from vibe.core.messages import Message
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
-from vibe.front.event_text import counted, one_line, plus_minus
+from vibe.front.event_text import one_line
 from vibe.front.plan_summary import below_card
 from vibe.front.request_text import answers_of
-from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.plan_talk import PlanTalk, PlanVerdict, VerdictKind
 from vibe.front.slash.table import WORDS, SlashTable
@@ -50,8 +48,6 @@ MODES = ("default", EDITS, "plan")
 """The agents that Shift+Tab cycles through; others are chosen by name."""
 STEERED_LENGTH = 200
 TAKEN = "will be read before the next step"
-COMMANDERS = frozenset({"bash", "task"})
-"""The tools whose commands may change files."""
 RETRY_SECONDS = 1.0
 """The pause between two attempts to read settings that are wrong."""
 
@@ -321,7 +317,8 @@ class LocalChat:
             setup = conversation.setup
             change = mode_after(setup.profile.name, conversation.approvals.mode, setup.engine.agents.profiles)
             await conversation.configure(change)
-        if self._stage.start.is_open:
+        start = self._stage.start
+        if start.is_open:
             await self._talk.show_facts()
 
     def leave(self) -> None:
@@ -332,27 +329,14 @@ class LocalChat:
         since = len(self._conversation.messages)
         try:
             images = await to_thread.run_sync(images_in, files)
-            await self._conversation.send(prompt, images=images, limits=self._limits)
+            result = await self._conversation.send(prompt, images=images, limits=self._limits)
+            self._talk.begin(tell_changes, self._talk, since, result.acted.files_changed)
         except NoSuchCommandError as error:
             self._stage.give_back(prompt, f"{error.among(self._talk.commands)}")
         except VibeError as error:
             self._stage.give_back(prompt, f"{error}")
         finally:
             self._work_ended()
-        await self._tell_changes(since)
-
-    async def _tell_changes(self, since: int) -> None:
-        """Say what the commands of a turn have changed: its last row names only the files that were edited."""
-        main = self._stage.store.view.main
-        turn = None if main is None else main.turn
-        if turn is None or not COMMANDERS & {call.tool for call in turn.did}:
-            return
-        with suppress(VibeError):  # the next turn has begun, or no files were recorded
-            found = await to_thread.run_sync(going_back, self._talk, since)
-            changed = [diff for file, diff in found if file.path not in turn.files]
-            if changed:
-                files = counted(len(changed), "file")
-                self._talk.say(f"commands changed {files} {plus_minus(changed)} · /review /diff /undo")
 
     async def _shell(self, command: str, tell_model: bool) -> None:  # noqa: FBT001  passed on positionally
         try:
@@ -363,7 +347,8 @@ class LocalChat:
             self._work_ended()
 
     def _work_ended(self) -> None:
-        self._stage.work_ended(is_planning=self._talk.plans.is_taken)
+        plans = self._talk.plans
+        self._stage.work_ended(is_planning=plans.is_taken)
 
     async def _command(self, line: str) -> None:
         called = self._talk.commands.called(line)

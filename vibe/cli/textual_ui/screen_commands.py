@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,14 @@ from vibe.cli.textual_ui.remote_chat import hold_attached
 from vibe.cli.textual_ui.screens.picker_screen import PickerScreen
 from vibe.cli.textual_ui.screens.review_screen import review_changes
 from vibe.cli.textual_ui.screens.setup_screen import SetupScreen
+from vibe.core.messages import AssistantMessage
+from vibe.front.event_text import counted, plus_minus
 from vibe.front.picker import Picker, PickRow
 from vibe.front.slash.command import SlashCommand, Talk, Typed
+from vibe.front.slash.commands.files import going_back
 from vibe.front.slash.table import ON_SCREEN
 from vibe.front.slash.wording import too_much
-from vibe.system.errors import ConfigError, UsageError
+from vibe.system.errors import ConfigError, UsageError, VibeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +80,19 @@ def is_due(host: Host, workdir: Path) -> bool:
         return FirstUse(host, workdir).is_due
     except ConfigError:
         return False
+
+
+async def tell_changes(talk: Talk, since: int, edited: Collection[str]) -> None:
+    """Say what the commands of a turn have changed: its last row counts only the files that were ``edited``."""
+    answers = (each for each in talk.conversation.messages[since:] if isinstance(each, AssistantMessage))
+    if {"bash", "task"}.isdisjoint(call.name for answer in answers for call in answer.tool_calls):
+        return
+    with suppress(VibeError):  # the next turn has begun, or no files were recorded
+        found = await to_thread.run_sync(going_back, talk, since)
+        changed = [diff for file, diff in found if file.path not in edited]
+        if changed:
+            files = counted(len(changed), "file")
+            talk.say(f"commands changed {files} {plus_minus(changed)} · /review /diff /undo")
 
 
 async def _attach(stage: ChatScreen, talk: Talk, typed: Typed) -> None:

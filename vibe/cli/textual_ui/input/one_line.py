@@ -10,6 +10,9 @@ from textual.widgets import Input
 
 from vibe.system.plain_text import plain_line
 
+LONGEST_PASTE = 20_000
+"""The most characters that are pasted: each key takes the longer, the longer the line is."""
+
 
 class OneLine(Input):
     """An input of one line. What is pasted goes into it as a whole, its lines one after the other."""
@@ -22,7 +25,9 @@ class OneLine(Input):
     ]
 
     def _on_paste(self, event: events.Paste) -> None:
-        event.text = plain_line(event.text)  # the base class inserts the first line only
+        if len(event.text) > LONGEST_PASTE:
+            self.notify(f"only the first {LONGEST_PASTE:,} characters were pasted", severity="warning")
+        event.text = plain_line(event.text[:LONGEST_PASTE])  # the base class inserts the first line only
 
 
 def priority_binding(key: str, action: str, description: str) -> Binding:

@@ -210,11 +210,9 @@ class ChatLog(PaintedSheet, can_focus=True):
 
     def _in_rows(self, entry: LogEntry, wanted: str) -> Iterator[tuple[int, int]]:
         for number, row in enumerate(self._sheet.rows(entry)):
-            text = row.text.casefold()
-            column = text.find(wanted)
-            while column >= 0:
+            text, column = row.text.casefold(), -1
+            while (column := text.find(wanted, column + 1)) >= 0:
                 yield number, column
-                column = text.find(wanted, column + 1)
 
     # --- keys
 

@@ -71,7 +71,6 @@ class Sheet:
     def put_before(self, entries: Iterable[LogEntry]) -> int:
         """Add entries at the beginning, and return by how many rows the entry that was first is taller now."""
         first = self.entries[0] if self.entries else None
-        height = 0 if first is None else first.height
         new = list(entries)
         self.entries[:0] = new
         self._number(0)
@@ -81,7 +80,7 @@ class Sheet:
         if first is not None and new:
             self.forget(first)
             taller = self.gap(first)
-            first.height = height + taller
+            first.height += taller
         self._forget_rows()  # rows contain the position by which they are selected
         self._sum_up(0)
         return taller

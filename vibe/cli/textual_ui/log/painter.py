@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -170,11 +171,7 @@ class Painter:
     def _answer(self, entry: LogEntry, cols: int) -> list[Row]:
         answer = self._answers.get(entry)
         if answer is None or answer.cols != cols - GUTTER or answer.epoch != entry.epoch:
-
-            def laid_out(blocks: Iterable[LogBlock]) -> list[Row]:
-                return lay_out(self._widget, blocks, cols)
-
-            answer = AnswerRows(laid_out, cols - GUTTER, entry.epoch)
+            answer = AnswerRows(partial(lay_out, self._widget, cols=cols), cols - GUTTER, entry.epoch)
         if entry.is_open:
             self._answers[entry] = answer
             return answer.rows(entry.text, ended=False)
@@ -198,8 +195,7 @@ def _prompt(entry: LogEntry) -> Iterator[LogBlock]:
     if entry.detail:
         yield LogBlock(styled(entry.detail, "$foreground-muted"), look=USER, flush=True)
     if entry.images:
-        images = "1 image" if entry.images == 1 else f"{entry.images} images"
-        yield LogBlock(styled(f"[{images}]", "$foreground-muted"), look=USER, flush=True)
+        yield LogBlock(styled(f"[{counted(entry.images, 'image')}]", "$foreground-muted"), look=USER, flush=True)
 
 
 def _note(entry: LogEntry) -> Iterator[LogBlock]:

@@ -179,7 +179,7 @@ COMMANDS: Final = MappingProxyType({
     "Plans": "plan skip retry cancel pause attach",
     "Permissions": "agents approvals permissions",
     "Context": "context compact clear cost memory",
-    "Files and undo": "diff undo rewind",
+    "Files and undo": "review diff undo rewind",
     "Settings": "model theme config setup reload init mcp skills tools hooks log bug",
     ALL_KEYS: "",
 })

@@ -373,7 +373,7 @@ async def _review_chat(ask: Ask, drafts: Drafts, talk: Talk, found: ChatReview) 
     rejected = {path for _, path, _ in draft.rejected.keys() & by_key.keys()}
     if rejected:
         report = await talk.conversation.rewind(0, chat=False, only=rejected)
-        for line in restored_lines(report.files):
+        for line in restored_lines(report.files) or ["nothing to give back: all is as it was before"]:
             talk.say(line)
     drafts.pop(session_id, None)
     if comments:

@@ -72,6 +72,10 @@ async def test_all_lines_of_what_is_pasted_into_a_comment_are_kept() -> None:
         pilot.app.post_message(events.Paste("round half up,\n\tnot to even\r\n"))
         await pilot.press("enter")
         assert [*draft.comments.values()] == ["round half up, not to even"]
+        await pilot.press("c", "ctrl+u")
+        pilot.app.post_message(events.Paste("long " * 1_000_000))
+        await pilot.press("end", *" of it", "alt+b", "alt+d", "alt+backspace", "!", "enter")
+        assert [*draft.comments.values()] == [f"{('long ' * 4_000)}!"]
 
 
 @pytest.mark.parametrize(("before", "after", "told"), [("a", "a", "only its permissions"), (None, "", "file is empty")])
