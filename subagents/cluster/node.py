@@ -24,7 +24,9 @@ from distributed import Scheduler, Worker
 from distributed.security import Security
 from msgspec import structs
 
-from subagents.cluster.places import SETTINGS_VARIABLE, WorkerSettings
+from subagents.cluster.places import FORK_SERVER, SETTINGS_VARIABLE, WorkerSettings
+from subagents.process.fork_server import start_fork_server
+from subagents.remote.place import STEP_MODULE
 from vibe.system.process import die_with, kill_marked
 
 LOOPBACK = "127.0.0.1"
@@ -115,6 +117,8 @@ def fork_workers(folder: Path, count: int) -> Path:
     settings = msgspec.json.decode(os.environ[SETTINGS_VARIABLE], type=WorkerSettings).complete(os.environ)
     parent, mark = os.getpid(), os.urandom(16).hex()
     numbers: dict[int, int] = {}
+    if sys.platform.startswith("linux"):
+        os.environ[FORK_SERVER] = str(start_fork_server(STEP_MODULE).detach())
     while True:
         for number in {*range(count)}.difference(numbers.values()):
             pid, own = os.fork(), folder / f"worker-{number}"
@@ -125,6 +129,8 @@ def fork_workers(folder: Path, count: int) -> Path:
                 return own
             numbers[pid] = number
         pid, status = os.wait()
+        if pid not in numbers:
+            continue  # the fork server: workers do without it
         anyio.run(kill_marked, FORK_MARK, f"{mark}-{numbers.pop(pid)}")
         if (code := os.waitstatus_to_exitcode(status)) > 0:
             sys.exit(code)

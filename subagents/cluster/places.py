@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,8 @@ from subagents.remote.places import SETTINGS_VARIABLE, WorkerSettings
 from vibe.system.programs import find_program
 
 PLUGIN = "vibe"
+FORK_SERVER = "_VIBE_FORK_SERVER"
+"""The variable with the descriptor of a worker's socket to its node's fork server, which has loaded STEP_MODULE."""
 TAKE_SECONDS = 20.0
 """Seconds after which a place ends if no run has come for it."""
 SWEEP_MS = 5_000
@@ -56,9 +59,11 @@ class VibeWorkerPlugin(WorkerPlugin):
     async def setup(self, worker: Any) -> None:
         """Make the folders, and register the handlers for runs' calls. Dask calls this."""
         self.folder = Path(self.settings.folder or tempfile.mkdtemp(prefix="vibe-worker-"))
-        settings = ("DASK_", SETTINGS_VARIABLE)
+        settings = ("DASK_", SETTINGS_VARIABLE, FORK_SERVER)
         environ = {name: value for name, value in os.environ.items() if not name.startswith(settings)}
-        self.place = WorkerPlace(self.folder, environ, self.settings.capabilities)
+        server = os.environ.get(FORK_SERVER)
+        fork_server = socket.socket(fileno=int(server)) if server else None
+        self.place = WorkerPlace(self.folder, environ, self.settings.capabilities, fork_server)
         await anyio.to_thread.run_sync(self.place.prepare)
         handlers: dict[str, Any] = {"vibe_link": self.link, "vibe_over": self.place.end_run, "vibe_info": self.info}
         worker.handlers.update(handlers)

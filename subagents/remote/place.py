@@ -37,7 +37,8 @@ from vibe.system.redaction import redact
 
 logger = logging.getLogger(__name__)
 
-STEP_PROGRAM = ("-P", "-m", "vibe.app.plan.child_main")
+STEP_MODULE = "vibe.app.plan.child_main"
+STEP_PROGRAM = ("-P", "-m", STEP_MODULE)
 """Python's arguments for the process of an attempt. -P, because the folder it starts in may hold modules of any name.
 """
 HOME_VARIABLE = "VIBE_HOME"
@@ -79,6 +80,7 @@ class RunHere(Struct, eq=False):
     """The copy of the working tree of the run's repository."""
     pool: ProcessPool | None = None
     program: StepProgram | None = None
+    fork_server: socket.socket | None = None
     host: StepProcess | None = None
     control: socket.socket | None = None
     lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -101,7 +103,7 @@ class RunHere(Struct, eq=False):
                 await self.end_host()
                 self.control, theirs = socket.socketpair()
                 with theirs:
-                    self.host = await StepProcess.start(self.program, theirs.fileno())
+                    self.host = await StepProcess.start(self.program, theirs.fileno(), fork_server=self.fork_server)
         ours, theirs = socket.socketpair()
         link = SocketTransport(ours)
         with theirs, suppress(OSError):  # if the host is gone, the link ends at once
@@ -148,15 +150,22 @@ class _HostedAttempt(Struct, eq=False):
 
 
 class WorkerPlace:
-    """Serves attempts on a worker. Nobody else uses ``folder``."""
+    """Serves attempts on a worker. Nobody else uses ``folder``. ``fork_server`` has loaded STEP_MODULE."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], capabilities: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        capabilities: tuple[str, ...] = (),
+        fork_server: socket.socket | None = None,
+    ) -> None:
         self.at_work: dict[str, str] = {}
         """The ids of the steps at work here, by attempt."""
         self._projects = folder / "projects"
         self._work = folder / "work"
         self._templates = folder / "templates"
         self._environ = environ
+        self._fork_server = fork_server
         self._capabilities = (AGENTS, f.COMMANDS, *capabilities)
         self._runs: dict[str, RunHere] = {}
         self._opened: dict[str, Repository] = {}
@@ -315,6 +324,7 @@ class WorkerPlace:
         run.program = StepProgram(
             argv=argv, environ=environ, document=shipped.document, capabilities=shipped.capabilities
         )
+        run.fork_server = self._fork_server
         run.pool = ProcessPool(run.program, spares=MOST_SPARES, expected=shipped.agents)
 
     async def _set_up(self, project: str, order: f.Order, repository: Repository) -> Path:

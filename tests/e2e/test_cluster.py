@@ -262,7 +262,9 @@ def test_a_worker_of_this_machine_that_is_killed_has_a_successor(vibe: VibeComma
         ["pgrep", "-f", f"subagents.cluster.node worker .*{folder}"], capture_output=True, check=True
     )
     parents = {pid: Path(f"/proc/{pid}/stat").read_text().split()[3] for pid in found.stdout.decode().split()}
-    [worker] = [pid for pid, parent in parents.items() if parent in parents]
+    [node] = [pid for pid, parent in parents.items() if parent not in parents]
+    forked = [pid for pid, parent in parents.items() if parent == node]
+    [worker] = [pid for pid in forked if len([*Path(f"/proc/{pid}/task").iterdir()]) > 1]  # the fork server has one
 
     os.kill(int(worker), signal.SIGKILL)
 

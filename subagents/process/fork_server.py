@@ -1,0 +1,117 @@
+"""A process that has loaded a module and forks others, which run its ``main``: loading it is most of their start.
+
+It has no thread and no loop, so that it is safe to fork.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+
+from anyio import wait_readable
+from msgspec import Struct
+
+from vibe.system.process import die_with
+
+MOST_BYTES = 256 * 1024
+"""Bytes of a request, beyond what the system lets through."""
+MOST_DESCRIPTORS = 8
+PID_BYTES = 32
+CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+STANDARD = (1, 2)
+"""The descriptors of a process's output."""
+
+
+class ForkedProcess(Struct, frozen=True):
+    """A process that was forked for us. How it ended is not known."""
+
+    pid: int
+    _alive: socket.socket
+    """A socket whose other end only that process has."""
+
+    @property
+    def returncode(self) -> int | None:
+        """0 once it has ended; None while it runs."""
+        return 0 if select.select([self._alive], [], [], 0)[0] else None
+
+    async def wait(self) -> int:
+        """Wait until it has ended."""
+        await wait_readable(self._alive)
+        return 0
+
+    async def aclose(self) -> None:
+        """Forget it."""
+        self._alive.close()
+
+
+async def ask_for_fork(
+    server: socket.socket, environ: Mapping[str, str], output: int, descriptors: Sequence[int]
+) -> ForkedProcess | None:
+    """Have a process forked. Its ``main`` gets ``descriptors`` and the server's process id.
+
+    Returns None if the server is gone, or can't fork, or the environment is too large for a request.
+    """
+    alive, theirs = socket.socketpair()
+    with theirs, suppress(OSError):
+        request = b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
+        socket.send_fds(server, [request], [theirs.fileno(), output, *descriptors])
+    await wait_readable(alive)
+    pid = alive.recv(PID_BYTES)
+    if not pid:
+        alive.close()
+        return None
+    return ForkedProcess(int(pid), alive)
+
+
+def start_fork_server(module: str) -> socket.socket:
+    """Fork a server, which ends with this process, and return the socket over which it is asked."""
+    ours, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    parent = os.getpid()
+    with requests:
+        if os.fork():
+            return ours
+        try:
+            die_with(parent)
+            ours.close()
+            _serve(module, requests)
+        finally:
+            os._exit(1)  # on no account may it go on as the process that it was forked from
+
+
+def _serve(module: str, requests: socket.socket) -> None:
+    main: Callable[[Sequence[str]], int] = import_module(module).main
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system buries those that end
+    server = os.getpid()
+    while True:
+        environ, descriptors, *_ = socket.recv_fds(requests, MOST_BYTES, MOST_DESCRIPTORS, CLOSE_ON_EXEC)
+        if not os.fork():
+            requests.close()
+            _run(main, environ, *descriptors, server)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _run(main: Callable[[Sequence[str]], int], environ: bytes, alive: int, output: int, *arguments: int) -> None:
+    """Be a new process, in a session of its own, until ``main`` ends."""
+    code = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        for standard in STANDARD:
+            os.dup2(output, standard)
+        os.environ.clear()
+        os.environ.update(dict(line.split("=", 1) for line in os.fsdecode(environ).split("\0")))
+        os.write(alive, str(os.getpid()).encode())
+        code = main([str(argument) for argument in arguments])
+    except BaseException:  # noqa: BLE001  the last frame of a process
+        traceback.print_exc()
+    finally:
+        os._exit(code)
