@@ -40,6 +40,8 @@ def test_the_last_session_here_is_continued(vibe: VibeCommand) -> None:
     second = vibe("-c", "--output", "json", "-p", "second").document
     third = vibe("--resume", first["session_id"][:8], "--max-turns", "1", "--output", "json", "-p", "third").document
 
+    title = vibe("session", "rename", "latest", "Three words").out
+    assert title == f"{first['session_id'][:12]}  Three words\n"
     assert [record["result"] for record in (first, second, third)] == ["one", "two", "three"]
     assert first["session_id"] == second["session_id"] == third["session_id"]
     assert [record["usage"]["calls"] for record in (first, second, third)] == [1, 1, 1]
@@ -49,7 +51,11 @@ def test_the_last_session_here_is_continued(vibe: VibeCommand) -> None:
 def test_there_may_be_nothing_to_continue(vibe: VibeCommand) -> None:
     vibe.replay(turns({"text": "one"}))
 
-    for words, said in ((("-c",), "no session to continue in"), (("--resume", "zz"), "no session 'zz'")):
+    here = "no session to continue in"
+    for words, said in (
+        (("-c",), here), (("--resume", "zz"), "no session 'zz'"), (("--resume", ""), "no session ''"),
+        (("--resume", "latest"), here),
+    ):  # fmt: skip
         ended = vibe(*words, "-p", "go")
         assert (ended.code, ended.out) == (2, "")
         assert said in ended.err

@@ -134,7 +134,7 @@ def _opening(workdir: Path, options: SessionOptions, people: People) -> Opening:
         model=options.get("model"),
         approvals=people.mode,
         priced=options.get("max_price") is not None,
-        resume="" if resume == "latest" else resume,
+        resume=resume,
         fork=options.get("fork", False),
         trust=options.get("trust", False),
         observe=options.get("read_only", False),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,13 +28,17 @@ async def greet(task: StepTask) -> str:
     return f"{task.step_id} is done"
 
 
-def kept() -> tuple[int, set[str], list[str]]:
-    """Return the number of tasks, and the descriptors and children of this process."""
+def kept() -> tuple[int, Counter[str], list[str]]:
+    """Return the number of tasks, what the descriptors are of, without numbers, and the children of this process."""
     children: list[str] = []
     for thread in Path("/proc/self/task").iterdir():
         with suppress(FileNotFoundError):  # it has just ended
             children += (thread / "children").read_text().split()
-    return len(anyio.get_running_tasks()), {path.name for path in Path("/proc/self/fd").iterdir()}, children
+    descriptors = Counter[str]()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that lists them
+            descriptors[re.sub(r"\d+", "", str(descriptor.readlink()))] += 1
+    return len(anyio.get_running_tasks()), descriptors, children
 
 
 async def test_thirty_plans_eight_at_once_in_a_fresh_home_leave_nothing(program: Program) -> None:

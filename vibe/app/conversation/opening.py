@@ -42,8 +42,7 @@ class Opening(Struct, frozen=True, kw_only=True):
     """The first prompt, if it is known already. It is checked before anything is written, and becomes the session's
     title."""
     resume: str | None = None
-    """The session to continue: its id or the beginning of its id. Empty means the workspace's last one, None a new
-    session."""
+    """The session to continue, as ``SessionLoader.find`` knows it. None means a new session."""
     fork: bool = False
     """Leave the resumed session as it is, and continue in a new one."""
     flags: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -239,8 +239,7 @@ class ChatSession:
     def _open(cls, paths: VibePaths, opening: Opening, locks: ExitStack, *, kept: bool) -> ChatSession:
         sessions, earlier = paths.sessions, None
         if opening.resume is not None:
-            loader = SessionLoader(sessions)
-            earlier = loader.find(opening.resume) if opening.resume else loader.last_of(opening.workdir)
+            earlier = SessionLoader(sessions).find(opening.resume, opening.workdir)
         if not kept:
             sessions = paths.unlogged
             _remove_unlogged(sessions)

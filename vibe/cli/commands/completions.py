@@ -22,15 +22,15 @@ _SAFE = re.compile(r"[\w.@:/+-]+", re.ASCII)
 def names_of(kind: str, env: CliEnvironment) -> list[str]:
     """Return all names of a kind; for plans and sessions, the latest come first."""
     paths = VibePaths(env.home)
-    if kind == "plans":
-        found = _latest(paths.plans)
+    if kind in {"plans", "sessions"}:
+        found = _latest(paths.plans if kind == "plans" else paths.sessions)
         names = [*found, "latest"] if found else []
     elif kind == "library":
         from vibe.app.plan.library import named_plans  # noqa: PLC0415  as below
 
         names = list(named_plans(env, env.cwd, trust=False))
     else:
-        names = _latest(paths.sessions) if kind == "sessions" else _configured(kind, env)
+        names = _configured(kind, env)
     return [name for name in dict.fromkeys(names) if _SAFE.fullmatch(name) and name[0] != "-"][:MOST]
 
 

@@ -51,14 +51,14 @@ def run_list(args: Arguments, env: CliEnvironment) -> None:
 
 def run_show(args: Arguments, env: CliEnvironment) -> None:
     """Print a session, one line per message."""
-    saved = _loader(env).find(args.session)
+    saved = _loader(env).find(args.session, env.cwd)
     messages = Transcript.peek(saved.folder.transcript).messages
     env.answer(args, _whole(saved, messages), _shown(saved, messages))
 
 
 def run_export(args: Arguments, env: CliEnvironment) -> None:
     """Print a whole conversation, or write it to a file."""
-    saved = _loader(env).find(args.session)
+    saved = _loader(env).find(args.session, env.cwd)
     messages = Transcript.peek(saved.folder.transcript).messages
     document = _exported(args.format, saved, messages, _mask(env))
     if args.file not in {None, "-"}:
@@ -130,14 +130,14 @@ def _found_document(found: FoundPlace) -> dict[str, Any]:
 
 def run_rename(args: Arguments, env: CliEnvironment) -> None:
     """Change a session's title."""
-    saved = _loader(env).find(args.session)
+    saved = _loader(env).find(args.session, env.cwd)
     title = rename_session(saved, " ".join(args.title))
     env.write_lines([f"{saved.meta.session_id[:SHOWN_ID]}  {one_line(title)}"])
 
 
 def run_fork(args: Arguments, env: CliEnvironment) -> None:
     """Save a session, or its part before one of its messages, as another; print the new id."""
-    saved = _loader(env).find(args.session)
+    saved = _loader(env).find(args.session, env.cwd)
     count = len(Transcript.peek(saved.folder.transcript).messages) if args.message is None else args.message
     manager = RewindManager(env.environ, outcome="forked")
     report = manager.rewind(saved, count, files=False)
@@ -147,7 +147,8 @@ def run_fork(args: Arguments, env: CliEnvironment) -> None:
 def run_delete(args: Arguments, env: CliEnvironment) -> None:
     """Delete all the named sessions, or none."""
     loader = _loader(env)
-    chosen = {saved.meta.session_id: saved for saved in map(loader.find, args.sessions)}
+    found = [loader.find(session, env.cwd) for session in args.sessions]
+    chosen = {saved.meta.session_id: saved for saved in found}
     delete_sessions([*chosen.values()], loader.all())
     env.answer(args, {"deleted": [*chosen]}, (f"deleted {_listed(saved)}" for saved in chosen.values()))
 
@@ -248,7 +249,7 @@ def _document(saved: SavedSession) -> dict[str, Any]:
 
 def run_rewind(args: Arguments, env: CliEnvironment) -> int:
     """Fork a session before one of its messages; the exit code is 1 if a file could not be restored."""
-    saved = _loader(env).find(args.session)
+    saved = _loader(env).find(args.session, env.cwd)
     manager = RewindManager(env.environ, env.own_places)
     act = partial(manager.rewind, saved, args.message, files=args.files)
     with lock_session(saved.folder):

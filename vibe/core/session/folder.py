@@ -443,6 +443,8 @@ FILES = ("messages.jsonl", META_FILE)
 """The files of a session. A folder with only the second belongs to a window in which nothing was said yet."""
 TITLE_LENGTH = 80
 """The most characters of a title that is made from a prompt."""
+LATEST = "latest"
+"""A name for the session of a workspace with the latest message."""
 LAST_RESORT = 200
 """The number of newest folders that are searched for the last session of a workspace."""
 
@@ -477,30 +479,29 @@ class SessionLoader:
         """Return every session."""
         return self._read(self._names())
 
-    def find(self, wanted: str) -> SavedSession:
+    def find(self, wanted: str, workspace: Path) -> SavedSession:
         """Return the session with the id ``wanted``, or the only one whose id begins with it.
+
+        ``latest`` is the session of ``workspace`` with the latest message.
 
         Raises:
             UsageError: there is none, or there are several.
             BrokenSessionError: the session can't be understood.
         """
+        if wanted == LATEST:
+            return self._last_of(workspace)
         names = self._names()
         found = [wanted] if wanted in names else [name for name in names if wanted and name.startswith(wanted)]
         if not found:
             found = [name for name in names if wanted and self._id_of(name).startswith(wanted)]
         if not found:
-            raise UsageError(f"no session {wanted or repr('')!r}: see `vibe session list`")
+            raise UsageError(f"no session {wanted!r}: see `vibe session list`")
         if len(found) > 1:
             names = ", ".join(found[:4]) + (" ..." if len(found) > 4 else "")
             raise UsageError(f"{wanted!r} matches {len(found)} session ids ({names}): give more of it")
         return self._load(found[0])
 
-    def last_of(self, workspace: Path) -> SavedSession:
-        """Return the session of ``workspace`` with the latest message.
-
-        Raises:
-            UsageError: the workspace has no session.
-        """
+    def _last_of(self, workspace: Path) -> SavedSession:
         here = str(workspace.resolve())
         for saved in self._read(self._names()[:LAST_RESORT]).sessions:
             if saved.meta.workspace and os.path.realpath(saved.meta.workspace) == here:

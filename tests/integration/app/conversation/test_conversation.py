@@ -56,7 +56,7 @@ async def saved(rig: Rig, session_id: str) -> tuple[SessionMeta, list[Message]]:
     """Return a session as it is on disk: its metadata and its messages."""
 
     def read() -> tuple[SessionMeta, list[Message]]:
-        found = SessionLoader(VibePaths(rig.host.home).sessions).find(session_id)
+        found = SessionLoader(VibePaths(rig.host.home).sessions).find(session_id, rig.folder)
         return found.meta, Transcript.peek(found.folder.transcript).messages
 
     return await to_thread.run_sync(read)

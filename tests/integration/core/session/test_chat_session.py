@@ -43,7 +43,7 @@ def test_a_fork_leaves_both_sessions_whole_and_takes_the_lock_along(tmp_path: Pa
         ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=session.session_id))
     session.close(Outcome.COMPLETED)
     session.release()
-    again = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=""))
+    again = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume="latest"))
     assert again.session_id == session.session_id
     assert [message.content for message in again.transcript.messages] == ["summary", "more"]
     again.release()
@@ -151,7 +151,7 @@ def test_a_session_that_is_taken_up_again_is_under_way_again(tmp_path: Path, vib
     session.close(Outcome.FAILED)
     session.release()
 
-    again = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume=""))
+    again = ChatSession.open(VibePaths(vibe_home), opening(tmp_path, resume="latest"))
 
     assert read_meta(again.folder.path).outcome is None
     again.release()
@@ -166,7 +166,7 @@ def test_a_window_in_which_nothing_was_said_is_no_session(tmp_path: Path, vibe_h
     silent.entitle("named before its first prompt")
 
     assert [saved.meta.session_id for saved in SessionLoader(paths.sessions).all().sessions] == [said.session_id]
-    assert SessionLoader(paths.sessions).last_of(tmp_path).meta.session_id == said.session_id
+    assert SessionLoader(paths.sessions).find("latest", tmp_path).meta.session_id == said.session_id
     with pytest.raises(EnvironmentFailure, match="is in use by"):
         ChatSession.open(paths, opening(tmp_path, resume=silent.session_id))
     silent.close(Outcome.COMPLETED)

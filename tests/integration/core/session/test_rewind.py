@@ -46,7 +46,7 @@ class Story:
 
     @property
     def saved(self) -> SavedSession:
-        return SessionLoader(self.sessions).find("first")
+        return SessionLoader(self.sessions).find("first", self.root)
 
     @property
     def manager(self) -> RewindManager:
@@ -66,7 +66,7 @@ def test_files_and_conversation_go_back_to_before_a_prompt(story: Story) -> None
 
     assert content(story.root) == {"a.txt": "two", "b.txt": "b", "keep.txt": "keep", "made/by.txt": "agent"}
     assert (report.files.restored, report.files.deleted, report.files.conflicts) == (("a.txt",), (), ())
-    forked = SessionLoader(story.sessions).find(report.session_id)
+    forked = SessionLoader(story.sessions).find(report.session_id, story.root)
     assert forked.meta.parent_id == "first"
     assert Transcript.peek(forked.folder.transcript).messages == story.transcript.messages[:4]
     assert Transcript.peek(story.folder.transcript).messages == story.transcript.messages

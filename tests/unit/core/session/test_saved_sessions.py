@@ -57,14 +57,14 @@ def test_a_session_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
         begin(tmp_path, session_id, tmp_path, said=1)
     loader = SessionLoader(tmp_path)
 
-    assert loader.find("abd").meta.session_id == "abd2"
-    assert loader.find("abc").meta.session_id == "abc"
+    assert loader.find("abd", tmp_path).meta.session_id == "abd2"
+    assert loader.find("abc", tmp_path).meta.session_id == "abc"
     with pytest.raises(UsageError, match="3 session ids"):
-        loader.find("ab")
+        loader.find("ab", tmp_path)
     with pytest.raises(UsageError, match="vibe session list"):
-        loader.find("zz")
+        loader.find("zz", tmp_path)
     with pytest.raises(UsageError, match="no session"):
-        loader.find("")
+        loader.find("", tmp_path)
 
 
 def test_the_last_session_of_a_workspace_is_the_one_spoken_in_last(tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_the_last_session_of_a_workspace_is_the_one_spoken_in_last(tmp_path: Pat
     begin(tmp_path / "s", "other", there, said=30)
     loader = SessionLoader(tmp_path / "s")
 
-    assert loader.last_of(here).meta.session_id == "new"
+    assert loader.find("latest", here).meta.session_id == "new"
     with pytest.raises(UsageError, match="no session to continue"):
-        loader.last_of(tmp_path)
+        loader.find("latest", tmp_path)
 
 
 def test_meta_data_come_back_as_written(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_session_without_its_meta_data_is_told_by_its_messages(tmp_path: Path,
     kept_session(tmp_path, damage)
     loader = SessionLoader(tmp_path)
 
-    saved = loader.find("aaaa")
+    saved = loader.find("aaaa", tmp_path)
 
     assert "meta.json" in saved.lost
     assert (saved.meta.session_id, saved.meta.title, saved.meta.workspace) == ("a" * 32, "say hi", "")
@@ -187,7 +187,7 @@ def test_a_session_without_its_meta_data_is_told_by_its_messages(tmp_path: Path,
     assert [one.meta.session_id for one in loader.all().sessions] == ["a" * 32]
     assert "taken from its messages" in loader.all().problems[0]
     with pytest.raises(UsageError, match="no session"):
-        loader.last_of(Path.cwd())  # noqa: TID251  a blank workspace is not the current folder
+        loader.find("latest", Path.cwd())  # noqa: TID251  a blank workspace is not the current folder
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.9, 0.98])
@@ -197,7 +197,7 @@ def test_of_torn_meta_data_what_is_whole_is_kept(tmp_path: Path, share: float) -
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
 
-    assert SessionLoader(tmp_path).last_of(Path("/w/\u00e4")).meta.model == "m"
+    assert SessionLoader(tmp_path).find("latest", Path("/w/\u00e4")).meta.model == "m"
 
 
 @pytest.mark.parametrize("meta", [b"", b'{"version": 1, "session_id": "a", "workspace": "/w\\u0000"}'])
@@ -206,17 +206,17 @@ def test_files_of_a_workspace_that_is_not_known_are_not_rewound(tmp_path: Path, 
     manager = RewindManager({})
 
     with pytest.raises(SnapshotError, match=r"the workspace is not known.*--resume"):
-        manager.rewind(SessionLoader(tmp_path).find("a"), 0)
-    assert manager.rewind(SessionLoader(tmp_path).find("a"), 0, files=False).messages == 0
+        manager.rewind(SessionLoader(tmp_path).find("a", tmp_path), 0)
+    assert manager.rewind(SessionLoader(tmp_path).find("a", tmp_path), 0, files=False).messages == 0
     with pytest.raises(UsageError, match="no session to continue"):
-        SessionLoader(tmp_path).last_of(tmp_path / "elsewhere")
+        SessionLoader(tmp_path).find("latest", tmp_path / "elsewhere")
 
 
 def test_neither_a_newer_file_nor_one_without_messages_is_made_again(tmp_path: Path) -> None:
     kept_session(tmp_path, b'{"version": 99}')
     with pytest.raises(BrokenSessionError, match="newer vibe"):
-        SessionLoader(tmp_path).find("a")
+        SessionLoader(tmp_path).find("a", tmp_path)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "meta.json").touch()
     with pytest.raises(BrokenSessionError, match="damaged"):
-        SessionLoader(tmp_path).find("b")
+        SessionLoader(tmp_path).find("b", tmp_path)
