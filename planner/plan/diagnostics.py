@@ -13,7 +13,9 @@ VibeError
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -153,8 +155,11 @@ class Suggester:
 
 
 def quoted(value: object, limit: int = 60) -> str:
-    """Return a value as messages show it: quoted, on one line, cut to ``limit`` characters."""
+    """Return a value as messages show it: text quoted, all else as JSON, on one line, cut to ``limit`` characters."""
     text = repr(value[: limit + 1] if isinstance(value, str) else value)
+    if not isinstance(value, str):
+        with suppress(TypeError, ValueError, RecursionError):  # a program's value that is not JSON
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return text if len(text) <= limit + 2 else f"{text[:limit]}..."
 
 

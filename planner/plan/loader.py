@@ -203,7 +203,7 @@ def plan_json_schema() -> dict[str, Any]:
 def _object(document: object) -> dict[str, object]:
     """Return the document if it is an object of a version this vibe reads, else raise JsonRefused."""
     if not isinstance(document, dict):
-        given = "a list" if isinstance(document, list) else "null" if document is None else quoted(document)
+        given = "a list" if isinstance(document, list) else quoted(document)
         message = f"a plan must be an object, not {given}"
         raise JsonRefused(Problem("", message))
     fields = cast("dict[str, object]", document)

@@ -110,7 +110,6 @@ class Dispatcher:
         self._width = width
         self._store = store
         self._clock = self._options.clock
-        self._steering = self._options.steering
         self._state = store.state()
         self._sink = sink
         self._runner = StepRunner(self._state, executor, store, options=self._options)
@@ -122,6 +121,7 @@ class Dispatcher:
         self._running: dict[str, StepRun] = {}
         self._is_marking_blocked = False
         self._is_snapshot_due = False
+        self._writing_snapshot = anyio.Lock()
         self._end_fact: e.Fact | None = None
         self._busy_lists = set[str]()
         """Steps whose list is being read, or whose items' results are being kept."""
@@ -234,8 +234,9 @@ class Dispatcher:
         self._is_marking_blocked = False
 
     async def _write_snapshot(self) -> None:
-        self._is_snapshot_due = False
-        await to_thread.run_sync(self._store.write_snapshot, self._state)
+        async with self._writing_snapshot:  # else an old snapshot on a slow disk could replace a newer one
+            self._is_snapshot_due = False
+            await to_thread.run_sync(self._store.write_snapshot, self._state)
 
     def _perform(self, effects: Sequence[c.Effect]) -> None:
         for effect in effects:
@@ -394,7 +395,7 @@ class Dispatcher:
 
     async def _steer(self, command: Steer, request: Request) -> None:
         by = "" if command.by in e.OWN_ANSWERS else command.by
-        heard = await self._steering.tell(command.step_id, command.text, by)
+        heard = await self._options.steering.tell(command.step_id, command.text, by)
         run = self._running.get(command.step_id)
         if heard or run is None or not run.has_task or run.step.command is not None:
             problem = self._try_command(c.Tell(command, heard))

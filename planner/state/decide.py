@@ -100,7 +100,8 @@ def proceed(state: State, at: float) -> Decided:
         given_up = steps_given_up(state, stopping.reason, at)
         return Decided(given_up) if given_up else _end_run(state, at)
     if schedule.to_skip:
-        return Decided([_skip_step(state, step_id, at) for step_id in schedule.to_skip])
+        why = schedule.readiness.why_skipped
+        return Decided([step_moved(state, s, StepStatus.SKIPPED, at, (None, why(s))) for s in schedule.to_skip])
     if schedule.to_drop:
         return _drop_items(state, at)
     if schedule.to_ask and (facts := decision_requests(state, at)):
@@ -345,11 +346,6 @@ def _drop_items(state: State, at: float) -> Decided:
     why = ITEMS_REASON, "too few of the items can still complete"
     facts = [step_moved(state, step_id, StepStatus.SKIPPED, at, why) for step_id in schedule.to_drop]
     return Decided(facts, (), partial(schedule.rebuilt, loaded=schedule.loaded))
-
-
-def _skip_step(state: State, step_id: str, at: float) -> e.PlanStepUpdateEvent:
-    """Return the fact that a step is skipped because it can't run any more."""
-    return step_moved(state, step_id, StepStatus.SKIPPED, at, (None, schedule_of(state).readiness.why_skipped(step_id)))
 
 
 def mark_blocked(state: State, _: c.MarkBlocked, at: float) -> Decided:

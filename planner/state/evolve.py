@@ -237,7 +237,7 @@ def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
     step.left = left
     step.attempt_over, step.tolerated = True, fact.tolerated
     if result.outcome is not Outcome.COMPLETED:
-        step.exhausted += is_exhausted(result)
+        step.exhausted += is_exhausted(result) and not result.any_model
         if result.provider_refused:
             state.refused.add(result.outcome)
 

@@ -51,7 +51,7 @@ def left_after(step: Step, attempt: int, result: StepResult, *, cut: bool) -> Le
 
 def moves_to_next_model(step: Step, attempt: int, result: StepResult) -> bool:
     """Return whether, after an attempt with this result, the next model of the step's list makes another one."""
-    if attempt >= len(step.models) or result.provider_refused or result.reason == LOST_REASON:
+    if attempt >= len(step.models) or result.provider_refused or result.any_model or result.reason == LOST_REASON:
         return False
     return result.outcome in {Outcome.FAILED, Outcome.BLOCKED} or is_exhausted(result)
 

@@ -17,9 +17,10 @@ from msgspec import Struct, field, structs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ipc.errors import INVALID_JSON
+from ipc.events import PlanEditedEvent
 from planner.plan.model import Slug, Step, own_ids
 from planner.plan.status import PlanStatus
-from planner.state.evolve import FactInvalidError, fold
+from planner.state.evolve import FactInvalidError, evolve, fold
 from planner.state.state import State
 from planner.store.errors import BrokenPlanError, PlanLockedError, UnknownPlanError, writing
 from planner.store.journal import JournalContent, read_file, read_journal
@@ -363,6 +364,8 @@ class PlanFolder(Struct, frozen=True):
             settings, snapshot = self.settings(), self.snapshot()
             if snapshot is None or (snapshot.status is PlanStatus.ACTIVE and holder is None):
                 state = self.state()  # its process died, perhaps after the plan's end
+                if holder is None and state.status is PlanStatus.ACTIVE:
+                    evolve(state, PlanEditedEvent(ts=state.updated))  # its attempts ended with it
                 snapshot = snapshot_of(state, state.updated or settings.created)
         except BrokenPlanError as error:
             return PlanSummary(plan_id=self.plan_id, counts={}, holder=holder, problem=str(error))

@@ -125,6 +125,11 @@ class Account:
         self._entries = (_Entry(name=self._entries[0].name, limits=limits), *self._entries[1:])
 
     @property
+    def name(self) -> str:
+        """The name of this account, as ``BudgetExhaustedError`` gives it."""
+        return self._entries[0].name
+
+    @property
     def usage(self) -> Usage:
         """The tokens spent on this account and those below it."""
         return self._entries[0].usage

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import anyio
 import anyio.to_thread
+from msgspec import structs, to_builtins
 
 from subagents.agent.agent_factory import TASK_TOOL, AgentState
 from subagents.agent.run_context import AgentContext
@@ -116,9 +117,10 @@ class Spawner:
                 acted = await self._work(agent, order)
             finally:
                 agent.finish(acted.outcome.value, acted.reason)
+                report = _report(agent, order, acted, self._folder_of(order.agent, agent.subagent_id))
                 with anyio.move_on_after(SAVE_SECONDS, shield=True):
-                    await anyio.to_thread.run_sync(self._save, agent, order, acted)
-        return _report(agent, order, acted, self._folder_of(order.agent, agent.subagent_id) / TRANSCRIPT_FILE)
+                    await anyio.to_thread.run_sync(self._save, report, order)
+        return report
 
     async def _work(self, agent: SubAgent, order: SubagentOrder) -> ActResult:
         acted = OUT_OF_TIME
@@ -164,22 +166,11 @@ class Spawner:
     def _folder_of(self, agent_name: str, subagent_id: str) -> Path:
         return self._folder / f"{agent_name}-{subagent_id[:12]}"
 
-    def _save(self, agent: SubAgent, order: SubagentOrder, acted: ActResult) -> None:
+    def _save(self, report: SubagentReport, order: SubagentOrder) -> None:
         """Write the result file, as a whole or not at all."""
-        document = {
-            "subagent_id": agent.subagent_id,
-            "parent_id": self._agent_id,
-            "tool_call_id": order.tool_call_id,
-            "agent": order.agent,
-            "task": order.task,
-            "outcome": acted.outcome.value,
-            "reason": acted.reason,
-            "detail": acted.detail,
-            "response": acted.text,
-            "turns": agent.conversation.turns,
-            "files_changed": list(acted.files_changed),
-        }
-        folder = self._folder_of(order.agent, agent.subagent_id)
+        ordered = {"parent_id": self._agent_id, "tool_call_id": order.tool_call_id, "task": order.task}
+        document = to_builtins(structs.replace(report, transcript=None)) | ordered
+        folder = self._folder_of(order.agent, report.subagent_id)
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         replace_file(folder / RESULT_FILE, text.encode(errors="replace"), sync=False)
 
@@ -189,7 +180,7 @@ def started_subagents(steps: Path) -> int:
     return sum(1 for path in steps.glob("*/subagents*/*") if path.is_dir())
 
 
-def _report(agent: SubAgent, order: SubagentOrder, acted: ActResult, transcript: Path) -> SubagentReport:
+def _report(agent: SubAgent, order: SubagentOrder, acted: ActResult, folder: Path) -> SubagentReport:
     return SubagentReport(
         agent=order.agent,
         subagent_id=agent.subagent_id,
@@ -200,5 +191,5 @@ def _report(agent: SubAgent, order: SubagentOrder, acted: ActResult, transcript:
         turns=agent.conversation.turns,
         denied=acted.denied,
         files_changed=acted.files_changed,
-        transcript=transcript,
+        transcript=folder / TRANSCRIPT_FILE,
     )

@@ -140,6 +140,11 @@ class SubAgent:
         """The name of its model."""
         return self._model.name
 
+    @property
+    def account(self) -> str:
+        """The name of the account that it pays from."""
+        return self._context.account.name
+
     def finish(self, outcome: str, reason: str | None) -> None:
         """Announce the end of an agent that has started. The caller gives the outcome, because it knows the checks'."""
         if self._started is None:

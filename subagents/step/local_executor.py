@@ -22,6 +22,7 @@ from subagents.step.prompts import REPAIR_HEADINGS, config_message, first_messag
 from subagents.step.tamper_guard import ConcurrentClaims, RunClaims, TamperGuard, record_name
 from vibe.core.agent_loop import ActResult
 from vibe.core.agents.models import AgentProfile
+from vibe.core.llm.errors import ModelRequestError
 from vibe.core.messages import Outcome, Spending, Spent, total_of
 from vibe.core.modes import WRITE_TOOLS
 from vibe.core.session.folder import Transcript, TranscriptError
@@ -138,6 +139,8 @@ class AgentStep:
             agents=self._agent.agents,
             model=self._agent.model,
             provider_refused=acted.error is not None and acted.error.halts,
+            any_model=acted.exhausted not in {"", self._agent.account}
+            or (isinstance(acted.error, ModelRequestError) and not acted.error.is_about_model),
         )
 
     async def _run_checks(self) -> _Finding | None:

@@ -225,7 +225,7 @@ def apply_merge(repository: Repository, plan: MergePlan) -> None:
     due = WorkingTree(repository).due(plan.files)
     index = repository.scratch / "index"
     if (repository.git_dir / "index").is_file():
-        shutil.copyfile(repository.git_dir / "index", index)
+        shutil.copy2(repository.git_dir / "index", index)  # as in ``Repository.snapshot``
     if plan.index:
         repository.update_index(index, plan.index)
     staged = _stage(repository, due, index if plan.index == plan.files else None)

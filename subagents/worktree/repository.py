@@ -224,7 +224,7 @@ class Repository(Struct, frozen=True, kw_only=True):
         unreadable: tuple[str, ...] = ()
         for tries in range(1, SNAPSHOT_TRIES + 1):
             if (self.git_dir / "index").is_file():
-                shutil.copyfile(self.git_dir / "index", index)
+                shutil.copy2(self.git_dir / "index", index)  # its date tells git which files to read again
             try:
                 _, unreadable = self.record(self.git, self.outside, index=index)
             except GitFailedError:

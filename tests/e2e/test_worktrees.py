@@ -9,6 +9,7 @@ import json
 import random
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,29 @@ def nothing_is_left(vibe: VibeCommand) -> None:
     assert not list((root / ".git").glob("vibe*"))
     assert not (root / ".git" / "index.lock").exists()
     assert not list(vibe.home.glob("plans/*/worktrees"))
+
+
+def test_an_edit_in_the_second_of_a_commit_is_carried_along_and_stays_visible_to_git(
+    vibe: VibeCommand, repo: Path
+) -> None:
+    notes, index = repo / "notes.txt", repo / ".git" / "index"
+
+    def edited_in_the_second_of_the_index() -> bool:
+        notes.write_text("one\n")
+        committed = notes.stat().st_mtime
+        git(repo, "update-index", "notes.txt")
+        with notes.open("r+") as file:
+            file.write("two")  # as long as before, in the same file
+        return int(committed) == int(index.stat().st_mtime) == int(notes.stat().st_mtime)
+
+    until(edited_in_the_second_of_the_index)
+    until(lambda: time.time() >= int(notes.stat().st_mtime) + 1)
+
+    ended = vibe("plan", "run", "--allow-dirty", plan_file(vibe, worktree_step("a", "cp notes.txt seen.txt")))
+
+    assert ended.code == 0, ended.err
+    assert (repo / "seen.txt").read_text() == "two\n"
+    assert git(repo, "status", "--short") == " M notes.txt\n"
 
 
 def test_steps_side_by_side_are_merged_into_the_branch(vibe: VibeCommand, repo: Path) -> None:

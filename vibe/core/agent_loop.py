@@ -12,6 +12,7 @@ from typing import Any, Final, assert_never
 
 from anyio import CancelScope, get_cancelled_exc_class
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ipc.events import ErrorEvent, UserMessageEvent, WarningEvent
 from vibe.core.budget import BudgetExhaustedError
@@ -54,7 +55,8 @@ class ActResult(Struct, frozen=True, kw_only=True):
     ``reason`` is None if the work completed, else a stable word: ``turns``, ``budget``, ``length``, ``loop``,
     ``empty``, ``context``, ``provider``, ``model``, ``blocked``, ``stopped``, ``timeout``, ``environment`` or
     ``output``. ``detail`` explains it to people. ``text`` is the answer, or the part of it that exists if it was cut
-    off. ``cost_usd`` is None if a price is unknown. ``output`` is the value that was handed in.
+    off. ``cost_usd`` is None if a price is unknown. ``output`` is the value that was handed in. ``exhausted`` names
+    the account whose budget is used up, if that ended the work.
     """
 
     outcome: Outcome
@@ -68,6 +70,7 @@ class ActResult(Struct, frozen=True, kw_only=True):
     files_changed: tuple[str, ...] = ()
     error: ModelError | None = None
     output: Any = None
+    exhausted: str = ""
 
 
 class AgentLoop:
@@ -226,7 +229,7 @@ class AgentLoop:
         try:
             turn = await self._run_or_shorten()
         except BudgetExhaustedError as error:
-            return self._result(Outcome.LIMIT, "budget", str(error))
+            return replace(self._result(Outcome.LIMIT, "budget", str(error)), exhausted=error.account)
         except ContextTooLongError as error:
             return self._failed("context", error)
         except ModelError as error:

@@ -329,6 +329,7 @@ def test_a_plan_whose_process_died_goes_on_no_more_from_when_it_was_heard_of_las
     assert plan.clock(999.0) == plan.clock(105.0)
     assert [span.end for span in plan.steps["a"].spans] == [5.0]
     assert {plan.key, plan.steps["a"].key} <= set(keys)
+    assert (plan.steps["a"].status, plan.running, plan.counts.get("in_progress", 0)) == ("pending", {}, 0)
 
 
 def test_time_at_work_is_exact_however_often_a_step_waited_or_was_checked() -> None:

@@ -94,12 +94,7 @@ def _trial_of_error(error: ModelError, catalog: ModelCatalog, model: ModelConfig
         address = catalog.provider(model).api_base
         problem = f"{who} can't be reached at {address}: check the address and the network, or start the server there"
         return Trial(fault=TrialFault.ADDRESS, sentence=problem)
-    if isinstance(error, ModelRequestError) and (error.status == 404 or "model" in _provider_words(error)):
+    if isinstance(error, ModelRequestError) and error.is_about_model:
         problem = f"{who} does not serve the model {model.name!r}{status}: choose another"
         return Trial(fault=TrialFault.MODEL, sentence=problem)
     return Trial(fault=TrialFault.OTHER, sentence=str(error))
-
-
-def _provider_words(error: ModelError) -> str:
-    """Return the provider's own words in an error's sentence, without the advice that we add after them."""
-    return str(error).rpartition(";")[0].lower()

@@ -11,9 +11,7 @@ import anyio
 from ipc.commands import Decide, Pause
 from ipc.events import Event, PlanDecisionEvent, PlanStepUpdateEvent
 from planner.run.control import PlanControl
-
-DECISION_REASON = "decision"
-
+from planner.state.outcome import DECISION_REASON
 
 DecisionAsker: TypeAlias = Callable[[PlanDecisionEvent], Awaitable[Sequence[str] | None]]
 """Asks a person to take a decision. Returns the ids of the chosen options, or None to leave it open for now.

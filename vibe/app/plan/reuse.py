@@ -10,7 +10,7 @@ from contextlib import suppress
 from hashlib import sha256
 from itertools import takewhile
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct, field, structs
@@ -290,19 +290,10 @@ def write_start(store: PlanStore, plan: Plan, start: ReuseStart) -> None:
         )
         store.write_result(step_id, result)
     titles = {step.id: step.title for step in plan.steps}
+    skipped: dict[str, Any] = {"previous": StepStatus.PENDING.value, "status": StepStatus.SKIPPED.value}
+    skipped |= {"reason": ONLY_REASON, "detail": LEFT_OUT}
     for step_id in start.selection.left_out:
-        store.append(
-            PlanStepUpdateEvent(
-                ts=at,
-                plan_id=plan_id,
-                step_id=step_id,
-                title=titles[step_id],
-                previous=StepStatus.PENDING.value,
-                status=StepStatus.SKIPPED.value,
-                reason=ONLY_REASON,
-                detail=LEFT_OUT,
-            )
-        )
+        store.append(PlanStepUpdateEvent(ts=at, plan_id=plan_id, step_id=step_id, title=titles[step_id], **skipped))
 
 
 def head_commit(folder: Path, environ: Mapping[str, str]) -> str | None:

@@ -67,6 +67,11 @@ class ModelProtocolError(ModelError):
 class ModelRequestError(ModelError):
     """The provider refuses this request."""
 
+    @property
+    def is_about_model(self) -> bool:
+        """True if the provider blames the model, by its own words without the advice that we add after them."""
+        return self.status == 404 or "model" in str(self).rpartition(";")[0].lower()
+
 
 class ContextTooLongError(ModelError):
     """The prompt does not fit into the model's context."""

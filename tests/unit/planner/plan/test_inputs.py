@@ -97,7 +97,7 @@ def test_a_value_of_its_type_is_taken(kind: str, given: object, value: object) -
         ("string", 3, "3 is not a text"),
         ("integer", "x", "'x' is not an integer; write a whole number, such as 3"),
         ("integer", "1.5", "1.5 is not an integer; write a whole number, such as 3"),
-        ("integer", "true", "True is not an integer; write a whole number, such as 3"),
+        ("integer", "true", "true is not an integer; write a whole number, such as 3"),
         ("number", "NaN", "'NaN' is not a number; write a number, such as 1.5"),
         ("number", float("inf"), "inf is not a number; write a number, such as 1.5"),
         ("boolean", "yes", "'yes' is not true or false; write true or false"),

@@ -156,7 +156,7 @@ BAD = [
     Bad(raw={"goal": "g", "steps": [step("a")]}, path="version", says="is required"),
     Bad(raw=document(version=2, future=1), path="version", says="2 is not a plan format this vibe reads; use 1"),
     Bad(raw=document(version="1"), path="version", says="'1' is not a plan format"),
-    Bad(raw=document(version=True), path="version", says="True is not a plan format"),
+    Bad(raw=document(version=True), path="version", says="true is not a plan format"),
     Bad(raw=document(version=1.0), path="version", says="1.0 is not a plan format"),
     Bad(raw=document(step("a", allowed_tools=["re:("])), path="steps[0].allowed_tools[0]", says="'(' is not valid"),
     Bad(

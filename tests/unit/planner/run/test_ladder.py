@@ -40,6 +40,8 @@ def models(executor: ScriptedExecutor) -> list[object]:
         (StepResult(outcome=Outcome.FAILED, reason="model", provider_refused=True), False),
         (StepResult(outcome=Outcome.INTERRUPTED), False),
         (StepResult(outcome=Outcome.FAILED, reason="lost"), False),
+        (StepResult(outcome=Outcome.FAILED, reason="model", any_model=True), False),
+        (StepResult(outcome=Outcome.LIMIT, reason="budget", any_model=True), False),
     ],
 )
 async def test_the_next_model_takes_over_what_the_first_could_not_do(

@@ -137,7 +137,7 @@ async def test_an_empty_list_completes_at_once(tmp_path: Path) -> None:
         ({"files": [{"path": "a"}, {"path": "b"}, {"path": "a"}]}, "items 0 and 2 have the same key, 'a'"),
         (
             {"files": [{"path": None}]},
-            "item 0 has None at /path, which is not a key: a key is text, not blank, or a number",
+            "item 0 has null at /path, which is not a key: a key is text, not blank, or a number",
         ),
         ({"files": ["a"]}, "item 0 has nothing at /path, which is not a key"),
         ({"files": [{"path": "x" * 201}]}, "item 0 has a key of 201 characters"),

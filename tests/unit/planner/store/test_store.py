@@ -290,9 +290,11 @@ def test_the_snapshot_is_what_a_list_shows(tmp_path: Path) -> None:
         assert (plan.status, plan.counts, plan.updated) == (PlanStatus.ACTIVE, {"completed": 3, "pending": 1}, 100.0)
         assert plan.holder == os.getpid()
         assert not plan.is_interrupted
-        store.append(took_up(100.0))
+        store.append(took_up(100.0), began("a"))
     (plan,) = list_plans(tmp_path)
     assert plan.is_interrupted, "active, and nobody runs it"
+    assert plan.counts.get("in_progress", 0) == 0, "what it did ended with its process"
+    assert plan.counts["pending"] == 1
 
 
 def test_a_plan_that_ended_in_the_journal_has_ended_though_its_process_died_before_the_snapshot(tmp_path: Path) -> None:
