@@ -170,9 +170,9 @@ class Spawner:
         """Write the result file, as a whole or not at all."""
         ordered = {"parent_id": self._agent_id, "tool_call_id": order.tool_call_id, "task": order.task}
         document = to_builtins(structs.replace(report, transcript=None)) | ordered
-        folder = self._folder_of(order.agent, report.subagent_id)
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-        replace_file(folder / RESULT_FILE, text.encode(errors="replace"), sync=False)
+        file = self._folder_of(order.agent, report.subagent_id) / RESULT_FILE
+        replace_file(file, text.encode(errors="replace"), sync=False)
 
 
 def started_subagents(steps: Path) -> int:

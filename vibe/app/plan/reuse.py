@@ -120,8 +120,7 @@ def items_reused(store: PlanStore, home: Path, step_id: str, items: object) -> t
         loaded = loaded.unfolded(children_of(pattern, items, loaded.plan.values()))
     except (UsageError, BrokenPlanError):
         return {}, ""  # the plan is gone, or the list is invalid, which is reported when the steps are made
-    new = _keyed_run(loaded, settings, state)
-    return items_taken(earlier, new, step_id, state.reused()), reused_from
+    return items_taken(earlier, _keyed_run(loaded, settings, state), step_id, state.reused()), reused_from
 
 
 def _reuse_head(
@@ -278,16 +277,14 @@ def write_start(store: PlanStore, plan: Plan, start: ReuseStart) -> None:
     Raises:
         StoreWriteError: If the folder can't be written.
     """
-    at, plan_id = time.time(), store.plan_id
+    at, plan_id, from_plan = time.time(), store.plan_id, start.reused_from or ""
     own = {decision.id: plan_decision(decision) for decision in plan.decisions}
     for decision_id, chosen in start.decisions.items():
         taken = structs.replace(own[decision_id], ts=at, plan_id=plan_id, selections=chosen, by=REUSED_BY)
         store.append(taken)
     for step_id, result in start.selection.taken.items():
         raw = Raw(msgspec.json.encode(result))
-        store.append(
-            PlanReusedEvent(ts=at, plan_id=plan_id, step_id=step_id, from_plan=start.reused_from or "", result=raw)
-        )
+        store.append(PlanReusedEvent(ts=at, plan_id=plan_id, step_id=step_id, from_plan=from_plan, result=raw))
         store.write_result(step_id, result)
     titles = {step.id: step.title for step in plan.steps}
     skipped: dict[str, Any] = {"previous": StepStatus.PENDING.value, "status": StepStatus.SKIPPED.value}
