@@ -110,6 +110,7 @@ class Dispatcher:
         self._width = width
         self._store = store
         self._clock = self._options.clock
+        self._steering = self._options.steering
         self._state = store.state()
         self._sink = sink
         self._runner = StepRunner(self._state, executor, store, options=self._options)
@@ -395,7 +396,7 @@ class Dispatcher:
 
     async def _steer(self, command: Steer, request: Request) -> None:
         by = "" if command.by in e.OWN_ANSWERS else command.by
-        heard = await self._options.steering.tell(command.step_id, command.text, by)
+        heard = await self._steering.tell(command.step_id, command.text, by)
         run = self._running.get(command.step_id)
         if heard or run is None or not run.has_task or run.step.command is not None:
             problem = self._try_command(c.Tell(command, heard))

@@ -115,6 +115,7 @@ class StepRunner:
         self._executor = executor
         self._store = store
         self._options = options
+        self._steering = options.steering
 
     async def execute(self, run: StepRun, stop: StopSignal) -> AttemptEnded:
         """Run the attempt until it ends or is cancelled.
@@ -198,7 +199,7 @@ class StepRunner:
             )
             run.has_task = True
             is_steerable = task.has_agent and not self._options.by_program(run.step)
-            with self._options.steering.attempt(run.step.id) if is_steerable else nullcontext():
+            with self._steering.attempt(run.step.id) if is_steerable else nullcontext():
                 return await self._executor.run(task, stop)
         except Exception as error:
             logger.exception("step %s raised", run.step.id)

@@ -86,6 +86,8 @@ class SubAgent:
             Limits(max_tokens=config.max_tokens, max_price=config.max_price),
             spent=total_of((self.conversation, *before)),
         )
+        self.account = account.name
+        """The name of the account that it pays from."""
         self._context = replace(self._context, account=account, tools=self._tools)
         self._spawner = self._make_spawner()
         self._loop = AgentLoop(self._kit(), max_turns=config.max_turns)
@@ -139,11 +141,6 @@ class SubAgent:
     def model(self) -> str:
         """The name of its model."""
         return self._model.name
-
-    @property
-    def account(self) -> str:
-        """The name of the account that it pays from."""
-        return self._context.account.name
 
     def finish(self, outcome: str, reason: str | None) -> None:
         """Announce the end of an agent that has started. The caller gives the outcome, because it knows the checks'."""
