@@ -256,11 +256,12 @@ def _listen(socket: Any, address: str) -> None:
     mask = os.umask(0o077)
     try:
         socket.listen(address)
-    except pynng.AddressInUse as error:
-        socket.close()
-        raise AddressInUseError(address) from error
     except pynng.exceptions.NNGException as error:
         socket.close()
+        if isinstance(error, pynng.AddressInUse):
+            raise AddressInUseError(address) from error
+        if isinstance(error, pynng.exceptions.NoMemory | pynng.exceptions.OutOfFiles):
+            raise
         raise BusUnavailableError(
             address, f"it can't be bound ({error})", "check the folder or the port, or choose another --bus"
         ) from error

@@ -136,7 +136,8 @@ class _ControlServer:
                 finally:
                     await self._end()
         except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None  # it is the block's own, because these tasks raise none
+            error = errors.exceptions[0]  # it is the block's own, because these tasks raise none
+            raise error from error.__cause__
 
     async def _listen(self, tasks: TaskGroup) -> None:
         try:

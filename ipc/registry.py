@@ -16,6 +16,7 @@ from ipc.codec import WIRE_VERSION
 from ipc.errors import BusUnavailableError, JournalError, UnknownSourceError, read_json_file
 from ipc.journal import is_being_written
 from ipc.places import JOURNAL_NAME, PUBLISHER_NAME, addresses_from, bases, run_folders
+from vibe.system.errors import remedy
 from vibe.system.files import replace_file
 
 LEFTOVERS_KEPT_S = 7 * 24 * 3600.0
@@ -106,7 +107,7 @@ class Registry(Struct, eq=False):
             raise BusUnavailableError(
                 entry.events,
                 f"it can't be registered in {self.home / 'run'} ({error.strerror})",
-                "free disk space, or set VIBE_HOME to a writable folder",
+                f"{remedy(error)}, or set VIBE_HOME to another folder",
             ) from error
 
     def remove(self, entry: Entry) -> None:

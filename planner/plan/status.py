@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -70,6 +71,8 @@ MARKS = {
 REUSED_MARK = "↺"
 """The mark of a completed step whose result comes from another plan."""
 
+_OF_ITEM = re.compile(r"\$\{(?:item|index)(?:\.(?:[^}]*\.)?([^}.]*))?\}")
+
 _READY = frozenset({"reset", "decided", "revised", "rewound", "changed"})
 """Reasons of a pause that a command to a resting plan recorded: it is ready to be resumed."""
 
@@ -84,6 +87,11 @@ def items_text(statuses: Iterable[str]) -> str:
     failed, running = counts[StepStatus.FAILED], counts[StepStatus.IN_PROGRESS]
     text = f"{counts[StepStatus.COMPLETED]}/{counts.total()}"
     return text + f"  {failed} failed" * bool(failed) + f"  {running} running" * bool(running)
+
+
+def readable_title(title: str) -> str:
+    """Return a step's title as people read it; ``${item.path}`` in the title of a list step becomes ``each path``."""
+    return _OF_ITEM.sub(lambda field: f"each {field[1] or 'item'}", title)
 
 
 def paused_text(reason: str | None) -> str:

@@ -13,7 +13,7 @@ from ipc.events import Fact, PlanDecisionEvent
 from planner.plan.for_each import own_edges
 from planner.plan.model import Child, Plan, PlanStatus, Step, StepStatus
 from planner.plan.operations import operation_text, read_operations
-from planner.plan.status import items_text
+from planner.plan.status import items_text, readable_title
 from planner.report import model
 from planner.state.decisions import plan_decision
 from planner.state.outcome import outcome_of, warnings_of
@@ -29,7 +29,7 @@ _OF_ATTEMPT = ("reason", "detail", "turns", "worker", "lost")
 _OF_RESULT = ("summary", "printed", "output")
 NOTHING_SPENT = model.ReportedUsage()
 _OF_SETTINGS = {"created", "workspace", "origin", "model", "max_parallel", "reused_from", "base_commit"}
-_OF_STEP = {"id", "title", "command", "agent"}
+_OF_STEP = {"id", "command", "agent"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +103,7 @@ class ReportSources:
         spans = tuple(self._spans(was))
         return model.StepReportLine(
             **step.model_dump(include=_OF_STEP),
+            title=readable_title(step.title),
             model=", then ".join(_models_of(step, was)) or None,
             mode=step.mode.value,
             status=status.value,
@@ -257,7 +258,7 @@ def _models_of(step: Step, was: StepState) -> tuple[str, ...]:
 def _removed(gone: RemovedStep) -> model.RemovedStepReport:
     return model.RemovedStepReport(
         id=gone.id,
-        title=gone.step.outline.title,
+        title=readable_title(gone.step.outline.title),
         status=gone.status.value,
         attempts=gone.step.begun,
         removed_by=gone.by,

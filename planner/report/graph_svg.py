@@ -16,7 +16,7 @@ from msgspec import Struct
 from planner.plan.dag import Dag, mean, rising
 from planner.plan.diagnostics import TooLargeToDrawError
 from planner.plan.model import Dependency, Plan, Step, StepStatus
-from planner.plan.status import MARKS, REUSED_MARK
+from planner.plan.status import MARKS, REUSED_MARK, readable_title
 from planner.report.formatting import escaped_line
 from vibe.core.modes import MODE_CATALOG
 
@@ -310,7 +310,7 @@ class _Drawing:
         status = self._status(step)
         reused = self._shown is not None and step.id in self._shown.reused
         middle, top = self._point(*self._layout.centres[step.id])
-        words = f"{step.id}: {step.title} [{step.mode.value}]"
+        words = f"{step.id}: {readable_title(step.title)} [{step.mode.value}]"
         if self._shown is not None:
             words += f" {_words(status)}{', reused' if reused else ''}"
         mark = "" if self._shown is None else REUSED_MARK if reused else MARKS[status.value]
@@ -320,7 +320,7 @@ class _Drawing:
             f'<rect class="box" x="1" y="1" width="{BOX_WIDTH - 2}" height="{BOX_HEIGHT - 2}" rx="7"/>'
             f'<text class="icon" x="10" y="19">{MODE_CATALOG[step.mode].icon}</text>'
             f'<text class="id" x="26" y="19">{escaped_line(step.id, ID_CELLS)}</text>'
-            f'<text class="title" x="10" y="36">{escaped_line(step.title, TITLE_CELLS)}</text>'
+            f'<text class="title" x="10" y="36">{escaped_line(readable_title(step.title), TITLE_CELLS)}</text>'
             f'<text class="mark" x="{BOX_WIDTH - 10}" y="19">{mark}</text></svg>'
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from planner.plan.model import Plan, StepStatus
+from planner.plan.status import readable_title
 from vibe.system.plain_text import plain_line, shortened
 
 LONGEST_TITLE = 160
@@ -21,7 +22,9 @@ def mermaid(plan: Plan, statuses: Statuses | None = None) -> str:
     names = {step.id: f"s{number}" for number, step in enumerate(plan.steps)}
     lines = ["flowchart TD"]
     for step in plan.steps:
-        label = f"{step.id}: {shortened(plain_line(step.title), LONGEST_TITLE)}".translate(_MERMAID_CODES)
+        label = f"{step.id}: {shortened(plain_line(readable_title(step.title)), LONGEST_TITLE)}".translate(
+            _MERMAID_CODES
+        )
         kind = "" if statuses is None else f":::{statuses.get(step.id, StepStatus.PENDING)}"
         lines.append(f'    {names[step.id]}["{label}"]{kind}')
     for step in plan.steps:
@@ -39,7 +42,7 @@ def dot(plan: Plan, statuses: Statuses | None = None) -> str:
     """Return a Graphviz digraph, top down; an edge that doesn't require success is labelled with what it requires."""
     lines = ["digraph plan {", "    rankdir=TB;", "    node [shape=box];"]
     for step in plan.steps:
-        title = shortened(plain_line(step.title), LONGEST_TITLE).translate(_DOT_CODES)
+        title = shortened(plain_line(readable_title(step.title)), LONGEST_TITLE).translate(_DOT_CODES)
         state = "" if statuses is None else f"\\n{statuses.get(step.id, StepStatus.PENDING)}"
         lines.append(f'    "{step.id}" [label="{step.id}\\n{title}{state}"];')
     for step in plan.steps:

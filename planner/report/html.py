@@ -228,7 +228,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
     yield from _attempts(step)
     if step.checks:
         lines = "".join(
-            f'<li class="check-{each.result}">{each.result}: <code>{escaped(each.command)}</code></li>'
+            f'<li class="check-{each.result}">{each.words}: <code>{escaped(each.command)}</code></li>'
             for each in step.checks
         )
         yield f"<h3>Checks</h3><ul>{lines}</ul>"

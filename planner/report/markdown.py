@@ -102,7 +102,7 @@ def _step(step: StepReportLine) -> Iterator[str]:
         yield from _table(("attempt", "outcome", "why", "time"), rows)
     if step.checks:
         yield ""
-        yield from (f"- check {each.result}: {markdown_line(each.command)}" for each in step.checks)
+        yield from (f"- check {each.words}: {markdown_line(each.command)}" for each in step.checks)
     if step.files_changed:
         yield f"\nChanged: {', '.join(map(markdown_line, step.files_changed))}"
     if step.printed:

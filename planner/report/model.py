@@ -43,6 +43,11 @@ class CheckReport(Struct, frozen=True, kw_only=True):
     command: str
     result: str
 
+    @property
+    def words(self) -> str:
+        """The result as people read it."""
+        return "without a result" if self.result == "unknown" else self.result
+
 
 class DeniedReport(Denial, frozen=True, kw_only=True):
     """A step's tool call that was denied."""

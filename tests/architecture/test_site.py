@@ -34,8 +34,9 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def built(folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, folder / "scripts" / "site"], capture_output=True, text=True, check=False)
+def built(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    script = [sys.executable, folder / "scripts" / "site", *words]
+    return subprocess.run(script, capture_output=True, text=True, check=False)
 
 
 @contextmanager
@@ -54,6 +55,7 @@ def test_a_reader_searches_and_nothing_comes_from_elsewhere(tmp_path: Path) -> N
     site = tmp_path / "tree" / "build" / "site"
     names = (site / "reference" / "library.html").read_text(encoding="utf-8")
     assert all(f'id="vibe.sdk.{name}"' in names for name in ("Approval.allow", "Answer.text", "Outcome.COMPLETED"))
+    assert all(f'id="vibe.sdk.{name}"' in names for name in ("Step.retries", "StepResult.summary"))  # of their bases
 
     with served(site) as address, chromium(tmp_path / "browser") as browser:
         page = browser.page(f"{address}/index.html")
@@ -65,6 +67,12 @@ def test_a_reader_searches_and_nothing_comes_from_elsewhere(tmp_path: Path) -> N
         hosts = set(page.run(ASKED))
 
     assert hosts == {address.removeprefix("http://")}
+
+
+def test_help_builds_nothing(tmp_path: Path) -> None:
+    done = built(copied(tmp_path), "--help")
+
+    assert (done.returncode, done.stdout.startswith("usage: "), (tmp_path / "build").exists()) == (0, True, False)
 
 
 @pytest.mark.parametrize(

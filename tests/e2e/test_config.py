@@ -63,9 +63,9 @@ def test_set_changes_one_line_and_keeps_the_rest(vibe: VibeCommand) -> None:
         ("planner.max_parallel_steps", "0", "must be at least 1, not 0"),
         ("tools.bash.permission", "sometimes", "'always', 'ask' or 'never'"),
         ("tools.bash.default_timeout", "soon", "default_timeout"),
-        ("activ_model", "local", "unknown setting 'activ_model': did you mean 'active_model'?"),
-        ("planner", "{}", "'planner' is a table"),
-        ("api_key", "s", "unknown setting 'api_key': did you mean 'providers[NAME].api_key_env_var'?"),
+        ("activ_model", "local", "activ_model: no such setting; did you mean 'active_model'?"),
+        ("planner", "{}", "planner: is a table"),
+        ("api_key", "s", "api_key: no such setting; did you mean 'providers[NAME].api_key_env_var'?"),
         ("providers[mistral].api_key", "s", "did you mean 'providers[mistral].api_key_env_var'?"),
         ("base_url", "s", "did you mean 'providers[NAME].api_base'?"),
     ],
@@ -199,7 +199,7 @@ def test_a_table_is_printed_as_show_has_it(vibe: VibeCommand) -> None:
 
     assert table.startswith("planner.")
     assert table in vibe("config", "show").out
-    assert vibe("config", "get", "plannr").err == "vibe: unknown setting 'plannr': did you mean 'planner'?\n"
+    assert vibe("config", "get", "plannr").err == "vibe: plannr: no such setting; did you mean 'planner'?\n"
 
 
 def test_a_key_in_the_settings_is_told_where_it_belongs(vibe: VibeCommand) -> None:
@@ -215,7 +215,7 @@ def test_a_key_in_the_settings_is_told_where_it_belongs(vibe: VibeCommand) -> No
 @pytest.mark.parametrize("words", ["set planner 1", "set models x"])
 def test_a_table_is_not_taken_for_a_misspelling_of_itself(vibe: VibeCommand, words: str) -> None:
     key = words.split()[1]
-    told = f"'{key}' is a table: name one of its keys, see `vibe config get {key}`"
+    told = f"{key}: is a table; name one of its keys, see `vibe config get {key}`"
 
     ended = vibe("config", *words.split())
 

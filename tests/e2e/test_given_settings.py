@@ -58,8 +58,8 @@ def test_a_value_goes_before_project_variable_and_file(vibe: VibeCommand, server
 @pytest.mark.parametrize(
     ("flag", "word", "said"),
     [
-        ("--set", "activ_model=m", "--set: unknown setting 'activ_model': did you mean 'active_model'?"),
-        ("--set", "suggest=auto", "--set: unknown setting 'suggest': did you mean 'planner.suggest'?"),
+        ("--set", "activ_model=m", "--set activ_model: no such setting; did you mean 'active_model'?"),
+        ("--set", "suggest=auto", "--set suggest: no such setting; did you mean 'planner.suggest'?"),
         ("--set", "active_model", "--set active_model: write it as --set KEY=VALUE"),
         (
             "--instructions",

@@ -82,7 +82,7 @@ CASES = [
         COUNT,
         code=1,
     ),
-    Case("-p hi --set activ_model=m", "--set: unknown setting 'activ_model': did you mean 'active_model'?"),
+    Case("-p hi --set activ_model=m", "--set activ_model: no such setting; did you mean 'active_model'?"),
     Case("-p hi --set active_model", "--set active_model: write it as --set KEY=VALUE"),
     Case(
         "plan run tidy.json",

@@ -318,15 +318,49 @@ def test_a_plan_file_whose_name_is_no_utf8_is_run(vibe: VibeCommand, write_plan:
     assert (ended.code, ended.err) == (0, "")
 
 
-def test_a_home_that_is_a_file_is_one_sentence(vibe: VibeCommand, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", ["-p go", "doctor", "plan list", "events list", "setup"])
+@pytest.mark.parametrize("below", ["", "/below/it"])
+def test_a_home_that_is_a_file_is_one_sentence(vibe: VibeCommand, tmp_path: Path, words: str, below: str) -> None:
     (tmp_path / "file").write_text("")
+
+    ended = shell(vibe, f"VIBE_HOME={tmp_path}/file{below} vibe {words}")
+
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err == f"vibe: '{tmp_path}/file' is a file: set VIBE_HOME to a folder for vibe\n"
+
+
+@pytest.mark.parametrize("words", ["-p go", "plan run plan.json"])
+def test_too_few_open_files_are_no_matter_of_disk_space(vibe: VibeCommand, write_plan: WritePlan, words: str) -> None:
+    write_plan(command_step("a", "true"))
     vibe.replay(turns({"text": "fine"}))
-    vibe.home = tmp_path / "file"
 
-    ended = vibe("-p", "go")
+    ended = [shell(vibe, f"ulimit -n {most}; vibe {words}") for most in range(9, 22, 2)]
 
-    assert ended.code in {2, 3}
-    assert (ended.out, ended.err.count("\n")) == ("", 1), ended.err
+    told = [line for each in ended for line in each.err.splitlines() if line.startswith("vibe: ")]
+    advice = "raise the limit of open files (`ulimit -n`) or run fewer steps in parallel"
+    assert set(told) == {f"vibe: the system can't serve that now: Too many open files: {advice}"}
+
+
+def test_names_that_python_reads_as_ascii_are_one_sentence(vibe: VibeCommand) -> None:
+    vibe.environ.update(LC_ALL="C", PYTHONUTF8="0")
+
+    ended = shell(vibe, "mkdir é; cd é; vibe plan list")
+
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err == "vibe: file names are limited to ASCII here: unset PYTHONUTF8, or set LC_ALL=C.UTF-8\n"
+
+
+@pytest.mark.parametrize("place", ["/nowhere", "/proc", "/dev/null", "."])
+def test_temporary_files_are_kept_elsewhere_if_tmpdir_takes_none(vibe: VibeCommand, place: str) -> None:
+    call = {"name": "bash", "arguments": {"command": "mktemp"}}
+    vibe.replay(turns({"tool_calls": [call]}, {"text": "fine"}))
+    vibe.environ["TMPDIR"] = place
+
+    edited = shell(vibe, "EDITOR=true vibe config edit")
+    used = shell(vibe, "vibe --auto-approve --output streaming -p go")
+
+    assert (edited.code, edited.err) == (0, "")
+    assert [line["status"] for line in used.lines if line["type"] == "tool.result"] == ["ok"]
 
 
 def on_terminal(vibe: VibeCommand, *words: str, before: str = "") -> tuple[subprocess.Popen[bytes], int]:
@@ -424,3 +458,11 @@ def test_an_answer_on_a_terminal_cannot_move_the_cursor(vibe: VibeCommand) -> No
     assert ended.returncode == 0
     assert shown.replace("\r\n", "\n").expandtabs() == "fine\n        indented  end\n"
     assert vibe.process("-p", "go").out == answer + "\n", "a pipe gets what the model said"
+
+
+def test_the_demonstration_works_if_tmpdir_is_relative(vibe: VibeCommand) -> None:
+    vibe.environ["TMPDIR"] = "."
+
+    ended = vibe.process("plan", "run", "demo")
+
+    assert (ended.code, ended.err) == (0, "")

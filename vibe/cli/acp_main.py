@@ -33,6 +33,7 @@ is set as for vibe: ~/.vibe/config.toml, and the project's .vibe/config.toml onc
   --version  print the version
 """
 
+VERSION = f"vibe-acp {__version__}\n"
 MESSAGES_VARIABLE = "VIBE_ACP_LOGGING_ENABLED"
 """If this variable is set, every message is written to the log."""
 AT_TERMINAL = "it is started by an editor; to chat, run `vibe`"
@@ -41,11 +42,9 @@ AT_TERMINAL = "it is started by an editor; to chat, run `vibe`"
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve one editor until it is gone, and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words in (["--version"], ["-V"]):
-        sys.stdout.write(f"vibe-acp {__version__}\n")
-        return ExitCode.DONE
-    if words in (["--help"], ["-h"]):
-        sys.stdout.write(USAGE)
+    asked = {"--version": VERSION, "-V": VERSION, "--help": USAGE, "-h": USAGE}.get(" ".join(words))
+    if asked:
+        sys.stdout.write(asked)
         return ExitCode.DONE
     if words in (["--setup"], ["setup"]):
         return vibe(["setup"])

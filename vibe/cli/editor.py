@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-import tempfile
 from pathlib import Path
 
 from vibe.cli.environment import CliEnvironment
+from vibe.shell.sandbox.temporary import brief_folder
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.programs import find_program
 
@@ -43,8 +43,8 @@ def edited(text: str, name: str, env: CliEnvironment) -> str:
     Raises:
         EditorError: there is no editor, it can't be started, or it ended with an error.
     """
-    with tempfile.TemporaryDirectory(prefix="vibe-edit-", dir=env.environ.get("TMPDIR")) as folder:
-        path = Path(folder) / name
+    with brief_folder(env.environ.get("TMPDIR")) as folder:
+        path = folder / name
         path.write_text(text, encoding="utf-8")
         open_editor(path, env)
         return path.read_text(encoding="utf-8", errors="replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
@@ -48,9 +49,15 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         """Read this process's environment; nothing else asks the process for its directory and home.
 
         Raises:
-            EnvironmentFailure: the directory is gone, or there is no home.
+            EnvironmentFailure: the directory is gone, there is no home, or names can't have letters beyond ASCII.
         """
-        cwd = _working_directory()
+        if sys.getfilesystemencoding() == "ascii":
+            raise EnvironmentFailure("file names are limited to ASCII here: unset PYTHONUTF8, or set LC_ALL=C.UTF-8")
+        try:
+            cwd = Path.cwd()  # noqa: TID251  only the command line knows where it was called
+        except OSError as error:
+            unusable = f"the current directory can't be used ({error.strerror}): change to another"
+            raise EnvironmentFailure(unusable) from error
         environ = MappingProxyType(guarded(os.environ, [cwd]))
         stdin, stdout, stderr = standard_streams(environ)
         return cls(
@@ -92,6 +99,12 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         self.stderr.write(f"{message}\n")
         self.stderr.flush()
 
+    def ask(self, question: str) -> str:
+        """Write a question on standard error, and return the line that is typed; blank at the end of input."""
+        self.stderr.write(question)
+        self.stderr.flush()
+        return self.stdin.readline()
+
     def warn(self, warnings: Iterable[str]) -> None:
         """Write warnings on standard error."""
         self.stderr.writelines(f"warning: {shortened(plain_line(warning), 1_000)}\n" for warning in warnings)
@@ -113,12 +126,3 @@ class CliEnvironment(Host, frozen=True, kw_only=True):
         import json  # noqa: PLC0415  most output is text
 
         self.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-
-
-def _working_directory() -> Path:
-    try:
-        return Path.cwd()  # noqa: TID251  only the command line knows where it was called
-    except OSError as error:
-        raise EnvironmentFailure(
-            f"the current directory can't be used ({error.strerror}): change to another"
-        ) from error

@@ -19,7 +19,7 @@ from vibe.cli.log_file import logging_to
 from vibe.cli.parser import CommandLineError, TextRequested
 from vibe.cli.streams import problem_of, settle, unwritten
 from vibe.core.config.paths import VibePaths
-from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, innermost, shortage, unexpected
+from vibe.system.errors import EnvironmentFailure, UsageError, VibeError, innermost, out_of_files, shortage, unexpected
 from vibe.system.plain_text import plain
 
 EXPECTED = (VibeError, IpcError)
@@ -160,6 +160,7 @@ def _report(error: BaseException, code: ExitCode, env: CliEnvironment, *, debug:
         import traceback  # noqa: PLC0415  rarely asked for
 
         traceback.print_exception(error, file=env.stderr)
-    sentence = str(error) if isinstance(error, EXPECTED) else unexpected(error, with_what=" with the output of --debug")
+    is_told = isinstance(error, EXPECTED) and not out_of_files(error)
+    sentence = str(error) if is_told else unexpected(error, with_what=" with the output of --debug")
     env.stderr.write(f"vibe: {plain(sentence)}\n")
     return code

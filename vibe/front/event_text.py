@@ -5,17 +5,16 @@ Text from files and tools is cleaned first, so that nothing in it can move the c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ipc import events as e
+from planner.plan.status import readable_title
 from vibe.system.plain_text import plain_line, shortened
 from vibe.view.agent_view import CallView, in_verbs
 from vibe.view.figures import dollars, roughly, short, took
 
 LINE_LENGTH, TITLE_LENGTH = 160, 400
-_OF_ITEM: Final = re.compile(r"\$\{(?:item|index)(?:\.(?:[^}]*\.)?([^}.]*))?\}")
 
 
 def describe(event: e.Event, limit: int = LINE_LENGTH) -> str:
@@ -37,8 +36,8 @@ def one_line(text: str, limit: int = LINE_LENGTH) -> str:
 
 
 def step_title(title: str) -> str:
-    """Return a step's title as people read it; ``${item.path}`` in the title of a list step becomes ``each path``."""
-    return one_line(_OF_ITEM.sub(lambda field: f"each {field[1] or 'item'}", title), TITLE_LENGTH)
+    """Return a step's title as people read it, on one line."""
+    return one_line(readable_title(title), TITLE_LENGTH)
 
 
 def counted(number: int, noun: str) -> str:
@@ -249,7 +248,7 @@ _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
     e.PlacementEvent: _place,
     e.WorktreeEvent: _worktree,
     e.PlanStartedEvent: _started,
-    e.PlanResumedEvent: lambda event: f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)",
+    e.PlanResumedEvent: lambda event: f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps ended)",
     e.PlanStepUpdateEvent: _step,
     e.PlanDecisionEvent: _decision,
     e.PlanRevisedEvent: _revised,

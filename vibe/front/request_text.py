@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from ipc.commands import ApprovalScope
-from ipc.events import AnswerEvent, ApprovalRequestEvent, CommandDisplay, DiffDisplay, PlanDecisionEvent
+from ipc.events import AnswerEvent, ApprovalRequestEvent, CommandDisplay, DiffDisplay, PlanDecisionEvent, PlannedCommand
 from vibe.core.tools.ports import ApprovalAnswer
 from vibe.front.cells import Line, cells_of, fit, spread
 from vibe.front.event_text import one_line, plus_minus
@@ -173,6 +173,11 @@ def parse_answer(line: str, request: ApprovalRequestEvent) -> ApprovalAnswer | N
     if answer.scope is None:
         return ApprovalAnswer(allow=False, reason=reason.strip())
     return None if reason else ApprovalAnswer(allow=True, scope=answer.scope)
+
+
+def command_line(planned: PlannedCommand) -> str:
+    """Return a line with a command that a plan would run, whole, as the person who accepts it has to read it."""
+    return f"  {planned.step_id}{' (check)' if planned.purpose == 'verify' else ''}: {visible(planned.command)}"
 
 
 def visible(text: str) -> str:

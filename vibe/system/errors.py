@@ -115,6 +115,11 @@ def shortage(error: BaseException | None) -> str | None:
     return None
 
 
+def out_of_files(error: BaseException) -> bool:
+    """Return whether the limit of open files caused an error. Then the advice of its own sentence does not help."""
+    return any(getattr(cause, "errno", None) in {errno.EMFILE, errno.ENFILE} for cause in _causes(error))
+
+
 def shortage_in(words: str) -> OSError | None:
     """Return the system shortage that another program reports in ``words``, written in the C locale, or None."""
     numbers = (number for number in _REMEDIES if os.strerror(number) in words)

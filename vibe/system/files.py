@@ -275,6 +275,13 @@ def entries_of(folder: str | Path) -> list[os.DirEntry[str]]:
     return []
 
 
+def new_folder(prefix: str, base: str | None) -> Path:
+    """Make a folder for temporary files below ``base``, or in the system's usual place if none can be made there."""
+    with suppress(OSError):
+        return Path(os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=base or None)))
+    return Path(os.path.realpath(tempfile.mkdtemp(prefix=prefix)))
+
+
 def replace_file(path: Path | str, data: bytes, *, sync: bool, mode: int | None = PRIVATE) -> None:
     """Put ``data`` at ``path`` as a whole: a reader, or the next process, sees the old file or the new one. Blocks.
 

@@ -98,7 +98,7 @@ async def test_no_settings_file_is_needed(program: Program, tmp_path: Path) -> N
 
 
 async def test_an_unknown_setting_is_told_with_the_nearest(program: Program) -> None:
-    with pytest.raises(UsageError, match="config: unknown setting 'activ_model': did you mean 'active_model'"):
+    with pytest.raises(UsageError, match="config activ_model: no such setting; did you mean 'active_model'"):
         await program.query("Say it", config={"activ_model": "first"})
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from vibe.core.config.paths import absolute, in_utf8
 from vibe.system.errors import EnvironmentFailure, UsageError
-from vibe.system.files import FolderLocks, typed_path
+from vibe.system.files import FolderLocks, new_folder, typed_path
 from vibe.system.own_places import NO_HOME, OwnPlaces, user_home_of
 from vibe.system.programs import guarded
 
@@ -107,6 +107,10 @@ class Host(Struct, frozen=True, kw_only=True):
         """The places where its runs keep their own files, apart from the user's work."""
         return OwnPlaces(home=self.home, environ=self.environ, results=self.results)
 
+    def new_folder(self, prefix: str) -> Path:
+        """Make a folder for temporary files that stay."""
+        return new_folder(prefix, self.environ.get("TMPDIR"))
+
     def beside(self, folders: Iterable[Path]) -> Host:
         """Return the host for work that may also write in these folders. vibe starts no program that lies in them."""
         return replace(self, environ=guarded(self.environ, folders))
@@ -133,13 +137,18 @@ def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
     """Return the user's vibe folder according to the environment variables.
 
     Raises:
-        EnvironmentFailure: If they name none and the system knows no home of this user, or if its name is not UTF-8.
+        EnvironmentFailure: If they name none and the system knows no home of this user, if a file is there, or if its
+            name is not UTF-8.
     """
     chosen = environ.get(HOME_VARIABLE)
     user_home = user_home_of(environ)
     if not chosen and user_home == NO_HOME:
         raise EnvironmentFailure(f"no home directory: set {HOME_VARIABLE} to a folder for vibe")
     home = Path(absolute(chosen, cwd, user_home)) if chosen else user_home / HOME_DIRECTORY
+    # Path.exists would raise for a path inside a folder that we may not enter.
+    existing = next(place for place in (home, *home.parents) if os.path.exists(place))  # noqa: PTH110  see above
+    if not existing.is_dir():
+        raise EnvironmentFailure(f"{in_utf8(existing)!r} is a file: set {HOME_VARIABLE} to a folder for vibe")
     if in_utf8(home) != str(home):
         raise EnvironmentFailure(
             f"the home folder {in_utf8(home)!r} can't be used because its name is not UTF-8: "

@@ -233,7 +233,7 @@ def _bus(host: Host) -> Finding:
             home = host.home if host.home.exists() else Path(places.enter_context(TemporaryDirectory()))
             anyio.run(_send_and_receive, home, host.runtime_dir)
     except (VibeError, IpcError, OSError, TimeoutError, StopAsyncIteration) as error:
-        detail = f"other processes can't follow runs: {error or 'an event was sent but not received'}"
+        detail = f"other processes can't follow runs: {str(error) or 'an event was sent but not received'}"
         return Finding("bus", CheckState.FAILED, detail)
     return _ok("bus", f"event sent and received, pynng {metadata.version('pynng')}")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -94,11 +93,10 @@ def prepare_new(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> Prep
 
     def make_store() -> PlanStore:
         fresh = sample if start.reused_from is None else None
-        temporary = host.environ.get("TMPDIR")
         settings = RunSettings(
             plan_id=options.plan_id,
             goal=plan.goal,
-            workspace=str(copy_sample(fresh, options.plan_folder, temporary) if fresh else start.workspace),
+            workspace=str(copy_sample(fresh, options.plan_folder, host) if fresh else start.workspace),
             sample=sample is not None,
             script=str(replay) if replay else None,
             model=options.model,
@@ -313,8 +311,8 @@ def _differs(folder: PlanFolder, loaded: LoadedPlan) -> bool:
         return True  # they differ in more than steps
 
 
-def copy_sample(sample: Sample, plan_folder: Path, base: str | None) -> Path:
-    """Copy a sample's project into a new temporary folder below ``base``, or the system's place, and return the copy.
+def copy_sample(sample: Sample, plan_folder: Path, host: Host) -> Path:
+    """Copy a sample's project into a new temporary folder, and return the copy.
 
     Raises:
         UsageError: If the project is not there.
@@ -323,10 +321,10 @@ def copy_sample(sample: Sample, plan_folder: Path, base: str | None) -> Path:
     project = plan_folder / sample.project
     if not project.is_dir():
         raise UsageError(f"the plan's sample project {str(project)!r} is not a folder: keep it beside the plan file")
-    folder: str | None = None
+    folder: Path | None = None
     try:
-        folder = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
-        workspace = Path(folder) / project.name
+        folder = host.new_folder(_PREFIX)
+        workspace = folder / project.name
         shutil.copytree(project, workspace, ignore=shutil.ignore_patterns("__pycache__"))
     except OSError as error:
         if folder is not None:

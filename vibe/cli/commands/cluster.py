@@ -24,7 +24,7 @@ CACHE_VARIABLE = "XDG_CACHE_HOME"
 ALL_NETWORKS = "0.0.0.0"  # noqa: S104  every client needs a certificate
 
 
-def run_certs(args: Arguments, env: CliEnvironment) -> int:
+def run_certs(args: Arguments, env: CliEnvironment) -> None:
     """Write the certificates."""
     check_installed()
     from vibe.app.cluster.certificates import write_certificates  # noqa: PLC0415  its imports may be missing
@@ -34,7 +34,6 @@ def run_certs(args: Arguments, env: CliEnvironment) -> int:
         f"{made.ca.parent}: ca.pem, cert.pem and key.pem, good until {made.expires:%Y-%m-%d}",
         "give the folder to every machine of the cluster and to nobody else: who has it runs programs on all of them",
     ])
-    return ExitCode.DONE
 
 
 def run_scheduler(args: Arguments, env: CliEnvironment) -> int:
@@ -79,7 +78,7 @@ def run_worker(args: Arguments, env: CliEnvironment) -> int:
         return run_awake(_served, node, f"worker {{}}, {args.slots} at once, in {folder}", env)
 
 
-def run_status(args: Arguments, env: CliEnvironment) -> int:
+def run_status(args: Arguments, env: CliEnvironment) -> None:
     """List the workers."""
     check_installed()
     from vibe.app.inspect.cluster import cluster_workers, worker_line  # noqa: PLC0415  imports Dask
@@ -91,7 +90,6 @@ def run_status(args: Arguments, env: CliEnvironment) -> int:
         env.write_json({"workers": to_builtins(workers)})
     else:
         env.write_lines(map(worker_line, workers) if workers else ["no workers: start some with `vibe cluster worker`"])
-    return ExitCode.DONE
 
 
 async def _served(node: Node, sentence: str, env: CliEnvironment) -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 
 from vibe.app.engine.settings import Settings
 from vibe.cli.editor import edited
@@ -49,11 +47,8 @@ def run_set(args: Arguments, env: CliEnvironment) -> None:
     label = settings.label(settings.path(project=args.project))
     origin = settings.overruling(args.key, project=args.project)
     if origin and not args.key.startswith("tools."):
-        why = (
-            f"{origin} also sets it, and takes precedence"
-            if origin != "default"
-            else "this folder is not trusted, so it is not read"
-        )
+        unread = "this folder is not trusted, so it is not read"
+        why = unread if origin == "default" else f"{origin} also sets it, and takes precedence"
         env.stderr.write(f"vibe: {one_line(f'{label}: {args.key} is set, but has no effect here: {why}', LONGEST)}\n")
     with suppress(ConfigError):  # about other settings; every other command reports those
         env.warn(warning for warning in settings.load().warnings if f": {args.key}: " in warning)
@@ -68,7 +63,7 @@ def run_edit(args: Arguments, env: CliEnvironment) -> None:
         if after != before:
             writer.replace(after)
     except ConfigError as error:
-        draft = Path(tempfile.mkdtemp(prefix="vibe-config-", dir=env.environ.get("TMPDIR"))) / "config.toml"
+        draft = env.new_folder("vibe-config-") / "config.toml"
         draft.write_text(after, encoding="utf-8")
         raise UsageError(f"{error}\nnothing was changed; your text is in {draft}") from error
 

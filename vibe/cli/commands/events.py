@@ -11,7 +11,7 @@ import msgspec
 from anyio import to_thread
 
 from ipc.commands import AnswerQuestion, Approve, Decide, Requests, RunCommand
-from ipc.errors import EventsLostError, IpcError, JournalError, UnknownSourceError
+from ipc.errors import IpcError, JournalError, UnknownSourceError
 from ipc.registry import Entry, Registry
 from ipc.subscriber import EndReason, Subscription, subscribe
 from vibe.app.watch.commands import CommandOutcome, send_to
@@ -47,8 +47,7 @@ def run(args: Arguments, env: CliEnvironment) -> int | None:
         return served[args.subcommand](args, env)
     except IpcError as error:
         env.stderr.write(f"vibe events: {error}\n")
-        wrong_name = isinstance(error, UnknownSourceError | JournalError) and not isinstance(error, EventsLostError)
-        return ExitCode.USAGE if wrong_name else ExitCode.ENVIRONMENT
+        return ExitCode.USAGE if isinstance(error, UnknownSourceError | JournalError) else ExitCode.ENVIRONMENT
 
 
 def _schema(_args: Arguments, env: CliEnvironment) -> None:
@@ -228,9 +227,10 @@ def _command(args: Arguments, requests: Sequence[Mapping[str, Any]]) -> RunComma
     words: list[str] = args.answer
     if not words:
         raise CommandLineError(f"an answer to {args.request} is missing; `vibe events answer {args.source}` lists them")
-    found = [each for each in requests if _is_meant(each["request_id"], args.request)]
-    exact = [each for each in found if each["request_id"] == args.request]
-    request = (exact or found)[0] if len(exact or found) == 1 else None
+    wanted: str = args.request
+    exact = [each for each in requests if each["request_id"] == wanted]
+    begun = [each for each in requests if len(wanted) >= SHORTEST and each["request_id"].startswith(wanted)]
+    request = (exact or begun)[0] if len(exact or begun) == 1 else None
     kind = request["kind"] if request else None
     word = words[0].casefold() if len(words) == 1 else ""
     answer = answer_for(word)
@@ -251,10 +251,6 @@ def _command(args: Arguments, requests: Sequence[Mapping[str, Any]]) -> RunComma
         chosen = tuple(_picked(each, options, request["labels"] or options) for each in given)
         return Decide(decision_id=request["request_id"], selections=chosen, by=args.by)
     return AnswerQuestion(request_id=request["request_id"], answers=_answers(words, request["questions"]), by=args.by)
-
-
-def _is_meant(request_id: str, given: str) -> bool:
-    return request_id == given or (len(given) >= SHORTEST and request_id.startswith(given))
 
 
 def _answers(words: Sequence[str], questions: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]:

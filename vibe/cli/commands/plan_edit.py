@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from vibe.cli.editor import open_editor
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.parser import CommandLineError
 from vibe.front.event_text import one_line
+from vibe.shell.sandbox.temporary import brief_folder
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
 
@@ -88,8 +88,8 @@ def _apply_file(args: Arguments, path: Path, current: LoadedPlan, env: CliEnviro
 def _edit(args: Arguments, current: LoadedPlan, env: CliEnvironment) -> None:
     """Open the plan in an editor, and reopen it with the person's text for as long as something is wrong with it."""
     text = json.dumps(json.loads(current.source_bytes), indent=2, ensure_ascii=False) + "\n"
-    with tempfile.TemporaryDirectory(prefix="vibe-edit-", dir=env.environ.get("TMPDIR")) as folder:
-        path = Path(folder) / "plan.json"
+    with brief_folder(env.environ.get("TMPDIR")) as folder:
+        path = folder / "plan.json"
         path.write_text(text, encoding="utf-8")
         while True:
             open_editor(path, env, instead=", or give --operations or --file")
@@ -102,7 +102,5 @@ def _edit(args: Arguments, current: LoadedPlan, env: CliEnvironment) -> None:
 
 
 def _wants_another_try(env: CliEnvironment) -> bool:
-    env.stderr.write("Enter opens the editor again, q quits: ")
-    env.stderr.flush()
-    answer = env.stdin.readline()
+    answer = env.ask("Enter opens the editor again, q quits: ")
     return bool(answer) and answer.strip().lower() not in {"q", "quit"}

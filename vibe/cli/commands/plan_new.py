@@ -36,6 +36,7 @@ from vibe.core.tools.questions import UserInput
 from vibe.front.event_text import counted, one_line
 from vibe.front.output import TROUBLE, EventLines, line_of
 from vibe.front.plan_graph import plan_text
+from vibe.front.request_text import command_line
 from vibe.system.plain_text import plain
 from vibe.system.redaction import Mask
 
@@ -59,7 +60,12 @@ def run_new(args: Arguments, env: CliEnvironment) -> int:
     listeners += [EventLines(env.stderr, _refusal)] if args.output == "text" else []
     write, person = partial(_written, base, request, env.home), _person(args.output, env)
     record, draft = anyio.run(_planned, request, env, listeners, write, person)
-    unsaved = None if draft is None or target is None else _save(draft.loaded, target)
+    unsaved: OSError | None = None
+    try:
+        if draft is not None and target is not None:
+            draft.loaded.save(target)
+    except OSError as error:
+        unsaved = error
     file = None if unsaved else target
     if args.output == "json":
         plan = json.loads(draft.loaded.source_bytes) if draft else None
@@ -113,14 +119,6 @@ def _person(output: str, env: CliEnvironment) -> UserInput | None:
     return asking(env)[1].answer
 
 
-def _save(plan: LoadedPlan, path: Path) -> OSError | None:
-    try:
-        plan.save(path)
-    except OSError as error:
-        return error
-    return None
-
-
 def _write_text(record: RunRecord, draft: PlanDraft, file: Path | None, env: CliEnvironment) -> None:
     about = [*(f"note: {one_line(note, NOTE_LENGTH)}" for note in draft.notes), _spent(record)]
     if file is None:
@@ -136,8 +134,7 @@ def _picture(loaded: LoadedPlan, target: Path) -> list[str]:
     lines = [plan_text(loaded.plan)]
     commands = model_commands(loaded.plan)
     if commands:
-        lines += ["", "Commands it would run:"]
-        lines += [f"  {one.step_id}: {one_line(one.command, NOTE_LENGTH)}" for one in commands]
+        lines += ["", "Commands it would run:", *map(command_line, commands)]
     name = one_line(str(target), NOTE_LENGTH)
     return [*lines, "", f"written to {name}; run it with: vibe plan run {name}"]
 
@@ -220,7 +217,7 @@ def run_ask(args: Arguments, env: CliEnvironment) -> int:
     lines = _change_lines(change)
     if asks and not args.yes:
         env.stderr.write("\n".join(lines) + "\n")
-        if not _says_yes(env):
+        if env.ask("Apply this change? [y/N] ").strip().lower() not in YES:
             env.stderr.write(f"vibe: plan {folder.plan_id} was not changed\n")
             return ExitCode.BLOCKED
     done = anyio.run(partial(revise, env, args.plan, change.operations, args.reason or args.ask, trust=args.trust))
@@ -232,15 +229,5 @@ def _change_lines(change: ProposedChange) -> list[str]:
     """Return the change, and the commands it adds, which a person should read."""
     lines = [f"  {one_line(line, CHANGE_LENGTH)}" for line in change.diff]
     if change.commands:
-        lines += ["It would run:"]
-        lines += [
-            f"  {one.step_id}{' (check)' if one.purpose == 'verify' else ''}: {one_line(one.command, CHANGE_LENGTH)}"
-            for one in change.commands
-        ]
+        lines += ["It would run:", *map(command_line, change.commands)]
     return [*lines, f"because: {one_line(change.reason, CHANGE_LENGTH)}"] if change.reason else lines
-
-
-def _says_yes(env: CliEnvironment) -> bool:
-    env.stderr.write("Apply this change? [y/N] ")
-    env.stderr.flush()
-    return env.stdin.readline().strip().lower() in YES

@@ -17,7 +17,7 @@ def run_add(args: Arguments, env: CliEnvironment) -> None:
     home = user_home_of(env.environ)
     folder = existing_folder("DIR", args.dir, env.cwd) if args.dir is not None else _project(env, home)
     changed = TrustStore(env.home, user_home=home).add(folder)
-    _say(f"{folder} is trusted now" if changed else f"{folder} was already trusted", env)
+    env.write_lines([one_line(f"{folder} is trusted now" if changed else f"{folder} was already trusted", 1_000)])
 
 
 def run_remove(args: Arguments, env: CliEnvironment) -> None:
@@ -26,7 +26,7 @@ def run_remove(args: Arguments, env: CliEnvironment) -> None:
     named = None if args.dir is None else env.path(args.dir).resolve()
     folder = _project(env, home) if named is None else utf8_folder(named)
     changed = TrustStore(env.home, user_home=home).remove(folder)
-    _say(f"{folder} is no longer trusted" if changed else f"{folder} was not trusted", env)
+    env.write_lines([one_line(f"{folder} is no longer trusted" if changed else f"{folder} was not trusted", 1_000)])
 
 
 def run_list(args: Arguments, env: CliEnvironment) -> None:
@@ -40,7 +40,3 @@ def run_list(args: Arguments, env: CliEnvironment) -> None:
 
 def _project(env: CliEnvironment, home: Path) -> Path:
     return utf8_folder(project_root(env.cwd, home))
-
-
-def _say(sentence: str, env: CliEnvironment) -> None:
-    env.stdout.write(one_line(sentence, 1_000) + "\n")

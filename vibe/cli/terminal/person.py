@@ -173,10 +173,7 @@ def accept_commands(lines: Sequence[PlannedCommand], writes: Sequence[str], env:
 
 
 async def _accept(lines: Sequence[PlannedCommand], writes: Sequence[str], env: CliEnvironment) -> bool:
-    shown = "".join(
-        f"  {one.step_id}{' (check)' if one.purpose == 'verify' else ''}: {texts.visible(one.command)}\n"
-        for one in lines
-    )
+    shown = "".join(f"{texts.command_line(one)}\n" for one in lines)
     files = f"and its steps would edit these files: {', '.join(map(texts.visible, writes))}\n" if writes else ""
     text = f"A model wrote this plan. It would run these commands without asking again:\n{shown}{files}"
     async with PromptQueue(env).conversation(text) as conversation:

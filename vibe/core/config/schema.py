@@ -138,10 +138,11 @@ class UnknownSettingError(UsageError):
     """There is no setting with this key."""
 
     def __init__(self, key: Key, named: str = "") -> None:
-        near, name = suggestion(key[-1], section_at(key[:-1]), key[:-1]), written(key)
+        near, name = suggestion(key[-1], section_at(key[:-1]), key[:-1]), written(key) or "''"
         hint = did_you_mean(near, "see `vibe config show`")
-        is_table = f"{name!r} is a table: name one of its keys, see `vibe config get {name}`"
-        super().__init__(named + (is_table if name in near else f"unknown setting {name!r}: {hint}"))
+        is_table = f"is a table; name one of its keys, see `vibe config get {name}`"
+        problem = is_table if name in near else f"no such setting; {hint}"
+        super().__init__(f"{named} {name}: {problem}".lstrip())
 
 
 def known_key(name: str, named: str) -> Key:
@@ -155,7 +156,7 @@ def known_key(name: str, named: str) -> Key:
     except ConfigError:
         key = (name,)
     if type_of(key) is None:
-        raise UnknownSettingError(key, f"{named}: ")
+        raise UnknownSettingError(key, named)
     return key
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vibe.shell.sandbox.secrets import EMPTY
-from vibe.system.files import is_alive, opened, try_lock
+from vibe.system.files import is_alive, new_folder, opened, try_lock
 
 PREFIX = "vibe-run-"
 _NEW = "vibe-new-"
@@ -74,8 +74,7 @@ def kept_in(box: Path, data: bytes) -> str:
 def _make(base: str | None) -> tuple[Path, int | None]:
     prefix = f"{_NEW}{os.getpid()}-"
     while True:
-        place = base if base and os.access(f"{base}/", os.W_OK) else None
-        new = Path(os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=place)))
+        new = new_folder(prefix, base)
         # The lock is taken before the folder gets the name by which others find abandoned ones. It ends with us.
         lock = _lock(new)
         try:

@@ -60,7 +60,7 @@ async def test_agent_model_and_approvals_are_told_and_changed(rig: Rig) -> None:
         ("/undo", "no file has changed in this conversation"),
         ("/rename", "say what to call the session"),
         ("/rename " + "x" * 81, "at most 80 characters"),
-        ("/config nothing_like_it", "unknown setting"),
+        ("/config nothing_like_it", "no such setting"),
         ("/config max_turns few", "max_turns"),
         ("/memory lose it", "/memory [add TEXT | forget ID]"),
         ("/memory add", "/memory [add TEXT | forget ID]"),

@@ -52,13 +52,13 @@ def test_a_file_of_a_configured_entry_is_below_the_folder_of_work(surroundings: 
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("activ_model", "config: unknown setting 'activ_model': did you mean 'active_model'?"),
+        ("activ_model", "config activ_model: no such setting; did you mean 'active_model'?"),
         ("models[none].temperature", "config models[none].temperature: no such entry of models; there are: "),
         (
             "models[m].temprature",
-            "config: unknown setting 'models[m].temprature': did you mean 'models[m].temperature'?",
+            "config models[m].temprature: no such setting; did you mean 'models[m].temperature'?",
         ),
-        ("", "config: unknown setting '': see `vibe config show`"),
+        ("", "config '': no such setting; see `vibe config show`"),
     ],
 )
 def test_what_is_no_setting_is_said(surroundings: Surroundings, key: str, said: str) -> None:

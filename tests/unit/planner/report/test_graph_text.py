@@ -32,6 +32,13 @@ def test_mermaid_quotes_titles_and_labels_edges() -> None:
     ]
 
 
+def test_a_list_is_named_for_each_of_its_items() -> None:
+    plan = make_plan([step("a", title="Fix ${item.path}", for_each=["x.py"])])
+
+    assert '"a: Fix each path"' in mermaid(plan)
+    assert '"a\\nFix each path"' in dot(plan)
+
+
 def test_mermaid_marks_steps_with_their_status() -> None:
     text = mermaid(make_plan([step("a")]), {"a": StepStatus.FAILED})
     assert 's0["a: a"]:::failed' in text

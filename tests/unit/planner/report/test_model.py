@@ -166,6 +166,25 @@ def test_attempts_are_listed_with_what_each_came_to() -> None:
     ]
 
 
+def test_checks_that_a_blocked_step_never_came_to_have_no_result() -> None:
+    plan = make_plan([step("a", verify=["make"])])
+    blocked = msgspec.structs.replace(DONE, outcome=Outcome.BLOCKED, reason="blocked")
+    report = report_of(plan, [took_up(1), started(1, "a"), *done(2, "a", blocked)])
+
+    assert "- check without a result: make" in report_markdown(report, plan)
+    assert ">without a result: <code>make</code>" in report_html(report, plan, Dag.build(plan.steps))
+
+
+def test_the_title_of_a_list_says_each() -> None:
+    plan = make_plan([step("a", title="Fix ${item.path}", for_each=[{"path": "x.py"}])])
+    report = report_of(plan, [took_up(1)])
+    markdown, page = report_markdown(report, plan), report_html(report, plan, Dag.build(plan.steps))
+
+    assert report.steps[0].title == "Fix each path"
+    assert (markdown.count("Fix each path"), "item" in markdown) == (2, False)
+    assert (page.count("Fix each path"), "${item" in page) == (3, False)
+
+
 def test_a_running_an_interrupted_and_a_paused_plan_say_which_they_are() -> None:
     plan = make_plan([step("a"), step("b", "a")])
     records = [took_up(1), started(2, "a")]

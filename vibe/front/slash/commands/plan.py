@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -194,7 +193,8 @@ async def edit(talk: Talk, reference: str) -> None:
         wanted = await to_thread.run_sync(partial(load_plan, changed, where="the plan"))
         operations = operations_between(current.plan, wanted.plan)
     except UsageError as error:
-        kept = await to_thread.run_sync(_keep, changed, host.environ.get("TMPDIR"))
+        kept = (await to_thread.run_sync(host.new_folder, "vibe-plan-")) / "plan.json"
+        await to_thread.run_sync(partial(kept.write_text, changed, encoding="utf-8"))
         raise UsageError(f"{error}\nnothing was changed; what you wrote is in {kept}") from error
     done = f"plan {folder.plan_id}: {len(operations)} change{'' if len(operations) == 1 else 's'} made"
     if not operations:
@@ -209,12 +209,6 @@ async def edit(talk: Talk, reference: str) -> None:
 def _reporter(talk: Talk, done: str) -> Callable[[str | None], None]:
     """Return a callback that says how the running plan answered a command."""
     return lambda problem: talk.say(f"vibe: {problem}" if problem else done)
-
-
-def _keep(text: str, folder: str | None) -> Path:
-    kept = Path(tempfile.mkdtemp(prefix="vibe-plan-", dir=folder), "plan.json")
-    kept.write_text(text, encoding="utf-8")
-    return kept
 
 
 MANY = 100
