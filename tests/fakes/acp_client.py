@@ -166,6 +166,8 @@ class ScriptedEditor(Client):
         self.files_asked: list[str] = []
         self.on_read: Callable[[str], None] = lambda _: None
         self.terminals: dict[str, EditorTerminal] = {}
+        self.output_has_status = True
+        """Whether the output of a terminal comes with the exit status."""
         self.hold = Event()
 
     def on_connect(self, conn: Any) -> None:
@@ -267,7 +269,7 @@ class ScriptedEditor(Client):
         code = terminal.poll()
         text = terminal.output.decode(errors="replace")
         limit = terminal.order["limit"] or len(text)
-        status = None if code is None else _status(code)
+        status = _status(code) if code is not None and self.output_has_status else None
         return s.TerminalOutputResponse(output=text[-limit:], truncated=len(text) > limit, exit_status=status)
 
     async def wait_for_terminal_exit(

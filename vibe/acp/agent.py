@@ -125,8 +125,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Cancel the prompt of a session."""
-        session = self._sessions.get(session_id)
-        if session is not None:
+        if session := self._sessions.get(session_id):
             session.cancel()
 
     async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:

@@ -16,8 +16,9 @@ from signal import Signals
 from typing import Any, BinaryIO, TypeVar
 
 from acp import RequestError
-from acp.schema import CreateTerminalResponse, EnvVariable, TerminalOutputResponse
+from acp.schema import CreateTerminalResponse, EnvVariable, TerminalOutputResponse, WaitForTerminalExitResponse
 from anyio import CancelScope, from_thread, move_on_after, sleep, to_thread
+from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
@@ -141,9 +142,7 @@ class EditorFiles:
 
     def _editor_bytes(self, path: Path) -> bytes | None:
         """Return the text of a file that the editor may have open, or None if it must be read from disk."""
-        if not _is_text(path):
-            return None
-        text = self._text(path)
+        text = self._text(path) if _is_text(path) else None
         return None if text is None else text.encode(TEXT)
 
     def _text(self, path: Path) -> str | None:
@@ -175,27 +174,22 @@ class EditorFiles:
 
 def _is_text(path: Path) -> bool:
     """Return whether an editor may have text for a path: it is saved as text, or does not exist on disk."""
-    try:
-        with DISK.read(path, path.name) as file:
-            data = file.read(LARGEST_WHOLE_BYTES + 1)
+    with suppress(ToolError), DISK.read(path, path.name) as file:
+        data = file.read(LARGEST_WHOLE_BYTES + 1)
         return len(data) <= LARGEST_WHOLE_BYTES and decode(data, path.name).encoding == TEXT
-    except ToolError:
-        return not DISK.exists(path)
+    return not DISK.exists(path)
 
 
 def _saved(path: Path) -> bytes | None:
-    try:
-        with DISK.read(path, path.name) as file:
-            return file.read(LARGEST_WHOLE_BYTES)
-    except ToolError:
-        return None
+    with suppress(ToolError), DISK.read(path, path.name) as file:
+        return file.read(LARGEST_WHOLE_BYTES)
+    return None
 
 
 def _as_text(data: bytes) -> str | None:
-    try:
+    with suppress(UnicodeDecodeError):
         return data.decode(TEXT)
-    except UnicodeDecodeError:
-        return None
+    return None
 
 
 def _ascii_of(text: str) -> str:
@@ -238,8 +232,8 @@ class EditorTerminals:
     Commands that nobody was asked about run in processes of our own.
     """
 
-    def __init__(self, channel: SessionChannel) -> None:
-        self._channel = channel
+    def __init__(self, channel: SessionChannel, tasks: TaskGroup) -> None:
+        self._channel, self._tasks = channel, tasks
         self._approved = deque[tuple[str, str]](maxlen=MOST_APPROVED)
 
     def approve(self, tool_call_id: str, command: str) -> None:
@@ -284,6 +278,7 @@ class EditorTerminals:
             raise CommandStartError(order.cwd, "the editor did not open a terminal in time", "go on without it")
         channel.put(channel.updates.in_terminal(call[0], made.terminal_id))
         terminal = EditorTerminal(channel, made.terminal_id, order, launcher)
+        self._tasks.start_soon(terminal.wait)
         try:
             await checkpoint()
         except BaseException:
@@ -303,6 +298,8 @@ class EditorTerminal:
         self._duration = 0.0
         self._deadline = float("inf") if order.timeout is None else self._started + order.timeout
         self._seen = ""
+        self._status: WaitForTerminalExitResponse | None = None
+        self._waiting = CancelScope()
         self._exit_code: int | None = None
         self._timed_out = False
         self._lost = ""
@@ -323,6 +320,11 @@ class EditorTerminal:
         await self.stop()
         return (self._output.take_live(final=True),)
 
+    async def wait(self) -> None:
+        """Wait for the exit status, which some editors do not send with the output."""
+        with self._waiting, suppress(RequestError, ConnectionError, ValidationError):  # Then only the output tells.
+            self._status = await self._client.wait_for_terminal_exit(self._session_id, self._id)
+
     def run_on(self) -> None:
         """Remove the time limit."""
         self._deadline = float("inf")
@@ -332,6 +334,7 @@ class EditorTerminal:
         if self._is_stopped:
             return
         self._duration = time.monotonic() - self._started
+        self._waiting.cancel()
         with CancelScope(shield=True):
             self._is_stopped = True
             with move_on_after(LAST_SECONDS) as in_time:
@@ -359,6 +362,7 @@ class EditorTerminal:
 
     async def _take(self) -> None:
         """Take the output since the last time."""
+        status = self._status  # From before, so that no output comes after it.
         try:
             answer = await self._client.terminal_output(self._session_id, self._id)
         except (RequestError, ConnectionError, ValidationError) as error:
@@ -370,8 +374,8 @@ class EditorTerminal:
             self._output.feed(new.replace("\r\n", "\n").encode())
         if self._output.is_waiting:
             await to_thread.run_sync(self._output.keep)
-        if answer.exit_status is not None:
-            self._end(answer.exit_status.exit_code, answer.exit_status.signal)
+        if (status := answer.exit_status or status) is not None:
+            self._end(status.exit_code, status.signal)
 
     async def _kill(self) -> None:
         try:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from acp import Client, RequestError, schema
 from acp.helpers import update_available_commands, update_current_mode
-from anyio import CancelScope, create_task_group, to_thread
+from anyio import CancelScope, to_thread
 from anyio import Event as Signal
 from anyio.abc import TaskGroup
 from msgspec import Struct, convert, field
@@ -45,6 +45,7 @@ from vibe.front.slash.table import SlashTable
 from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import UsageError
 from vibe.system.plain_text import plain
+from vibe.system.racing import bare_task_group
 
 Category = Literal["mode", "model", "thought_level"]
 MODE, MODEL, THINKING, APPROVALS = "mode", "model", "thinking", "approvals"
@@ -146,7 +147,7 @@ class EditorSession(HeldTalk):
         self, runtime: Runtime, opening: Opening, client: Client, can: EditorAbilities, tasks: TaskGroup
     ) -> None:
         self.channel = SessionChannel(client, opening.workdir, self.cancel)
-        terminals = EditorTerminals(self.channel)
+        terminals = EditorTerminals(self.channel, tasks)
         self.person = EditorPerson(self.channel, terminals.approve, has_forms=can.forms)
         seat = Seat(
             listeners=[self.channel, self],
@@ -236,8 +237,7 @@ class EditorSession(HeldTalk):
             self._asks_for_trust = False
             await self.guarded(self._ask_for_trust)
         called = self.commands.called(given.typed)
-        problem: Exception | None = None
-        async with create_task_group() as self._tasks:
+        async with bare_task_group() as self._tasks:
             if called is not None:
                 command, typed = called
                 await self.guarded(command.handler, self, typed)
@@ -246,11 +246,8 @@ class EditorSession(HeldTalk):
             else:
                 try:
                     await self._answer(given.text, given.images)
-                except Exception as error:  # noqa: BLE001  raised below, because the group would wrap it
-                    problem = error
-                self._open_plan = None  # The next prompt goes to the agent that proposed it.
-        if problem is not None:
-            raise problem
+                finally:
+                    self._open_plan = None  # The next prompt goes to the agent that proposed it.
 
     async def _ask_for_trust(self) -> None:
         """Ask whether the project's own settings and instructions may be loaded, and if so load them."""

@@ -53,7 +53,7 @@ class LineTransport:
         self._into, self._lines = create_memory_object_stream[bytes](LINES_AHEAD)
         self._held = deque[dict[str, Any]]()
         self._asked = set[int]()
-        self._prompts: dict[str | int, Any] = {}
+        self._prompts: dict[str | float, Any] = {}
 
     async def read(self) -> None:
         """Read until the other side is gone. Without it, ``receive`` has nothing to return."""
@@ -100,7 +100,7 @@ class LineTransport:
             logger.exception("an answer can't be sent as JSON")
             data = _encoded(_error(INTERNAL_ERROR, f"an answer can't be sent as JSON: {error}", call_id))
         if method is None:
-            self._prompts.pop(cast("str | int", call_id), None)
+            self._prompts.pop(cast("str | float", call_id), None)
         elif isinstance(call_id, int):
             self._asked.add(call_id)
         logger.debug("sent %r", data)
@@ -128,7 +128,7 @@ class LineTransport:
         method, call_id = message["method"], message.get("id")
         if method.startswith(OPTIONAL) and call_id is None:
             prompt = params.get("requestId") if method == CANCEL_REQUEST else None
-            session_id = self._prompts.get(prompt) if isinstance(prompt, str | int) else None
+            session_id = self._prompts.get(prompt) if isinstance(prompt, str | int | float) else None
             cancel = {"jsonrpc": "2.0", "method": CANCEL, "params": {"sessionId": session_id}}
             return None if session_id is None else cancel
         if method == INITIALIZE:

@@ -372,13 +372,11 @@ class RunTables:
 
     def _fill(self, table: RowTable, step_id: str) -> None:
         """Fill a table with everything about the agents of a step."""
-        agents = [agent for agent in self.follower.view.agents.values() if self._step_of(agent) == step_id]
-        for agent in agents:
-            table.put(f"agent:{agent.id}", agent_row(agent))
-            self._put_entries(table, agent)
-        names = {f"agent:{agent.id}" for agent in agents}
-        names |= {f"entry:{agent.id}:{number}" for agent in agents for number in agent.entries}
-        table.keep(names, "")
+        rows: dict[str, Row] = {}
+        for agent in (agent for agent in self.follower.view.agents.values() if self._step_of(agent) == step_id):
+            rows[f"agent:{agent.id}"] = agent_row(agent)
+            rows |= {f"entry:{agent.id}:{number}": entry_row(entry) for number, entry in agent.entries.items()}
+        table.replace("", rows)
 
     def _step_of(self, agent: AgentView) -> str | None:
         """Return the step an agent works on, ``TALK`` if it works on none, or None if it belongs to another plan."""
@@ -398,17 +396,14 @@ class RunTables:
                 continue
             table.put(f"agent:{agent.id}", agent_row(agent))
             if len(key) == 3:
-                self._put_entries(table, agent)
+                entries = {number: entry_row(entry) for number, entry in agent.entries.items()}
+                table.replace(f"entry:{agent.id}:", entries)
             elif len(key) == 4:
                 entry = agent.entries.get(key[3])
                 table.put(f"entry:{agent.id}:{key[3]}", None if entry is None else entry_row(entry))
             for number in range(self._firsts.get(agent.id, agent.first), agent.first):  # no longer in the view
                 table.put(f"entry:{agent.id}:{number}", None)
             self._firsts[agent.id] = agent.first
-
-    def _put_entries(self, table: RowTable, agent: AgentView) -> None:
-        table.replace(f"entry:{agent.id}:", {number: entry_row(entry) for number, entry in agent.entries.items()})
-        self._firsts[agent.id] = agent.first
 
 
 def _only_flickers(old: Row | None, row: Row) -> bool:

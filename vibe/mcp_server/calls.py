@@ -271,9 +271,7 @@ async def _decide_at_rest(plans: ServedPlans, args: tools.PlanDecideArguments) -
         )
     if args.stop == "pause":
         raise tools.CallRefusedError(f"plan {folder.plan_id} is not at work: there is nothing to pause")
-    if args.stop == "cancel":
-        return (await commands.give(host, folder.plan_id, Cancel())).message
-    if not args.answers:
+    if args.stop is None and not args.answers:
         raise tools.CallRefusedError(f"answers are missing: name the options of {args.request_id!r} that are chosen")
     decision = Decide(decision_id=args.request_id or "", selections=tuple(args.answers))
-    return (await commands.give(host, folder.plan_id, decision)).message
+    return (await commands.give(host, folder.plan_id, Cancel() if args.stop else decision)).message

@@ -92,8 +92,7 @@ def possible_answers(request: Request) -> Mapping[str, str]:
         case e.PlanDecisionEvent():
             return dict(zip(request.options, request.labels or request.options, strict=True))
         case e.QuestionEvent():
-            labels = [option["label"] for question in request.questions for option in question["options"]]
-            return {label: label for label in labels}
+            return {one["label"]: one["label"] for question in request.questions for one in question["options"]}
 
 
 def answer_command(request: Request, answers: Sequence[str], reason: str = "") -> AnswerCommand:

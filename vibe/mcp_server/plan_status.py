@@ -15,6 +15,7 @@ from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder
 from vibe.app.engine.request_board import KINDS, Request, step_of, summary_of
 from vibe.app.plan.report import read_report
+from vibe.app.watch.rows import fields
 from vibe.core.messages import Outcome
 from vibe.mcp_server.client import possible_answers
 from vibe.mcp_server.served_plan import NoRun, ServedPlan
@@ -147,23 +148,23 @@ def saved_result(folder: PlanFolder, most_characters: int) -> ToolAnswer:
     report = read_report(folder).report
     text = cut(_result_text(report), most_characters)
     data: Document = {
-        **_fields(report, "plan_id", "status", "outcome"),
+        **fields(report, "plan_id", "status", "outcome"),
         "reason": report.reason or "",
         "response": text,
         "workspace": report.workspace,
         "steps": [
             {
-                **_fields(step, "id", "title", "status"),
+                **fields(step, "id", "title", "status"),
                 "attempts": len(step.attempts),
-                **_fields(step, "duration_s", "files_changed"),
+                **fields(step, "duration_s", "files_changed"),
             }
             for step in report.steps
         ],
         "files_changed": report.files_changed,
-        "usage": _fields(report.spent, "prompt_tokens", "completion_tokens", "calls"),
+        "usage": fields(report.spent, "prompt_tokens", "completion_tokens", "calls"),
         "cost_usd": report.spent.cost_usd,
         "duration_s": round(report.active_seconds, 3),
-        "denied": [_fields(call, "step_id", "tool", "reason") for call in report.denied],
+        "denied": [fields(call, "step_id", "tool", "reason") for call in report.denied],
         "warnings": report.warnings,
     }
     is_bad = report.outcome not in {None, Outcome.COMPLETED.value} and report.status != PlanStatus.PAUSED.value
@@ -182,10 +183,6 @@ def no_run_result(plan_id: str, ended: NoRun) -> ToolAnswer:
     text = f"plan {plan_id} {ended.outcome.value}: {ended.detail}"
     data = {"plan_id": plan_id, "status": ended.outcome.value, "outcome": ended.outcome.value, "response": text}
     return ToolAnswer(text=text, data=data, is_error=True)
-
-
-def _fields(record: object, *names: str) -> Document:
-    return {name: getattr(record, name) for name in names}
 
 
 def _result_text(report: PlanReport) -> str:
@@ -242,7 +239,7 @@ def _request_data(request: Request) -> Document:
     }
     match request:
         case ApprovalRequestEvent():
-            call = _fields(request, "tool", "arguments", "reason", "cwd")
+            call = fields(request, "tool", "arguments", "reason", "cwd")
             return {**document, **call, "diff": both_ends(request.diff, REQUEST_LENGTH)}
         case QuestionEvent():
             return {**document, "questions": request.questions}

@@ -171,12 +171,12 @@ def load_server(runtime: LazyRuntime) -> Server[Any]:
     )
 
 
-VERSIONS = frozenset({"2025-06-18", "2025-11-25"})
+VERSIONS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 """Protocol versions whose answers look like those of ``Handshake``. A client with another one waits for the library."""
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 TOO_LONG = f"a message of more than {LONGEST_MESSAGE} bytes: it was skipped"
-WHOLE_ID = re.compile(rb'("id"\s*:\s*-?[0-9]+)\.0+(?=\s*[,}])')
-"""A whole number as an id that is written as a float: some languages have no other numbers."""
+FLOAT_ID = re.compile(rb'"id"\s*:\s*-?[0-9]+\.')
+"""An id written as a float, in the message itself or somewhere in it."""
 NO_MESSAGE = "this is not a message of the protocol, or not in UTF-8"
 
 
@@ -211,7 +211,7 @@ class Handshake:
 
     def answer(self, line: bytes) -> bytes | None:
         """Return the answer to a message, or None if it has to wait for the library."""
-        line = WHOLE_ID.sub(rb"\1", line)
+        line = _with_whole_id(line)
         request = _request(line)
         answer = None if request is None else self._answer_to(request, line)
         if answer is None:
@@ -292,7 +292,7 @@ async def _forward(line: bytes, into: MemoryObjectSendStream[Inbound], wire: Wir
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415  loaded with the server
 
-    line = WHOLE_ID.sub(rb"\1", line)
+    line = _with_whole_id(line)
     answer = _decline_discovery(line)
     if answer is None:
         message = None
@@ -339,6 +339,17 @@ def _request(line: bytes) -> dict[str, Any] | None:
         if isinstance(request.get("id"), str | int) and isinstance(request.get("method"), str):
             return request
     return None
+
+
+def _with_whole_id(line: bytes) -> bytes:
+    """Return a message whose id, if it is a whole number written as a float, is written as such: some clients can't."""
+    if FLOAT_ID.search(line):
+        with suppress(ValueError, RecursionError):
+            fields = _fields(line)
+            given = fields.get("id")
+            if isinstance(given, float) and given.is_integer():
+                return json.dumps({**fields, "id": int(given)}).encode()
+    return line
 
 
 def _fields(line: bytes) -> dict[str, Any]:

@@ -236,12 +236,8 @@ def read_document(document: Mapping[str, object] | str, budget: Mapping[str, flo
     Raises:
         PlanInvalidError: The document is not a valid plan. The error names every problem.
     """
-    where = "the plan"
-    if isinstance(document, str):
-        loaded = load_plan(document, where=where, form=yaml_form())  # JSON is YAML
-    else:
-        loaded = load_plan(json.dumps(document), where=where)
-    return limited(loaded, budget, {ORIGIN: MODEL_ORIGIN})
+    text, form = (document, yaml_form()) if isinstance(document, str) else (json.dumps(document), None)  # JSON is YAML
+    return limited(load_plan(text, where="the plan", form=form), budget, {ORIGIN: MODEL_ORIGIN})
 
 
 def limited(loaded: LoadedPlan, budget: Mapping[str, float], metadata: Mapping[str, str] | None = None) -> LoadedPlan:

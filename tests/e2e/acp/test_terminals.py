@@ -31,6 +31,19 @@ def test_a_command_that_was_approved_runs_in_a_terminal(scene: Scene, workdir: P
     assert not launcher.exists()
 
 
+def test_an_editor_may_tell_of_the_end_only_to_who_waits_for_it(scene: Scene, workdir: Path) -> None:
+    scene.script(tool("bash", command="echo out; echo $EDITOR_SECRET; exit 3", timeout=20), {"text": "done"})
+    scene.editor.answers.append("allow_once")
+    scene.editor.output_has_status = False
+    session = scene.editing.new(workdir)
+
+    scene.editing.ask(session, "go")
+
+    scene.editor.output_has_status = True
+    terminal = list(scene.editor.terminals.values())[-1]
+    assert (terminal.is_killed, terminal.is_released) == (False, True)
+
+
 def test_what_nobody_was_asked_about_runs_in_no_terminal(scene: Scene, workdir: Path) -> None:
     scene.script(tool("bash", command="ls"), {"text": "done"})
     session = scene.editing.new(workdir)

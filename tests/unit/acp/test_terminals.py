@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from anyio import create_task_group
 
 from vibe.acp.editor import EditorTerminals
 from vibe.acp.updates import SessionChannel
@@ -22,7 +23,7 @@ class NoEditor:
 @pytest.mark.parametrize("place", ["missing", "file"])
 async def test_a_script_that_cannot_be_written_is_told(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    terminals = EditorTerminals(cast("SessionChannel", NoEditor()))
+    terminals = EditorTerminals(cast("SessionChannel", NoEditor()), create_task_group())
     terminals.approve("call", "make")
     environ: dict[str, Any] = {"TMPDIR": str(tmp_path / place)}
     order = CommandOrder(line="make", argv=("make",), cwd=tmp_path, environ=environ, limit=OutputLimit())

@@ -57,7 +57,7 @@ def test_the_handshake_is_answered_at_once_and_the_library_hears_of_it_first() -
     "line",
     [
         request("tools/list"),
-        initialize("2024-11-05"),
+        initialize("2024-10-07"),
         request("initialize"),
         b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": [1]}',
         b'{"jsonrpc": "2.0", "id": null, "method": "ping"}',
@@ -76,6 +76,30 @@ def test_whatever_else_comes_waits_for_the_library(line: bytes) -> None:
 @pytest.mark.parametrize("version", [None, 5, [], {"a": 1}, ["2025-06-18"]])
 def test_a_version_that_is_no_text_is_the_librarys_to_refuse(version: Any) -> None:
     assert Handshake(lambda: None).answer(request("initialize", 1, protocolVersion=version, **CLIENT)) is None
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18"])
+async def test_older_versions_do_not_wait_for_the_library_which_answers_the_same(client: Client, version: str) -> None:
+    asked = [initialize(version), INITIALIZED, request("tools/list", 3)]
+    handshake = Handshake(lambda: None)
+
+    at_once = [answer for line in asked if (answer := answered(handshake, line))]
+    unknown = await client.answers(initialize("2024-10-07"), *asked[1:])  # Waits for the library.
+
+    assert [one["result"] for one in at_once] == [
+        unknown[0]["result"] | {"protocolVersion": version},
+        unknown[1]["result"],
+    ]
+
+
+async def test_only_a_requests_own_id_is_a_whole_number_for_a_float_not_one_in_its_arguments() -> None:
+    handshake = Handshake(lambda: None)
+    call = request("tools/call", 2, name="x", arguments={"id": 5.0}).replace(b'"id": 2', b'"id": 2.0')
+
+    handshake.answer(call)
+
+    assert json.loads(handshake.unheard[0])["id"] == 2
+    assert '"arguments": {"id": 5.0}' in handshake.unheard[0].decode()
 
 
 async def test_an_id_written_as_a_float_is_known_and_other_odd_ids_are_refused(client: Client) -> None:

@@ -129,11 +129,8 @@ class CallAnnouncer:
 
     def _announce_arguments(self, piece: CallDelta, masked: Callable[[str], str]) -> None:
         """Announce a call when its first piece arrives, and then its arguments in batches."""
-        call = self._calls.get(piece.index)
-        is_first = call is None
-        if call is None:
-            call = self._calls[piece.index] = _Arguments()
-        text = call.take(piece.arguments, masked)
+        is_first = piece.index not in self._calls
+        text = self._calls.setdefault(piece.index, _Arguments()).take(piece.arguments, masked)
         if is_first or text:
             self._sink.publish(
                 ToolArgumentsEvent(

@@ -153,16 +153,20 @@ WORD_FIELDS: Final = (
 """The fields in which providers put the words of an error, or another table with them."""
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,300})</title>", re.IGNORECASE)
 _MARKUP = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_EPOCH = re.compile(r"\d{10}(\d{3})?", re.ASCII)
+"""A moment in seconds or milliseconds since 1970."""
 _VAGUE: Final = frozenset({400, 500, 503})
 """Statuses that providers also use for what others have statuses for: the words decide."""
 
 
 def parse_retry_after(value: str | None, *, now: datetime | None = None) -> float | None:
-    """Return the seconds to wait from a Retry-After header, given in seconds, as a date or as ``1m30s``, else None."""
+    """Return the seconds to wait from a header, given in seconds, as ``1m30s`` or as a moment, else None."""
     if (told := wait_in_words(f"retry in {value} s")) is not None:
         return told
+    text = value or ""
     try:
-        moment = parsedate_to_datetime(value or "")
+        is_epoch = _EPOCH.fullmatch(text)
+        moment = datetime.fromtimestamp(int(text[:10]), UTC) if is_epoch else parsedate_to_datetime(text)
     except ValueError:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -219,6 +223,8 @@ class ErrorMapper(Struct, frozen=True, kw_only=True):
         if retry_after is None and status == 429:
             retry_after = wait_in_words(body)
         kind = error_class(status, f"{words} {body[:4096]}", asks_to_wait=retry_after is not None)
+        if retry_after is None and status == 429:
+            retry_after = _reset_of(headers)
         if 300 <= status < 400:
             words = f"redirected to {headers.get('location', '?')}"
         at = f" at {self.endpoint}{urlsplit(asked).path}" if asked and status == 404 else ""
@@ -293,6 +299,13 @@ def _wait_of(headers: Mapping[str, str]) -> float | None:
     """Return the seconds to wait that the headers ask for; some providers give it in milliseconds."""
     exact = wait_in_words(f"retry in {headers.get('retry-after-ms')} ms")
     return parse_retry_after(headers.get("retry-after")) if exact is None else exact
+
+
+def _reset_of(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds until every limit that is used up is reset, as some providers tell it after each call."""
+    resets = [name for name in headers if "ratelimit" in name.lower() and "reset" in name.lower()]
+    used_up = [name for name in resets if headers.get(name.lower().replace("reset", "remaining"), "0") == "0"]
+    return max(filter(None, (parse_retry_after(headers[name]) for name in used_up)), default=None)
 
 
 def error_words(body: str) -> str:

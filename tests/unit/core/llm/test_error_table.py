@@ -157,6 +157,9 @@ def test_a_provider_that_says_how_long_to_wait_is_waited_for() -> None:
         ("Sun, 01 Mar 2026 11:00:00 GMT", 0.0),
         ("3s", 3.0),
         ("1m30s", 90.0),
+        ("1772366430", 30.0),
+        ("1772366430500", 30.0),
+        ("9" * 5000, None),
         ("2, 3", None),
         ("nan", None),
         ("soon", None),
@@ -375,6 +378,35 @@ def test_a_wait_told_in_words_is_understood(words: str, seconds: float | None) -
 
 def test_a_wait_told_in_milliseconds_is_understood() -> None:
     assert MAPPER.from_response(429, "", {"retry-after-ms": "1500", "retry-after": "2"}).retry_after == 1.5
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 360.0),
+        ({"x-ratelimit-reset": "20"}, 20.0),
+        ({"ratelimitbysize-remaining": "0", "ratelimitbysize-reset": "31"}, 31.0),
+        ({"x-ratelimit-reset-tokens": "120ms", "x-ratelimit-remaining-tokens": "0"}, 0.12),
+        (
+            {"x-ratelimit-reset-requests": "2s", "x-ratelimit-reset-tokens": "9m", "x-ratelimit-remaining-tokens": "7"},
+            2.0,
+        ),
+        ({"x-ratelimit-reset-requests": "0s", "retry-after": "3"}, 3.0),
+        ({"x-ratelimit-reset-requests": "soon"}, None),
+        ({"x-ratelimit-reset-requests": "9m", "x-ratelimit-remaining-requests": "4"}, None),
+    ],
+)
+def test_the_reset_of_a_limit_that_is_used_up_is_waited_for(headers: dict[str, str], seconds: float | None) -> None:
+    mapped = MAPPER.from_response(429, "", headers)
+
+    assert mapped.retry_after == seconds
+    assert MAPPER.from_response(503, "", headers).retry_after == (3.0 if "retry-after" in headers else None)
+
+
+def test_a_reset_does_not_make_a_spent_credit_a_rate() -> None:
+    mapped = MAPPER.from_response(429, "quota exceeded, see billing", {"x-ratelimit-reset-requests": "7s"})
+
+    assert (type(mapped), mapped.retryable) == (ModelCreditError, False)
 
 
 @pytest.mark.parametrize(

@@ -91,14 +91,13 @@ def parsed_turn(completion: Completion) -> Completion:
         arguments = call[2].rstrip().removesuffix("}") if is_whole else call[2]
         calls = (ToolCall(uuid4().hex[:9], call[1], arguments),)
         cut = completion.finish_reason is FinishReason.LENGTH and not is_whole
-        message = msgspec.structs.replace(completion.message, content="", tool_calls=calls)
-        return replace(
-            completion, message=message, finish_reason=FinishReason.LENGTH if cut else FinishReason.TOOL_CALLS
-        )
+        message = replace(completion.message, content="", tool_calls=calls)
+        reason = FinishReason.LENGTH if cut else FinishReason.TOOL_CALLS
+        return replace(completion, message=message, finish_reason=reason)
     answer = _ANSWER.fullmatch(text)
     if answer is None:
         return completion
-    message = msgspec.structs.replace(completion.message, content=_unescaped(answer[1]))
+    message = replace(completion.message, content=_unescaped(answer[1]))
     return replace(completion, message=message)
 
 

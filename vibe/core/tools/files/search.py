@@ -39,11 +39,15 @@ Nothing after a longer line is searched. Of a file in UTF-16, only this many byt
 """
 
 RECORD = re.compile(
-    rb"([^\0]*?)(?:\0(\d+):(\d+):(\d+):([^\n]*)"
+    rb"([^\0]*?)(?:\0(\d+):(?:([1-9]\d*):)?(\d+):([^\n]*)"
     rb"|: (?:WARNING: stopped searching )?binary file (?:after match|matches) \(found [^\n]*\))\n"
 )
-"""One line of ripgrep's output: path, number, column, byte offset and text, or the path of a binary file."""
-LONG_LINE_NOTE = re.compile(rb" \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]$")
+"""One line of ripgrep's output: path, number, column, byte offset and text, or the path of a binary file.
+
+There is no column if the match is at one of several CRs before the LF. Such a line is searched here.
+"""
+INEXACT = re.compile(rb"(?: \[\.\.\. (?:omitted end of long line|\d+ more match(?:es)?)\]\r?|\r\r)$")
+"""The end of a text that is not the whole line, or has a CR more than a last line without LF."""
 ASCII_PATTERN = re.compile(r"(?:[\w\s/:;,<>=@#%&~'\"`!|*+{}()$^-]|\[[\w-]+\]|\\[^\w\s])*", re.ASCII)
 """Patterns that match nothing but ASCII, for which the encoding of the text makes no difference."""
 SEARCHED_HERE = (
@@ -127,7 +131,8 @@ class Found(Struct, frozen=True, kw_only=True):
 class _Line(NamedTuple):
     """A line that ripgrep found.
 
-    ``at`` is the byte of the line where the pattern matches, ``place`` the byte of the file where the line begins.
+    ``at`` is the byte of the line where the pattern matches, -1 if the line has to be searched here. ``place`` is the
+    byte of the file where the line begins.
     """
 
     path: str
@@ -195,7 +200,9 @@ def _is_binary(path: Path) -> bool:
 
 async def _run(argv: list[str], query: Query) -> Found:
     """Return what one ``rg`` finds, and stop it as soon as that is enough."""
-    process = await _start(argv, query)
+    environ = {"LC_ALL": "C.UTF-8"}
+    start = partial(open_process, argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=query.root, env=environ)
+    process = await shielded(start)  # One that is only just being started could not be ended.
     found = Found(matches=(), more=False)
     try:
         async with bare_task_group() as group:
@@ -230,13 +237,6 @@ def _open_pipes(query: Query) -> None:
                 os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
 
 
-async def _start(argv: list[str], query: Query) -> Process:
-    """Start ``rg``, shielded because a process that is only just being started could not be ended."""
-    environ = {"LC_ALL": "C.UTF-8"}
-    start = partial(open_process, argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, cwd=query.root, env=environ)
-    return await shielded(start)
-
-
 def _kill(process: Process) -> None:
     """Kill the process.
 
@@ -267,7 +267,7 @@ async def _read_matches(process: Process, query: Query) -> Found:
                 binary.add(path)
                 continue
             size += len(record[0])
-            lines.append(_Line(path, int(record[2]), int(record[3]) - 1, int(record[4]), record[5].removesuffix(b"\r")))
+            lines.append(_Line(path, int(record[2]), int(record[3] or 0) - 1, int(record[4]), record[5]))
         matches += await _matches_of(lines, query)
         buffer = buffer[end:]
     return Found(matches=tuple(match for match in matches if match.path not in binary), more=True)
@@ -275,11 +275,10 @@ async def _read_matches(process: Process, query: Query) -> Found:
 
 async def _matches_of(lines: Sequence[_Line], query: Query) -> list[Match]:
     """Return the matches among the lines ripgrep reported, without lines reported only for their encoding."""
-    if any(LONG_LINE_NOTE.search(line.data) for line in lines):
-        lines = await to_thread.run_sync(_with_whole_lines, lines, query.root)
+    lines = await to_thread.run_sync(_as_searched, lines, query.root)
     shown = [text_of(line.data) for line in lines]
     starts: list[int | None] = [len(line.data[: line.at].decode(errors="ignore")) for line in lines]
-    odd = [at for at, text in enumerate(shown) if "\r" in text or text.encode() != lines[at].data.removesuffix(b"\r")]
+    odd = [at for at, line in enumerate(lines) if line.at < 0 or b"\r" in line.data or shown[at].encode() != line.data]
     if odd:
         _expression(query.pattern)  # Fails here, because an error in the other process would not reach us.
         found = await to_process.run_sync(_match_starts, query.pattern, [shown[at] for at in odd], cancellable=True)
@@ -298,21 +297,27 @@ def _match_starts(pattern: str, lines: list[str]) -> list[int | None]:
     return [match.start() if match else None for match in found]
 
 
-def _with_whole_lines(lines: Sequence[_Line], root: Path) -> list[_Line]:
-    """Return the lines with long ones whole; ripgrep only reports their beginning. Blocks."""
-    return [
-        line._replace(data=_whole_line(root / line.path, line)) if LONG_LINE_NOTE.search(line.data) else line
-        for line in lines
-    ]
+def _as_searched(lines: Sequence[_Line], root: Path) -> list[_Line]:
+    """Return the lines as they are in their files; of long ones, ripgrep only reports the beginning. Blocks.
+
+    A line that is a file whose lines end with CR is returned as these lines, ``at`` -1.
+    """
+    found: list[_Line] = []
+    for line in lines:
+        file = root / line.path
+        data = (_whole_line(file, line) if INEXACT.search(line.data) else line.data).removesuffix(b"\r")
+        is_file = line.number == 1 and b"\r" in data and "\r" not in next(_lines(file), "\r")
+        parts = enumerate(_lines(file) if is_file else (), start=1)
+        own = [_Line(line.path, number, at=-1, place=0, data=part.encode()) for number, part in parts]
+        found += own or [line._replace(data=data)]
+    return found
 
 
 async def _read_problem(process: Process) -> str:
     text = b""
-    try:
+    with suppress(EndOfStream):
         while process.stderr is not None and len(text) < 10_000:
             text += await process.stderr.receive()
-    except EndOfStream:
-        pass
     return text.decode(errors="replace")
 
 
@@ -336,8 +341,7 @@ def _whole_line(file: Path, line: _Line) -> bytes:
 
 
 def text_of(line: bytes) -> str:
-    """Return a line without its line end, decoded as UTF-8 or as the most likely single-byte encoding."""
-    line = line.removesuffix(b"\r")
+    """Return a line decoded as UTF-8 or as the most likely single-byte encoding."""
     for encoding in ("utf-8", "cp1252"):
         with suppress(UnicodeDecodeError):
             return line.decode(encoding)
@@ -407,17 +411,23 @@ def _lines(file: Path) -> Iterator[str]:
         encoding = next((name for mark, name in UTF_16 if head.startswith(mark)), None)
         if encoding is None:
             opened.seek(3 if head == UTF_8_MARK else 0)
-            yield from (text_of(line.removesuffix(b"\n")) for line in _bounded_lines(opened))
+            yield from (text_of(line.removesuffix(b"\n").removesuffix(b"\r")) for line in _bounded_lines(opened))
             return
         text = (head + opened.read(LONGEST_LINE)).decode(encoding, errors="replace").removeprefix("\ufeff")
         yield from (line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
 
 
 def _bounded_lines(file: BinaryIO) -> Iterator[bytes]:
-    while line := file.readline(LONGEST_LINE):
+    """Yield lines with their ends. Without any LF, they end with CR."""
+    line = file.readline(LONGEST_LINE)
+    if not line.endswith(b"\n"):
+        yield from line.removesuffix(b"\r").split(b"\r") if line else ()
+        return
+    while line:
         yield line
         if len(line) == LONGEST_LINE:
             return
+        line = file.readline(LONGEST_LINE)
 
 
 def printable(text: str) -> str:

@@ -68,7 +68,7 @@ def drawn_tree(root: Path, draw: random.Random) -> list[Path]:
 
 
 def drawn_text(draw: random.Random) -> bytes:
-    end = draw.choice([b"\n", b"\n", b"\r\n"])
+    end = draw.choice([b"\n", b"\n", b"\r\n", b"\r"])
     text = end.join(draw.choices(LINES, k=draw.randint(1, 8))) + draw.choice([b"", end])
     kind = draw.random()
     if kind < 0.1:
@@ -122,6 +122,10 @@ FILES = {
     "state/s.txt": b"needle\n",
     "cr.txt": b"needle\rx\n",
     "zz.txt": b"needlez\n",
+    "mac.txt": b"a\ra hay\rthe hay\r",
+    "crcr/a.txt": b"y\r\r\n\ny\r\r\n",
+    "crcr/b.txt": b"z\n\n",
+    "long.mac.txt": b"a" * 9_000 + b"\rthe hay\r",
 }
 ONCE_DIFFERENT: tuple[tuple[str, str, list[str]], ...] = (
     ("needle$", "", ["[odd]/x.py:1", "crlf.txt:2", "latin.txt:1"]),
@@ -133,6 +137,9 @@ ONCE_DIFFERENT: tuple[tuple[str, str, list[str]], ...] = (
     ("needle(?=[yz])", "", ["min.js:1", "zz.txt:1"]),
     ("(?s)needle.x", "", ["cr.txt:1"]),
     ("needle", "state", ["state/s.txt:1"]),
+    ("hay$", "", ["long.mac.txt:2", "mac.txt:2", "mac.txt:3"]),
+    ("^$", "", ["crcr/a.txt:2", "crcr/b.txt:2"]),
+    ("^th.", "", ["long.mac.txt:2", "mac.txt:3"]),
 )
 
 
