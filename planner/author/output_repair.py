@@ -37,7 +37,7 @@ class Repaired(Struct, frozen=True, kw_only=True):
     repairs: tuple[str, ...]
 
 
-def repaired_plan(value: Mapping[str, Any], *, goal: str, metadata: Mapping[str, Any], where: str) -> Repaired:
+def repaired_plan(value: Mapping[str, Any], *, goal: str, metadata: Mapping[str, Any]) -> Repaired:
     """Return the plan in ``value``, a document without ``version`` and ``goal``.
 
     Ids become valid and unique, and every reference follows them. Dependencies of a step on itself, on unknown steps or
@@ -52,7 +52,7 @@ def repaired_plan(value: Mapping[str, Any], *, goal: str, metadata: Mapping[str,
     origin = {ORIGIN: MODEL_ORIGIN, **metadata, **({"repairs": repair.repairs} if repair.repairs else {})}
     head = {"version": FORMAT_VERSION, "goal": goal}
     text = json.dumps({**head, **document, **head, "metadata": origin}, indent=2, ensure_ascii=False) + "\n"
-    return Repaired(loaded=load_plan(text, where=where), repairs=tuple(repair.repairs))
+    return Repaired(loaded=load_plan(text, where="the plan"), repairs=tuple(repair.repairs))
 
 
 def slug(text: str) -> str:

@@ -111,9 +111,7 @@ class PlanOffer(Offer):
     def _take(self, value: Any) -> str | None:
         try:
             value = _with_unwritten_parts(value, self._before)
-            self.plan = repaired_plan(
-                value, goal=value.get("goal", self._goal), metadata=self._metadata, where="the plan"
-            )
+            self.plan = repaired_plan(value, goal=value.get("goal", self._goal), metadata=self._metadata)
         except PlanInvalidError as error:
             return str(error)
         return None

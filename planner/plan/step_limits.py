@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from planner.plan.model import Step
 from vibe.core.config.models import VibeConfig
 from vibe.core.modes import ExecutionMode
-
-if TYPE_CHECKING:
-    from planner.plan.model import Step
 
 MOST = 8
 """The highest multiple of the usual limits that a step can get."""

@@ -39,7 +39,6 @@ from vibe.core.messages import Outcome
 from vibe.system.errors import VibeError
 
 _STATUS = {status.value: status for status in StepStatus}
-_OUTCOME_WORDS = {outcome: outcome.value for outcome in Outcome}
 _result_decoder = msgspec.json.Decoder(StepResult)
 _EnumT = TypeVar("_EnumT", bound=StrEnum)
 
@@ -227,7 +226,7 @@ def _attempt_ended(state: State, fact: e.PlanAttemptEvent) -> None:
         _set_status(state, step, StepStatus.IN_PROGRESS)
         state.running[fact.step_id] = (fact.ts, state.active_seconds)
     if not step.attempt_over:
-        _close_span(state, step, _OUTCOME_WORDS[result.outcome])
+        _close_span(state, step, result.outcome.value)
     known, seconds = step.attempts, result.duration_s
     if known and known[-1].number == fact.attempt:  # a further part of an interrupted attempt
         known, seconds = known[:-1], seconds + known[-1].seconds

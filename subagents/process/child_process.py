@@ -170,7 +170,7 @@ class ProcessPool:
     """
 
     def __init__(self, program: StepProgram, *, spares: int = 2, expected: int = 0) -> None:
-        self._program = program
+        self.program = program
         self._size = spares
         self._expected = expected
         self._starting = 0
@@ -196,7 +196,7 @@ class ProcessPool:
             self._expected -= 1
             self._starting += 1
             try:
-                self._spares.append(await StepProcess.start(self._program))
+                self._spares.append(await StepProcess.start(self.program))
             except ProcessStartError:
                 return
             finally:
@@ -215,4 +215,4 @@ class ProcessPool:
                 return spare
             await spare.end()  # it failed while starting, or was killed
         self._expected -= 1
-        return await StepProcess.start(self._program)
+        return await StepProcess.start(self.program)

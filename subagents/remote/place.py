@@ -79,7 +79,6 @@ class RunHere(Struct, eq=False):
     tree: Path
     """The copy of the working tree of the run's repository."""
     pool: ProcessPool | None = None
-    program: StepProgram | None = None
     fork_server: socket.socket | None = None
     host: StepProcess | None = None
     control: socket.socket | None = None
@@ -94,7 +93,7 @@ class RunHere(Struct, eq=False):
             ProcessStartError: The system refuses to start one.
             LinkError: The run was forgotten meanwhile.
         """
-        if self.pool is None or self.program is None:
+        if self.pool is None:
             raise LinkError("the run was forgotten meanwhile")
         if not is_command:
             return await self.pool.take()
@@ -103,13 +102,14 @@ class RunHere(Struct, eq=False):
                 await self.end_host()
                 self.control, theirs = socket.socketpair()
                 with theirs:
-                    self.host = await StepProcess.start(self.program, theirs.fileno(), fork_server=self.fork_server)
+                    program, fork_server = self.pool.program, self.fork_server
+                    self.host = await StepProcess.start(program, theirs.fileno(), fork_server=fork_server)
         ours, theirs = socket.socketpair()
         link = SocketTransport(ours)
         with theirs, suppress(OSError):  # if the host is gone, the link ends at once
             if self.control is not None:
                 socket.send_fds(self.control, [b"+"], [theirs.fileno()])
-        await link.send(encode(Hello.own(self.program.capabilities)))
+        await link.send(encode(Hello.own(self.pool.program.capabilities)))
         return _HostedAttempt(link, ours, self.host)
 
     async def end_host(self) -> None:
@@ -321,11 +321,9 @@ class WorkerPlace:
         await to_thread.run_sync(_unpack_run, run, order, repository)
         shipped, environ = order.shipped, {**self._environ, HOME_VARIABLE: str(run.home)}
         argv = (sys.executable, *STEP_PROGRAM)
-        run.program = StepProgram(
-            argv=argv, environ=environ, document=shipped.document, capabilities=shipped.capabilities
-        )
+        program = StepProgram(argv=argv, environ=environ, document=shipped.document, capabilities=shipped.capabilities)
         run.fork_server = self._fork_server
-        run.pool = ProcessPool(run.program, spares=MOST_SPARES, expected=shipped.agents)
+        run.pool = ProcessPool(program, spares=MOST_SPARES, expected=shipped.agents)
 
     async def _set_up(self, project: str, order: f.Order, repository: Repository) -> Path:
         """Return the workspace in the template, the checkout in which the run's setup commands were run.

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from anyio import CancelScope, move_on_after, to_thread
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 
 from ipc.events import CommandDisplay, ToolCallEvent, ToolResultEvent, ToolStreamEvent, WarningEvent
 from ipc.sink import TaggingSink
+from subagents.agent.run_context import AgentContext
 from subagents.executor import StepResult, StepTask
 from vibe.core.messages import Outcome
 from vibe.core.session.write_turn import WAITS
@@ -32,9 +32,6 @@ from vibe.shell.sandbox.confinement import Place
 from vibe.system.failing_lines import failing_line, failing_part
 from vibe.system.programs import command_environ
 from vibe.system.redaction import redact
-
-if TYPE_CHECKING:
-    from subagents.agent.run_context import AgentContext
 
 TOOL_NAME = "command"
 """The name under which events announce these commands."""

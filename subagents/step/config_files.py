@@ -95,11 +95,6 @@ class ConfigChange(Struct, frozen=True):
     name: str
     how: Literal["was created", "changed", "was deleted"]
 
-    @property
-    def is_new(self) -> bool:
-        """True if the file is new."""
-        return self.how == "was created"
-
 
 def is_config_file(name: str) -> bool:
     """Return whether a path, separated by ``/``, is that of a file in the table."""

@@ -314,7 +314,9 @@ class TamperGuard:
 
 
 def _built(found: Sequence[ConfigChange]) -> list[str]:
-    return [one.name for one in found if one.is_new and one.name.rpartition("/")[2].lower() in BUILT_FILES]
+    return [
+        one.name for one in found if one.how == "was created" and one.name.rpartition("/")[2].lower() in BUILT_FILES
+    ]
 
 
 def record_name(task: StepTask) -> str:

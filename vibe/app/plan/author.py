@@ -75,12 +75,9 @@ class Planning:
 
     def draft(self, goal: str) -> PlanDraft:
         """Return a proposal for a goal, without a version yet. From now on, what others say to this run is about it."""
-        engine, context, limits = self._engine, self.context, self.limits
+        engine, context = self._engine, self.context
         expects = partial(expectation, (self._home, context.workspace.root), engine, context.default_model)
-        config, agents = engine.config, engine.agents
-        self._draft = PlanDraft(
-            goal=goal, context=context, limits=limits, config=config, agents=agents, expects=expects
-        )
+        self._draft = PlanDraft(goal=goal, context=context, limits=self.limits, engine=engine, expects=expects)
         return self._draft
 
     def tell(self, text: str, by: str) -> bool:

@@ -24,11 +24,10 @@ from planner.state.state import State
 from planner.store.current_plan import current_state
 from planner.store.folder import PlanFolder
 from subagents.agent.run_context import AgentContext
+from vibe.app.engine.build import Engine
 from vibe.app.plan.command_consent import command_lines
 from vibe.app.plan.preflight import with_ladders
 from vibe.core.agent_loop import ActResult
-from vibe.core.agents.manager import AgentManager
-from vibe.core.config.models import VibeConfig
 from vibe.system.errors import UsageError, VibeError
 
 
@@ -50,16 +49,15 @@ class PlanDraft(Struct, kw_only=True):
     """A plan proposed for a goal, in all its versions. Each version is announced; none is run.
 
     ``context`` is that of the planning agent: its account pays for every version, and its sink gets the events.
-    ``limits`` bound each piece of planning. Estimates take from ``config`` what plan and steps leave open, and from
-    ``agents`` the models of the agents that steps name. ``expects`` returns what a resolved plan will take if a given
-    number of its steps can run at once; it reads files.
+    ``limits`` bound each piece of planning. Estimates take from the engine's configuration what plan and steps leave
+    open, and from its agents the models of those that steps name. ``expects`` returns what a resolved plan will take if
+    a given number of its steps can run at once; it reads files.
     """
 
     goal: str
     context: AgentContext
     limits: PlanningLimits
-    config: VibeConfig
-    agents: AgentManager
+    engine: Engine
     expects: Callable[[Plan, int], PlanExpectation | None]
     versions: list[DraftVersion] = field(default_factory=list[DraftVersion])
     """All versions. The last one is the proposal."""
@@ -163,9 +161,10 @@ class PlanDraft(Struct, kw_only=True):
 
     def _bounds(self, loaded: LoadedPlan) -> tuple[Estimate, PlanExpectation | None]:
         """Return the bounds of a plan, and what it will take. Reads earlier plans, and may load the price list."""
-        plan = with_ladders(loaded, self.agents).plan.resolved()
-        at_once = plan.max_parallel_steps or self.config.planner.max_parallel_steps
-        rate_of, usual = cache(self._rate), usual_limits(self.config)
+        plan = with_ladders(loaded, self.engine.agents).plan.resolved()
+        config = self.engine.config
+        at_once = plan.max_parallel_steps or config.planner.max_parallel_steps
+        rate_of, usual = cache(self._rate), usual_limits(config)
         found = estimate(
             plan,
             loaded.dag,
@@ -179,7 +178,7 @@ class PlanDraft(Struct, kw_only=True):
         """Return the price of the dearest token for a step with this model or agent; None if it is unknown."""
         models = self.context.models
         try:
-            profile = None if agent is None else self.agents.delegated(agent)
+            profile = None if agent is None else self.engine.agents.delegated(agent)
             own = models if profile is None else models.adjusted(profile.settings)
             alias = model or (None if profile is None else profile.model) or self.context.default_model
             return own.highest_token_price(own.resolve(alias))

@@ -13,14 +13,16 @@ from msgspec import Struct
 from planner.plan.diagnostics import PlanInvalidError, Suggester, listed, quoted
 from planner.plan.loader import YAML_SUFFIXES, read_plan_file
 from vibe.app.engine.host import Host
-from vibe.app.plan.quickstart import quickstart_file
 from vibe.core.config.paths import VibePaths, find_project_dir
 from vibe.core.config.trust import trusting
-from vibe.system.errors import UsageError
+from vibe.system.errors import EnvironmentFailure, UsageError
 from vibe.system.files import entries_of
 from vibe.system.own_places import user_home_of
 
 DEMONSTRATION = "demo"
+QUICKSTART = "quickstart.json"
+WATCHED_SLOWED = 10.0
+"""The factor by which the demonstration's delays are lengthened if a person watches: 20 s in all."""
 MOST = 500
 """The most names in a folder that are looked at."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -86,6 +88,19 @@ def plan_named(name: str | None, host: Host, workdir: Path, *, trust: bool) -> P
         where = "is in .vibe/plans of a folder that is not trusted"
         raise UsageError(f"plan {name!r} {where}: run with --trust, or vibe trust add")
     return plan.path
+
+
+def quickstart_file() -> Path:
+    """Return the file of the built-in demonstration, in the installed package or in the checkout it runs from.
+
+    Raises:
+        EnvironmentFailure: If it is in neither.
+    """
+    package = Path(str(resources.files("vibe")))
+    for folder in (package / "examples", package.parent / "plans-examples"):
+        if (folder / QUICKSTART).is_file():
+            return folder / QUICKSTART
+    raise EnvironmentFailure("the built-in demonstration is missing from this installation: name a plan file instead")
 
 
 def _plans_in(folder: Path) -> Iterator[tuple[str, Path]]:

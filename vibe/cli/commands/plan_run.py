@@ -22,8 +22,8 @@ from vibe.app.engine.request_board import AN_HOUR
 from vibe.app.plan.command_consent import PlanNotAcceptedError
 from vibe.app.plan.dispatch import Audience
 from vibe.app.plan.dry_run import dry_run
+from vibe.app.plan.library import WATCHED_SLOWED
 from vibe.app.plan.prepare import unfinished_run
-from vibe.app.plan.quickstart import WATCHED_SLOWED
 from vibe.app.plan.run import PlanRun, PlanSession, open_plan
 from vibe.cli.commands.plan_files import path_of, read_plan
 from vibe.cli.environment import Arguments, CliEnvironment

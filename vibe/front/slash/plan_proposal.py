@@ -19,7 +19,7 @@ from vibe.app.conversation.conversation import Conversation
 from vibe.app.engine.build import PROPOSE_PLAN
 from vibe.app.plan.author import Planning, PlanningRequest, planning
 from vibe.app.plan.drafting import DraftVersion, PlanDraft
-from vibe.app.plan.quickstart import WATCHED_SLOWED
+from vibe.app.plan.library import WATCHED_SLOWED
 from vibe.app.plan.run import open_plan
 from vibe.core.messages import UserMessage
 from vibe.core.schemas import table_of

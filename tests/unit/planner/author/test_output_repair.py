@@ -18,7 +18,7 @@ from tests.unit.planner.scripted_run import choice, step
 def repaired(*steps: dict[str, Any], **fields: Any) -> Repaired:
     value = {"steps": list(steps), **fields}
     before = json.dumps(value)
-    done = repaired_plan(value, goal="the goal", metadata={"model": "m"}, where="the plan")
+    done = repaired_plan(value, goal="the goal", metadata={"model": "m"})
     assert json.dumps(value) == before
     return done
 
@@ -176,7 +176,7 @@ def test_anything_is_a_plan_or_a_problem(steps: Any, decisions: Any, more: dict[
     value = {**more, "steps": steps, "decisions": decisions}
     problems: list[str] = []
     try:
-        done = repaired_plan(value, goal="g", metadata={}, where="the plan")
+        done = repaired_plan(value, goal="g", metadata={})
     except PlanInvalidError as refused:
         problems = [str(problem) for problem in refused.problems]
     else:

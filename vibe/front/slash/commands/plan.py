@@ -20,7 +20,7 @@ from planner.plan.status import StepStatus
 from planner.store.current_plan import current_state, effective_plan
 from planner.store.folder import PlanFolder, PlanSummary, find_plan, latest_in, plans_in
 from vibe.app.plan.commands import give, revise
-from vibe.app.plan.quickstart import quickstart_file
+from vibe.app.plan.library import quickstart_file
 from vibe.front.cells import Line
 from vibe.front.event_text import one_line
 from vibe.front.picker import Picker, PickRow, wrapped
