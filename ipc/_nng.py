@@ -179,11 +179,9 @@ class SubSocket:
         """Return the messages that have arrived, at most ``limit``, without waiting."""
         frames: list[bytes] = []
         receive = self._socket.recv
-        try:
+        with suppress(self._pynng.TryAgain):
             while len(frames) < limit:
                 frames.append(receive(block=False))
-        except self._pynng.TryAgain:
-            pass
         return frames
 
     async def wait(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import graphlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -110,11 +111,8 @@ def find_cycles(dependencies: Mapping[str, Sequence[str]]) -> list[tuple[str, ..
 
     The list is empty without a cycle. A step that depends only on itself is not reported: that is a separate problem.
     """
-    try:
+    with suppress(graphlib.CycleError):
         graphlib.TopologicalSorter(dependencies).prepare()
-    except graphlib.CycleError:
-        pass
-    else:
         return []
     import networkx as nx
 

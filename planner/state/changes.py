@@ -482,9 +482,7 @@ def _stop_running(state: State, step: StepState, status: StepStatus, by: str, at
     if step.stopping is not None and step.stopping.status == status:
         return NOTHING
     step_id = step.outline.id
-    fact = e.PlanActEvent(
-        ts=at, plan_id=state.plan_id, step_id=step_id, attempt=step.attempt, status=status.value, by=by
-    )
+    fact = stamped(state, e.PlanActEvent(step_id=step_id, attempt=step.attempt, status=status.value, by=by), at)
     if step.stopping is not None or step.attempt_over:
         return Decided((fact,))
     return Decided((fact,), (c.CancelAttempt(step_id, STOPPED_DETAIL),))

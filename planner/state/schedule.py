@@ -126,13 +126,10 @@ class Readiness:
 
     def settle(self, step_id: str, status: StepStatus, *, waived: bool = False) -> list[str]:
         """Count a step that became final, and return the steps whose verdict may have changed."""
-        dependants = self._dependants[step_id]
-        if not dependants:
-            return []
         continues = step_id in self._continues
         default_edge = _HOLDS if waived else _edge(status, COMPLETED, continues=continues)
         changed: list[str] = []
-        for dependant in dependants:
+        for dependant in self._dependants[step_id]:
             gate = self._gates[dependant]
             gate.waiting -= 1
             edge = default_edge
@@ -282,10 +279,8 @@ class Schedule:
         """Follow a step that changed status."""
         step = state.steps[step_id]
         status = step.status
-        if self.to_mark_pending:
-            self.to_mark_pending.pop(step_id, None)
-        if self.to_mark_blocked:
-            self.to_mark_blocked.pop(step_id, None)
+        self.to_mark_pending.pop(step_id, None)
+        self.to_mark_blocked.pop(step_id, None)
         if status is IN_PROGRESS:
             self.ready.discard(step_id)
             self.queue.take(step_id)
@@ -298,9 +293,7 @@ class Schedule:
             self.to_ask.pop(step_id, None)
             if self._items or self.lists_due:
                 self._settle_lists(state, step)
-            freed = self.readiness.settle(step_id, status, waived=step.waived)
-            if freed:
-                self.judge(state, freed)
+            self.judge(state, self.readiness.settle(step_id, status, waived=step.waived))
         elif status is StepStatus.NEEDS_DECISION:
             self.to_ask.pop(step_id, None)
         elif previous is IN_PROGRESS:
@@ -521,8 +514,6 @@ class ReadyQueue:
 
     def parked(self) -> list[str]:
         """Return up to MOST_PARKED steps that were found to conflict with a running one since the last call."""
-        if not self._parked:
-            return []
         found = list(dict.fromkeys(self._ids[rank] for rank in self._parked))
         self._parked.clear()
         return found

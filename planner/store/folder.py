@@ -430,10 +430,8 @@ def plans_in(home: Path, workspace: str | None, most: int | None = None) -> Iter
 
     It skips broken plans, reads only settings, and looks at no more than the ``most`` newest plans of the home.
     """
-    root = plans_folder(home)
-    names = sorted(_plan_names(root), key=lambda name: modified_at(root / name / SETTINGS_FILE), reverse=True)
-    for name in names[:most]:
-        folder = PlanFolder(root / name)
+    folders = sorted(plan_folders(home), key=lambda folder: modified_at(folder.path / SETTINGS_FILE), reverse=True)
+    for folder in folders[:most]:
         with suppress(BrokenPlanError):
             if workspace in {None, folder.settings().workspace}:
                 yield folder

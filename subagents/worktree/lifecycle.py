@@ -249,12 +249,8 @@ class StepWorktree(Struct, kw_only=True, eq=False):
         if is_merged(repository, plan):
             return self._write(merged)
         if repository.git("rev-parse", "HEAD").text == plan.head:
-            try:
-                with index_lock(repository):
-                    apply_merge(repository, plan)
-            except StaleTreeError:
-                pass  # it is planned anew, as recorded below
-            else:
+            with suppress(StaleTreeError), index_lock(repository):  # if stale, it is planned anew, as recorded below
+                apply_merge(repository, plan)
                 return self._write(merged)
         return self._write(structs.replace(record, phase=Phase.FINISHED, plan=None))
 

@@ -273,12 +273,6 @@ class Worktree(Struct, frozen=True, kw_only=True):
         with suppress(OSError):
             self._admin_folders.rmdir()  # with the last worktree, as git does
 
-    def written_ns(self) -> int:
-        """Return when the first index was written, in ns of the file system's clock, or 0 if unknown."""
-        admin = self.admin_folder()
-        written = "" if admin is None else text_of(admin / WRITTEN)
-        return int(written) if written.isdecimal() else 0
-
     @property
     def _admin(self) -> Path:
         admin = self.admin_folder()
@@ -322,9 +316,10 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
     def _touch_changed(self) -> None:
         """Give files that changed right after the checkout a new date; git counts in seconds and could miss them."""
-        since = self.written_ns()
-        if not since:
+        written = text_of(self._admin / WRITTEN)
+        if not written.isdecimal():
             return
+        since = int(written)
         stamp = since + 2 * AHEAD_NS
         for entry in _files_below(self.path):
             if since <= entry.stat(follow_symlinks=False).st_ctime_ns < since + AHEAD_NS:

@@ -548,16 +548,8 @@ class PlanView(Struct, kw_only=True, eq=False):  # noqa: PLR0904  properties of 
                 known = [one for one in step.told if (one.ts, one.text) != (fact.ts, fact.text)]
                 step.told = [*known, fact][-MOST_TOLD:]
                 return [self.key, step.key]
-            case (
-                e.PlanAttemptEvent()
-                | e.PlanReusedEvent()
-                | e.PlanDecisionEvent()
-                | e.PlanRetryEvent()
-                | e.PlanActEvent()
-            ):
-                return self._touch(fact.step_id)
             case _:
-                return [self.key]
+                return self._touch(getattr(fact, "step_id", None))
 
     def recount_checks(self, step: StepView) -> bool:
         """Count the checks of a step again; return whether the counts changed."""
