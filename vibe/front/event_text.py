@@ -46,9 +46,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def forecast(expected: e.PlanExpectation) -> str:
-    """Return the time, tokens and price expected of a plan: ``about 3 min · 12k tok · $0.04``."""
+    """Return the time, and any tokens and price, expected of a plan: ``about 3 min · 12k tok · $0.04``."""
     price = "" if expected.cost_usd is None else f" · {dollars(expected.cost_usd)}"
-    return f"about {roughly(expected.seconds)} · {tokens_of(expected.tokens)} tok{price}"
+    return f"about {roughly(expected.seconds)}" + f" · {tokens_of(expected.tokens)} tok{price}" * bool(expected.tokens)
 
 
 def bounds(found: e.PlanBounds) -> str:
@@ -309,6 +309,11 @@ def call_title(call: CallView) -> str:
     if isinstance(call.display, e.DiffDisplay) and all(file.created for file in call.display.files):
         words = words.replace(WRITE, NEW, 1) if words.startswith(WRITE) else words
     return one_line(words, TITLE_LENGTH)
+
+
+def printed(text: str, code: int | None) -> str:
+    """Return a command's output without the line on its exit code, which is for models: people read it elsewhere."""
+    return f"\n{text}".replace(f"\n[exit code {code}]", "").removeprefix("\n") if code else text
 
 
 def call_facts(call: CallView) -> str:

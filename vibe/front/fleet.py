@@ -16,7 +16,7 @@ from msgspec import Struct
 from ipc.events import ApprovalRequestEvent, PlanDecisionEvent, QuestionEvent
 from vibe.front.cells import Line, Piece, cells_of, fit, spread
 from vibe.front.diff_lines import diff_lines
-from vibe.front.event_text import CALL_MARKS, TITLE_LENGTH, call_facts, call_title, one_line
+from vibe.front.event_text import CALL_MARKS, TITLE_LENGTH, call_facts, call_title, one_line, printed
 from vibe.front.plan_card import doing, gates, mark, need, need_mark, plan_facts
 from vibe.front.request_text import choosing_of, choosing_of_question, possible_answers
 from vibe.view.agent_view import AgentView, CallView, EntryView, RequestView
@@ -374,8 +374,8 @@ def _call_lines(call: CallView, width: int, *, whole: bool) -> list[Line]:
             lines.append([(f"{each.number}{sign} ", "muted"), (each.text, _LOOKS.get(sign, ""))])
         return lines
     if failed or whole or call.status == "running":
-        printed = _tail(call.text, width - 4, _CALL_LINES if whole else _PRINTED)
-        lines += [[("  │ ", "muted"), (line, "muted")] for line in printed]
+        tail = _tail(printed(call.text, call.exit_code), width - 4, _CALL_LINES if whole else _PRINTED)
+        lines += [[("  │ ", "muted"), (line, "muted")] for line in tail]
     elif call.diff:
         added = [line[1:] for line in call.diff[-MOST_TEXT:].splitlines() if line[:1] == "+" and line[:3] != "+++"]
         lines += [[("    ", ""), (_plain(line), "muted")] for line in added[-_PRINTED + 1 :]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ipc.events import BaseEvent, PlanStepUpdateEvent, ToolResultEvent, UsageEvent, UserMessageEvent
+from ipc.events import BaseEvent, PlanExpectation, PlanStepUpdateEvent, ToolResultEvent, UsageEvent, UserMessageEvent
 from tests.fakes.events import event_classes, example
-from vibe.front.event_text import LINE_LENGTH, describe, one_line
+from vibe.front.event_text import LINE_LENGTH, describe, forecast, one_line
 
 
 @pytest.mark.parametrize("kind", event_classes(), ids=lambda kind: kind.__name__)
@@ -16,6 +16,11 @@ def test_every_event_is_one_harmless_line(kind: type[BaseEvent]) -> None:
     assert line
     assert len(line) <= LINE_LENGTH
     assert not set(line) & {"\n", "\r", "\x1b", "\u202e"}
+
+
+def test_a_forecast_names_no_tokens_where_none_are_needed() -> None:
+    assert forecast(PlanExpectation(seconds=4.0, cost_usd=0.0)) == "about 4 s"
+    assert forecast(PlanExpectation(seconds=4.0, tokens=900, cost_usd=0.0)) == "about 4 s · 900 tok · $0.00"
 
 
 def test_lines_say_what_matters() -> None:

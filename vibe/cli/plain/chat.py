@@ -19,13 +19,14 @@ from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.messages import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.questions import Question, QuestionAnswer
-from vibe.front.event_text import counted, describe, one_line, problem_text
+from vibe.front.event_text import counted, describe, one_line, printed, problem_text
 from vibe.front.slash.command import UserCommand, user_command
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.table import SlashTable
 from vibe.front.slash.wording import SHOWN_ID
 from vibe.front.trust_question import ask_for_trust
 from vibe.system.errors import UsageError
+from vibe.system.failing_lines import failing_line
 from vibe.system.plain_text import plain
 
 RESULT_LENGTH = 200
@@ -97,8 +98,8 @@ def _result(event: e.ToolResultEvent) -> str:
     if event.status != "ok":
         return f"{INDENT}{event.status}: {one_line(event.content, RESULT_LENGTH)}"
     if isinstance(event.display, e.CommandDisplay) and event.display.exit_code:
-        last = event.content.rstrip().rpartition("\n")[2]
-        return f"{INDENT}exit {event.display.exit_code}: {one_line(last, RESULT_LENGTH)}"
+        reason = failing_line(printed(event.content, event.display.exit_code))
+        return f"{INDENT}exit {event.display.exit_code}" + f": {one_line(reason, RESULT_LENGTH)}" * bool(reason)
     return f"{INDENT}changed {one_line(', '.join(event.files_changed))}" if event.files_changed else ""
 
 

@@ -33,10 +33,7 @@ NOTHING_YET = 9 * _TIER
 
 def letters(text: str) -> int:
     """Return the letters of a text as a set of 64 bits; a text that matches a query has all of the query's bits."""
-    bits = 0
-    for letter in set(text):
-        bits |= 1 << (ord(letter) & 63)
-    return bits
+    return sum(1 << place for place in {ord(letter) & 63 for letter in text})
 
 
 def cost(query: str, path: str) -> int | None:

@@ -20,7 +20,7 @@ from ipc.events import Fact
 from vibe.cli.textual_ui.log.chat_log import ChatLog, has_text
 from vibe.cli.textual_ui.log.entry import LogEntry
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from vibe.front.event_text import QUESTION, SHELL, TITLE_LENGTH, call_facts, call_title, counted, one_line
+from vibe.front.event_text import QUESTION, SHELL, TITLE_LENGTH, call_facts, call_title, counted, one_line, printed
 from vibe.front.request_text import answered_lines, answers_in
 from vibe.system.errors import VibeError
 from vibe.view.agent_view import AgentView, CallView, EntryView, Key, in_verbs, index_after_summary
@@ -525,7 +525,7 @@ class ChatPresenter:
             shown.title, shown.detail, shown.diff = call_title(entry), call_facts(entry), entry.diff
             above = f"… {counted(entry.cut, 'character')} above\n" if entry.cut and entry.is_open else ""
             below = f"\n… {counted(entry.cut, 'more character')}" if entry.cut and not entry.is_open else ""
-            shown.set_text(f"{above}{entry.text}{below}")
+            shown.set_text(f"{above}{printed(entry.text, entry.exit_code)}{below}")
             if entry.tool == QUESTION and entry.status == "ok" and (answers := answers_in(entry.text)):
                 shown.draw = partial(answered_lines, answers, "", entry.until)
         elif entry.kind == "reasoning":

@@ -157,7 +157,8 @@ async def test_the_sign_of_a_call_is_that_of_its_work(status: str, code: int | N
     async with shown() as chat:
         display = CommandDisplay(command="make", exit_code=code)
         printed = "\n".join(f"line {number}" for number in range(9))
-        chat.see(CALL, ended(status, printed, display=display, duration_s=0.2))
+        chat.see(CALL, ended(status, printed + f"\n[exit code {code}]" * bool(code), display=display, duration_s=0.2))
+        assert chat.log.entries[0].text == printed
         line = chat.lines[0]
         assert line.startswith(sign)
         assert ("exit 3 · 0.2 s" in line) is (code == 3)
