@@ -37,7 +37,7 @@ CONFIG_HEADING = "The host found files changed that steer this step's checks."
 """The heading of prompts about changed config files. Saved conversations are searched for it."""
 REPAIR_HEADINGS = (REPAIR_HEADING, CONFIG_HEADING)
 """The headings of prompts that ask for a repair."""
-REVIEW_HEADING = "The user has read what this step changed, and comments on it."
+REVIEW_HEADING = "These are the comments of a review of your changes."
 MAX_CODE = 2_000
 """Characters of the code that a comment quotes."""
 SHOWN_CHANGES = 20

@@ -322,7 +322,8 @@ def call_facts(call: CallView) -> str:
     if call.tool == SHELL or call.is_open or call.status in {"denied", "cancelled"}:
         return code or {"cancelled": "stopped", "denied": "denied", "queued": "queued"}.get(call.status, "")
     if call.tool == QUESTION and call.status == "ok":
-        return one_line(" · ".join(line for line in call.text.splitlines() if line.startswith("→ ")), TITLE_LENGTH)
+        answers = " · ".join(line for line in call.text.splitlines() if line.startswith("→ "))
+        return one_line(answers or "skipped", TITLE_LENGTH)
     if call.tool == PROPOSAL and call.status == "ok":
         return one_line(f"→ {call.text.splitlines()[0]}", TITLE_LENGTH)
     if call.status == "ok" and isinstance(call.display, e.DiffDisplay):

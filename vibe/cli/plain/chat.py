@@ -11,7 +11,6 @@ from ipc import events as e
 from vibe.app.conversation.conversation import BusyError
 from vibe.app.conversation.opening import NO_LIMITS, Opening, PromptLimits, PromptResult, Seat
 from vibe.app.conversation.runtime import Runtime
-from vibe.app.conversation.user_shell import SHELL
 from vibe.app.inspect.updates import look_for_update
 from vibe.cli.plain.line_desk import LineDesk, LineInput
 from vibe.cli.plain.plan_lines import PlanLines
@@ -19,7 +18,7 @@ from vibe.cli.terminal.person import TerminalPerson
 from vibe.core.messages import Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.questions import Question, QuestionAnswer
-from vibe.front.event_text import counted, describe, one_line, printed, problem_text
+from vibe.front.event_text import SHELL, counted, describe, one_line, printed, problem_text
 from vibe.front.slash.command import UserCommand, user_command
 from vibe.front.slash.held_talk import HeldTalk
 from vibe.front.slash.table import SlashTable

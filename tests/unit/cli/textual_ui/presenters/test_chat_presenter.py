@@ -30,6 +30,7 @@ from vibe.cli.textual_ui.presenters.chat_presenter import (
 )
 from vibe.core.compactor import summary_message
 from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from vibe.front.event_text import QUESTION
 from vibe.system.errors import UsageError
 from vibe.view.agent_view import MOST_ENTRIES, TEXT_CHARACTERS, EntryView
 from vibe.view.view import View
@@ -133,6 +134,16 @@ async def test_a_call_is_open_while_it_prints_and_folded_once_it_ended() -> None
         assert (call.status, call.text, call.folded) == ("running", "one\ntwo\n", False)
         chat.see(ended("error", "exit code 1"))
         assert (call.status, call.title, call.detail, call.folded) == ("error", "bash pytest -q", "failed", True)
+
+
+async def test_questions_that_a_person_skipped_are_told_as_skipped() -> None:
+    async with shown() as chat:
+        asks = e.ToolCallEvent(tool_call_id="q", tool=QUESTION, arguments={}, summary="Which?", **CHAT)
+        skipped = e.ToolResultEvent(
+            tool_call_id="q", tool=QUESTION, status="ok", content="The user did not answer.", **CHAT
+        )
+        chat.see(asks, skipped)
+        assert chat.log.entries[0].detail == "skipped"
 
 
 async def test_a_change_of_files_shows_its_diff() -> None:
