@@ -18,7 +18,7 @@ from ipc import commands
 from ipc._nng import ConnectionLostError, ReceivedRequest, RepSocket, ReqSocket
 from ipc.errors import IpcError, RequestInvalidError
 from ipc.registry import Entry
-from vibe.system.racing import unless
+from vibe.system.racing import bare_task_group, unless
 
 TRANSPORT_LIMIT_BYTES = 4 * commands.MAX_REQUEST_BYTES
 """The largest message that is read at all; NNG cuts the connection of whoever sends a larger one."""
@@ -52,13 +52,12 @@ class _RememberedCommand(Struct):
     reply: commands.Reply | None = None
 
 
-class CommandDesk:
-    """Checks the commands that reach a run over one channel, and has ``serve`` carry out each of them once."""
+class CommandDesk(Struct, eq=False):
+    """Checks the commands that reach a run over one channel, and has ``_serve_command`` carry out each of them once."""
 
-    def __init__(self, entry: Entry, serve: Serve) -> None:
-        self._entry = entry
-        self._serve_command = serve
-        self._remembered: dict[str, _RememberedCommand] = {}
+    _entry: Entry
+    _serve_command: Serve
+    _remembered: dict[str, _RememberedCommand] = field(default_factory=dict[str, _RememberedCommand])
 
     def command_in(self, data: bytes, *, is_owner: bool = False) -> commands.RunCommand | commands.Reply:
         """Return the command in a request, or at once the reply if there is nothing to carry out.
@@ -114,30 +113,25 @@ class CommandDesk:
             return refusal("defect", f"the run could not serve this ({what}): this is a bug in vibe, please report it")
 
 
-class _ControlServer:
+class _ControlServer(Struct, eq=False):
     """Takes the requests of one socket. Each command runs in a task of its own, so that none delays another."""
 
-    def __init__(self, desk: CommandDesk, socket: RepSocket) -> None:
-        self._desk = desk
-        self._socket = socket
-        self._waiting: dict[ReceivedRequest, CancelScope] = {}
-        self._answered = -LINGER_S
-        self._listening_scope = CancelScope()
-        self._stopped_listening = anyio.Event()
+    _desk: CommandDesk
+    _socket: RepSocket
+    _waiting: dict[ReceivedRequest, CancelScope] = field(default_factory=dict[ReceivedRequest, CancelScope])
+    _answered: float = -LINGER_S
+    _listening_scope: CancelScope = field(default_factory=CancelScope)
+    _stopped_listening: anyio.Event = field(default_factory=anyio.Event)
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
         """Serve while the block runs."""
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._listen, tasks)
-                try:
-                    yield
-                finally:
-                    await self._end()
-        except BaseExceptionGroup as errors:
-            error = errors.exceptions[0]  # it is the block's own, because these tasks raise none
-            raise error from error.__cause__
+        async with bare_task_group() as tasks:
+            tasks.start_soon(self._listen, tasks)
+            try:
+                yield
+            finally:
+                await self._end()
 
     async def _listen(self, tasks: TaskGroup) -> None:
         try:

@@ -26,10 +26,9 @@ class StampingSink:
     There is one at the root of each process run, so that everything below it sees the same ids.
     """
 
-    def __init__(self, source: str, sink: EventSink, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, source: str, sink: EventSink) -> None:
         self.source = source
         self._sink = sink
-        self._clock = clock
         self._seq = 0
         self._id_prefix = os.urandom(12).hex()
         """The prefix of all ids. Drawing random bytes for each event would be a third of what publishing it costs."""
@@ -39,7 +38,7 @@ class StampingSink:
         self._seq = seq = self._seq + 1
         event_id = f"{self._id_prefix}{seq:08x}"
         self._sink.publish(
-            structs.replace(event, event_id=event_id, seq=seq, source=self.source, ts=event.ts or self._clock())
+            structs.replace(event, event_id=event_id, seq=seq, source=self.source, ts=event.ts or time.time())
         )
 
 

@@ -6,10 +6,10 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import anyio
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ipc import events as e
 from ipc.sink import EventSink
@@ -43,20 +43,19 @@ class Timer(Struct, eq=False):
         self.call = None
 
 
-class Timers:
+class Timers(Struct, eq=False):
     """Makes calls when they are due, all from the task that awaits ``run``, in the order of their times.
 
     The task sleeps until the earliest call is due and is woken only by a new, earlier one. Times are in seconds.
     """
 
-    def __init__(self, clock: Clock = time.monotonic, sleep: Sleep = anyio.sleep) -> None:
-        self._clock = clock
-        self._sleep = sleep
-        self._heap: list[tuple[float, int, Timer]] = []
-        self._order = itertools.count()
-        self._nap: anyio.CancelScope | None = None
-        self._nap_ends = math.inf
-        self._stopped = False
+    _clock: Clock = time.monotonic
+    _sleep: Sleep = anyio.sleep
+    _heap: list[tuple[float, int, Timer]] = field(default_factory=list["tuple[float, int, Timer]"])
+    _order: Iterator[int] = field(default_factory=itertools.count)
+    _nap: anyio.CancelScope | None = None
+    _nap_ends: float = math.inf
+    _stopped: bool = False
 
     def after(self, seconds: float, call: Callable[[], object]) -> Timer:
         """Have ``call`` made after so many seconds."""
@@ -108,7 +107,7 @@ WAITS = frozenset({WAITING, WAIT, WRITE_WAIT})
 """Codes of warnings that an agent waits; it does until its next event."""
 
 
-class Watchdog:
+class Watchdog(Struct, eq=False):
     """An event sink that passes events on and records the time of the last one of each step.
 
     Executors are given this sink in place of the one it wraps. An event counts for the step in its
@@ -118,16 +117,15 @@ class Watchdog:
     print nothing for long, and has ``timeout_seconds``.
     """
 
-    def __init__(self, sink: EventSink, clock: Callable[[], float] = time.monotonic) -> None:
-        self._sink = sink
-        self._clock = clock
-        self._last: dict[str, float] = {}
-        self._requests: dict[str, tuple[str, bool]] = {}
-        """Open requests and checks by id, each with its step, and True if a person is asked."""
-        self._waiting: dict[str | None, str] = {}  # agents that wait, with their steps
-        self._agents: dict[str, str] = {}
-        self._waited: dict[str, float] = {}
-        self._counted = 0.0
+    _sink: EventSink
+    _clock: Clock = time.monotonic
+    _last: dict[str, float] = field(default_factory=dict[str, float])
+    _requests: dict[str, tuple[str, bool]] = field(default_factory=dict[str, "tuple[str, bool]"])
+    """Open requests and checks by id, each with its step, and True if a person is asked."""
+    _waiting: dict[str | None, str] = field(default_factory=dict["str | None", str])  # agents, with their steps
+    _agents: dict[str, str] = field(default_factory=dict[str, str])
+    _waited: dict[str, float] = field(default_factory=dict[str, float])
+    _counted: float = 0.0
 
     def publish(self, event: e.Event) -> None:
         """Record the event for its step, and pass it on."""

@@ -194,9 +194,8 @@ def _move(state: State, fact: e.PlanStepUpdateEvent) -> None:
     if status is IN_PROGRESS:
         step.left, step.begun = None, fact.attempt
         state.running[step_id] = (fact.ts, state.active_seconds)
-        if state.decisions:
-            # The permission to continue an interrupted attempt holds once: if it is cut off again, it is asked again.
-            state.decisions.pop(about_id(INTERRUPTED_KIND, step_id, fact.attempt), None)
+        # The permission to continue an interrupted attempt holds once: if it is cut off again, it is asked again.
+        state.decisions.pop(about_id(INTERRUPTED_KIND, step_id, fact.attempt), None)
     elif status in FINAL:
         _settle(state, step, fact)
     if state.schedule is not None:

@@ -40,10 +40,6 @@ class _Agent(Struct):
     started: float
     spent: Spending = field(default_factory=Spending)
 
-    def count(self, usage: e.UsageEvent) -> None:
-        call = Spending(Usage(usage.prompt_tokens, usage.completion_tokens, calls=1), usage.cost_usd)
-        self.spent = total_of((self.spent, call))
-
 
 _PAIRS: tuple[tuple[type[e.Event], type[Any], tuple[str, ...], dict[str, Any], str], ...] = (
     (e.ApprovalRequestEvent, e.ApprovalDecisionEvent, ("request_id",), {"decision": "deny"}, "reason"),
@@ -89,7 +85,9 @@ class EventCloser:
                 self._agents[agent_id] = _Agent(event, self._clock())
                 self.agent_id = agent_id if event.parent_id is None else self.agent_id
             case e.UsageEvent(subagent_id=str(agent_id)) if agent_id in self._agents:
-                self._agents[agent_id].count(event)
+                agent = self._agents[agent_id]
+                call = Spending(Usage(event.prompt_tokens, event.completion_tokens, calls=1), event.cost_usd)
+                agent.spent = total_of((agent.spent, call))
             case e.SubAgentFinishedEvent(subagent_id=str(agent_id)):
                 self._agents.pop(agent_id, None)
             case _:

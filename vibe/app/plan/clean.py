@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, partial
 from pathlib import Path
 
@@ -99,13 +99,11 @@ def remove_worktrees(repository: Repository | None, folder: Path, found: PlanWor
     remove_if_empty(folder)
 
 
-@contextmanager
-def _locked(repository: Repository) -> Generator[Repository]:
+def _locked(repository: Repository) -> AbstractContextManager[Repository]:
     lock = lock_repository(repository.common_dir, LOCK_SECONDS)
     if lock is None:
         raise WorktreeError(f"another run is working in {str(repository.top)!r}: try again when it has ended")
-    with held(repository, lock) as locked:
-        yield locked
+    return held(repository, lock)
 
 
 class Orphans(Struct, frozen=True, kw_only=True):
