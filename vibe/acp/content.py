@@ -17,8 +17,7 @@ from vibe.app.conversation.opening import named_folder
 from vibe.core.config.models import McpServerConfig, McpTransport
 from vibe.core.messages import Image
 from vibe.core.told_files import with_files
-from vibe.core.tools.files.images import as_image, image_type
-from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.files.images import attachable
 from vibe.system.errors import UsageError
 
 GivenServer = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
@@ -132,10 +131,4 @@ def _image(block: schema.ImageContentBlock) -> Image:
         data = base64.b64decode(block.data, validate=True)
     except (binascii.Error, ValueError) as error:
         raise UsageError("a picture of the prompt is not base64: attach it again") from error
-    kind = image_type(data)
-    if kind is None:
-        raise UsageError("a picture of the prompt is none that models take: attach a PNG, JPEG, GIF or WebP file")
-    try:
-        return as_image(data, kind, "picture")
-    except FileAccessError as error:
-        raise UsageError(str(error)) from error
+    return attachable(data, "picture")

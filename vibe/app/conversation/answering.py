@@ -36,7 +36,6 @@ from vibe.core.middleware.file_history import FileHistory
 from vibe.core.session.write_turn import WriteTurn
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.background import BackgroundCommands
-from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.gate import Approvals
 from vibe.core.tools.hand_in import HandIn
 from vibe.core.tools.workspace import ReadTracker
@@ -154,10 +153,7 @@ class ConversationAgent(Struct, frozen=True, kw_only=True):
         Raises:
             UsageError: If an image is larger than models take.
         """
-        try:
-            images = mentioned_images(prompt, self.context.workspace)
-        except FileAccessError as error:
-            raise UsageError(str(error)) from error
+        images = mentioned_images(prompt, self.context.workspace)
         if images and not self.setup.model.sees_images:
             note = f"{', '.join(images)}: not attached, as {self.setup.model.key} sees no images (sees_images = false)"
             self.kit.sink.publish(WarningEvent(code="images", message=note))

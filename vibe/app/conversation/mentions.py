@@ -14,7 +14,7 @@ from vibe.core.messages import Image
 from vibe.core.session.folder import SessionFolder
 from vibe.core.told_files import with_files
 from vibe.core.tools.errors import ToolError
-from vibe.core.tools.files.images import MAX_IMAGE_BYTES, as_image, image_type
+from vibe.core.tools.files.images import MAX_IMAGE_BYTES, attachable, image_type
 from vibe.core.tools.files.text_files import decode
 from vibe.core.tools.outputs import write_private
 from vibe.core.tools.workspace import Workspace
@@ -67,14 +67,13 @@ def mentioned_images(prompt: str, workspace: Workspace) -> dict[str, Image]:
     """Return the image files that a prompt mentions, by name. Reads files.
 
     Raises:
-        FileAccessError: If one is larger than models take.
+        UsageError: If one is larger than models take.
     """
     images: dict[str, Image] = {}
     for name in dict.fromkeys(_mentioned(prompt)):
         data = _read_start(name, workspace, MAX_IMAGE_BYTES + 1)
-        kind = image_type(data)
-        if kind is not None:
-            images[name] = as_image(data, kind, name)
+        if image_type(data) is not None:
+            images[name] = attachable(data, name)
     return images
 
 

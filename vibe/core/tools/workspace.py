@@ -70,11 +70,11 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
     def has_opened(self, path: Path, *, write: bool = False) -> bool:
         """Return whether the user has opened a resolved path."""
-        return any(_contains(place, path) for place in (self.writable if write else (*self.writable, *self.readable)))
+        return any(map(path.is_relative_to, self.writable if write else (*self.writable, *self.readable)))
 
     def is_secret(self, path: Path, roots: Sequence[Path], *, write: bool = False) -> bool:
         """Return whether a resolved path holds or may hold secrets, seen from a workspace with these ``roots``."""
-        if not write and any(_contains(place, path) for place in self.readable):
+        if not write and any(map(path.is_relative_to, self.readable)):
             return False
         root = _innermost(path, (*roots, *self.writable))
         return is_sensitive(_below(path, root)) or _is_in(self.hidden, path, root)
@@ -85,7 +85,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
         if is_control(_below(path, root)) or _is_in(self.startup, path, root):
             return True
         places = (place for root in roots for place in (*_linked_control(root), *_resolved(control_paths(root))))
-        return any(_contains(place, path) for place in places)
+        return any(map(path.is_relative_to, places))
 
 
 def glob_matches(name: str, glob: str) -> bool:
@@ -128,7 +128,7 @@ def _linked_control(root: Path) -> Iterator[Path]:
 
 
 def _innermost(path: Path, roots: Iterable[Path]) -> Path | None:
-    return max((root for root in roots if _contains(root, path)), key=lambda root: len(root.parts), default=None)
+    return max(filter(path.is_relative_to, roots), key=lambda root: len(root.parts), default=None)
 
 
 def _below(path: Path, root: Path | None) -> Path:
@@ -138,11 +138,7 @@ def _below(path: Path, root: Path | None) -> Path:
 
 def _is_in(places: Iterable[Path], path: Path, root: Path | None) -> bool:
     """Return whether one of ``places`` contains ``path`` without containing the whole workspace."""
-    return any(_contains(place, path) and not (root and _contains(place, root)) for place in places)
-
-
-def _contains(folder: Path, path: Path) -> bool:
-    return path == folder or folder in path.parents
+    return any(path.is_relative_to(place) and not (root and root.is_relative_to(place)) for place in places)
 
 
 def _is_same(path: Path, other: Path) -> bool:
@@ -223,7 +219,7 @@ class Workspace(Struct, frozen=True, kw_only=True):
 
     def contains(self, resolved: Path, *, write: bool = False) -> bool:
         """Return whether a resolved path is open to reading (or to writing, ``writes`` aside)."""
-        inside = any(_contains(root, resolved) for root in self._roots(write=write))
+        inside = any(map(resolved.is_relative_to, self._roots(write=write)))
         return inside or self.bounds.has_opened(resolved, write=write)
 
     def is_secret(self, resolved: Path, *, write: bool = False) -> bool:

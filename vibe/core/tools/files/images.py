@@ -48,14 +48,23 @@ def images_in(files: Iterable[Path]) -> tuple[Image, ...]:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise UsageError(f"{path} can't be read ({why}): leave it out, or name another") from error
-        kind = image_type(data)
-        if kind is None:
-            raise UsageError(f"{path} is not an image that models accept: use a PNG, JPEG, GIF or WebP file")
-        try:
-            images.append(as_image(data, kind, str(path)))
-        except FileAccessError as error:
-            raise UsageError(str(error)) from error
+        images.append(attachable(data, str(path)))
     return tuple(images)
+
+
+def attachable(data: bytes, name: str) -> Image:
+    """Return the bytes of a file that a user attaches as an image for a message.
+
+    Raises:
+        UsageError: it is not an image that models accept, or is too large.
+    """
+    kind = image_type(data)
+    if kind is None:
+        raise UsageError(f"{name} is not an image that models accept: use a PNG, JPEG, GIF or WebP file")
+    try:
+        return as_image(data, kind, name)
+    except FileAccessError as error:
+        raise UsageError(str(error)) from error
 
 
 def as_image(data: bytes, media_type: str, name: str) -> Image:

@@ -280,7 +280,7 @@ class ServerConnection:
                 async with Client(usable, mode=mode, client_info=info, **handlers) as client:
                     self.tools, self.state.resources = await self._list_offers(client)
                     self.instructions = client.instructions or ""
-                    self.prompts = await self._list_extra("prompts", list_prompts, client, ())
+                    self.prompts = await self._list_extra("prompts", list_prompts, client)
                     start_scope.deadline, started = math.inf, True
                     self._client = client
                     self._set_status(ServerStatus.READY)
@@ -340,17 +340,17 @@ class ServerConnection:
         self._refused.clear()
         tools = await list_tools(client, self._allows, self.config.max_tools, self._refused)
         self.state.unusable = tuple(self._refused)
-        resources = len(await self._list_extra("resources", list_resources, client, ()))
+        resources = len(await self._list_extra("resources", list_resources, client))
         reads = resources and self._allows(READ_RESOURCE) and READ_RESOURCE not in {tool.name for tool in tools}
         return (*tools, *([resource_tool(self.name)] if reads else [])), resources
 
-    async def _list_extra(self, what: str, ask: Send[T], client: Client, none: T) -> T:
+    async def _list_extra(self, what: str, ask: Send[tuple[T, ...]], client: Client) -> tuple[T, ...]:
         try:
             with move_on_after(EXTRAS_SECONDS):
                 return await ask(client)
         except (ValueError, protocol_error()) as error:
             logger.debug("MCP server %s lists no %s", self.name, what, exc_info=error)
-        return none  # The server's tools can be used all the same.
+        return ()  # The server's tools can be used all the same.
 
     async def _on_message(self, message: IncomingMessage) -> None:
         if getattr(message, "method", "") in CHANGED:
