@@ -9,13 +9,13 @@ import json
 import logging
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from anyio import Event, create_memory_object_stream
 from msgspec import Struct
 
 from vibe import __version__
-from vibe.core.schemas import table_of, whole_number
+from vibe.core.schemas import refuse_constant, table_of, whole_number
 from vibe.system.line_wire import LONGEST_MESSAGE, Wire
 from vibe.system.plain_text import shortened
 
@@ -208,7 +208,7 @@ def _parsed(line: bytes) -> dict[str, Any]:
     if not line:
         raise _Refused(INVALID_REQUEST, f"a message of more than {LONGEST_MESSAGE} bytes is not read")
     try:
-        parsed = json.loads(line, parse_constant=_refuse_constant)
+        parsed = json.loads(line, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise _Refused(PARSE_ERROR, f"a line that is not JSON: {error}") from error
     if not isinstance(parsed, dict):
@@ -243,10 +243,6 @@ def _problem(problem: Mapping[str, Any]) -> str:
 def _encoded(message: Mapping[str, Any]) -> bytes:
     text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
     return text.encode("utf-8", "replace")
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _error(code: int, message: str, call_id: object) -> dict[str, Any]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 _BY_NAME: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Schema keywords whose values map names chosen by the author, rather than keywords, to schemas."""
 _DATA: Final = frozenset({"const", "enum", "required", "default", "examples"})
 """Schema keywords whose values are plain data, even if they look like schemas."""
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and infinities, which Python's JSON parser reads otherwise; pass this as its ``parse_constant``."""
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def table_of(value: object) -> dict[str, Any]:

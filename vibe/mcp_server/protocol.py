@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 from anyio import to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from ipc.errors import IpcError
@@ -196,7 +197,7 @@ async def serve_stdio(wire: Wire, runtime: LazyRuntime) -> None:
         group.cancel_scope.cancel()
 
 
-class Handshake:
+class Handshake(Struct, eq=False):
     """Answers ``initialize``, ``ping`` and ``tools/list``, whose answers are the same for every client.
 
     ``unheard`` are the lines to pass on to the library: the messages it has to answer and, before those, the
@@ -204,10 +205,9 @@ class Handshake:
     tools.
     """
 
-    def __init__(self, listed: Callable[[], object]) -> None:
-        self.unheard: list[bytes] = []
-        self.is_initialized = False
-        self._listed = listed
+    listed: Callable[[], object]
+    unheard: list[bytes] = field(default_factory=list[bytes])
+    is_initialized: bool = False
 
     def answer(self, line: bytes) -> bytes | None:
         """Return the answer to a message, or None if it has to wait for the library."""
@@ -225,7 +225,7 @@ class Handshake:
             case "ping":
                 return _line(request["id"], result={})
             case "tools/list" if self.is_initialized:
-                self._listed()
+                self.listed()
                 return _line(request["id"], result={"tools": [tool.listed() for tool in TOOLS]})
             case _:
                 return _decline_discovery(line)
@@ -380,31 +380,28 @@ def url_of(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
-class TokenGuard:
+class TokenGuard(Struct, eq=False):
     """Passes on only requests that carry the token, and lets calls know when their client has hung up.
 
     ``ended`` is called with each session that its client has ended, or that had no request for ``idle_seconds``.
     """
 
-    def __init__(
-        self, application: ASGIApp, token: str, ended: Callable[[str], object], idle_seconds: float = IDLE_SECONDS
-    ) -> None:
-        self._application = application
-        self._ended = ended
-        self._idle_seconds = idle_seconds
-        self._open: Counter[str] = Counter()
-        self._quiet_since: dict[str, float] = {}
-        self._token = token
+    application: ASGIApp
+    token: str
+    ended: Callable[[str], object]
+    idle_seconds: float = IDLE_SECONDS
+    _open: Counter[str] = field(default_factory=Counter[str])
+    _quiet_since: dict[str, float] = field(default_factory=dict[str, float])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
         from starlette.responses import JSONResponse  # noqa: PLC0415  needed only for HTTP
 
         if scope["type"] != "http":
-            await self._application(scope, receive, send)
+            await self.application(scope, receive, send)
             return
         headers = dict(scope["headers"])
-        if not is_token(bearer(scope["headers"]), self._token):
+        if not is_token(bearer(scope["headers"]), self.token):
             refusal = JSONResponse({"error": UNAUTHORIZED}, 401, {"www-authenticate": "Bearer"})
             await refusal(scope, receive, send)
             return
@@ -423,7 +420,7 @@ class TokenGuard:
         self._open[session] += 1
         self._quiet_since.pop(session, None)
         try:
-            await self._application(scope, receive_or_note, send)
+            await self.application(scope, receive_or_note, send)
         finally:
             self._open[session] -= 1
             if not self._open[session]:
@@ -435,14 +432,14 @@ class TokenGuard:
     async def watch(self) -> None:
         """End the sessions whose clients have vanished, until cancelled."""
         while True:
-            await anyio.sleep(self._idle_seconds / CHECKS)
-            latest = anyio.current_time() - self._idle_seconds
+            await anyio.sleep(self.idle_seconds / CHECKS)
+            latest = anyio.current_time() - self.idle_seconds
             for session in [session for session, since in self._quiet_since.items() if since <= latest]:
                 self._end(session)
 
     def _end(self, session: str) -> None:
         self._quiet_since.pop(session, None)
-        self._ended(session)
+        self.ended(session)
 
 
 async def serve_http(server: Server[Any], listener: socket.socket, token: str, ended: Callable[[str], object]) -> None:

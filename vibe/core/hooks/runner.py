@@ -369,19 +369,16 @@ class HookCommands(Protocol):
         ...
 
 
-class HookRunner:
+class HookRunner(Struct, eq=False):
     """Runs the hooks of one agent. ``about`` is added to every payload: the session, the folder and the subagent.
 
     A ``strict`` hook before a tool call that fails denies the call; all other failures are warnings.
     """
 
-    def __init__(
-        self, hooks: Sequence[Hook], commands: HookCommands, sink: EventSink, about: Mapping[str, Any]
-    ) -> None:
-        self._hooks = tuple(hooks)
-        self._commands = commands
-        self._sink = sink
-        self._about = dict(about)
+    hooks: Sequence[Hook]
+    commands: HookCommands
+    sink: EventSink
+    about: Mapping[str, Any]
 
     async def before_tool(self, call: HookCall) -> HookAnswer:
         """Run the hooks before a call until one objects; each sees the changes of those before it."""
@@ -429,11 +426,11 @@ class HookRunner:
         return "\n\n".join(notices) or None
 
     def _hooks_for(self, event: HookEvent, tool: str | None = None) -> list[Hook]:
-        return [hook for hook in self._hooks if hook.event is event and (tool is None or hook.is_about(tool))]
+        return [hook for hook in self.hooks if hook.event is event and (tool is None or hook.is_about(tool))]
 
     def _payload(self, hook: Hook, call: HookCall | None = None) -> dict[str, Any]:
         """Return the JSON a hook gets, with each field under our name and under those of other agents."""
-        payload = {"event": hook.event.value, "hook_event_name": FOREIGN_EVENTS[hook.event], **self._about}
+        payload = {"event": hook.event.value, "hook_event_name": FOREIGN_EVENTS[hook.event], **self.about}
         if call is not None:
             payload |= {
                 "tool": call.tool,
@@ -463,7 +460,7 @@ class HookRunner:
         problem = ""
         for _ in range(hook.retries + 1):
             try:
-                run = await self._commands.run(hook, text)
+                run = await self.commands.run(hook, text)
             except CommandStartError as error:
                 problem = f"could not be started ({error.problem})"
                 continue
@@ -474,4 +471,4 @@ class HookRunner:
         raise HookBrokenError(problem + tries)
 
     def _warn(self, problem: str) -> None:
-        self._sink.publish(WarningEvent(code="hook", message=problem))
+        self.sink.publish(WarningEvent(code="hook", message=problem))

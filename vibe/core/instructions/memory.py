@@ -182,25 +182,24 @@ class MemoryStore(Struct, frozen=True, kw_only=True):
             raise MemoryFileError(path, f"can't be written ({error.strerror})") from error
 
 
-class AgentMemory:
+class AgentMemory(Struct, eq=False):
     """One agent's access to a store, which announces every change."""
 
-    def __init__(self, store: MemoryStore, sink: EventSink) -> None:
-        self._store = store
-        self._sink = sink
+    store: MemoryStore
+    sink: EventSink
 
     async def add(self, text: str, scope: MemoryScope) -> MemoryEntry:
         """Add an entry by the agent; see ``MemoryStore.add``."""
-        entry = await to_thread.run_sync(partial(self._store.add, text, scope, by="agent"))
-        self._sink.publish(MemoryEntryEvent(entry_id=entry.id, action="added", text=entry.text))
+        entry = await to_thread.run_sync(partial(self.store.add, text, scope, by="agent"))
+        self.sink.publish(MemoryEntryEvent(entry_id=entry.id, action="added", text=entry.text))
         return entry
 
     async def remove(self, entry_id: str) -> MemoryEntry:
         """Remove an entry; see ``MemoryStore.remove``."""
-        _, entry = await to_thread.run_sync(self._store.remove, entry_id)
-        self._sink.publish(MemoryEntryEvent(entry_id=entry.id, action="removed", text=entry.text))
+        _, entry = await to_thread.run_sync(self.store.remove, entry_id)
+        self.sink.publish(MemoryEntryEvent(entry_id=entry.id, action="removed", text=entry.text))
         return entry
 
     async def entries(self, scope: MemoryScope) -> tuple[MemoryEntry, ...]:
         """Return the entries of a scope; see ``MemoryStore.entries``."""
-        return await to_thread.run_sync(self._store.entries, scope)
+        return await to_thread.run_sync(self.store.entries, scope)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from time import monotonic
 from uuid import uuid4
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ipc.events import (
     AssistantDeltaEvent,
@@ -35,39 +35,36 @@ ARGUMENTS_CONTEXT = 64
 """Characters before a piece that are checked with it, since they may make a secret of it."""
 
 
-class CallAnnouncer:
+class CallAnnouncer(Struct, eq=False):
     """A ``ModelObserver`` that announces a call with every retry and long wait.
 
     It also announces the growing answer: text, reasoning, and the arguments of tool calls with secrets ``masked``. If
     ``masked`` is None, the answer is not announced while it grows. ``purpose`` is that of ``model.started``.
     """
 
-    def __init__(
-        self, sink: EventSink, model: ModelConfig, masked: Callable[[str], str] | None, purpose: str = "turn"
-    ) -> None:
-        self.message_id = uuid4().hex
-        self._masked = masked
-        self._pieces: list[str] = []
-        self._calls: dict[int, _Arguments] = {}
-        self._sink = sink
-        self._model = model
-        self._purpose = purpose
-        self._attempt = 1
-        self._started = 0.0
-        self._first: float | None = None
+    sink: EventSink
+    model: ModelConfig
+    masked: Callable[[str], str] | None
+    purpose: str = "turn"
+    message_id: str = field(default_factory=lambda: uuid4().hex)
+    _pieces: list[str] = field(default_factory=list[str])
+    _calls: dict[int, _Arguments] = field(default_factory=dict[int, "_Arguments"])
+    _attempt: int = 1
+    _started: float = 0.0
+    _first: float | None = None
 
     @contextmanager
     def announced(self, context_tokens: int) -> Generator[None]:
         """Announce the start and the end of the call made in the block; ``context_tokens`` estimates its request."""
         self._started = began = monotonic()
-        self._sink.publish(
+        self.sink.publish(
             ModelStartedEvent(
                 message_id=self.message_id,
-                model=self._model.key,
+                model=self.model.key,
                 context_tokens=context_tokens,
-                context_limit=self._model.context_size,
-                purpose=self._purpose,
-                provider=self._model.provider,
+                context_limit=self.model.context_size,
+                purpose=self.purpose,
+                provider=self.model.provider,
             )
         )
         status = "cancelled"
@@ -78,10 +75,10 @@ class CallAnnouncer:
             status = "failed"
             raise
         finally:
-            self._sink.publish(
+            self.sink.publish(
                 ModelEndedEvent(
                     message_id=self.message_id,
-                    model=self._model.key,
+                    model=self.model.key,
                     status=status,
                     attempt=self._attempt,
                     first_token_s=self._first,
@@ -103,7 +100,7 @@ class CallAnnouncer:
         else:
             code, wait_seconds = WAITED, None
             message = f"a model call had its turn after {notice.waited_seconds:.1f} s"
-        self._sink.publish(WarningEvent(code=code, message=message, wait_seconds=wait_seconds))
+        self.sink.publish(WarningEvent(code=code, message=message, wait_seconds=wait_seconds))
 
     @property
     def text(self) -> str:
@@ -116,23 +113,23 @@ class CallAnnouncer:
             self._first = monotonic() - self._started
         if delta.attempt != self._attempt:
             self._attempt, self._pieces, self._calls = delta.attempt, [], {}
-        if self._masked is None:
+        if self.masked is None:
             return
         if delta.text:
             self._pieces.append(delta.text)
-            self._sink.publish(AssistantDeltaEvent(message_id=self.message_id, text=delta.text, attempt=delta.attempt))
+            self.sink.publish(AssistantDeltaEvent(message_id=self.message_id, text=delta.text, attempt=delta.attempt))
         if delta.reasoning:
             event = ReasoningDeltaEvent(message_id=self.message_id, text=delta.reasoning, attempt=delta.attempt)
-            self._sink.publish(event)
+            self.sink.publish(event)
         if delta.call is not None:
-            self._announce_arguments(delta.call, self._masked)
+            self._announce_arguments(delta.call, self.masked)
 
     def _announce_arguments(self, piece: CallDelta, masked: Callable[[str], str]) -> None:
         """Announce a call when its first piece arrives, and then its arguments in batches."""
         is_first = piece.index not in self._calls
         text = self._calls.setdefault(piece.index, _Arguments()).take(piece.arguments, masked)
         if is_first or text:
-            self._sink.publish(
+            self.sink.publish(
                 ToolArgumentsEvent(
                     message_id=self.message_id,
                     index=piece.index,

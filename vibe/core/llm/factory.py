@@ -8,7 +8,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from msgspec import structs
+from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
@@ -268,15 +268,14 @@ _ABOUT_TOOLS: Final = re.compile(r"tool|function|schema|parameter|propert|declar
 _NUMBERED: Final = re.compile(r"(?:tools|functions|function_declarations)\W{1,2}(\d{1,3})", re.IGNORECASE)
 
 
-class OmittingBackend:
+class OmittingBackend(Struct, eq=False):
     """A ``ModelBackend`` that repeats a refused request without the part that the refusal blames.
 
     If that works, the part stays left out of later requests.
     """
 
-    def __init__(self, inner: ModelBackend) -> None:
-        self._inner = inner
-        self._refused: frozenset[Part] = frozenset()
+    inner: ModelBackend
+    _refused: frozenset[Part] = frozenset()
 
     async def complete(self, request: ModelRequest, observer: ModelObserver) -> Completion:
         """Stream one answer; see ``ModelBackend.complete``."""
@@ -284,7 +283,7 @@ class OmittingBackend:
         for tries in range(1, MOST_TRIES + 1):
             reduced = _reduced(request, refused)
             try:
-                completion = await self._inner.complete(reduced, observer)
+                completion = await self.inner.complete(reduced, observer)
             except ModelRequestError as error:
                 blamed = _parts_blamed(error, reduced)
                 if not blamed or tries == MOST_TRIES:
@@ -301,7 +300,7 @@ class OmittingBackend:
 
     async def aclose(self) -> None:
         """Close the inner backend."""
-        await self._inner.aclose()
+        await self.inner.aclose()
 
 
 def _reduced(request: ModelRequest, refused: frozenset[Part]) -> ModelRequest:

@@ -469,11 +469,10 @@ class SessionListing(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-class SessionLoader:
+class SessionLoader(Struct, eq=False):
     """Finds sessions in the folder ``sessions``, which need not exist. It never changes a file."""
 
-    def __init__(self, sessions: Path) -> None:
-        self._sessions = sessions
+    sessions: Path
 
     def all(self) -> SessionListing:
         """Return every session."""
@@ -510,9 +509,9 @@ class SessionLoader:
 
     def _names(self) -> list[str]:
         """Return the names of the folders that hold sessions, newest first."""
-        if not self._sessions.is_dir():
+        if not self.sessions.is_dir():
             return []
-        folders = [Path(entry.path) for entry in os.scandir(self._sessions) if entry.is_dir(follow_symlinks=False)]
+        folders = [Path(entry.path) for entry in os.scandir(self.sessions) if entry.is_dir(follow_symlinks=False)]
         sessions = [path for path in folders if any((path / name).exists() for name in FILES)]
         return [path.name for path in sorted(sessions, key=_updated, reverse=True)]
 
@@ -544,7 +543,7 @@ class SessionLoader:
         Raises:
             BrokenSessionError: it can't be understood.
         """
-        folder = SessionFolder(self._sessions / name)
+        folder = SessionFolder(self.sessions / name)
         lost = ""
         try:
             meta = read_meta(folder.path)

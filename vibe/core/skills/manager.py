@@ -344,17 +344,16 @@ _ENTRY = re.compile(r"(?P<name>[^()]+)(?:\((?P<inner>.*)\))?")
 _SHELL_SYNTAX = frozenset(";&|<>()$`\n\\{}")
 
 
-class AgentSkills:
+class AgentSkills(Struct, eq=False):
     """Loads skills for one agent, and applies their restrictions of its tools.
 
     Restrictions add up: every loaded skill that has some must allow a call. ``parent`` are the skills of the agent
     that started this one; their restrictions apply here, too.
     """
 
-    def __init__(self, manager: SkillManager, parent: AgentSkills | None = None) -> None:
-        self.manager = manager
-        self._parent = parent
-        self._loaded: dict[str, tuple[str, ...] | None] = {}
+    manager: SkillManager
+    parent: AgentSkills | None = None
+    _loaded: dict[str, tuple[str, ...] | None] = field(default_factory=dict[str, tuple[str, ...] | None])
 
     def load(self, name: str) -> str:
         """Return a skill's instructions for the model, and apply its restriction from now on; blocks.
@@ -395,7 +394,7 @@ class AgentSkills:
         for name, allowed in self._loaded.items():
             if allowed is not None and not permits(allowed, tool, arguments):
                 return f"the skill {name!r} restricts this agent to {', '.join(allowed) or 'no tools'}"
-        return self._parent.refusal(tool, arguments) if self._parent is not None else None
+        return self.parent.refusal(tool, arguments) if self.parent is not None else None
 
     def restore(self, names: Iterable[str]) -> None:
         """Apply the restrictions of the skills a resumed conversation had loaded, as far as they still exist."""

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType, UnionType
-from typing import Annotated, Any, NoReturn, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 import typing_extensions as extensions
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
+from vibe.core.schemas import refuse_constant
 from vibe.core.tools.errors import ToolArgumentsError
 
 CONTEXT_PARAMETER = "ctx"
@@ -218,7 +219,7 @@ def parse_arguments(tool: str, text: str, schema: dict[str, Any]) -> dict[str, A
     if not text.strip():
         return {}
     try:
-        value: object = json.loads(text, parse_constant=_refuse_constant)
+        value: object = json.loads(text, parse_constant=refuse_constant)
     except json.JSONDecodeError as error:
         at = f"line {error.lineno} column {error.colno} (character {error.pos})"
         raise _problem(tool, f"is not valid JSON: {error.msg} at {at}", schema) from error
@@ -257,7 +258,3 @@ def _parts(value: object) -> Iterable[object]:
     if isinstance(value, dict):
         return cast("dict[str, object]", value).values()
     return cast("list[object]", value) if isinstance(value, list) else ()
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")

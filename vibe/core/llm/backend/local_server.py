@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
+from msgspec import Struct, field
+
 from vibe.core.config.models import LOCAL_ENGINE, LocalConfig
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import text_of
@@ -165,19 +167,16 @@ class LocalServer:
         return next((fault for fault in faults if "error loading model" in fault), "") or next(iter(faults), "")
 
 
-class LocalServers:
+class LocalServers(Struct, eq=False):
     """The servers of this process, one per model however many use it.
 
     ``program`` is the command that serves a model; ``find`` completes the settings of one.
     """
 
-    def __init__(
-        self, program: Sequence[str] = PROGRAM, find: Callable[[LocalConfig], LocalConfig] = served_model
-    ) -> None:
-        self._program = program
-        self._find = find
-        self._lock = threading.Lock()
-        self._servers: dict[LocalConfig, LocalServer] = {}
+    program: Sequence[str] = PROGRAM
+    find: Callable[[LocalConfig], LocalConfig] = served_model
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _servers: dict[LocalConfig, LocalServer] = field(default_factory=dict[LocalConfig, LocalServer])
 
     def acquire(self, settings: LocalConfig, seconds: float) -> LocalServer:
         """Return the server of the model, starting it if needed; blocks while the model loads.
@@ -187,11 +186,11 @@ class LocalServers:
         Raises:
             LocalModelError: there is no such model, or it can't be served.
         """
-        model = self._find(settings)
+        model = self.find(settings)
         with self._lock:
             server = self._servers.get(model)
             if server is None or not server.is_alive:
-                server = self._servers[model] = LocalServer(model, self._program, seconds)
+                server = self._servers[model] = LocalServer(model, self.program, seconds)
             server.users += 1
             return server
 
