@@ -86,7 +86,7 @@ def facts(report: PlanReport) -> Iterator[tuple[str, str]]:
     rows = [
         ("Plan", report.plan_id),
         ("Steps", f"{len(report.steps)}: {counts_text(report)}"),
-        ("Active time", duration(report.active_seconds) if report.updated > report.created else ""),
+        ("Active time", duration(report.active_seconds or None)),
         ("Spent", spending_text(report.spent) or "no model calls"),
         ("Started", time_text(report.created)),
         ("Last record", time_text(report.updated)),

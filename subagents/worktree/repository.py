@@ -306,7 +306,7 @@ def open_repository(
         shelter = take_shelter(located, environ, keep, programs=programs)
         (located.common_dir / "logs").mkdir(exist_ok=True)  # the shelter links here, and git would not make it
     except OSError as error:
-        problem = f"{error.filename or located.common_dir} can't be written ({error.strerror})"
+        problem = f"{error.filename or keep} can't be written ({error.strerror})"
         raise WorktreeRefusedError(workspace, problem, "check free space and permissions there") from error
     except (ValueError, subprocess.TimeoutExpired) as error:
         raise WorktreeRefusedError(workspace, str(error), "check `git config --list`") from error

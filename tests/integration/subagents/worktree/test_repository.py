@@ -10,6 +10,7 @@ import pytest
 from subagents.worktree.apply import lock_repository
 from subagents.worktree.errors import WorktreeRefusedError
 from subagents.worktree.repository import DETACHED, check_startable, open_repository, parse_status
+from tests.fakes.full_disk import file_size_limit
 from tests.integration.subagents.worktree.rig import Rig, environment, git
 
 
@@ -72,6 +73,14 @@ def test_a_plan_does_not_start_where_its_steps_could_not_be_merged(rig: Rig, cas
         )
 
     assert case.says in str(refused.value)
+
+
+def test_a_full_disk_of_the_home_is_not_blamed_on_the_repository(rig: Rig, tmp_path: Path) -> None:
+    with file_size_limit(4), pytest.raises(WorktreeRefusedError) as refused:
+        open_repository(rig.root, environment(), tmp_path / "keep")
+
+    assert f"{tmp_path / 'keep'}" in str(refused.value)
+    assert f"{rig.root / '.git'}" not in str(refused.value)
 
 
 def test_an_old_git_is_refused(rig: Rig, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from ipc.events import Fact
+from ipc.events import Fact, PlanLeftEvent
 from planner.plan.dag import Dag
 from planner.plan.loader import LoadedPlan
 from planner.plan.model import Plan, StepStatus
@@ -130,6 +130,15 @@ def test_the_time_between_two_processes_is_left_out_and_the_break_is_told() -> N
         (1.0, 1.0, "cut"),
         (2.0, 4.0, "completed"),
     ]
+
+
+def test_the_time_a_plan_took_is_told_although_the_clock_was_set_back_meanwhile() -> None:
+    plan = make_plan([step("a")])
+    records = [took_up(100), started(101, "a"), *done(103.5, "a"), finished(at=105, outcome="completed")]
+
+    report = report_of(plan, [*records, PlanLeftEvent(ts=50.0, commit="c0ffee")])
+
+    assert "| Active time | 5.0 s |" in report_markdown(report, plan)
 
 
 def test_an_unknown_price_is_unknown_in_the_sum() -> None:
