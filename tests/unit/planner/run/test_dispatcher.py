@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,12 @@ from ipc.events import (
 from ipc.sink import MemorySink
 from planner.plan.status import PlanStatus, StepStatus
 from planner.run.control import PlanControl
-from planner.run.dispatcher import DispatchOptions
+from planner.run.dispatcher import Dispatcher, DispatchOptions
 from planner.run.watchdog import Watchdog
+from planner.state.state import State
 from planner.store.errors import StoreWriteError
+from planner.store.folder import RunSettings
+from planner.store.store import PlanStore
 from subagents.executor import StepInput, StepResult, StepTask, StopSignal
 from tests.fakes.clock import ManualClock, SleepyClock
 from tests.fakes.executor import Act, ScriptedExecutor, completed, failed, forever, until_stopped
@@ -465,3 +469,41 @@ async def test_a_list_shows_how_the_run_ended(tmp_path: Path) -> None:
         summary = await to_thread.run_sync(store.folder.summary)
         assert store.state().steps["a"].status is StepStatus.COMPLETED
     assert (summary.status, summary.counts) == (PlanStatus.FAILED, {"completed": 1, "failed": 1})
+
+
+class SlowStore(PlanStore):
+    """A store whose first snapshot takes until ``go_on`` is set, or until another one begins beside it."""
+
+    go_on = threading.Event()
+    at_work = most = 0
+
+    def write_snapshot(self, state: State) -> None:
+        """Write the snapshot once it may."""
+        self.at_work += 1
+        self.most = max(self.most, self.at_work)
+        if self.at_work > 1:
+            self.go_on.set()
+        assert self.go_on.wait(60)
+        super().write_snapshot(state)
+        self.at_work -= 1
+
+
+async def test_a_snapshot_waits_for_the_one_before_it_which_may_be_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planner.run.dispatcher.SNAPSHOT_SECONDS", 0.0)
+    plan = plan_of({f"s{n}": [f"s{n - 1}"] if n else [] for n in range(9)})
+    source = plan.model_dump_json(exclude_unset=True).encode()
+    store = await to_thread.run_sync(SlowStore.create, tmp_path, RunSettings(workspace="/w"), source)
+    assert isinstance(store, SlowStore)
+
+    async def last(task: StepTask, stop: StopSignal) -> StepResult:
+        store.go_on.set()
+        return completed(f"{task.step_id} {stop.requested}")
+
+    with store:
+        loaded = await to_thread.run_sync(store.effective)
+        executor = ScriptedExecutor({"s8": last})
+        dispatcher = Dispatcher(loaded=loaded, width=1, executor=executor, store=store, sink=MemorySink())
+        await dispatcher.run(PlanControl())
+    assert store.most == 1
