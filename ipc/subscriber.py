@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
@@ -296,12 +297,10 @@ class Subscription:
         if self._next is None:
             self.ended = self._ending
             return
-        try:
-            if journal is None:
-                await self._finish()
-            else:
+        if journal is not None:
+            with suppress(JournalError):
                 self._reader = await to_thread.run_sync(JournalReader, journal, self._next)
-        except JournalError:
+        if self._reader is None:
             await self._finish()
 
     async def _read_journal(self, reader: JournalReader) -> None:

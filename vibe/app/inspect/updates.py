@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -11,12 +10,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any, cast
 
 from anyio import to_thread
-from msgspec import Struct
+from msgspec import Struct, field, json
 from packaging.version import InvalidVersion, Version
 
+from ipc.errors import read_json_file
 from vibe import __version__
 from vibe.app.engine.host import Host
 from vibe.core.config.models import UpdatesConfig
@@ -46,7 +45,7 @@ class Installation(Struct, frozen=True, kw_only=True):
 
 
 class _LastCheck(Struct, frozen=True, kw_only=True):
-    at: float = 0.0
+    at: float = field(default=0.0, name="checked")
     newest: str = ""
     """Empty if none was found."""
 
@@ -87,7 +86,7 @@ async def look_for_update(host: Host, settings: UpdatesConfig, say: Callable[[st
     if installation is None:
         return
     path = VibePaths(host.home).update_check
-    last = await to_thread.run_sync(_read, path)
+    last = await to_thread.run_sync(read_json_file, path, _LastCheck) or _LastCheck()
     if (newest := newer_version(last.newest)) is not None:
         say(f"vibe {newest} is available (you have {__version__}): {installation.upgrade}")
     if 0 <= time.time() - last.at < EVERY_SECONDS:
@@ -124,14 +123,6 @@ def _places(prefix: Path) -> list[str]:
     return [str(folder) for folder in prefix.glob("lib/python*/site-packages")]
 
 
-def _read(path: Path) -> _LastCheck:
-    try:
-        document = cast("dict[str, Any]", json.loads(path.read_bytes()))
-        return _LastCheck(at=float(document["checked"]), newest=str(document["newest"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return _LastCheck()
-
-
 def _write(path: Path, last: _LastCheck) -> None:
     with suppress(OSError):
-        replace_file(path, json.dumps({"checked": last.at, "newest": last.newest}).encode(), sync=False)
+        replace_file(path, json.encode(last), sync=False)
