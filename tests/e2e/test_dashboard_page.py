@@ -624,6 +624,10 @@ async def test_a_conversation_is_read_and_told_something(vibe: VibeCommand, brow
             page.run("const send = document.querySelector('#talk .go'); send.click(); send.click()")
             page.wait("document.querySelector('#talk textarea').value === ''")
             is_quiet(page)
+            page.look(400, 860)
+            dock = "[...document.querySelectorAll('#dock button')].filter((one) => one.getClientRects().length)"
+            page.wait(f"{dock}.map((one) => one.textContent).join() === 'Runs,Talk,Inbox'")
+            is_quiet(page)
 
         await to_thread.run_sync(talks)
         assert [(command.text, command.by) for command in run.taken if isinstance(command, Steer)] == [
@@ -706,7 +710,7 @@ def has_forced_colours(page: Page) -> None:
     page.call("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
     text = page.run("getComputedStyle(document.body).color")
     shown = "[...document.querySelectorAll({})].map((one) => getComputedStyle(one).{})"
-    for selector, name in (("#dag .id", "fill"), ("#dag g:not(.selected, .asks) > .box", "stroke"), (".card", "color")):
+    for selector, name in (("#dag .id", "fill"), ("#dag g:not(.selected, .ask) > .box", "stroke"), (".card", "color")):
         assert {*page.run(shown.format(f"'{selector}'", name))} <= {text}, selector
     for selector in (".tabs [aria-selected=true]", ".run[aria-current=true]"):
         assert {*page.run(shown.format(f"'{selector}'", "outlineStyle"))} == {"solid"}
@@ -1250,7 +1254,46 @@ def test_a_card_of_another_run_names_it_and_words_stay_apart(
     assert page.wait("document.querySelector('#outline .tick').ariaLabel") == "done"
     assert page.run("document.querySelector('#replay .when').textContent") != "1.0 s of 1.0 s"
     assert "ASCII only 1" in page.run(f"{card('Question')}.textContent")
+    request = page.run(f"{card('Question')}.dataset.request")
+    assert vibe("events", "answer", vibe.plan_ids()[1], request, "2", "--by", "ben").code == 0
+    assert page.wait("document.querySelector('.settled')?.textContent").endswith("Any letter, by ben")
     run.kill()
+
+
+def test_back_leads_to_the_view_before(
+    vibe: VibeCommand, write_plan: WritePlan, links: dict[str, Any], browser: Browser
+) -> None:
+    for goal in ("First", "Second"):
+        assert (
+            vibe("plan", "run", write_plan(command_step("a", "true"), command_step("b", "true"), goal=goal)).code == 0
+        )
+    page = browser.page(links["url"])
+    page.look(1200, 860)
+
+    def shows(goal: str, step: str, tab: str) -> None:
+        page.wait(f"document.querySelector('h1')?.textContent === '{goal}'")
+        page.wait(f"(document.querySelector('#step').dataset.step ?? '') === '{step}'")
+        page.wait(f"!document.querySelector('#{tab}').hidden")
+
+    shows("Second", "", "graph")
+    page.wait(status("a", "completed"))
+    page.press("j")
+    shows("Second", "a", "graph")
+    page.press("l")
+    shows("Second", "a", "log")
+    page.click(f".run[data-run='{vibe.plan_ids()[0]}']")
+    shows("First", "", "log")
+    for way, views in (
+        ("back", (("Second", "a", "log"), ("Second", "a", "graph"))),
+        ("forward", (("Second", "a", "log"),)),
+    ):
+        for view in views:
+            page.run(f"history.{way}()")
+            shows(*view)
+    page.run("history.go(-2)")
+    shows("Second", "", "graph")
+    assert page.run("document.querySelector('#step').textContent").startswith("Choose a step")
+    is_quiet(page)
 
 
 async def test_a_link_to_a_run_that_is_gone_says_so_and_lists_the_others(vibe: VibeCommand, browser: Browser) -> None:

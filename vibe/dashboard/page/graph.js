@@ -25,8 +25,8 @@ function drawAll(layout) {
   dag.replaceChildren();
   if (!(drawn = layout)?.boxes) return;
   dag.setAttribute("viewBox", `0 0 ${layout.width} ${layout.height}`);
-  for (const [from, to, d] of layout.edges ?? []) {
-    const edge = s("path.edge", { d, "data-from": from, "data-to": to });
+  for (const [, to, d] of layout.edges ?? []) {
+    const edge = s("path.edge", { d });
     edges.set(to, [...(edges.get(to) ?? []), edge]);
     dag.append(edge);
   }
@@ -57,7 +57,7 @@ function stepBox(id, row) {
   return boxOf(id, { "data-step": id, "data-status": row.status, class: classesOf(id, row), "aria-label": list(name,
     statusWords(row), row.items && itemWords(row.items), red && `${count(red, "check")} red`, isNew && "new") },
   s("title", name), s("circle.dot", at), s("circle.spin", { ...at, "stroke-dasharray": "14 40" }),
-  s("text.gl", { x: 19, y: 20.5 }, row.asks ? "?" : mark(row.status)), s("text.id", { x: 34, y: 24.5 }, cut(id, 17)),
+  s("text.gl", { x: 19, y: 20.5 }, mark(statusOf(row))), s("text.id", { x: 34, y: 24.5 }, cut(id, 17)),
   s("svg", { width: BOX - 6 }, s("text.ti", { x: 12, y: 41 }, cut(row.title ?? "", 29)),
     s("text.ln", { x: 12, y: 55 }, cut(doing(row), 33))), s("g", checks.slice(0, 6).map(([, status], at) =>
     s("rect.pip." + tone(status), { x: BOX - 20 - at * 11, y: 16, width: 8, height: 8 }))));
@@ -87,9 +87,9 @@ export function fit() {
 }
 
 const isDim = (id, row) => !`${id} ${row.title} ${WORD[row.status]}`.toLowerCase().includes(ui.find);
-const classesOf = (id, row) => [(row.asks || row.items?.needs_decision) && "asks", isDim(id, row) && "dimmed",
-  row.items?.in_progress && "working", id === ui.step && "selected", ui.fresh.has(id) && "fresh"].filter(Boolean)
-  .join(" ");
+const toneOf = (status) => tone(status) || (WORD[status] === "to do" ? "todo" : status);
+const classesOf = (id, row) => [toneOf(statusOf(row)), isDim(id, row) && "dimmed", id === ui.step && "selected",
+  ui.fresh.has(id) && "fresh"].filter(Boolean).join(" ");
 
 function paint(id, row) {
   const { node, group } = nodes.get(id) ?? {}, { status } = row ?? {}, line = lines.get(id);
@@ -101,7 +101,7 @@ function paint(id, row) {
   if (!group) become(node, stepBox(id, row));
   else node.setAttribute("class", "cell " + classesOf(id, row)), node.setAttribute("data-status", status);
   if (isSame) return;
-  for (const edge of edges.get(group ?? id) ?? []) edge.setAttribute("data-status", status);
+  for (const edge of edges.get(group ?? id) ?? []) edge.setAttribute("class", "edge " + tone(status));
   if (group) stale.add(group);
 }
 
@@ -112,7 +112,8 @@ function recount({ node, members, label }) {
 }
 
 /** The status a step is shown with: that of its items while these are at work. */
-export const statusOf = (row) => (row.asks ? "needs_decision" : row.items?.in_progress ? "in_progress" : row.status);
+export const statusOf = ({ asks, items, status }) => (asks || items?.needs_decision ? "needs_decision"
+  : items?.in_progress ? "in_progress" : status);
 export const statusWords = (row) => (row.asks ? "waits for you" : WORD[statusOf(row)])
   + (row.tolerated ? ", tolerated" : "");
 
@@ -135,7 +136,7 @@ function doing(row) {
     && figure(row.tokens) + " tok",
     row.attempt > 1 && `attempt ${row.attempt}`, row.tolerated && "tolerated", row.reused && "done before",
       row.worktree?.status)
-    || (row.status === "pending" || row.status === "blocked" ? row.mode ?? "" : WORD[row.status]);
+    || (WORD[row.status] === "to do" ? row.mode ?? "" : WORD[row.status]);
 }
 
 function showOutline() {

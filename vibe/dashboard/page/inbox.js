@@ -32,12 +32,15 @@ export function showInbox() {
 }
 
 /** Replace a card that was answered elsewhere by a line that briefly says by whom. */
-function settle(card) {
-  const row = tables.run.get("answered:" + card.dataset.request);
+async function settle(card) {
   if (card.isOurs || isPast()) return;
+  const { dataset: { request: id }, run, by } = card;
+  const { answered = {} } = by || run === ui.run ? {} : await ask("/api/runs/" + encodeURIComponent(run)),
+    row = answered[id] ?? tables.run.get("answered:" + id);
   const note = h("p.settled", { role: "status", "data-key": "was " + card.dataset.key },
-    `${card.label}: ${card.by ?? (row ? given(row) : "no longer open")}`);
+    `${card.label}: ${by ?? (row ? given(row) : "no longer open")}`);
   settled.add(note);
+  changed("request:");
   setTimeout(() => (settled.delete(note), changed("request:")), SETTLED_MS);
 }
 
@@ -46,7 +49,7 @@ function cardOf(id, row) {
     where = [row.step, other].filter(Boolean).join(" in "), label = `${KIND[row.kind]} ${where}`.trim();
   const card = h("article.card", { "data-request": id, "data-key": id, tabindex: 0,
     "aria-label": `${label}: ${row.summary ?? row.question ?? ""}` });
-  Object.assign(card, { label, send: (body) => send(card, id, body) });
+  Object.assign(card, { label, run: row.run ?? ui.run, send: (body) => send(card, id, body) });
   draw(card, h("header", row.kind === "approval" && h("input.pick", { type: "checkbox", checked: true,
     "aria-label": "allow with the others", onchange: () => changed("request:") }), h("span", KIND[row.kind]),
     where && h("button.link", { "data-open": row.step ?? "", "data-run": row.run }, where),

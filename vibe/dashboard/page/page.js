@@ -16,7 +16,7 @@ const PANES = { runs: "Runs", run: "Plan", inbox: "Inbox", step: "Step" }, body 
 const KEYS = { "j k": "next, previous step", Enter: "open it", "g t c l": "graph, timeline, changes, log",
   w: "next thing that waits", "1 2 3 n": "answer it", "/": "find",
   "[ ]": "previous, next run", Space: "play", ", .": "one change back, on", Esc: "live, close", "?": "all keys" };
-let hits = [], elsewhere = "", timers = {}, bell = null;
+let hits = [], elsewhere = "", timers = {}, bell = null, isBack = false;
 const later = (name, ms, does) => (clearTimeout(timers[name]), (timers[name] = setTimeout(does, ms)));
 
 function show(keys) {
@@ -60,11 +60,11 @@ const listed = () => [...tables.board].filter(([id, row]) =>
   .sort(by((row) => -(row.started_at ?? 0))).sort(by(rank));
 
 function showRuns() {
-  const all = listed(), groups = ["Waiting for you", "Running", "Earlier"].map((name, at) => [name,
-    all.filter(([, row]) => rank(row) === at).slice(0, at === 2 ? EARLIER : Infinity)]);
-  const found = ui.find.length > 2 ? hits : [];
-  draw($("#runlist"), groups.filter(([, list]) => list.length).map(([name, list]) => [h("h2", { "data-key": name },
-    name), list.map(runOf)]), found.length > 0 && h("h2", "Inside"),
+  const all = listed(), found = ui.find.length > 2 ? hits : [];
+  draw($("#runlist"), ["Waiting for you", "Running", "Earlier"].map((name, at) => {
+    const list = all.filter(([, row]) => rank(row) === at).slice(0, at === 2 ? EARLIER : Infinity);
+    return list.length > 0 && [h("h2", { "data-key": name }, name), list.map(runOf)];
+  }), found.length > 0 && h("h2", "Inside"),
     found.map((hit) => h("button.run", { "data-open": hit.step, "data-run": hit.run }, h("b", hit.line),
       h("span.meta", hit.step))), !all.length && h("p.empty", ui.find ? "No run is called so."
       : trouble() || "No run yet."));
@@ -165,15 +165,15 @@ function openRun(id, stepId = "") {
   Object.assign(ui, { run: id, step: stepId, at: null });
   forget();
   elsewhere = "";
-  for (const part of ["#head", "#inbox", "#replay"]) $(part).replaceChildren();
+  for (const part of $$("#head, #inbox, #replay")) part.replaceChildren();
   remember();
   changed("all");
   connect();
 }
 
 function openStep(id, run = ui.run) {
-  if (!id || run !== ui.run) return openRun(run, id);
-  pane("step");
+  if (id == null || run !== ui.run) return openRun(run, id);
+  pane(id ? "step" : "run");
   if (id === ui.step) return changed("tab");
   changed("entries", "step:" + ui.step, "step:" + id);
   ui.step = id;
@@ -194,8 +194,23 @@ function follow({ target }) {
   openStep(step ?? (group && firstOf(group)), run);
 }
 
-const remember = () => history.replaceState(null, "", "/?" + new URLSearchParams({ run: ui.run, step: ui.step,
-  tab: ui.tab }));
+/** Keep the view in the address, so that the browser's back leads to the view before. */
+function remember() {
+  const { run, step, tab } = ui, to = "/?" + new URLSearchParams({ run, step, tab });
+  if (location.href.endsWith(location.host + to)) return;
+  history[isBack || !/run=[^&]/.test(location.search) ? "replaceState" : "pushState"](null, "", to);
+}
+
+/** Show the view of the address. */
+function visit() {
+  const { run = "", step = "", tab } = Object.fromEntries(new URLSearchParams(location.search));
+  isBack = true;
+  ui.tab = Object.hasOwn(LABELS, tab) ? tab : "graph";
+  openStep(step, run);
+  openTab(ui.tab);
+  isBack = false;
+}
+
 const pane = (name) => ((body.dataset.pane = name), showDock(), fit());
 
 function drawer(isOpen) {
@@ -205,7 +220,8 @@ function drawer(isOpen) {
 
 function showDock(asks = waiting().length) {
   draw($("#dock"), Object.entries(PANES).map(([name, label]) => h("button", { "data-pane": name,
-    "aria-current": body.dataset.pane === name, onclick: () => pane(name) }, label, name === "inbox" && asks > 0
+    "aria-current": body.dataset.pane === name, onclick: () => pane(name) },
+    name === "run" && body.dataset.kind === "conversation" ? "Talk" : label, name === "inbox" && asks > 0
     && [" ", h("span.badge", asks)])));
 }
 
@@ -300,9 +316,7 @@ function showKeys() {
 }
 
 function begin() {
-  const query = new URLSearchParams(location.search);
   if (location.hash.length > 1) sessionStorage.setItem("vibe", location.hash.slice(1));
-  Object.assign(ui, { run: query.get("run") ?? "", step: query.get("step") ?? "" });
   for (const [id, label] of Object.entries(LABELS).slice(1)) {
     $("#stage").append(h("div.sheet", { id, role: "tabpanel", "aria-label": label, tabindex: 0 }));
   }
@@ -310,12 +324,12 @@ function begin() {
     Object.assign($("#conn"), { className: state, textContent: text });
     changed("board");
   });
-  pane(ui.step ? "step" : "run");
-  openTab(Object.hasOwn(LABELS, query.get("tab")) ? query.get("tab") : "graph");
+  visit();
   $("#find").oninput = find;
   $("#keysbutton").onclick = showKeys;
   $("#bell").onclick = ring;
   $("#sound").onclick = ({ currentTarget }) => (currentTarget.ariaPressed = ui.sound = !ui.sound);
+  addEventListener("popstate", visit);
   addEventListener("click", follow);
   addEventListener("keydown", key);
   addEventListener("beforeprint", () => (showGraph(new Set(["all"])), showChanges()));
@@ -332,6 +346,6 @@ function begin() {
     showClocks();
     if (isLive()) changed("head", "timeline");
   }, 1000);
-  connect();
+  if (!ui.run) connect();
 }
 begin();

@@ -179,10 +179,10 @@ function before(id, row) {
 }
 
 export const byAge = by((row) => row.asked_at);
-/** The requests that were open at the viewed time, oldest first. */
+/** The requests that were open at the viewed time. */
 export function requests() {
   const then = !isPast() ? [] : rowsOf("answered:").filter(([, row]) => ui.at < row.answered_at);
-  return [...rowsOf("request:"), ...then].filter(([, row]) => !isPast() || row.asked_at <= ui.at).sort(byAge);
+  return [...rowsOf("request:"), ...then].filter(([, row]) => !isPast() || row.asked_at <= ui.at);
 }
 
 export function counts(list = isPast() && steps()) {
@@ -192,10 +192,13 @@ export function counts(list = isPast() && steps()) {
   return { ...rest, pending: pending + blocked };
 }
 
+/** All requests of the run, answered or open. */
+export const asked = () => [...rowsOf("answered:"), ...rowsOf("request:")];
+
 /** The seconds until a time in which anything waited for a person. */
 export function waitedUntil(until) {
   let [sum, last] = [0, 0];
-  for (const [, row] of [...rowsOf("answered:"), ...rowsOf("request:")].sort(byAge)) {
+  for (const [, row] of asked().sort(byAge)) {
     const end = Math.min(until, row.answered_at ?? until);
     sum += Math.max(0, end - Math.max(last, row.asked_at));
     last = Math.max(last, end);

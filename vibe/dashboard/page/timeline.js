@@ -1,6 +1,6 @@
 // Shows steps over time, with idle time folded; the log; and the changed files.
 import { $, WORD, by, clockTime, cut, draw, given, h, seconds, tick } from "./words.js";
-import { changed, clock, changes, head, rowsOf, step, steps, ui } from "./rows.js";
+import { asked, changed, clock, changes, head, rowsOf, step, steps, ui } from "./rows.js";
 
 const ROW = 30, SPARE = 6, IDLE = 0.1, FOLDED = 0.02;
 const chosen = { kind: "", step: "" };
@@ -51,13 +51,13 @@ export function showTimeline() {
   const box = $("#timeline"), map = scale(), first = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
   const rows = steps().filter(([, row]) => row.history?.length).sort(by((row) => row.history[0][0]));
   box.onscroll = () => changed("timeline");
-  const asked = [...rowsOf("answered:"), ...rowsOf("request:")].map(([, row]) => row);
+  const all = asked().map(([, row]) => row);
   const lines = rows.slice(first, first + Math.ceil(box.clientHeight / ROW) + 2 * SPARE).map(([id, row], at) => {
     const line = h("div.tl." + (id === ui.step ? "selected" : ""), { "data-key": id },
       h("button.name", { title: row.title, "data-open": id }, id),
       h("span.track", map.gaps.map(([a, b]) => placed(h("u", { title: `${seconds(b - a)} in which nothing ran` }),
         map.place(a), FOLDED / 2)),
-        bars(row, map, asked.filter((one) => one.step === id))));
+        bars(row, map, all.filter((one) => one.step === id))));
     line.style.top = (first + at) * ROW + "px";
     return line;
   });
@@ -67,7 +67,7 @@ export function showTimeline() {
   draw(box, rows.length ? [h("div.axis", marks), sheet] : h("p.empty", "Nothing has begun."));
 }
 
-function bars(row, map, asked) {
+function bars(row, map, requests) {
   const until = ui.at ?? map.to, { history } = row, last = history.at(-1)[0];
   const part = (kind, start, stop, title) => placed(h("i." + kind, { title: `${title}, ${seconds(stop - start)}` }),
     map.place(start), map.place(stop) - map.place(start));
@@ -79,7 +79,7 @@ function bars(row, map, asked) {
     if (status === "needs_decision") return part("wait", time, stop, "asked you");
     return status === "in_progress" && part("s-" + (WORD[next] === "to do" ? "cancelled" : next), time, stop,
       `attempt ${attempt}`);
-  }), asked.filter((one) => one.asked_at <= until).map((one) => part("wait", one.asked_at,
+  }), requests.filter((one) => one.asked_at <= until).map((one) => part("wait", one.asked_at,
     Math.min(until, one.answered_at ?? until), "waited for you")),
   (row.checks ?? []).flatMap(([name, status, , , , at, , red]) => [...red.map((one) => [one, "failed"]),
     ...(status === "failed" ? [] : [[at, status]])].map(([time, how]) => time != null && time <= until
@@ -97,9 +97,8 @@ function label(text, right) {
 export function showLog() {
   const answers = rowsOf("answered:").map(([id, row]) => [id, { kind: "answer", ts: row.answered_at, step: row.step,
     text: `${cut(row.summary ?? row.kind, 200)}: ${given(row)}` }]);
-  const ends = steps().flatMap(([id, { history = [], reason }]) => history.filter(([, status]) => status === "failed"
-    || status === "skipped")
-    .map(([ts, status]) => [id + ts, { kind: status, ts, step: id, 
+  const ends = steps().flatMap(([id, { history = [], reason }]) => history.filter(([, status]) =>
+    ["failed", "skipped"].includes(status)).map(([ts, status]) => [id + ts, { kind: status, ts, step: id,
       text: reason ? `${WORD[status]}: ${reason}` : WORD[status] }]));
   const all = [...rowsOf("note:"), ...answers, ...ends].filter(([, row]) => ui.at == null || row.ts <= ui.at)
     .sort(by((row) => -(row.ts ?? 0)));
@@ -125,8 +124,8 @@ export function showChanges() {
   }
   const torn = (row) => row.worktree?.status === "conflict";
   const list = [...files].sort().sort(by((all) => -all.some(([, row]) => torn(row))));
-  const where = ({ worktree: tree }) => (!tree?.status ? "in the workspace" : tree.status === "merged"
-    || tree.status === "conflict" ? tree.status : `on ${tree.branch}`);
+  const where = ({ worktree: { status, branch } = {} }) => (!status ? "in the workspace"
+    : ["merged", "conflict"].includes(status) ? status : `on ${branch}`);
   draw($("#changes"), list.map(([file, all]) => h("div.changed", { "data-key": file }, h("code", file),
     all.map(([id, row]) =>
     h("button", { "data-open": id, "data-of": "changes" }, tick(row.status), id,

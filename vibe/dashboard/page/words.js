@@ -9,7 +9,7 @@ export const $$ = (query, within = document) => [...within.querySelectorAll(quer
 export const plain = (text) => String(text).replace(ANSI, "").replace(/\r\n?/g, "\n")
   .replace(UNSEEN, (c) => `<U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
 
-const nodes = (parts) => parts.flat(4).filter((one) => one != null && one !== false && one !== "")
+const nodes = (parts) => parts.flat(4).filter((one) => one || one === 0)
   .map((one) => (one instanceof Node ? one : document.createTextNode(plain(one))));
 
 const make = (create) => (name, ...parts) => {
@@ -132,5 +132,5 @@ export const sure = (label, does, kind) => act(label, ({ target: button }) => {
   button.dataset.keep = was ? "" : "1";
   button.textContent = was ? label : `${label} it?`;
   if (was) does();
-  else setTimeout(() => Object.assign(button, { textContent: label }).dataset.keep && delete button.dataset.keep, 4000);
+  else setTimeout(() => delete Object.assign(button, { textContent: label }).dataset.keep, 4000);
 }, kind);
