@@ -99,6 +99,21 @@ class Wrong:
     """A value that JSON cannot express."""
 
 
+@pytest.mark.parametrize(("settings", "calls"), [({}, 1), ({"retries": 1}, 2)])
+async def test_a_list_of_models_repeats_no_function(program: Program, settings: Mapping[str, Any], calls: int) -> None:
+    attempts: list[int] = []
+
+    def break_down(task: StepTask) -> None:
+        attempts.append(task.attempt)
+        raise ValueError("no such file")
+
+    made = plan(step("a", model=["small", "large"], **settings))
+    with pytest.raises(NotCompleted):
+        await ran(program, made, functions={"a": break_down})
+
+    assert attempts == list(range(1, calls + 1))
+
+
 @pytest.mark.parametrize(
     ("said", "settings", "reason", "detail"),
     [

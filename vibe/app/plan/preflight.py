@@ -48,14 +48,17 @@ def check_surroundings(
                 _check_model_of(rung, parts, default_model, priced=priced or step.max_price is not None)
 
 
-def with_ladders(loaded: LoadedPlan, agents: AgentManager | None) -> LoadedPlan:
+def with_ladders(loaded: LoadedPlan, agents: AgentManager | None, program: ProgramPart | None = None) -> LoadedPlan:
     """Return the plan with the models of its agents filled in, where an agent has several and its step names none.
+
+    What a function of the program does has no model, so that a list of them does not repeat it.
 
     Raises:
         UsageError: If one of those steps acts outside the workspace, and so must have only one model.
     """
     known = dict[str, AgentProfile]() if agents is None else agents.profiles
-    steps = [_with_ladder(step, known.get(step.agent or "")) for step in loaded.plan.steps]
+    functions = () if program is None else program.functions
+    steps = [_with_ladder(step, known.get(step.agent or ""), functions) for step in loaded.plan.steps]
     return replace(loaded, plan=loaded.plan.model_copy(update={"steps": steps}))
 
 
@@ -69,7 +72,9 @@ def as_begun(loaded: LoadedPlan, state: State) -> LoadedPlan:
     return replace(loaded, plan=loaded.plan.model_copy(update={"steps": steps}))
 
 
-def _with_ladder(step: Step, profile: AgentProfile | None) -> Step:
+def _with_ladder(step: Step, profile: AgentProfile | None, functions: Iterable[str] = ()) -> Step:
+    if not own_ids(step).isdisjoint(functions):
+        return step.model_copy(update={"model": None})
     if profile is None or len(profile.models) < 2 or step.model is not None or step.command is not None:
         return step
     if step.side_effects:
@@ -117,9 +122,8 @@ def check_program(settings: RunSettings, loaded: LoadedPlan, state: State, progr
             continue
         if not RunSettings(workspace="").with_program(program).by_program(step):
             given = "executor" if own_ids(step).isdisjoint(settings.functions) else "functions"
-            raise UsageError(
-                f"plan {settings.plan_id}: a program does step {step.id!r}: resume it there, with {given}="
-            )
+            problem = f"plan {settings.plan_id}: a program does step {step.id!r}"
+            raise UsageError(f"{problem}: resume it there, with {given}=")
 
 
 def check_needs(steps: Iterable[Step], cluster: str) -> None:
@@ -139,10 +143,8 @@ def check_needs(steps: Iterable[Step], cluster: str) -> None:
 
         if missing := unmet(step.needs, own := own_labels(), {}):
             has = ", ".join(f"{name}={text}" for name, text in own.items())
-            raise UsageError(
-                f"step {step.id!r} needs {missing}, and this machine has {has}: have it done in a worktree, by a "
-                "cluster whose workers have it (--cluster)"
-            )
+            fix = "have it done in a worktree, by a cluster whose workers have it (--cluster)"
+            raise UsageError(f"step {step.id!r} needs {missing}, and this machine has {has}: {fix}")
 
 
 def check_answers(plan: Plan, state: State, given: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

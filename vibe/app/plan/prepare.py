@@ -226,7 +226,7 @@ def _prepared(
     loaded: LoadedPlan, engine: Engine, options: PlanRunOptions, open_store: Callable[[], PlanStore]
 ) -> PreparedRun:
     timed = with_decision_timeout(loaded, engine.config.planner.decision_timeout_seconds)
-    ready = preflight.with_ladders(timed, engine.agents)
+    ready = preflight.with_ladders(timed, engine.agents, options.program)
     return PreparedRun(loaded=ready, engine=engine, options=options, open_store=open_store)
 
 
