@@ -139,8 +139,7 @@ class IllegalTransitionError(VibeError):
 class Suggester:
     """Finds the closest known name, but only for the first problems of a document, to bound the cost of a bad one."""
 
-    def __init__(self) -> None:
-        self._lookups = SHOWN_PROBLEMS
+    _lookups = SHOWN_PROBLEMS
 
     def fix(self, name: str, known: Iterable[str], otherwise: str) -> str:
         """Return ``did you mean 'x'?`` if a known name is close enough, else ``otherwise``."""

@@ -229,17 +229,15 @@ class ReportSources:
 
     def _other_spending(self) -> Iterator[model.OtherSpending]:
         """Yield the spending on removed steps, then on revisions."""
-        removed: dict[str, list[Spent]] = {}
+        others: dict[tuple[str, str], list[Spent]] = {}
         for step_id, attempts in self._spent.items():
             calling = [spending for spending in attempts.values() if spending.usage.calls]
             if calling and step_id not in self.state.steps:
-                removed[step_id] = calling
-        revisions: dict[str, list[Spent]] = {}
+                others["removed", step_id] = calling
         for step_id, spending in self.revisions:
-            revisions.setdefault(step_id, []).append(spending)
-        for what, spent in (("removed", removed), ("mending", revisions)):
-            for step_id, each in spent.items():
-                yield model.OtherSpending(what=what, step_id=step_id, attempts=len(each), spent=_spent(total_of(each)))
+            others.setdefault(("mending", step_id), []).append(spending)
+        for (what, step_id), each in others.items():
+            yield model.OtherSpending(what=what, step_id=step_id, attempts=len(each), spent=_spent(total_of(each)))
 
     def _denied(self) -> Iterator[model.DeniedReport]:
         every = [*(gone.step for gone in self.state.removed), *self.state.steps.values()]

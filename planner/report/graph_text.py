@@ -22,9 +22,8 @@ def mermaid(plan: Plan, statuses: Statuses | None = None) -> str:
     names = {step.id: f"s{number}" for number, step in enumerate(plan.steps)}
     lines = ["flowchart TD"]
     for step in plan.steps:
-        label = f"{step.id}: {shortened(plain_line(readable_title(step.title)), LONGEST_TITLE)}".translate(
-            _MERMAID_CODES
-        )
+        title = shortened(plain_line(readable_title(step.title)), LONGEST_TITLE)
+        label = f"{step.id}: {title}".translate(_MERMAID_CODES)
         kind = "" if statuses is None else f":::{statuses.get(step.id, StepStatus.PENDING)}"
         lines.append(f'    {names[step.id]}["{label}"]{kind}')
     for step in plan.steps:

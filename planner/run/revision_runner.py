@@ -10,7 +10,7 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 from anyio import to_thread
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ipc.commands import Revise
 from ipc.events import PlanRevisedEvent
@@ -58,17 +58,16 @@ class ReplanPolicy(Struct, frozen=True, kw_only=True):
     check: Callable[[LoadedPlan, Collection[str]], LoadedPlan] = lambda loaded, _: loaded
 
 
-class RevisionRunner:
-    """Revises the plan of a run. It reads the plan's ``state`` and passes commands to ``take``."""
+class RevisionRunner(Struct, eq=False):
+    """Revises the plan of a run. It reads the plan's ``_state`` and passes commands to ``_take``."""
 
-    def __init__(self, state: State, take: Callable[[Command], None], policy: ReplanPolicy) -> None:
-        self._state = state
-        self._take = take
-        self._policy = policy
-        self._turn = anyio.Lock()
-        self._scopes: dict[anyio.CancelScope, str | None] = {}
-        """The open requests, each with the id of the step whose failure led to it, or None if the user asked."""
-        self._stopped = False
+    _state: State
+    _take: Callable[[Command], None]
+    _policy: ReplanPolicy
+    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+    _scopes: dict[anyio.CancelScope, str | None] = field(default_factory=dict[anyio.CancelScope, "str | None"])
+    """The open requests, each with the id of the step whose failure led to it, or None if the user asked."""
+    _stopped: bool = False
 
     def stop(self, step_id: str | None = None) -> None:
         """Stop all open revisions and refuse later ones; with ``step_id``, stop only those for that step."""
