@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +24,16 @@ import pytest
 
 from planner.plan.loader import load_plan
 from tests.e2e.conftest import REPOSITORY, VibeCommand, command_step
+from vibe.cli.grammar import read_words
+from vibe.cli.parser import TextRequested
 from vibe.core.config.models import VibeConfig
 from vibe.core.tools.manager import ToolManager, ToolSources
 
 WritePlan = Callable[..., str]
 
 NODE = shutil.which("node")
+SHELLS = frozenset({"sh", "bash", "console"})
+ENDS = frozenset({"|", ">", "<", "&", ";", "&&"})
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 DOCUMENTS = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
 WAITING = command_step("wait", "touch started; while [ ! -e go ]; do sleep 0.05; done")
@@ -124,6 +132,27 @@ def test_the_hint_of_the_guide_is_found_beside_its_tool(tmp_path: Path) -> None:
     manager = ToolManager(ToolSources(root=tmp_path, user_tools=tmp_path), VibeConfig())
 
     assert manager.prompts()["shout"] == hint
+
+
+def shown_commands() -> list[list[str]]:
+    """Return the words of every command line in the shell blocks of the documentation that begins with ``vibe``."""
+    texts = [path.read_text(encoding="utf-8") for path in DOCUMENTS]
+    shown = [match["text"] for text in texts for match in BLOCK.finditer(text) if match["language"] in SHELLS]
+    lines = [line.removeprefix("$ ") for text in shown for line in text.replace("\\\n", "").splitlines()]
+    lexers = [shlex.shlex(line, posix=True, punctuation_chars=True) for line in lines if line.startswith("vibe ")]
+    for lexer in lexers:
+        lexer.whitespace_split = True
+    commands = [list(takewhile(lambda word: word not in ENDS, lexer)) for lexer in lexers]
+    return [words[1:] for words in commands if words[-1] != "…"]
+
+
+def test_every_command_that_is_shown_can_be_read() -> None:
+    commands = shown_commands()
+
+    for words in commands:
+        with suppress(TextRequested):
+            read_words(words, Namespace())
+    assert len(commands) > 100
 
 
 def test_there_are_plans_to_check() -> None:

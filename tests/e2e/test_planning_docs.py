@@ -11,6 +11,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.conftest import VibeCommand
 from tests.e2e.test_docs import blocks
 from vibe.core.config.models import PlannerConfig
@@ -62,9 +64,9 @@ def test_the_settings_of_the_guide_are_the_defaults(vibe: VibeCommand) -> None:
     assert given == {name: defaults[name] for name in given}
 
 
-def test_the_program_of_the_guide_walks_the_plan(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    path.write_text(json.dumps(shown_plan()))
-    names: dict[str, Any] = {"path": path}
+def test_the_program_of_the_guide_walks_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(shown_plan()))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
     exec(blocks(GUIDE, "python")[0].text, names)  # noqa: S102  the guide's own program
     assert names["done"] == ["flag", "tests", "check"]

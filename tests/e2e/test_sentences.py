@@ -109,3 +109,11 @@ def test_it_is_one_sentence_and_nothing_was_done(vibe: VibeCommand, case: Case) 
     ended = vibe(*case.words.split(), stdin=case.stdin)
     assert (ended.code, ended.out, ended.err) == (case.code, "", f"vibe: {case.said}\n")
     assert snapshot(vibe.home) == before or case.code != 2
+
+
+@pytest.mark.parametrize("words", ["plan run plan.json --only", "plan run plan.json --reuse", "-p hi --output-dir"])
+def test_a_blank_name_is_neither_all_of_them_nor_none(vibe: VibeCommand, words: str) -> None:
+    ended = vibe(*words.split(), "")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert f"argument {words.rsplit(maxsplit=1)[-1]}: is blank: name one, or leave it out" in ended.err

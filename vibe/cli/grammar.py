@@ -53,6 +53,13 @@ def _pair(kind: Callable[[str], Any], shape: str, example: str) -> Callable[[str
     return pair
 
 
+def _named(text: str) -> str:
+    """Refuse a blank, as from a variable that is not set; it must not mean all of them, or none."""
+    if not text.strip():
+        raise ArgumentTypeError("is blank: name one, or leave it out")
+    return text
+
+
 def _asker(text: str) -> str:
     if not re.fullmatch(r"[!-~][ -~]{0,99}", text):
         raise ArgumentTypeError(f"must be 1 to 100 letters, digits and signs, not {text[:40]!r}")
@@ -146,7 +153,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--setup": _flag("set up provider, key, model and theme first"),
     "--prompt-file": _word("FILE", "read the prompt from this file; answer and exit"),
     "--output-dir": _word(
-        "DIR", "write result.json, events.jsonl and messages.jsonl here, replacing those of an earlier run"
+        "DIR", "write result.json, events.jsonl and messages.jsonl here, replacing those of an earlier run", type=_named
     ),
     "--output-schema": _word("FILE", "answer with a value that fits this JSON Schema"),
     "--image": _words("FILE", "an image for the prompt; repeatable"),
@@ -169,10 +176,10 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--demo": _flag("run the built-in demonstration instead of a FILE"),
     "--dry-run": _flag("print order, longest chain and budget; run nothing"),
     "--only": _words(
-        "STEP", "run this step, or the steps with a tag (tag:NAME), and what they depend on; repeatable, or A,B"
+        "STEP", "run this step, or those tagged (tag:NAME), and what they depend on; repeatable, or A,B", type=_named
     ),
     "--resume:file": _flag("continue the last run of this file here, if it has not ended"),
-    "--reuse": _word("ID", "reuse results of that plan's unchanged steps"),
+    "--reuse": _word("ID", "reuse results of that plan's unchanged steps", type=_named),
     "--accept-commands": _flag("accept the commands in this plan, which a model wrote", dest="accepted"),
     "--allow-dirty": _flag("let worktree steps start from uncommitted changes"),
     "--max-parallel": _word("N", "run at most N steps in parallel", type=_positive_int),
@@ -359,7 +366,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         type=_pair(float, r"\d{1,9}(?:\.\d{1,3})?", "gpu=1"),
     ),
     "--folder": _word("DIR", "keep projects and checkouts here (default: in your cache)"),
-    "--json:status": _flag("JSON instead of lines"),
+    "--json:status": _flag("JSON instead of lines", action="store_const", const="json", default="text", dest="output"),
     # vibe itself
     "--online": _flag("also test the model and its tool calls"),
     "--cluster:doctor": _flag("also check the cluster of [cluster], and each of its workers"),

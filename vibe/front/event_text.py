@@ -248,7 +248,7 @@ _WORDS: Final[Mapping[type[e.BaseEvent], Callable[[Any], str]]] = {
     e.PlacementEvent: _place,
     e.WorktreeEvent: _worktree,
     e.PlanStartedEvent: _started,
-    e.PlanResumedEvent: lambda event: f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps ended)",
+    e.PlanResumedEvent: lambda event: f"plan resumed: {event.goal} ({event.done} of {len(event.steps)} steps done)",
     e.PlanStepUpdateEvent: _step,
     e.PlanDecisionEvent: _decision,
     e.PlanRevisedEvent: _revised,

@@ -127,7 +127,7 @@ def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:
         how = f"{counted(len(event.steps), 'step')}, up to {event.max_parallel_steps} side by side"
         note = f"; {event.note}" if event.note else ""
         return f"plan {event.plan_id} starts: {event.goal} ({how}){note}"
-    return f"plan {event.plan_id} goes on: {event.goal} ({event.done} of {len(event.steps)} steps ended)"
+    return f"plan {event.plan_id} goes on: {event.goal} ({event.done} of {len(event.steps)} steps done)"
 
 
 def _trouble(event: e.Event) -> str:

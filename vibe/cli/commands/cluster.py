@@ -86,10 +86,8 @@ def run_status(args: Arguments, env: CliEnvironment) -> None:
     config = _config(args, env)
     address = args.address or config.address or _no_address()
     workers = cluster_workers(address, check_cluster(address, config.certificates))
-    if args.json:
-        env.write_json({"workers": to_builtins(workers)})
-    else:
-        env.write_lines(map(worker_line, workers) if workers else ["no workers: start some with `vibe cluster worker`"])
+    none = ["no workers: start some with `vibe cluster worker`"]
+    env.answer(args, {"workers": to_builtins(workers)}, map(worker_line, workers) if workers else none)
 
 
 async def _served(node: Node, sentence: str, env: CliEnvironment) -> int:

@@ -71,33 +71,24 @@ def _check(args: Arguments, env: CliEnvironment, *, is_named: bool, at_terminal:
     """Check that the arguments suit the terminal or script; ``is_named`` means that one prompt is to be answered.
 
     Raises:
-        CommandLineError: a chat is wanted but not possible.
+        CommandLineError: a chat is wanted but not possible, or a run elsewhere can't be shown.
     """
     if args.setup and (is_named or args.attach or args.output != "text" or not at_terminal):
         raise CommandLineError("--setup needs a terminal: use `vibe setup` and its flags")
     if args.attach:
         if not at_terminal:
             raise CommandLineError(f"--attach needs a terminal: use `vibe events tail {args.attach}`")
-        _check_attach(args, env, can=not (is_named or args.words or args.plain or args.input))
+        if is_named or args.words or args.plain or args.input:
+            raise CommandLineError("--attach takes no prompt")
+        others = [name for name in parser_of(()).options_set(args) if name not in SHOWING]
+        if others:
+            raise CommandLineError(f"--attach shows a run as it was begun: leave out {', '.join(others)}")
+        if not draws(env):
+            raise CommandLineError(f"this terminal can't draw a screen: use `vibe events watch {args.attach}`")
     elif args.plain and (is_named or args.output != "text"):
         raise CommandLineError("--plain can't be combined with -p, --prompt-file, --output or --output-dir")
     elif args.plain and not at_terminal:
         raise CommandLineError("--plain needs a terminal: use `vibe -p PROMPT`")
-
-
-def _check_attach(args: Arguments, env: CliEnvironment, *, can: bool) -> None:
-    """Check that a run elsewhere can be shown.
-
-    Raises:
-        CommandLineError: it can't be shown.
-    """
-    if not can:
-        raise CommandLineError("--attach takes no prompt")
-    others = [name for name in parser_of(()).options_set(args) if name not in SHOWING]
-    if others:
-        raise CommandLineError(f"--attach shows a run as it was begun: leave out {', '.join(others)}")
-    if not draws(env):
-        raise CommandLineError(f"this terminal can't draw a screen: use `vibe events watch {args.attach}`")
 
 
 def draws(env: CliEnvironment) -> bool:
