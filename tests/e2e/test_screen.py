@@ -54,13 +54,24 @@ def test_what_is_typed_before_the_first_frame_is_sent(vibe: VibeCommand, tmux: T
     tmux.wait_for("EXIT 0")
 
 
-def test_five_megabytes_are_pasted(vibe: VibeCommand, tmux: Tmux) -> None:
+def test_five_megabytes_are_pasted_and_given_back_as_they_do_not_fit(vibe: VibeCommand, tmux: Tmux) -> None:
     vibe.replay(turns({"text": "Hello."}))
     vibe.at(tmux, "hi")
     tmux.wait_for("Hello.")
     tmux.paste(("é" * 49 + "\x1b[31m\n") * 50_000)
     tmux.wait_for("[pasted 1: 50,000 lines]")
+    tmux.press("Enter")
+    tmux.wait_for("the prompt does not fit")
+    tmux.wait_for("> [pasted 2: 50,")
     tmux.press("BSpace")
+    tmux.press("C-d")
+    tmux.wait_for("EXIT 0")
+
+
+def test_a_turn_that_a_limit_ended_says_so(vibe: VibeCommand, tmux: Tmux) -> None:
+    vibe.replay(turns(bash("echo once"), {"text": "Never said."}))
+    vibe.at(tmux, "--auto-approve", "--max-turns", "1", "go")
+    tmux.wait_for("! the limit of 1 turns is reached")
     tmux.press("C-d")
     tmux.wait_for("EXIT 0")
 

@@ -29,7 +29,7 @@ from vibe.cli.textual_ui.controllers.app_controller import ChatAbout
 from vibe.cli.textual_ui.presenters.chat_presenter import SavedPart
 from vibe.cli.textual_ui.screen_commands import is_due, picked, screen_commands, set_up, tell_changes
 from vibe.core.config.paths import CONFIG_FILE, VibePaths
-from vibe.core.messages import Message
+from vibe.core.messages import Message, Outcome
 from vibe.core.skills.command_files import NoSuchCommandError
 from vibe.core.tools.files.images import images_in
 from vibe.core.tools.permissions import ApprovalMode
@@ -329,8 +329,12 @@ class LocalChat:
         since = len(self._conversation.messages)
         try:
             images = await to_thread.run_sync(images_in, files)
-            result = await self._conversation.send(prompt, images=images, limits=self._limits)
-            self._talk.begin(tell_changes, self._talk, since, result.acted.files_changed)
+            acted = (await self._conversation.send(prompt, images=images, limits=self._limits)).acted
+            if acted.outcome in {Outcome.LIMIT, Outcome.FAILED} and len(self._conversation.messages) == since:
+                self._stage.give_back(prompt, acted.detail)  # no event told why it was not said to the agent
+            elif acted.outcome is Outcome.LIMIT:
+                self._talk.warn(acted.detail)
+            self._talk.begin(tell_changes, self._talk, since, acted.files_changed)
         except NoSuchCommandError as error:
             self._stage.give_back(prompt, f"{error.among(self._talk.commands)}")
         except VibeError as error:

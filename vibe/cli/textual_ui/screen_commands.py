@@ -91,8 +91,7 @@ async def tell_changes(talk: Talk, since: int, edited: Collection[str]) -> None:
         found = await to_thread.run_sync(going_back, talk, since)
         changed = [diff for file, diff in found if file.path not in edited]
         if changed:
-            files = counted(len(changed), "file")
-            talk.say(f"commands changed {files} {plus_minus(changed)} · /review /diff /undo")
+            talk.say(f"commands changed {counted(len(changed), 'file')} {plus_minus(changed)} · /review /diff /undo")
 
 
 async def _attach(stage: ChatScreen, talk: Talk, typed: Typed) -> None:

@@ -238,7 +238,8 @@ class TerminalDriver(LinuxDriver):
         """True after the screen was left, until the process is told to go on and draws it again."""
         self._continued_at = float("-inf")
         for which in (signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(which, _ignore_signal)  # by default it would end the process without restoring the terminal
+            # By default it would end the process without restoring the terminal.
+            signal.signal(which, lambda _number, _frame: None)
 
     def start_application_mode(self) -> None:
         """See ``Driver``; does nothing if the screen is drawn already."""
@@ -363,7 +364,3 @@ def _terminal_stream() -> TextIO:
     """Return the standard stream that is a terminal: standard error, unless that was redirected."""
     streams = [stream for stream in (sys.__stderr__, sys.__stdout__) if stream is not None]
     return next((stream for stream in streams if stream.isatty()), streams[0])
-
-
-def _ignore_signal(*_: object) -> None:
-    """Handle a signal by doing nothing."""

@@ -84,7 +84,7 @@ class RunsScreen(Screen[str]):
         Binding("slash", "find", "Find"),
         Binding("o", "open_page", "Open the page in a browser"),
         Binding("escape", "stop_finding", "Find no more"),
-        Binding("q", "leave", "Leave"),
+        Binding("q", "dismiss('')", "Leave"),
     ]
 
     def __init__(self, desk: RunsDesk) -> None:
@@ -161,10 +161,6 @@ class RunsScreen(Screen[str]):
         """Show all runs again."""
         self._finding, self._desk.query = False, None
         self._page.refresh()
-
-    def action_leave(self) -> None:
-        """Leave the list."""
-        self.dismiss("")
 
     def action_attach(self) -> None:
         """Attach to the chosen run if it is live; otherwise say which command shows or resumes its plan."""
