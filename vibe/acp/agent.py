@@ -159,8 +159,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Open a saved session under the id by which the editor knows it. An open one is saved and closed first."""
         async with self._reopening:
             latest = (await self._saved()).latest(session_id)
-            present = self._sessions.get(session_id)
-            if present is not None:
+            if present := self._sessions.get(session_id):
                 present.check_idle()
                 del self._sessions[session_id]
                 await present.close()
@@ -171,8 +170,7 @@ class EditorAgent(Agent):  # noqa: PLR0904  a method for each request of the pro
         """Close a session if it is open, and delete its saved data. Do nothing if there is no such session."""
         async with self._reopening:
             await to_thread.run_sync((await self._saved()).check_deletable, session_id)
-            session = self._sessions.pop(session_id, None)
-            if session is not None:
+            if session := self._sessions.pop(session_id, None):
                 await session.close()
             await to_thread.run_sync((await self._saved()).delete, session_id)
 

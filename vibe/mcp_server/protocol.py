@@ -176,7 +176,7 @@ VERSIONS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 """Protocol versions whose answers look like those of ``Handshake``. A client with another one waits for the library."""
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 TOO_LONG = f"a message of more than {LONGEST_MESSAGE} bytes: it was skipped"
-FLOAT_ID = re.compile(rb'"id"\s*:\s*-?[0-9]+\.')
+FLOAT_ID = re.compile(rb'"(?:id|requestId)"\s*:\s*-?[0-9]+\.')
 """An id written as a float, in the message itself or somewhere in it."""
 NO_MESSAGE = "this is not a message of the protocol, or not in UTF-8"
 
@@ -342,13 +342,15 @@ def _request(line: bytes) -> dict[str, Any] | None:
 
 
 def _with_whole_id(line: bytes) -> bytes:
-    """Return a message whose id, if it is a whole number written as a float, is written as such: some clients can't."""
-    if FLOAT_ID.search(line):
-        with suppress(ValueError, RecursionError):
-            fields = _fields(line)
-            given = fields.get("id")
-            if isinstance(given, float) and given.is_integer():
-                return json.dumps({**fields, "id": int(given)}).encode()
+    """Return a message with whole ids, its own and that of a request it cancels: some clients write them as floats."""
+    if not FLOAT_ID.search(line):
+        return line
+    with suppress(ValueError, RecursionError):
+        fields = _fields(line)
+        for table, name in ((fields, "id"), (table_of(fields.get("params")), "requestId")):
+            if isinstance(given := table.get(name), float) and given.is_integer():
+                table[name] = int(given)
+        return json.dumps(fields).encode() if fields else line
     return line
 
 

@@ -102,6 +102,14 @@ async def test_only_a_requests_own_id_is_a_whole_number_for_a_float_not_one_in_i
     assert '"arguments": {"id": 5.0}' in handshake.unheard[0].decode()
 
 
+def test_a_cancelled_request_is_known_by_an_id_written_as_a_float() -> None:
+    handshake = Handshake(lambda: None)
+
+    handshake.answer(b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7.0}}')
+
+    assert handshake.unheard == [b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}']
+
+
 async def test_an_id_written_as_a_float_is_known_and_other_odd_ids_are_refused(client: Client) -> None:
     early = json.loads(initialize()) | {"id": 1.0}
     ids: list[Any] = [2.0, -3.00, 4.5, None, True, [5], {"id": 6.0}]
