@@ -193,14 +193,11 @@ def plan_picture(view: View, now: float, width: int, height: int, *, chosen: str
 
 def texts_of(lines: Iterable[Line]) -> Sequence[Text]:
     """Return lines in the colours of the terminal."""
-    texts = [Text.assemble(*((text, _look(style)) for text, style in line), no_wrap=True) for line in lines]
+    looked = ([(text, " ".join(map(LOOKS.__getitem__, style.split()))) for text, style in line] for line in lines)
+    texts = [Text.assemble(*line, no_wrap=True) for line in looked]
     for text in texts:
         text.rstrip()  # so that a narrowed terminal need not wrap blanks
     return texts
-
-
-def _look(style: str) -> str:
-    return " ".join(LOOKS[word] for word in style.split())
 
 
 @contextmanager
