@@ -161,6 +161,11 @@ class Attachments:
         """Return the text with markers replaced by the pasted texts."""
         return _MARKER.sub(lambda match: self._pastes.get(match.group(), match.group()), text)
 
+    def unknown(self, text: str) -> str:
+        """Return the first marker that stands for nothing, as it may be another process's; blank if there is none."""
+        names = (match.group() for match in _MARKER.finditer(text))
+        return next((name for name in names if name not in self._pastes and name not in self._images), "")
+
     def images(self, text: str) -> tuple[Path, ...]:
         """Return the images whose markers are in the text, in order and without duplicates."""
         names = dict.fromkeys(match.group() for match in _MARKER.finditer(text))

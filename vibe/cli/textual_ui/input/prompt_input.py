@@ -531,6 +531,10 @@ class PromptInput(Widget):
             self._send(self.text)
 
     def _send(self, text: str, *, steers: bool = False) -> None:
+        if unknown := self._attachments.unknown(text):
+            notice = f"nothing is kept for {unknown}: paste it again, or delete the marker"
+            self.notify(notice, severity="warning", markup=False)
+            return
         whole = self._attachments.expanded(text)
         if self._walk.add(text) and self._file is not None:
             kept = whole if len(whole) <= LONGEST_KEPT else text

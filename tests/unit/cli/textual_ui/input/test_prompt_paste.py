@@ -6,10 +6,13 @@ import time
 from pathlib import Path
 from typing import cast
 
+import pytest
+from anyio import to_thread
 from textual import events
 from textual.pilot import Pilot
 
 from tests.unit.cli.textual_ui.input.stage import InputStage
+from vibe.cli.textual_ui.input.history import keep_prompt
 
 
 async def pasted(pilot: Pilot[None], text: str, *keys: str) -> None:
@@ -84,6 +87,21 @@ async def test_the_history_keeps_what_was_pasted_but_not_megabytes_of_it(tmp_pat
 
     assert entries.count("+x\n") == 30
     assert "+[pasted 2: 60,000 characters]\n" in entries
+
+
+@pytest.mark.parametrize("marker", ["[pasted 2: 60,000 characters]", "[image 1: shot.png]"])
+async def test_a_marker_of_another_process_is_not_sent_as_if_it_were_the_text(tmp_path: Path, marker: str) -> None:
+    await to_thread.run_sync(keep_prompt, tmp_path / "history", f"{marker} why?")
+    async with (app := InputStage(history=tmp_path / "history")).run_test(notifications=True) as pilot:
+        await app.threads_done()
+        app.press("up", "enter")
+        await pilot.pause()
+        assert (app.texts, app.prompt.text) == ([], f"{marker} why?")
+        assert f"nothing is kept for {marker}: paste it again" in app.notices[-1]
+        app.press("home", "delete", "enter")
+        await pilot.pause()
+
+        assert app.texts == [f"{marker[1:]} why?"]
 
 
 async def test_a_path_of_an_image_becomes_a_marker_and_the_file_is_sent_along(tmp_path: Path) -> None:
