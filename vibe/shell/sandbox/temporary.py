@@ -45,9 +45,9 @@ def remove_abandoned(base: str | None = None) -> None:
 
 
 @contextmanager
-def brief_folder() -> Generator[Path]:
+def brief_folder(base: str | None = None) -> Generator[Path]:
     """Provide a folder that is removed after the block. If the process is killed, it becomes an abandoned one."""
-    folder, lock = _make(None)
+    folder, lock = _make(base)
     try:
         yield folder
     finally:
