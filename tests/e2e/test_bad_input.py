@@ -188,7 +188,7 @@ def test_a_home_that_cannot_be_written_is_said(
     (tmp_path / "file").write_text("in the way")
     vibe.home = tmp_path / "file" / "home"
 
-    ended = vibe("plan", "run", write_plan(GOOD))
+    ended = vibe.process("plan", "run", write_plan(GOOD))
 
     assert (ended.code, ended.err.count("\n")) == (3, 1)
     assert not (vibe.workdir / "ran").exists()
