@@ -61,8 +61,7 @@ class VibeWorkerPlugin(WorkerPlugin):
         self.folder = Path(self.settings.folder or tempfile.mkdtemp(prefix="vibe-worker-"))
         settings = ("DASK_", SETTINGS_VARIABLE, FORK_SERVER)
         environ = {name: value for name, value in os.environ.items() if not name.startswith(settings)}
-        server = os.environ.get(FORK_SERVER)
-        fork_server = socket.socket(fileno=int(server)) if server else None
+        fork_server = socket.socket(fileno=int(os.environ[FORK_SERVER])) if FORK_SERVER in os.environ else None
         self.place = WorkerPlace(self.folder, environ, self.settings.capabilities, fork_server)
         await anyio.to_thread.run_sync(self.place.prepare)
         handlers: dict[str, Any] = {"vibe_link": self.link, "vibe_over": self.place.end_run, "vibe_info": self.info}

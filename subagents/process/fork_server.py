@@ -12,7 +12,7 @@ import signal
 import socket
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib import import_module
 
 from anyio import wait_readable
@@ -24,9 +24,6 @@ MOST_BYTES = 256 * 1024
 """Bytes of a request, beyond what the system lets through."""
 MOST_DESCRIPTORS = 8
 PID_BYTES = 32
-CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-STANDARD = (1, 2)
-"""The descriptors of a process's output."""
 
 
 class ForkedProcess(Struct, frozen=True):
@@ -59,15 +56,17 @@ async def ask_for_fork(
     Returns None if the server is gone, or can't fork, or the environment is too large for a request.
     """
     alive, theirs = socket.socketpair()
-    with theirs, suppress(OSError):
-        request = b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
-        socket.send_fds(server, [request], [theirs.fileno(), output, *descriptors])
-    await wait_readable(alive)
-    pid = alive.recv(PID_BYTES)
-    if not pid:
-        alive.close()
-        return None
-    return ForkedProcess(int(pid), alive)
+    with ExitStack() as stack:
+        stack.enter_context(alive)
+        with theirs, suppress(OSError):
+            request = b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
+            # Without waiting, because a stuck server must not stop the loop.
+            socket.send_fds(server, [request], [theirs.fileno(), output, *descriptors], socket.MSG_DONTWAIT)
+        await wait_readable(alive)
+        if pid := alive.recv(PID_BYTES):
+            stack.pop_all()
+            return ForkedProcess(int(pid), alive)
+    return None
 
 
 def start_fork_server(module: str) -> socket.socket:
@@ -91,7 +90,9 @@ def _serve(module: str, requests: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system buries those that end
     server = os.getpid()
     while True:
-        environ, descriptors, *_ = socket.recv_fds(requests, MOST_BYTES, MOST_DESCRIPTORS, CLOSE_ON_EXEC)
+        environ, descriptors, *_ = socket.recv_fds(requests, MOST_BYTES, MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        if not descriptors:
+            return  # those who could ask are gone
         if not os.fork():
             requests.close()
             _run(main, environ, *descriptors, server)
@@ -105,8 +106,8 @@ def _run(main: Callable[[Sequence[str]], int], environ: bytes, alive: int, outpu
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        for standard in STANDARD:
-            os.dup2(output, standard)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
         os.environ.clear()
         os.environ.update(dict(line.split("=", 1) for line in os.fsdecode(environ).split("\0")))
         os.write(alive, str(os.getpid()).encode())

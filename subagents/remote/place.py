@@ -102,8 +102,8 @@ class RunHere(Struct, eq=False):
                 await self.end_host()
                 self.control, theirs = socket.socketpair()
                 with theirs:
-                    program, fork_server = self.pool.program, self.fork_server
-                    self.host = await StepProcess.start(program, theirs.fileno(), fork_server=fork_server)
+                    own = theirs.fileno()
+                    self.host = await StepProcess.start(self.pool.program, own, fork_server=self.fork_server)
         ours, theirs = socket.socketpair()
         link = SocketTransport(ours)
         with theirs, suppress(OSError):  # if the host is gone, the link ends at once
