@@ -25,6 +25,9 @@ LEFTOVERS_KEPT_S = 7 * 24 * 3600.0
 SWEEP_EVERY_S = 3600.0
 """Seconds between two searches for old folders. There may be thousands, so not every start looks through them."""
 
+LATEST = "latest"
+"""A name for the running run that began last, or if none runs, the one that has ended."""
+
 _SWEPT_NAME = ".swept"
 _SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -175,7 +178,7 @@ class Registry(Struct, eq=False):
         return next((entry for entry in self.running() if entry.events == address), None)
 
     def resolve(self, target: str | Path) -> Origin:
-        """Find the events that ``target`` names: a source id or prefix, plan or session id, address or journal file.
+        """Find the events that ``target`` names: a source, plan or session id, address, journal file, or ``latest``.
 
         Raises:
             UnknownSourceError: It names no run, or several.
@@ -189,7 +192,7 @@ class Registry(Struct, eq=False):
         return self._by_name(target)
 
     def running_as(self, name: str) -> Entry:
-        """Find the running run that ``name`` means, to send it commands: a source id or prefix, a plan or session id.
+        """Find the running run that ``name`` means, to send it commands: a source, plan or session id, or ``latest``.
 
         Raises:
             UnknownSourceError: It names no run, several runs, or a run that has ended.
@@ -255,19 +258,19 @@ def ended_in_good_order(journal: Path) -> bool:
 
 
 def _matching(entries: list[Entry], name: str) -> Entry | None:
-    """Return the entry that ``name`` means, or None; of several runs of one plan or session, the latest."""
+    """Return the entry that ``name`` means, or None."""
     found = _matching_all(entries, name)
-    if len({entry.source for entry in found}) > 1 and name not in {found[0].info.plan_id, found[0].info.session_id}:
+    if len({entry.source for entry in found}) > 1:
         raise UnknownSourceError(name, "matches several runs", [entry.source for entry in found])
     return found[0] if found else None
 
 
 def _matching_all(entries: list[Entry], name: str) -> list[Entry]:
     exact = [entry for entry in entries if entry.source == name]
-    same_work = [entry for entry in entries if name in {entry.info.plan_id, entry.info.session_id}]
-    # A resumed plan or session has had several publishers; its id means the newest.
-    newest_first = sorted(same_work, key=lambda entry: entry.started, reverse=True)
-    return exact or newest_first or [entry for entry in entries if entry.source.startswith(name)]
+    same_work = [entry for entry in entries if name in {LATEST, entry.info.plan_id, entry.info.session_id}]
+    # A resumed plan or session has had several publishers; its id means the newest, and ``latest`` that of all.
+    newest = sorted(same_work, key=lambda entry: entry.started)[-1:]
+    return exact or newest or [entry for entry in entries if entry.source.startswith(name)]
 
 
 def _origin(entry: Entry, *, alive: bool) -> Origin:

@@ -287,7 +287,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--json": _flag("one JSON object instead of a sentence"),
     # runs, conversations and notes
     "source": _word(
-        "SOURCE", "a source, plan or session id, an address or a journal; default: the only run", nargs="?"
+        "SOURCE", "a source, plan or session id, 'latest', an address or a journal; default: the only run", nargs="?"
     ),
     "--topic": _words(
         "PREFIX", "only events whose topic (type|plan|step) has this prefix, such as plan. or 'tool.call|'; repeatable"
@@ -295,7 +295,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--from:event": _word(
         "N", "start at event N (1: the first); default: new events only", dest="first", type=_event_number
     ),
-    "source:answer": _word("SOURCE", "the run: a source, plan or session id"),
+    "source:answer": _word("SOURCE", "the run: a source, plan or session id, or 'latest'"),
     "request:answer": _word("REQUEST", "the request's id, or at least its first four characters", nargs="?"),
     "answer": _word(
         "ANSWER",

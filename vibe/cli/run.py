@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from ipc.errors import IpcError
+from ipc.errors import IpcError, UnknownSourceError
 from vibe.app.engine.host import existing_folder
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -97,7 +97,7 @@ def exit_code_of(error: Exception) -> ExitCode:
     """Return the exit code for an error, by its class or by the resource that the system lacked."""
     if shortage(error) is not None:
         return ExitCode.ENVIRONMENT
-    if isinstance(error, UsageError):
+    if isinstance(error, UsageError | UnknownSourceError):
         return ExitCode.USAGE
     if isinstance(error, VibeError) and not isinstance(error, EnvironmentFailure):
         return ExitCode.FAILED

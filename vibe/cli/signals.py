@@ -14,6 +14,7 @@ import anyio.lowlevel
 from msgspec import Struct
 
 from vibe.app.engine.host import Host
+from vibe.system.racing import bare_task_group
 
 EXIT_OF = {which: 128 + which for which in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
 """The exit code for each signal, as shells define it."""
@@ -52,19 +53,14 @@ async def handled_signals(host: Host, on_signal: Callable[[signal.Signals, int],
                 on_signal(which, count)
 
     started = anyio.Event()
-    raised: Exception | None = None
-    async with anyio.create_task_group() as group:
+    async with bare_task_group() as group:
         group.start_soon(watch)
         await started.wait()
         try:
             yield log
-        except Exception as error:  # noqa: BLE001  raised below, once the group can no longer wrap it
-            raised = error
         finally:
             await _handle_late_signals()
             group.cancel_scope.cancel()
-    if raised is not None:
-        raise raised
 
 
 async def _handle_late_signals() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ipc.bus import EventBus
-from ipc.errors import AddressInUseError, BusUnavailableError
+from ipc.errors import AddressInUseError, BusUnavailableError, UnknownSourceError
 from ipc.places import MAX_SOCKET_PATH_BYTES, addresses_from, folder_name
 from ipc.registry import LEFTOVERS_KEPT_S, SWEEP_EVERY_S, Registry, RunInfo
 from tests.architecture.project import ROOT
@@ -51,6 +51,17 @@ def test_a_run_that_is_just_closing_is_found_among_those_that_ended(vibe_home: P
         registry.remove(bus.entry)  # the first part of closing, while the journal is still locked
 
         assert (registry.running(), [entry.source for entry in registry.ended()]) == ([], ["run-1"])
+
+
+def test_latest_is_the_run_that_began_last_and_those_that_run_come_first(vibe_home: Path) -> None:
+    registry = Registry(vibe_home)
+    with open_bus(vibe_home, "first"):
+        with open_bus(vibe_home, "second"):
+            assert (registry.resolve("latest").source, registry.running_as("latest").source) == ("second", "second")
+        assert (registry.resolve("latest").source, registry.running_as("latest").source) == ("first", "first")
+    assert registry.resolve("latest").source == "second"
+    with pytest.raises(UnknownSourceError, match="latest has ended"):
+        registry.running_as("latest")
 
 
 def test_the_runtime_folder_is_preferred(vibe_home: Path, tmp_path: Path) -> None:

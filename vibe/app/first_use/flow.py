@@ -19,10 +19,10 @@ from vibe.app.engine.settings import Settings
 from vibe.app.inspect.trial import Trial, ask_once
 from vibe.core.config.dotenv import remove_variable, write_variable
 from vibe.core.config.loader import ENVIRONMENT, KEYRING, SERVICE, LoadedConfig, key_place, with_keyring
-from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig, hint_for
 from vibe.core.config.paths import VibePaths
 from vibe.core.config.presets import PRESETS
-from vibe.system.errors import UsageError, closest, did_you_mean
+from vibe.system.errors import UsageError
 from vibe.system.keyring import KeyringError, delete_secret, write_secret
 
 SHOWN_OF_KEY = 4
@@ -207,7 +207,7 @@ class FirstUse:
         """
         known = {choice.name: choice for choice in self.choices}
         if name not in known:
-            hint = did_you_mean(closest(name, known), f"choose from {', '.join(known)}, or add it to config.toml")
+            hint = hint_for(name, known, f"choose from {', '.join(known)}, or add it to config.toml")
             raise UsageError(f"unknown provider {name!r}: {hint}")
         return known[name]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
 import msgspec
@@ -13,7 +13,7 @@ from anyio import to_thread
 from ipc.commands import AnswerQuestion, Approve, Decide, Requests, RunCommand
 from ipc.errors import IpcError, JournalError, UnknownSourceError
 from ipc.registry import Entry, Registry
-from ipc.subscriber import EndReason, Subscription, subscribe
+from ipc.subscriber import After, EndReason, Subscription, subscribe
 from vibe.app.watch.commands import CommandOutcome, send_to
 from vibe.cli.environment import Arguments, CliEnvironment
 from vibe.cli.exit_codes import ExitCode
@@ -77,9 +77,7 @@ def _watch(args: Arguments, env: CliEnvironment) -> int:
     return watch(_subscription(_source(args, env), 0, (), env), env)
 
 
-def _subscription(
-    source: str, after: int | Literal["now"], topics: tuple[str, ...], env: CliEnvironment
-) -> Subscription:
+def _subscription(source: str, after: After, topics: tuple[str, ...], env: CliEnvironment) -> Subscription:
     token = env.environ.get(TOKEN_VARIABLE, "")
     return subscribe(source, home=env.home, after=after, topics=topics, runtime_dir=env.runtime_dir, token=token)
 
@@ -94,22 +92,20 @@ def _source(args: Arguments, env: CliEnvironment) -> str:
 def _tail(args: Arguments, env: CliEnvironment) -> int:
     source = _source(args, env)
     words = _text if args.output == "json" else _line
-    after = "now" if args.first is None else args.first - 1
     # A journal without a publisher has no "now", so print all of it.
-    if args.first is None and "/" in source and "://" not in source:
-        after = 0
-    return anyio.run(_follow, source, after, tuple(args.topic), words, env)
+    usual: After = 0 if "/" in source and "://" not in source else "now"
+    return anyio.run(_follow, source, usual if args.first is None else args.first - 1, tuple(args.topic), words, env)
 
 
 async def _follow(
-    source: str, after: int | str, topics: tuple[str, ...], words: Callable[[EventRecord], str], env: CliEnvironment
+    source: str, after: After, topics: tuple[str, ...], words: Callable[[EventRecord], str], env: CliEnvironment
 ) -> int:
     """Write every record until the publisher ends or a signal arrives, and return the exit code.
 
     A signal cancels a scope rather than the event loop's main task, so that a deadline that passes at the same moment
     can't mistake the cancellation for its own.
     """
-    subscription = _subscription(source, "now" if isinstance(after, str) else after, topics, env)
+    subscription = _subscription(source, after, topics, env)
     forgive(env.stdout)
     async with cancelled_by_signals(env) as signals:
         await _write_all(subscription, words, env.stdout)

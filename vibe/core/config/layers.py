@@ -26,6 +26,7 @@ from vibe.core.config.models import (
     ProviderConfig,
     ToolTable,
     VibeConfig,
+    hint_for,
 )
 from vibe.core.config.paths import absolute
 from vibe.core.config.patterns import NamePatterns, canonical_tool_name
@@ -33,7 +34,7 @@ from vibe.core.config.presets import PresetError, filled
 from vibe.core.config.schema import TOOLS, Key, entry_of, section_of, suggestion, written
 from vibe.core.config.toml_source import RawPath, dotted
 from vibe.core.schemas import table_of
-from vibe.system.errors import ConfigError, closest, did_you_mean
+from vibe.system.errors import ConfigError, did_you_mean
 
 DEFAULT_ORIGIN = "default"
 NO_ADDRESS = "must be an address such as https://host/v1"
@@ -435,7 +436,7 @@ def _model_problems(config: VibeConfig, merged: Layer) -> Iterator[ConfigError]:
 
 
 def _unknown(what: str, name: str, known: list[str]) -> str:
-    meant = did_you_mean(closest(name, known))
+    meant = hint_for(name, known)
     return f"unknown {what} {name!r}{meant and f', {meant}'} (known: {', '.join(known)})"
 
 

@@ -5,6 +5,7 @@ The string under a field is its description in the configuration reference, whic
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, cast
@@ -14,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from vibe.core.extensions import BACKENDS, extension_names
 from vibe.shell.sandbox.settings import SandboxConfig
-from vibe.system.errors import closest
+from vibe.system.errors import closest, did_you_mean
 
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveSeconds = Annotated[float, Field(gt=0)]
@@ -423,6 +424,17 @@ LOCAL_MODEL = ModelConfig(
     input_price=0.0,
     output_price=0.0,
 )
+NO_ENGINE = "the engine of local models is not installed: pip install 'vibe-orchestrator[local]'"
+
+
+def hint_for(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return what may be meant by a name of a model or provider that is not among the ``known`` ones.
+
+    For the built-in local ones, which are known once their engine is there, it says so.
+    """
+    if name in {LOCAL_PROVIDER.name, LOCAL_MODEL.key}:
+        return NO_ENGINE
+    return did_you_mean(closest(name, known, most=3, cutoff=0.5), otherwise)
 
 
 class ProjectContextConfig(Section):

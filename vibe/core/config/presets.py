@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from vibe.core.config.models import DEFAULT_PROVIDERS, BackendKind, ProviderConfig
+from vibe.core.config.models import DEFAULT_PROVIDERS, BackendKind, ProviderConfig, hint_for
 from vibe.system.errors import UsageError, closest, did_you_mean
 
 _SERVERS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
@@ -75,7 +75,7 @@ def provider_named(name: str, configured: Iterable[ProviderConfig]) -> ProviderC
     """
     known = {**PRESETS, **{provider.name: provider for provider in configured}}
     if name not in known:
-        raise UsageError(f"unknown provider {name!r}: {did_you_mean(closest(name, known), _choice(known))}")
+        raise UsageError(f"unknown provider {name!r}: {hint_for(name, known, _choice(known))}")
     return known[name]
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig
+from vibe.core.config.models import BackendKind, ModelConfig, ProviderConfig, VibeConfig, hint_for
 from vibe.core.config.paths import CONFIG_FILE
 from vibe.core.extensions import BACKENDS, make_extension
 from vibe.core.llm.errors import ModelRequestError
@@ -20,7 +20,7 @@ from vibe.core.llm.port import Completion, ModelBackend, ModelObserver, ModelReq
 from vibe.core.llm.pricing import MILLION, PricedBackend, priced
 from vibe.core.llm.retry import RetryingBackend, RetryPolicy
 from vibe.core.messages import AssistantMessage, Image, Message, Thought, UserMessage
-from vibe.system.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError, closest, did_you_mean
+from vibe.system.errors import ConfigError, EnvironmentFailure, MissingKeyError, UsageError
 from vibe.system.plain_text import some_of
 
 STYLES = ("openai", "anthropic")
@@ -69,8 +69,9 @@ class ModelCatalog:
         if (found := self._config.find_model(wanted)) is not None:
             return self._with_threshold(found)
         keys = [model.key for model in self._config.models]
-        close = closest(wanted, {*keys, *(model.name for model in self._config.models)}, most=3, cutoff=0.5)
-        hint = did_you_mean(close, f"configured are {', '.join(map(repr, keys)) or 'none'}")
+        known = {*keys, *(model.name for model in self._config.models)}
+        otherwise = f"configured are {', '.join(map(repr, keys)) or 'none'}"
+        hint = hint_for(wanted, known, otherwise)
         where = "active_model" if alias is None else "the model asked for"
         raise UsageError(f"no model {wanted!r} ({where}): {hint} (models are the [[models]] tables of {CONFIG_FILE})")
 

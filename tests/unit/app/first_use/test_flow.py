@@ -132,6 +132,8 @@ def test_a_provider_is_asked_for_models_with_its_own_headers(setting: Setting, s
 def test_a_misspelled_provider_is_told(setting: Setting) -> None:
     with pytest.raises(UsageError, match="unknown provider 'mistrl': did you mean 'mistral'"):
         setting.flow().choice("mistrl")
+    with pytest.raises(UsageError, match="unknown provider 'local': the engine of local models is not installed"):
+        setting.flow().choice("local")
 
 
 def test_a_key_and_a_model_are_tried_and_kept(setting: Setting, server: ModelServer) -> None:

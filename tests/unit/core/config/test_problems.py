@@ -12,6 +12,7 @@ from vibe.core.config.foreign_keys import FOREIGN_KEYS
 from vibe.core.config.layers import InvalidConfigError
 from vibe.core.config.loader import ConfigRequest, load_config
 from vibe.core.config.models import (
+    NO_ENGINE,
     BackendKind,
     McpServerConfig,
     ModelConfig,
@@ -110,12 +111,21 @@ REFUSED = {
         user='[[models]]\nname = "m"\nprovider = "mistral"\n[[models]]\nname = "n"\nalias = "m"\nprovider = "mistral"\n',
         told=(f"{FILE}:4: models[1]: 'm' is already set at {FILE}:1, remove one of the two or give one an alias",),
     ),
+    "local model without its engine": Refused(
+        user='active_model = "local-gguf"\n',
+        told=(
+            (
+                f"{FILE}:1: active_model: unknown model 'local-gguf', {NO_ENGINE} "
+                "(known: devstral-2, devstral-small, local)"
+            ),
+        ),
+    ),
     "unknown model": Refused(
         user='active_model = "devstrl-2"\n',
         told=(
             (
-                f"{FILE}:1: active_model: unknown model 'devstrl-2', did you mean 'devstral-2'? "
-                "(known: devstral-2, devstral-small, local)"
+                f"{FILE}:1: active_model: unknown model 'devstrl-2', did you mean 'devstral-2' or "
+                "'devstral-small'? (known: devstral-2, devstral-small, local)"
             ),
         ),
     ),

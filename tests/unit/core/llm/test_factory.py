@@ -39,6 +39,8 @@ def test_an_unknown_model_is_refused_with_the_closest_names_and_the_place() -> N
         ModelCatalog(VibeConfig(), {}).resolve("devstal-2")
     with pytest.raises(UsageError, match=r"'zzz' \(active_model\): configured are 'devstral-2', 'devstral-small'"):
         ModelCatalog(VibeConfig(active_model="zzz"), {}).resolve(None)
+    with pytest.raises(UsageError, match=r"no model 'local-gguf' .*: the engine of local models is not installed: pip"):
+        ModelCatalog(VibeConfig(), {}).resolve("local-gguf")
     with pytest.raises(UsageError, match="configured are none"):
         ModelCatalog(VibeConfig(models=()), {}).resolve("x")
 

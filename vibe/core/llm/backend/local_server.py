@@ -19,7 +19,7 @@ from typing import IO, Any, Final
 
 from msgspec import Struct, field
 
-from vibe.core.config.models import LOCAL_ENGINE, LocalConfig
+from vibe.core.config.models import LOCAL_ENGINE, NO_ENGINE, LocalConfig
 from vibe.system.errors import EnvironmentFailure
 from vibe.system.files import text_of
 
@@ -54,10 +54,7 @@ def served_model(settings: LocalConfig) -> LocalConfig:
         LocalModelError: the engine or the file is missing.
     """
     if importlib.util.find_spec(LOCAL_ENGINE) is None:
-        raise LocalModelError(
-            "the engine of local models is not installed: pip install 'vibe-orchestrator[local]', "
-            "or choose another model"
-        )
+        raise LocalModelError(f"{NO_ENGINE}, or choose another model")
     path = Path(settings.model_path) if settings.model_path else _installed_weights()
     if path is None:
         raise LocalModelError(
