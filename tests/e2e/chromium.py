@@ -29,6 +29,13 @@ FLAGS = (
     "--remote-debugging-port=0",
 )
 SECONDS = 15.0
+MOST_MISSED = 20
+AIMING = (
+    "window.aimed === undefined && ['mousedown', 'mouseup', 'click'].forEach((kind) => addEventListener(kind,"
+    "(event) => { if (!window.aimed || aimed.contains(event.target)) return; window.isMissed = true;"
+    "event.stopImmediatePropagation(); event.preventDefault() }, true))"
+)
+"""A script that keeps a click from whatever is not the element it is meant for, which may move as one clicks."""
 KEYS = {"Enter": ("Enter", 13, "\r"), "Escape": ("Escape", 27, ""), " ": ("Space", 32, " "), "Tab": ("Tab", 9, "")}
 
 
@@ -109,16 +116,24 @@ class Page:
         self.press(*text)
 
     def click(self, selector: str, *, shift: bool = False) -> None:
-        """Click in the middle of the first visible, enabled element."""
-        found = self.wait(
-            f"(() => {{ const one = [...document.querySelectorAll({json.dumps(selector)})].find((one) =>"
-            "one.getClientRects().length && !one.disabled); if (!one) return null;"
-            "one.scrollIntoView({ block: 'nearest', behavior: 'instant' }); const at = one.getBoundingClientRect();"
-            "return [at.x + at.width / 2, at.y + at.height / 2] })()"
-        )
-        told = {"x": found[0], "y": found[1], "button": "left", "clickCount": 1, "modifiers": 8 if shift else 0}
-        self.call("Input.dispatchMouseEvent", type="mousePressed", **told)
-        self.call("Input.dispatchMouseEvent", type="mouseReleased", **told)
+        """Click in the middle of the first visible, enabled element, again if it moved away meanwhile."""
+        self.run(AIMING)
+        for _ in range(MOST_MISSED):
+            found = self.wait(
+                f"(() => {{ const one = [...document.querySelectorAll({json.dumps(selector)})].find((one) =>"
+                "one.getClientRects().length && !one.disabled); if (!one) return null;"
+                "one.scrollIntoView({ block: 'nearest', behavior: 'instant' }); const at = one.getBoundingClientRect();"
+                "window.aimed = one; window.isMissed = false; return [at.x + at.width / 2, at.y + at.height / 2] })()"
+            )
+            told = {"x": found[0], "y": found[1], "button": "left", "clickCount": 1, "modifiers": 8 if shift else 0}
+            self.call("Input.dispatchMouseEvent", type="mousePressed", **told)
+            self.call("Input.dispatchMouseEvent", type="mouseReleased", **told)
+            try:
+                if not self.run("(window.aimed = null, window.isMissed)"):
+                    return
+            except PageGone:
+                return
+        raise AssertionError(f"something else lies over {selector}, or it never stands still")
 
     def look(self, width: int, height: int, *, dark: bool = False, motion: bool = False) -> None:
         """Set the window's size, its colour scheme and its motion."""

@@ -815,6 +815,35 @@ async def test_long_names_fit_and_every_script_is_shown_as_it_is_written(vibe: V
         await to_thread.run_sync(fits)
 
 
+async def test_a_long_title_leaves_room_for_the_transcript_and_a_duration_stands_behind_its_bar(
+    vibe: VibeCommand, browser: Browser
+) -> None:
+    steps = (e.StepOutline(id="a", title="word " * 500, mode="code"),)
+    async with running(vibe.home) as run:
+        run.says(e.PlanStartedEvent(goal="Tidy up", steps=steps))
+        run.moves("a", "in_progress")
+        ends = {"previous": "in_progress", "duration_s": 754.0}
+        run.says(e.PlanStepUpdateEvent(step_id="a", title="a", status="completed", **ends))
+        run.says(e.PlanCompletedEvent(status="completed", counts={"completed": 1}, duration_s=754.0))
+        page = await opened(browser, vibe)
+
+        def has_room() -> None:
+            page.look(1200, 600)
+            page.click("#dag [data-step=a]")
+            page.wait("document.querySelector('#step .body')?.clientHeight > 100")
+            page.press("t")
+            bar, duration = "document.querySelector('.track .s-completed')", "document.querySelector('.track em')"
+            for width in (1200, 400):
+                page.look(width, 800)
+                page.click("#dock [data-pane=run]") if width == 400 else None
+                page.wait(f"{duration}?.checkVisibility()")
+                behind = f"{duration}.getBoundingClientRect().left - {bar}.getBoundingClientRect().right"
+                assert -2 < page.run(behind) < 9
+                is_quiet(page)
+
+        await to_thread.run_sync(has_room)
+
+
 async def test_a_stream_that_falls_silent_is_read_anew(vibe: VibeCommand, browser: Browser) -> None:
     async with running(vibe.home) as run:
         run.begins()
@@ -1294,6 +1323,32 @@ def test_back_leads_to_the_view_before(
     shows("Second", "", "graph")
     assert page.run("document.querySelector('#step').textContent").startswith("Choose a step")
     is_quiet(page)
+
+
+async def test_a_page_that_was_left_holds_no_stream_and_comes_back_as_it_was(
+    vibe: VibeCommand, browser: Browser
+) -> None:
+    """A browser keeps pages for its "back", and allows six connections at a time to a host."""
+    async with running(vibe.home) as run:
+        run.begins()
+        url = (await to_thread.run_sync(served, vibe))["url"]
+        page = await to_thread.run_sync(browser.page)
+
+        def is_left_and_opened_again() -> None:
+            for _ in range(7):
+                page.open(url)
+                page.wait(status("a", "pending"))
+                page.wait("document.querySelector('#conn').textContent === 'live'")
+                page.run("window.isKept = true")
+                page.open("about:blank")
+                page.wait("location.href === 'about:blank'")
+            before = page.call("Page.getNavigationHistory")["entries"][-2]
+            page.call("Page.navigateToHistoryEntry", entryId=before["id"])
+            page.wait("window.isKept")
+
+        await to_thread.run_sync(is_left_and_opened_again)
+        run.moves("a", "in_progress")
+        await to_thread.run_sync(page.wait, status("a", "in_progress"))
 
 
 async def test_a_link_to_a_run_that_is_gone_says_so_and_lists_the_others(vibe: VibeCommand, browser: Browser) -> None:

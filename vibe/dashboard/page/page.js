@@ -330,6 +330,7 @@ function begin() {
   $("#bell").onclick = ring;
   $("#sound").onclick = ({ currentTarget }) => (currentTarget.ariaPressed = ui.sound = !ui.sound);
   addEventListener("popstate", visit);
+  addEventListener("pagehide", disconnect);  // the browser may keep the page for its "back"
   addEventListener("click", follow);
   addEventListener("keydown", key);
   addEventListener("beforeprint", () => (showGraph(new Set(["all"])), showChanges()));

@@ -42,7 +42,7 @@ export function scale() {
 }
 
 const placed = (element, left, width) => {
-  element.style.left = Math.min(99.7, left * 100) + "%";
+  element.style.left = left * 100 + "%";
   if (width != null) element.style.width = Math.max(0.3, width * 100) + "%";
   return element;
 };
@@ -84,14 +84,7 @@ function bars(row, map, requests) {
   (row.checks ?? []).flatMap(([name, status, , , , at, , red]) => [...red.map((one) => [one, "failed"]),
     ...(status === "failed" ? [] : [[at, status]])].map(([time, how]) => time != null && time <= until
       && placed(h("b." + how, { title: `${name}: ${how}` }), map.place(time)))),
-  row.duration_s != null && label(seconds(row.duration_s), map.place(last))];
-}
-
-/** The duration: after the bar, or on it if that ends at the edge. */
-function label(text, right) {
-  const after = h("em", text);
-  after.style.left = `min(${right * 100}%, 100% - 60px)`;
-  return after;
+  row.duration_s != null && placed(h("em", seconds(row.duration_s)), map.place(last))];
 }
 
 export function showLog() {
