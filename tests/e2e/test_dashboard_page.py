@@ -822,7 +822,7 @@ async def test_a_long_title_leaves_room_for_the_transcript_and_a_duration_stands
     async with running(vibe.home) as run:
         run.says(e.PlanStartedEvent(goal="Tidy up", steps=steps))
         run.moves("a", "in_progress")
-        ends = {"previous": "in_progress", "duration_s": 754.0}
+        ends: dict[str, Any] = {"previous": "in_progress", "duration_s": 754.0}
         run.says(e.PlanStepUpdateEvent(step_id="a", title="a", status="completed", **ends))
         run.says(e.PlanCompletedEvent(status="completed", counts={"completed": 1}, duration_s=754.0))
         page = await opened(browser, vibe)
