@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from difflib import unified_diff
+from itertools import accumulate
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -23,6 +24,8 @@ LINE_NUMBER = re.compile(r"(?<=[-+])\d+")
 """The start lines in a hunk's header: in the old text, then in the new one."""
 NO_FILE = "/dev/null"
 """The file name that a diff uses where no file existed."""
+NO_LINE_BREAK = "\\ No newline at end of file"
+"""The note below a last line that no line break ends, as ``diff`` and git write it."""
 MOST_COMPARED = 4_000_000
 """The most pairs of lines to compare. Beyond that a diff takes too long to be worth it."""
 MOST_LINES = 400
@@ -48,9 +51,7 @@ def file_diff(name: str, before: str | None, after: str | None, *, whole: bool =
     The diff is cut to MOST_LINES and MOST_CHARACTERS unless ``whole``.
     """
     source, target = (NO_FILE if text is None else name for text in (before, after))
-    old, new = ((text or "").replace("\r\n", "\n").split("\n") for text in (before, after))
-    if before is None or after is None:
-        old, new = (lines if lines[-1] else lines[:-1] for lines in (old, new))
+    old, new = (_lines(text or "") for text in (before, after))
     start = _common_start(old, new)
     end = _common_start(old[start:][::-1], new[start:][::-1])
     removed, added = len(old) - start - end, len(new) - start - end
@@ -70,6 +71,12 @@ def file_diff(name: str, before: str | None, after: str | None, *, whole: bool =
     return FileDiff("\n".join(shown) if whole else _cut(shown), signs.count("+"), signs.count("-"))
 
 
+def _lines(text: str) -> list[str]:
+    """Return the lines as a person counts them; a last line that no line break ends has a note below it."""
+    *lines, rest = text.replace("\r\n", "\n").split("\n")
+    return [*lines, f"{rest}\n{NO_LINE_BREAK}"] if rest else lines
+
+
 def _common_start(one: list[str], other: list[str]) -> int:
     """Return how many lines the two have in common at the start."""
     shorter = min(len(one), len(other))
@@ -77,15 +84,10 @@ def _common_start(one: list[str], other: list[str]) -> int:
 
 
 def _cut(lines: list[str]) -> str:
-    kept: list[str] = []
-    room = MOST_CHARACTERS
-    for line in lines[:MOST_LINES]:
-        room -= len(line) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    left = len(lines) - len(kept)
-    return "\n".join([*kept, *([f"… {left} more lines"] if left else [])])
+    sizes = accumulate(len(line) + 1 for line in lines[:MOST_LINES])
+    kept = sum(size <= MOST_CHARACTERS for size in sizes)
+    left = len(lines) - kept
+    return "\n".join([*lines[:kept], *([f"… {left} more lines"] if left else [])])
 
 
 Args = TypeVar("Args", bound=BaseModel)

@@ -20,6 +20,7 @@ from vibe.core.tools.ports import ApprovalAnswer
 
 BEFORE = "".join(f"line {number}\n" for number in range(1, 41))
 EDIT = "<<<<<<< SEARCH\nline 20\n=======\nline twenty\n>>>>>>> REPLACE\n"
+UNENDED = "\\ No newline at end of file"
 DIFF = "\n".join((
     "--- a.txt", "+++ a.txt", "@@ -17,7 +17,7 @@",
     " line 17", " line 18", " line 19", "-line 20", "+line twenty", " line 21", " line 22", " line 23",
@@ -30,6 +31,26 @@ def test_it_is_the_diff_that_everybody_knows() -> None:
     assert file_diff("a.txt", BEFORE, BEFORE.replace("line 20\n", "line twenty\n")).text == DIFF
     assert file_diff("a.txt", BEFORE, BEFORE).text == ""
     assert file_diff("a.txt", "one\n", None).text == "--- a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown", "counts"),
+    [
+        ("one\n", "one\ntwo\n", ["@@ -1 +1,2 @@", " one", "+two"], (1, 0)),
+        ("one\n", "two\n", ["@@ -1 +1 @@", "-one", "+two"], (1, 1)),
+        ("one\n", "", ["@@ -1 +0,0 @@", "-one"], (0, 1)),
+        ("", "one\n\n", ["@@ -0,0 +1,2 @@", "+one", "+"], (2, 0)),
+        ("one", "one\n", ["@@ -1 +1 @@", "-one", UNENDED, "+one"], (1, 1)),
+        ("one\ntwo\n", "one\ntwo", ["@@ -1,2 +1,2 @@", " one", "-two", "+two", UNENDED], (1, 1)),
+        ("one\ntwo", "1\ntwo", ["@@ -1,2 +1,2 @@", "-one", "+1", " two", UNENDED], (1, 1)),
+    ],
+)
+def test_lines_are_those_that_a_person_counts(
+    before: str, after: str, shown: list[str], counts: tuple[int, int]
+) -> None:
+    diff = file_diff("a", before, after)
+    assert diff.text.splitlines()[2:] == shown
+    assert (diff.added, diff.removed) == counts
 
 
 lines = st.lists(st.sampled_from("abc"), max_size=12).map(lambda words: "".join(f"{word}\n" for word in words))
@@ -67,7 +88,7 @@ def test_neither_its_time_nor_its_length_grows_with_the_file() -> None:
     assert file_diff("a", before, "".join(f"{number}\n" for number in range(400_000, 200_000, -1))).text == ""
     assert time.monotonic() - began < 5
     long = file_diff("a", "", "".join(f"{number}\n" for number in range(5_000))).text
-    assert long.splitlines()[-1] == "… 4604 more lines"
+    assert long.splitlines()[-1] == "… 4603 more lines"
     assert len(file_diff("a", "", "x" * 1_000_000).text) < 100
 
 
@@ -115,7 +136,7 @@ async def test_who_is_asked_about_an_edit_sees_what_it_changes_and_so_does_who_f
 async def test_what_is_appended_is_shown_where_it_comes_to_stand(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo")
     rigged, shown = await ask(tmp_path, "write_file", path="a.txt", content="three\n", append=True)
-    assert shown.splitlines()[2:] == ["@@ -1,2 +1,3 @@", " one", "-two", "+twothree", "+"]
+    assert shown.splitlines()[2:] == ["@@ -1,2 +1,2 @@", " one", "-two", UNENDED, "+twothree"]
     assert result_diff(rigged) == shown
 
 

@@ -150,11 +150,11 @@ async def test_many_files_open_at_once_and_only_rows_in_sight_are_painted() -> N
     review = FakeReview(changes)
     async with opened(ReviewDraft(), size=(120, 36)) as (pilot, _):
         screen = ReviewScreen(review.as_review, ReviewDraft())
-        before = time.perf_counter()
+        before = time.process_time()
         await pilot.app.push_screen(screen)
         while not any("module_0.py" in row for row in rows_of(pilot.app)):
             await pilot.pause(0.01)
-        assert time.perf_counter() - before < 3.0, "0.3 s where nothing else runs"
+        assert time.process_time() - before < 1.5, "0.3 s where nothing else runs"
         screen.action_file(199)
         await pilot.pause()
         assert any("src/module_199.py" in row for row in rows_of(pilot.app))
