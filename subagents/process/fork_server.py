@@ -60,8 +60,7 @@ async def ask_for_fork(
         stack.enter_context(alive)
         with theirs, suppress(OSError):
             request = b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
-            # Without waiting, because a stuck server must not stop the loop.
-            socket.send_fds(server, [request], [theirs.fileno(), output, *descriptors], socket.MSG_DONTWAIT)
+            socket.send_fds(server, [request], [theirs.fileno(), output, *descriptors])
         await wait_readable(alive)
         if pid := alive.recv(PID_BYTES):
             stack.pop_all()
@@ -72,6 +71,7 @@ async def ask_for_fork(
 def start_fork_server(module: str) -> socket.socket:
     """Fork a server, which ends with this process, and return the socket over which it is asked."""
     ours, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(0)  # a stuck server must not stop the loop of those who ask
     parent = os.getpid()
     with requests:
         if os.fork():
@@ -90,7 +90,7 @@ def _serve(module: str, requests: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system buries those that end
     server = os.getpid()
     while True:
-        environ, descriptors, *_ = socket.recv_fds(requests, MOST_BYTES, MOST_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        environ, descriptors, *_ = socket.recv_fds(requests, MOST_BYTES, MOST_DESCRIPTORS)
         if not descriptors:
             return  # those who could ask are gone
         if not os.fork():
@@ -106,6 +106,7 @@ def _run(main: Callable[[Sequence[str]], int], environ: bytes, alive: int, outpu
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
+        os.set_inheritable(alive, False)  # noqa: FBT003  the library's own parameter
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.environ.clear()

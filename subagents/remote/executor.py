@@ -253,14 +253,13 @@ class ClusterExecutor(Struct, eq=False):
             worker = await link.receive()
         if not isinstance(worker, f.WorkerHello):
             raise LinkError(f"no hello: {link.why_lost or type(worker).__name__}")
-        hello.check(worker.hello, needed=self._parcel.needed)
+        hello.check(worker.hello, needed=parcel.needed)
         exchange = self._exchange(sent.worktree, worker)
         await self._send_order(task, link, sent, worker, exchange)
-        folder = self._parcel.steps / task.step_id
-        carrier = RemoteCarrier(link, sent.worktree, folder, exchange, self._settings.largest_tree)
-        setup = self._settings.setup
+        settings = self._settings
+        carrier = RemoteCarrier(link, sent.worktree, parcel.steps / task.step_id, exchange, settings.largest_tree)
         # A setup may take any time. If the worker is gone, the link ends.
-        with anyio.fail_after(math.inf if setup.commands else READY_SECONDS):
+        with anyio.fail_after(math.inf if settings.setup.commands else READY_SECONDS):
             while (frame := await link.receive()) != f.ProcessReady():
                 if isinstance(frame, f.OrderRefused):
                     raise WorkerRefusedError(address, frame.detail, frame.reason)
@@ -310,13 +309,9 @@ class ClusterExecutor(Struct, eq=False):
         theirs = (worker.checkout, worker.steps, worker.home, worker.workspace)
         if not all(path.startswith("/") and len(path) > 1 for path in theirs):
             raise LinkError("a worker's folders are not paths")
-        repository = worktree.repository
-        ours = (worktree.path, self._parcel.steps, self._parcel.home, repository.top)
-        workspace = f"{worker.workspace}/{repository.prefix}".rstrip("/")
-        return PathExchange({
-            **{str(a): b for a, b in zip(ours, theirs, strict=True)},
-            str(self._parcel.workspace): workspace,
-        })
+        ours = (worktree.path, self._parcel.steps, self._parcel.home, worktree.repository.top, self._parcel.workspace)
+        workspace = f"{worker.workspace}/{worktree.repository.prefix}".rstrip("/")
+        return PathExchange(dict(zip(map(str, ours), (*theirs, workspace), strict=True)))
 
     def _shipment(self, task: StepTask, repository: Repository) -> _Shipment:
         """Return what has to be sent for an attempt. Blocks."""

@@ -79,15 +79,14 @@ class RunHere(Struct, eq=False):
     tree: Path
     """The copy of the working tree of the run's repository."""
     pool: ProcessPool | None = None
-    fork_server: socket.socket | None = None
     host: StepProcess | None = None
     control: socket.socket | None = None
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     users: int = 0
     idle_since: float = 0.0
 
-    async def take(self, *, is_command: bool) -> Carrier:
-        """Return a process for an attempt. All attempts of commands share one, their host.
+    async def take(self, fork_server: socket.socket | None, *, is_command: bool) -> Carrier:
+        """Return a process for an attempt. All attempts of commands share one, their host; see ``WorkerPlace``.
 
         Raises:
             ProcessStartError: The system refuses to start one.
@@ -103,7 +102,7 @@ class RunHere(Struct, eq=False):
                 self.control, theirs = socket.socketpair()
                 with theirs:
                     own = theirs.fileno()
-                    self.host = await StepProcess.start(self.pool.program, own, fork_server=self.fork_server)
+                    self.host = await StepProcess.start(self.pool.program, own, fork_server=fork_server)
         ours, theirs = socket.socketpair()
         link = SocketTransport(ours)
         with theirs, suppress(OSError):  # if the host is gone, the link ends at once
@@ -322,7 +321,6 @@ class WorkerPlace:
         shipped, environ = order.shipped, {**self._environ, HOME_VARIABLE: str(run.home)}
         argv = (sys.executable, *STEP_PROGRAM)
         program = StepProgram(argv=argv, environ=environ, document=shipped.document, capabilities=shipped.capabilities)
-        run.fork_server = self._fork_server
         run.pool = ProcessPool(program, spares=MOST_SPARES, expected=shipped.agents)
 
     async def _set_up(self, project: str, order: f.Order, repository: Repository) -> Path:
@@ -354,7 +352,7 @@ class WorkerPlace:
     async def _attempt(self, link: f.FrameLink, run: RunHere, order: f.Order, worktree: Worktree) -> None:
         folder = run.steps / order.step_id
         keeper = await to_thread.run_sync(Keeper, folder, worktree, order.commit, order.settings.checkpoint_seconds)
-        process = await run.take(is_command=not order.has_agent)
+        process = await run.take(self._fork_server, is_command=not order.has_agent)
         try:
             link.post(f.ProcessReady())
             await _carry(link, process, keeper)

@@ -53,6 +53,8 @@ class ProgressLines(EventLines):
             case e.SubAgentStartedEvent():
                 step = self._view.step(event.plan_id, event.subagent_step_id)
                 return f"revising the plan: {event.title}" if step is not None and step.replanning else ""
+            case e.PlacementEvent(status="lost") | e.PlanWaitingEvent(waits_for="worker"):
+                return _place(event)
             case e.ToolCallEvent():
                 return self._call(event)
             case e.ToolResultEvent():
@@ -128,6 +130,12 @@ def _beginning(event: e.PlanStartedEvent | e.PlanResumedEvent) -> str:
         note = f"; {event.note}" if event.note else ""
         return f"plan {event.plan_id} starts: {event.goal} ({how}){note}"
     return f"plan {event.plan_id} goes on: {event.goal} ({event.done} of {len(event.steps)} steps done)"
+
+
+def _place(event: e.PlacementEvent | e.PlanWaitingEvent) -> str:
+    if isinstance(event, e.PlacementEvent):
+        return f"lost with {event.worker}: {event.detail}"
+    return f"{one_line(event.step_id)} waits for a worker"
 
 
 def _trouble(event: e.Event) -> str:

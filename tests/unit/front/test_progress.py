@@ -7,10 +7,12 @@ from msgspec import structs
 from ipc.events import (
     ErrorEvent,
     Event,
+    PlacementEvent,
     PlanDecisionEvent,
     PlanRevisedEvent,
     PlanStartedEvent,
     PlanStepUpdateEvent,
+    PlanWaitingEvent,
     StepOutline,
     SubAgentFinishedEvent,
     SubAgentStartedEvent,
@@ -51,6 +53,19 @@ def ended(tool: str, status: str, content: str) -> Event:
 
 def test_waiting_is_not_worth_a_line() -> None:
     assert written(moved("pending", "blocked"), moved("pending", "needs_decision"), moved("blocked", "pending")) == []
+
+
+def test_a_step_of_a_cluster_says_that_no_worker_has_room_and_which_one_it_was_lost_with() -> None:
+    placed, lost = (
+        PlacementEvent(status=status, worker="build2:40001", detail=detail, subagent_step_id="s")
+        for status, detail in (("placed", ""), ("lost", "the link broke"))
+    )
+    waits = PlanWaitingEvent(step_id="s", waits_for="worker")
+
+    assert written(PlanWaitingEvent(step_id="t", waits_for="files"), placed, lost, waits) == [
+        "[0:00] s: lost with build2:40001: the link broke",
+        "[0:00] s waits for a worker",
+    ]
 
 
 def test_a_step_says_that_it_starts_and_what_it_took() -> None:

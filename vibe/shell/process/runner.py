@@ -16,6 +16,7 @@ import tempfile
 import termios
 import threading
 import time
+from array import array
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import translate
@@ -224,7 +225,8 @@ async def start(order: CommandOrder, output: Sequence[int], report: int | None) 
 
 def _send(link: socket.socket, request: bytes, descriptors: Sequence[int], flags: int = 0) -> None:
     data = LENGTH.pack(len(request)) + request
-    sent = socket.send_fds(link, [data], descriptors, flags)
+    # Not by ``socket.send_fds``, which ignores the flags.
+    sent = link.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))], flags)
     if sent < len(data):
         link.sendall(data[sent:])
 

@@ -169,7 +169,7 @@ class Service:
 
 
 def _receive(link: socket.socket) -> tuple[CommandSpec, list[int]] | None:
-    head, descriptors, _, _ = socket.recv_fds(link, LENGTH.size, 5, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+    head, descriptors, _, _ = socket.recv_fds(link, LENGTH.size, 5)
     if not head:
         return None
     for descriptor in descriptors:

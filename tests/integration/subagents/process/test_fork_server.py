@@ -91,3 +91,36 @@ def test_without_the_server_or_with_too_large_an_environment_nothing_is_forked(t
     """
 
     assert shown(tmp_path, scene) == [True, True, True]
+
+
+def test_a_server_that_is_stuck_stops_nobody_who_asks_and_forks_later_what_it_was_asked_for(tmp_path: Path) -> None:
+    scene = """
+    first, link, own = await ask(server, A="b")
+    os.kill(own["server"], signal.SIGSTOP)
+    forked = []
+
+    async def one():
+        forked.append(await ask_for_fork(server, {"LARGE": "x" * 50_000}, written, [link.fileno()]))
+
+    async def go_on():
+        os.kill(own["server"], signal.SIGCONT)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(50):
+            group.start_soon(one)
+        group.start_soon(go_on)
+    return [len(forked), any(forked), all(forked)]
+    """
+
+    assert shown(tmp_path, scene) == [50, True, False]
+
+
+def test_a_server_that_nobody_can_ask_any_more_ends_and_what_it_forked_stays(tmp_path: Path) -> None:
+    scene = """
+    process, link, own = await ask(server, A="b")
+    server.close()
+    _, status = await anyio.to_thread.run_sync(os.waitpid, own["server"], 0)
+    return os.WIFEXITED(status)
+    """
+
+    assert shown(tmp_path, scene) is True

@@ -55,6 +55,28 @@ async def test_a_command_that_kills_its_parent_ends_itself_alone(tmp_path: Path)
     assert (result.exit_code, result.stdout, result.stderr) == (137, "out\n", "")
 
 
+async def test_a_starter_of_commands_that_is_stopped_does_not_stop_its_program(tmp_path: Path) -> None:
+    environ = {**ENVIRON, "LARGE": "x" * 30_000}
+    found = await run_command("cut -d' ' -f4 /proc/$PPID/stat", cwd=tmp_path, environ=ENVIRON)
+    codes: list[int] = []
+
+    async def run_one() -> None:
+        result = await run_command("exit 3", cwd=tmp_path, environ=environ)
+        codes.append(result.exit_code)
+
+    async def let_it_go_on() -> None:
+        os.kill(int(found.stdout), signal.SIGCONT)
+
+    os.kill(int(found.stdout), signal.SIGSTOP)
+    with fail_after(60):
+        async with create_task_group() as group:
+            for _ in range(30):
+                group.start_soon(run_one)
+            group.start_soon(let_it_go_on)
+
+    assert codes == [3] * 30
+
+
 async def test_a_command_that_kills_its_parent_harms_no_other(tmp_path: Path) -> None:
     codes: list[int] = []
 
