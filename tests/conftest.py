@@ -96,6 +96,8 @@ MAY_BLOCK = (
     # A step's process may die at any moment, so what it says must reach the run before it goes on. The other two do
     # not wait for the socket.
     ("subagents/process/transport.py", {"post", "send", "receive"}),
+    # Forks a process where the system would start one, which waits for it, too.
+    ("tests/fakes/warm.py", {"_forks"}),
 )
 
 LOOKUPS = frozenset({

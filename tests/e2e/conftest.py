@@ -23,6 +23,7 @@ from tests.fakes.model_server import ModelServer
 from tests.fakes.terminal import Terminal
 from tests.fakes.tmux import Tmux
 from tests.fakes.waiting import until
+from tests.fakes.warm import WarmVibe, can_fork
 from vibe.app.engine.host import vibe_home
 from vibe.cli.environment import CliEnvironment
 from vibe.cli.run import run_command_line
@@ -183,6 +184,21 @@ def _text(stream: TextIOWrapper) -> str:
     stream.flush()
     assert isinstance(stream.buffer, BytesIO)
     return stream.buffer.getvalue().decode()
+
+
+@pytest.fixture(scope="session")
+def warm_vibe() -> Iterator[WarmVibe]:
+    """Yield what forks the installed commands from a process that has loaded them."""
+    with WarmVibe([VIBE, VIBE.with_name("vibe-acp")]) as warm:
+        yield warm
+
+
+@pytest.fixture(autouse=True)
+def forks(request: pytest.FixtureRequest, warm_vibe: WarmVibe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the installed commands where their start is not what a module is about: it says ``EXECUTES`` if it is."""
+    module = cast("object", request.module)  # pyright: ignore[reportUnknownMemberType]
+    if can_fork() and not getattr(module, "EXECUTES", False):
+        monkeypatch.setattr(subprocess.Popen, "_execute_child", warm_vibe.method)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from tests.fakes.waiting import until
 
 ANA, BEN = 61_001, 61_002
 """User ids that nobody else has."""
+EXECUTES = True  # they look at the arguments and variables of processes
 PLACES = os.pathsep.join((str(Path(vibe.__file__).parents[1]), str(Path(httpx.__file__).parents[1])))
 PYTHONS = (sys.executable, "/usr/bin/python3")
 BEGIN = "import sys; from vibe.cli.main import main; sys.exit(main())"

@@ -24,6 +24,7 @@ from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
+EXECUTES = True  # what a process takes over from a terminal is what these are about
 WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "hello\n"}}
 WAIT = {"name": "bash", "arguments": {"command": "touch started; while [ ! -e go ]; do sleep 0.05; done"}}
 

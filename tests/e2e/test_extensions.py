@@ -16,6 +16,7 @@ import pytest
 from tests.e2e.conftest import VibeCommand
 from tests.e2e.test_installs import uv
 
+EXECUTES = True  # packages are found when a process starts
 MODULE = """
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -19,6 +19,7 @@ from tests.fakes.model_server import ModelServer, Received, Reply
 
 WritePlan = Callable[..., str]
 
+EXECUTES = True  # what a process loads out of a hostile folder counts too
 UNPRINTABLE = frozenset(chr(code) for code in [*range(9), *range(11, 32), 0x7F, *range(0x80, 0xA0), 0x202E, 0x2028])
 ESCAPED = "\x1b[2Jgone\x1b]0;title\x07\x9b31m\u202eend"
 

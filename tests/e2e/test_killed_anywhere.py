@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.kill_lab import Kind, Report, experiment, undisturbed
 
+EXECUTES = True  # a process is killed while it starts, too
 SIDE_BY_SIDE = 2
 MORE = 4
 

@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.conftest import VibeCommand, command_step
 from tests.e2e.test_prompt import turns
 
+EXECUTES = True  # where modules and programs are found is what these are about
 PLANTED = (
     "bash", "bwrap", "cat", "code", "env", "gcc", "git", "git-lfs", "gpg", "less", "my-server", "node", "npx", "pager", "ps",
     "python3", "rg", "sh", "ssh", "unshare", "uv", "uvx", "xdg-open",

@@ -23,6 +23,7 @@ from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
+EXECUTES = True  # they find the processes of steps by their arguments
 IN_PROCESSES = ("plan", "run", "--executor", "process", "--auto-approve", "--output", "json")
 
 PIECES = "tool.stream"

@@ -20,6 +20,9 @@ WritePlan = Callable[..., str]
 Process = subprocess.Popen[bytes]
 
 
+EXECUTES = True  # they are about the standard streams
+
+
 def unread(vibe: VibeCommand, *words: str) -> Process:
     """Start ``vibe`` with a stdout and a stderr of one page each, which nobody reads."""
     process = subprocess.Popen(

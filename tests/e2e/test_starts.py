@@ -14,6 +14,7 @@ from tests.e2e.conftest import Finished, VibeCommand
 from tests.e2e.test_prompt import turns
 from vibe.cli.grammar import COMMANDS
 
+EXECUTES = True  # the start itself is what these are about
 LINES = (
     ["agents", "list"],
     ["config", "show"],

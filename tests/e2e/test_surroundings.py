@@ -24,6 +24,7 @@ from tests.fakes.waiting import until
 
 WritePlan = Callable[..., str]
 
+EXECUTES = True  # what a process meets when it starts is what these are about
 GONE = "mkfifo gone; exec 3<>gone 4>gone 3<&-"
 """File 4 is a pipe that nobody reads, so that the result does not depend on how much a pipe holds for a slow reader."""
 

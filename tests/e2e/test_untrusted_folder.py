@@ -16,6 +16,7 @@ from tests.e2e.acp.acp_scene import VIBE_ACP
 from tests.e2e.conftest import VIBE, VibeCommand
 from tests.fakes.model_server import ModelServer, Received, Reply, ServedCall
 
+EXECUTES = True  # where modules come from is what these are about
 EVIL = "PWNED"
 NAMED = "agents, commands, config.toml, hooks.toml, plans, prompts, skills, tools"
 PLAN = {"version": 1, "goal": "g", "steps": [{"id": "a", "title": "A", "mode": "code", "prompt": "do it"}]}

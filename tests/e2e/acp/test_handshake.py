@@ -13,6 +13,8 @@ from pathlib import Path
 from tests.e2e.acp.acp_scene import VIBE_ACP, Scene
 from tests.e2e.conftest import VibeCommand
 
+EXECUTES = True  # what is loaded, and when, is what these are about
+
 
 def test_initialize_is_answered_before_the_library_is_loaded(vibe: VibeCommand) -> None:
     started = time.monotonic()
