@@ -95,6 +95,7 @@ def warm(program: Path) -> Iterator[WarmVibe]:
 
 def started(warm: WarmVibe | None, argv: Sequence[str | Path], monkeypatch: pytest.MonkeyPatch, **given: Any) -> Any:
     """Start a program and return how it ended, what it wrote to stdout and stderr, and whether it was forked."""
+    before = warm.forks if warm else 0
     with monkeypatch.context() as patched:
         if warm is not None:
             patched.setattr(subprocess.Popen, "_execute_child", warm.method)
@@ -102,9 +103,8 @@ def started(warm: WarmVibe | None, argv: Sequence[str | Path], monkeypatch: pyte
             "subprocess.Popen[bytes]",
             subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **given),
         )
-        line = Path(f"/proc/{process.pid}/cmdline").read_bytes()
     out, err = process.communicate(b"given" if process.stdin else None, timeout=60)
-    return process.returncode, out, err, b"warm_server" in line
+    return process.returncode, out, err, warm is not None and warm.forks > before
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077])

@@ -40,9 +40,13 @@ _execute: Any = subprocess.Popen.__dict__["_execute_child"]
 
 
 class WarmVibe:
-    """The server, which is started when the first process is wanted. As a context manager, it ends with the block."""
+    """The server, which is started when the first process is wanted. As a context manager, it ends with the block.
+
+    ``forks`` counts the processes that it has forked.
+    """
 
     def __init__(self, scripts: Sequence[Path]) -> None:
+        self.forks = 0
         self._scripts = frozenset(map(str, scripts))
         self._asked = Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -110,6 +114,7 @@ class WarmVibe:
             if self._requests is None:
                 self._requests = self._start()
             socket.send_fds(self._requests, [data], descriptors)
+            self.forks += 1
             return int(self._requests.recv(32))
 
     def _start(self) -> socket.socket:
