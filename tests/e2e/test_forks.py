@@ -1,4 +1,7 @@
-"""Forks of ``tests.fakes.warm`` are like processes that were executed."""
+"""Forks of ``tests.fakes.warm`` are like processes that were executed.
+
+Covers ``vibe.cli``.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ Covers ``vibe.app.engine``.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -86,11 +87,15 @@ def test_a_pipe_that_stays_silent_is_told_in_the_record_and_on_stderr(vibe: Vibe
 
 def test_while_events_are_streamed_it_is_said_on_stderr_too(vibe: VibeCommand) -> None:
     answers(vibe, "ok")
-    line = f"sleep 5 | {VIBE} -p go --output streaming"
-    ended = vibe.run(["bash", "-c", line])
-    assert "brought nothing in 3 s" in ended.err
-    assert "brought nothing in 3 s" in ended.lines[-1]["warnings"][0]
-    assert told(ended.lines) == "go"
+    silent, held = os.pipe()  # open for as long as the command runs
+    argv = [str(VIBE), "-p", "go", "--output", "streaming"]
+    ended = subprocess.run(argv, cwd=vibe.workdir, env=vibe.variables(), stdin=silent, capture_output=True, check=False)
+    os.close(silent)
+    os.close(held)
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert "brought nothing in 3 s" in ended.stderr.decode()
+    assert "brought nothing in 3 s" in lines[-1]["warnings"][0]
+    assert told(lines) == "go"
 
 
 def test_what_a_failing_build_says_is_explained(vibe: VibeCommand) -> None:
