@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -13,7 +13,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Received:
-    """The telemetry received: spans, metrics by name, the headers of each request, and schema URLs."""
+    """The telemetry received: spans, metrics by name, the headers of each request, and schema URLs.
+
+    Requests are answered while ``answers`` is set.
+    """
 
     def __init__(self) -> None:
         self.address = ""
@@ -22,6 +25,8 @@ class Received:
         self.metrics: dict[str, Any] = {}
         self.headers: list[dict[str, str]] = []
         self.schemas: set[str] = set()
+        self.answers = Event()
+        self.answers.set()
 
     def take(self, path: str, body: bytes) -> None:
         if path == "/v1/traces":
@@ -63,6 +68,7 @@ def otlp_receiver() -> Generator[Received]:
         def do_POST(self) -> None:
             received.headers.append({name.lower(): value for name, value in self.headers.items()})
             received.take(self.path, self.rfile.read(int(self.headers["Content-Length"])))
+            received.answers.wait()
             self.send_response(received.metrics_status if self.path == "/v1/metrics" else received.status)
             self.send_header("Location", "http://127.0.0.1:9")
             self.send_header("Content-Length", "0")

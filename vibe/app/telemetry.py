@@ -7,6 +7,7 @@ the events. Ids are derived from the record, so a span that is sent twice, such 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
@@ -55,9 +56,9 @@ CONTENT = "VIBE_TELEMETRY_CONTENT"
 SCHEMA: Final = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 PROVIDERS: Final = {"mistral": "mistral_ai"}
 """The names that the conventions have for providers with other names here."""
-TOKENS: Final = tuple(
-    f"gen_ai.client.inference.usage.{kind}" for kind in ("input_tokens", "output_tokens", "cache_read.input_tokens")
-)
+TOKENS: Final = ("input_tokens", "output_tokens", "cache_read.input_tokens")
+"""The kinds of tokens, with which names of attributes and metrics end."""
+COUNTED: Final = "gen_ai.client.inference.usage."
 SECONDS: Final = (
     *("gen_ai.execute_tool.duration", "gen_ai.invoke_agent.duration"),
     *("vibe.step.duration", "vibe.request.wait"),
@@ -70,6 +71,8 @@ MOST_QUEUED, BATCH = 65_536, 512
 """The most spans that wait to be sent, and the most in one request."""
 SEND_SECONDS = 5.0
 """The time that a receiver has for one request, including further tries after failures."""
+LAST_SECONDS = 10.0
+"""The time in which a receiver must begin to take the last of the spans, when a run's record waits for it."""
 GOAL_LENGTH = 60
 PLAN, STEP, AGENT, CHAT, TOOL = "plan", "step", "agent", "chat", "tool"
 """The kinds of spans, with which their keys begin."""
@@ -127,14 +130,16 @@ class _FixedIds(IdGenerator):
 
 
 class _CountingExporter(OTLPSpanExporter):
-    """Sends spans until the receiver refuses some, and counts those that are ``lost``."""
+    """Sends spans until some are ``lost``: refused, or later than ``until``. The others are counted as ``taken``."""
 
-    lost = 0
+    lost, taken, until = False, 0, float("inf")
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send spans; fail at once if an earlier request failed."""
-        result = SpanExportResult.FAILURE if self.lost else super().export(spans)
-        self.lost += 0 if result is SpanExportResult.SUCCESS else len(spans)
+        in_time = not self.lost and time.monotonic() < self.until
+        result = super().export(spans) if in_time else SpanExportResult.FAILURE
+        self.lost = result is not SpanExportResult.SUCCESS
+        self.taken += 0 if self.lost else len(spans)
         return result
 
 
@@ -174,7 +179,7 @@ class _OpenSpan(Struct, kw_only=True):
 
 
 class Telemetry:
-    """Takes events and has spans sent from a thread. Only ``flush`` and ``close`` wait.
+    """Takes events and has spans sent from a thread. Only ``flush`` and ``close`` wait, for which they need one, too.
 
     ``parent`` is a W3C ``traceparent``. ``before`` returns the source of the run before the one that resumes a plan.
 
@@ -204,6 +209,7 @@ class Telemetry:
         self._open_requests: dict[str, e.Event] = {}
         self._prompts: dict[str, _Key] = {}
         self._last = 0.0
+        self._ended = 0
         self._ids = _FixedIds()
         session = Session()
         session.hooks["response"] = [_refuse_redirect]
@@ -220,7 +226,7 @@ class Telemetry:
         self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         meter = self._meters.get_meter("vibe", schema_url=SCHEMA)
         self._seconds = {name: meter.create_histogram(name, unit="s") for name in SECONDS}
-        self._tokens = [meter.create_counter(name, unit="{token}") for name in TOKENS]
+        self._tokens = {kind: meter.create_counter(COUNTED + kind, unit="{token}") for kind in TOKENS}
 
     def publish(self, event: e.Event) -> None:
         """Take an event.
@@ -242,7 +248,9 @@ class Telemetry:
         """
         for key in reversed(tuple(self._open)):
             self._end(key, self._open[key].ended or self._last)
+        self._exporter.until = time.monotonic() + LAST_SECONDS
         self._provider.shutdown()
+        self._exporter.lost = self._exporter.taken < self._ended
         if not self._exporter.lost:
             self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
         self._check()
@@ -255,16 +263,24 @@ class Telemetry:
         Raises:
             EnvironmentFailure: If the receiver did not take them.
         """
+        self._exporter.until = time.monotonic() + LAST_SECONDS
         self._provider.force_flush()
+        self._exporter.until = float("inf")
         self._check()
         self._meters.force_flush(SEND_SECONDS * 1000)
         if self._metrics.lost:  # nothing more will be heard
             self.close()
 
     def _check(self) -> None:
+        taken = self._exporter.taken
         if self._exporter.lost:
+            # First the exporter, so that the others wait for no receiver.
+            self._metrics.shutdown()  # pyright: ignore[reportUnknownMemberType]  untyped there
+            self._meters.shutdown(timeout_millis=SEND_SECONDS * 1000)
+            self._provider.shutdown()
+            problem = f"takes only {taken} of {self._ended} spans" if taken else "takes no spans: check the address"
             raise EnvironmentFailure(
-                f"{self._endpoint} takes no spans: check the address; "
+                f"{self._endpoint} {problem}; "
                 f"`vibe events export RUN --otlp {self._endpoint}` sends those of a run later"
             )
 
@@ -300,6 +316,7 @@ class Telemetry:
         opened.span.set_attributes(_with_values({**opened.attrs, **attrs, "error.type": error or None}))
         if error:
             opened.span.set_status(Status(StatusCode.ERROR))
+        self._ended += opened.span.is_recording()  # not below a parent that is not sampled
         opened.span.end(_nanoseconds(ts))
         if key[0] in TIMED:
             self._seconds[TIMED[key[0]]].record(max(ts - opened.began, 0.0), _with_values({"error.type": error}))
@@ -422,15 +439,14 @@ class Telemetry:
         opened = self._open.get(agent)
         if opened is not None:
             opened.tokens = [opened.tokens[0] + event.prompt_tokens, opened.tokens[1] + event.completion_tokens]
+        counts = dict(zip(TOKENS, (event.prompt_tokens, event.completion_tokens, event.cached_tokens), strict=True))
         chat = self._open.get((CHAT, *agent[1:]))
         if chat is not None:
-            chat.attrs |= {"gen_ai.usage.input_tokens": event.prompt_tokens, "vibe.cost_usd": event.cost_usd}
-            chat.attrs |= {"gen_ai.usage.output_tokens": event.completion_tokens}
-            chat.attrs |= {"gen_ai.usage.cache_read.input_tokens": event.cached_tokens}
+            chat.attrs |= {f"gen_ai.usage.{kind}": count for kind, count in counts.items()}
+            chat.attrs |= {"vibe.cost_usd": event.cost_usd}
         attrs = {"gen_ai.request.model": event.model, "gen_ai.operation.name": "chat"}
-        counts = (event.prompt_tokens, event.completion_tokens, event.cached_tokens)
-        for counter, count in zip(self._tokens, counts, strict=True):
-            counter.add(count, _with_values(attrs))
+        for kind, count in counts.items():
+            self._tokens[kind].add(count, _with_values(attrs))
         self._end_answered_call(agent)
 
     def _end_answered_call(self, agent: _Key) -> None:

@@ -21,7 +21,6 @@ MOST_WRONG, WRONG_SECONDS = 20, 60.0
 """After this many wrong tokens within this many seconds, further wrong ones are answered with "too many"."""
 MAY_ACT = "vibe.may_act"
 """The key in a request's scope that says whether it may send commands."""
-SITES = frozenset({"same-origin", "none"})
 RELOAD = "sha256-wQ/FO2UVceFA/6eboKNWIzJkFRfkhZUMBEE3qoqIyNI="
 """The hash of the page's only inline script, which reloads the page if the network changes while its files load."""
 POLICY = (
@@ -79,7 +78,7 @@ class PageGuard:
             return refusal(421, "host", "no name of this server: use 127.0.0.1, or start it with --allow-host")
         origins = {f"{scheme}://{hosts[0]}" for scheme in ("http", "https")}
         foreign = any(origin.lower() not in origins for origin in headers.getlist("origin"))
-        if foreign or not SITES.issuperset(headers.getlist("sec-fetch-site")):
+        if foreign or not {"same-origin", "none"}.issuperset(headers.getlist("sec-fetch-site")):
             return refusal(403, "origin", "pages of other sites may not ask this server")
         return self._token_refusal(scope) if path_parts(scope)[0] == API else None
 

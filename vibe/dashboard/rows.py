@@ -186,8 +186,7 @@ def agent_row(agent: AgentView) -> dict[str, Any]:
 
 def entry_row(entry: EntryView) -> dict[str, Any]:
     """Return the row of an entry of a transcript."""
-    names = ("kind", "text", "name", "status", "cut", "by")
-    row = {"n": entry.number, "ts": moment(entry.ts), **fields(entry, *names)}
+    row = {"n": entry.number, "ts": moment(entry.ts), **fields(entry, "kind", "text", "name", "status", "cut", "by")}
     if isinstance(entry, CallView):
         row |= _call(entry)
     return trim(row, "n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.resources import files
@@ -13,7 +13,6 @@ from socket import socket
 from typing import Any, Final, TypeVar
 
 from anyio import create_task_group, lowlevel, move_on_after, sleep_forever, to_thread
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -56,14 +55,6 @@ FRAME_POLICY = (
 """The policy of the page around a report. It allows the report's style, and a frame in which nothing runs."""
 POLICIES: Final[Mapping[str, Mapping[str, str]]] = {"report.html": {"content-security-policy": FRAME_POLICY}}
 NO_CONTROL = "this page may only look: start `vibe dashboard --web --control` to act"
-
-
-class Served(Struct, frozen=True, kw_only=True):
-    """Settings of the server: its ``tokens``, the name in which pages act (``by``), and further names of this host."""
-
-    tokens: Tokens
-    by: str = BY
-    hosts: tuple[str, ...] = ()
 
 
 def page_files() -> dict[str, Response]:
@@ -247,11 +238,16 @@ def _number(given: str, default: int) -> int:
     return int(given)
 
 
-async def serve(listener: socket, host: Host, served: Served, began: Callable[[], object]) -> None:
-    """Serve the dashboard until cancelled. ``began`` is called once it answers."""
+async def serve(
+    listener: socket, host: Host, tokens: Tokens, began: Callable[[], object], by: str = BY, hosts: Iterable[str] = ()
+) -> None:
+    """Serve the dashboard until cancelled. ``began`` is called once it answers.
+
+    Pages act in the name of ``by``. ``hosts`` are further names of this host.
+    """
     desk = PageDesk(Board(host.home, host.runtime_dir))
-    application = Application(host, desk, Actor(desk, served.by), await to_thread.run_sync(page_files))
-    guard = PageGuard(application, served.tokens, served.hosts)
+    application = Application(host, desk, Actor(desk, by), await to_thread.run_sync(page_files))
+    guard = PageGuard(application, tokens, hosts)
     async with create_task_group() as group:
         group.start_soon(desk.keep)
         group.start_soon(partial(loopback.serve, guard, listener, **SETTINGS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import anyio
 from anyio import CancelScope, create_memory_object_stream, create_task_group, move_on_after
@@ -207,17 +207,13 @@ class PageDesk:
     def _commit(self) -> None:
         """Commit all changes as one revision, and send each page the patches of its tables."""
         new = self._revision + 1
-        patches = {table.epoch: patch for table in self._tables() if (patch := table.commit(new)) is not None}
+        tables = (self.table, *(table for run in self._runs.values() for table in run.tables))
+        patches = {table.epoch: patch for table in tables if (patch := table.commit(new)) is not None}
         self._revision = new if patches else self._revision
         for page in self.pages:
             news = [patches[table.epoch] for table in page.tables if table.epoch in patches]
             if news:
                 page.hears(self._event(page, news))
-
-    def _tables(self) -> Iterable[RowTable]:
-        yield self.table
-        for run in self._runs.values():
-            yield from run.tables
 
 
 async def stream(desk: PageDesk, page: WebPage, receive: Receive, send: Send) -> None:

@@ -86,7 +86,7 @@ async def call_vibe(plans: ServedPlans, args: tools.CallVibeArguments, caller: t
         send = partial(conversation.send, prompt, limits=limits, hand_in=hand_in)
         (answer,) = await unless(partial(progress.tell, caller), send)
         warnings = conversation.setup.engine.warnings
-        record = answer.record(conversation.session_id, conversation.channel, warnings)
+        record = await to_thread.run_sync(answer.record, conversation.session_id, conversation.channel, warnings)
         outcome, exit_code = record.outcome, record.exit_code
     finally:
         await shielded(partial(conversation.aclose, outcome, exit_code))

@@ -169,7 +169,7 @@ class OpenTalk:
         try:
             work.serve(self.conversation.interrupt, lambda text, _step: self.conversation.steer(text))
             result = NEVER_SENT if work.is_interrupted else await self.conversation.send(**prompt.sent)
-            return self.end(prompt, result)
+            return await to_thread.run_sync(self.end, prompt, result)
         finally:
             self.people.hearer = previous_hearer
 

@@ -16,6 +16,7 @@ from ipc.registry import Registry
 from tests.fakes.otlp_receiver import Received, otlp_receiver
 from tests.fakes.runs import running
 from tests.fakes.stories import mixed, numbered, story, strays
+from vibe.app import telemetry
 from vibe.app.telemetry import Telemetry, run_before
 from vibe.system.errors import EnvironmentFailure
 
@@ -71,6 +72,29 @@ def test_what_can_not_be_sent_at_all_is_told_as_well() -> None:
 
     with pytest.raises(EnvironmentFailure, match="takes no spans"):
         told.close()
+
+
+def test_spans_that_are_not_taken_in_the_end_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begun(number: str) -> e.Event:
+        return e.PlanStartedEvent(goal="g", steps=(), plan_id="p", source="one", event_id=number, ts=1.0)
+
+    with otlp_receiver() as received:
+        told = Telemetry(received.address, {}, metrics=False)
+        told.publish(begun("1"))
+        told.publish(begun("2"))
+        told.flush()
+        monkeypatch.setattr(telemetry, "LAST_SECONDS", 0.0)  # as if it had become slow
+        with pytest.raises(EnvironmentFailure, match="takes only 1 of 2 spans"):
+            told.close()
+    assert len(received.spans) == 1
+
+
+def test_below_a_parent_that_is_not_sampled_nothing_is_missing() -> None:
+    with otlp_receiver() as received:
+        told = Telemetry(received.address, {}, metrics=False, parent=f"00-{'a' * 32}-{'b' * 16}-00")
+        told.publish(e.PlanStartedEvent(goal="g", steps=(), plan_id="p", source="one", event_id="1", ts=1.0))
+        told.close()
+    assert received.spans == []
 
 
 def _tell(received: Received, events: Sequence[e.Event]) -> None:

@@ -15,7 +15,7 @@ from anyio import create_task_group, fail_after
 from tests.unit.dashboard.pages import FakePage
 from vibe.app.engine.host import Host
 from vibe.dashboard.guard import Tokens
-from vibe.dashboard.server import Served, serve
+from vibe.dashboard.server import serve
 from vibe.system.loopback import listening
 
 PATIENCE_S = 60
@@ -30,7 +30,7 @@ async def served(home: Path, *, control: bool = True) -> AsyncGenerator[httpx.As
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         began = anyio.Event()
         async with create_task_group() as tasks:
-            tasks.start_soon(serve, listener, Host(home=home, environ={}), Served(tokens=tokens), began.set)
+            tasks.start_soon(serve, listener, Host(home=home, environ={}), tokens, began.set)
             await began.wait()
             headers = {"authorization": f"Bearer {CONTROL if control else VIEW}"}
             async with httpx.AsyncClient(base_url=address, headers=headers, timeout=PATIENCE_S) as client:

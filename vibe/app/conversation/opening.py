@@ -107,7 +107,7 @@ class PromptResult(Struct, frozen=True, kw_only=True):
     """The value that was handed in; None if none was, or if it is null; unset if none was wanted."""
 
     def record(self, session_id: str, channel: Publishing, warnings: Sequence[str]) -> RunRecord:
-        """Return the record that commands print. An agent without an id is the session's own."""
+        """Return the record that commands print. An agent without an id is the session's own. Blocks."""
         acted = self.acted
         refused = acted.error is not None and acted.error.halts and acted.outcome is Outcome.FAILED
         unserved = refused or channel.bus.failed or acted.reason == ENVIRONMENT_REASON

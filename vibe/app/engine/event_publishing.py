@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, closing
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import quote
 from uuid import uuid4
 
-import anyio.to_thread
+from anyio import to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from ipc.sink import EventSink, FanOutSink, StampingSink, TaggingSink
 from vibe.app.engine.host import Host, refuse_below_two
 from vibe.core.config.models import VibeConfig
 from vibe.core.extensions import LISTENERS, make_extension
+from vibe.system.racing import shielded
 
 LOGGED_FIELDS: Final = (
     *("plan_id", "step_id", "subagent_step_id", "subagent_id", "agent", "model", "tool", "tool_call_id", "rule"),
@@ -117,21 +118,19 @@ class _Guarded(Struct, eq=False):
     _record: WarningLog
 
     def publish(self, event: e.Event) -> None:
-        if self._listener is not None:
-            self._call(partial(self._listener.publish, event))
+        self._call("publish", event)
 
     def flush(self) -> None:
-        flush = getattr(self._listener, "flush", None)
-        if flush is not None:
-            self._call(flush)
+        self._call("flush")
 
     def close(self) -> None:
-        if self._listener is not None:
-            self._call(self._listener.close)
+        self._call("close")
 
-    def _call(self, act: Callable[[], None]) -> None:
+    def _call(self, name: str, *arguments: e.Event) -> None:
+        act = getattr(self._listener, name, None)  # not every listener has a flush, and one that failed has nothing
         try:
-            act()
+            if act is not None:
+                act(*arguments)
         except Exception as error:
             self._listener = None
             logger.exception("the listener %s failed", self._name)
@@ -152,7 +151,7 @@ class Publishing(Struct, frozen=True, kw_only=True):
     def warnings(self, others: Iterable[str] = ()) -> list[str]:
         """Return the warnings for the run's record: ``others``, those announced, and those of the bus.
 
-        The listeners of packages are flushed first.
+        The listeners of packages are flushed first. Blocks.
         """
         for listener in self.named:
             listener.flush()
@@ -162,7 +161,7 @@ class Publishing(Struct, frozen=True, kw_only=True):
         """Announce the run's workspace, title and plan. Its events carry the plan's id from then on."""
         kept = self.bus.entry.info.kept
         info = RunInfo(cwd=str(workspace), title=title, plan_id=plan_id, session_id=self.session_id, kept=kept)
-        await anyio.to_thread.run_sync(self.bus.announce, info)
+        await to_thread.run_sync(self.bus.announce, info)
         return replace(self, sink=TaggingSink(self.sink, plan_id=plan_id))
 
 
@@ -197,10 +196,11 @@ async def publishing(
     ):
         heard = WarningLog()
         package_listeners: list[_Guarded] = []
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             for name, environ in _listeners_of(config, host).items():
-                listener = make_extension(LISTENERS, name, environ)
-                package_listeners.append(stack.enter_context(closing(_Guarded(name, listener, heard))))
+                listener = _Guarded(name, await to_thread.run_sync(make_extension, LISTENERS, name, environ), heard)
+                stack.push_async_callback(shielded, partial(to_thread.run_sync, listener.close))
+                package_listeners.append(listener)
             root = StampingSink(source, FanOutSink([bus, heard, EventLog(), *listeners, *package_listeners]))
             sink = TaggingSink(root, session_id=session_id)
             yield Publishing(sink=sink, bus=bus, session_id=session_id, heard=heard, named=tuple(package_listeners))

@@ -8,9 +8,8 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from socket import socket
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -32,7 +31,6 @@ from vibe.system.programs import open_browser
 
 if TYPE_CHECKING:
     from vibe.app.watch.board import Board
-    from vibe.dashboard.server import Served
 
 VERSION = 1
 """The version of the JSON output."""
@@ -145,28 +143,26 @@ def _steady(row: Row) -> dict[str, Any]:
 def _web(args: Arguments, env: CliEnvironment) -> int:
     """Serve the page; its address and token are printed first. Ending by Ctrl-C or SIGTERM counts as success."""
     from vibe.dashboard.acting import BY  # noqa: PLC0415  as below
-    from vibe.dashboard.server import Served, Tokens  # noqa: PLC0415  only the page needs it
+    from vibe.dashboard.server import Tokens, serve  # noqa: PLC0415  only the page needs it
 
     for name in args.allow_host:
         if not HOST_NAME.fullmatch(name):
             raise CommandLineError(f"--allow-host takes the name alone, such as laptop.example.net, not {name!r}")
     token, view = secrets.token_urlsafe(TOKEN_BYTES), secrets.token_urlsafe(TOKEN_BYTES)
     tokens = Tokens(view=view, control=token) if args.control else Tokens(view=token)
-    served = Served(tokens=tokens, by=args.name or BY, hosts=tuple(args.allow_host))
     with listening(HOST, args.port, "--port") as listener:
         at = f"?run={quote(args.run, safe='')}" if args.run else ""
         address = f"http://{HOST}:{listener.getsockname()[1]}/{at}"
         links = {"url": f"{address}#{token}", "token": token, "pid": os.getpid(), "view_url": f"{address}#{view}"}
-        return anyio.run(_serve, listener, served, partial(_tell, links, args, env), env)
+        began = partial(_tell, links, args, env)
+        return anyio.run(_serve, partial(serve, listener, env, tokens, began, args.name or BY, args.allow_host), env)
 
 
-async def _serve(listener: socket, served: Served, began: Callable[[], object], env: CliEnvironment) -> int:
-    from vibe.dashboard.server import serve  # noqa: PLC0415  as above
-
+async def _serve(page: Callable[[], Awaitable[None]], env: CliEnvironment) -> int:
     end = ProcessEnd(is_ours=env.owns_process)
     async with cancelled_by_signals(env) as signals:
         try:
-            await serve(listener, env, served, began)
+            await page()
         except ExceptionGroup as group:
             raise innermost(group) from group
     end.is_near(ExitCode.HUNG_UP if signals.exit_code == ExitCode.HUNG_UP else ExitCode.DONE)

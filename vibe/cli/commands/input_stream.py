@@ -212,7 +212,8 @@ class PromptLines(InputLines):
         except VibeError as error:
             reason = "usage" if isinstance(error, UsageError) else "environment"
             return _unsent(conversation, Outcome.FAILED, reason, str(error))
-        return result.record(conversation.session_id, conversation.channel, conversation.setup.engine.warnings)
+        warnings = conversation.setup.engine.warnings
+        return await to_thread.run_sync(result.record, conversation.session_id, conversation.channel, warnings)
 
     async def _take(self, conversation: Conversation, command: GivePrompt) -> Reply:
         if command.session_id not in {"", conversation.session_id}:

@@ -9,7 +9,7 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, NamedTuple
 
-from anyio import CancelScope
+from anyio import CancelScope, to_thread
 from msgspec.structs import replace
 
 from ipc.codec import encode_event
@@ -246,7 +246,8 @@ async def _sent(conversation: Conversation, prompt: PipedPrompt, limits: PromptL
     answer = await conversation.send(
         prompt.text, images=prompt.images, limits=limits, piped=prompt.piped, hand_in=prompt.hand_in
     )
-    return answer.record(conversation.session_id, conversation.channel, conversation.setup.engine.warnings)
+    warnings = conversation.setup.engine.warnings
+    return await to_thread.run_sync(answer.record, conversation.session_id, conversation.channel, warnings)
 
 
 def _seat(args: Arguments, env: CliEnvironment) -> Seat:

@@ -26,9 +26,7 @@ from vibe.system.errors import EnvironmentFailure
 if TYPE_CHECKING:
     from vibe.cli.textual_ui.chat_screen import Hold
 
-SERVE_COMMAND: Final = (
-    *(sys.executable, "-P", "-m", "vibe.cli.main", "dashboard", "--web", "--control", "--output", "json"),
-)
+PAGE: Final = (sys.executable, "-P", "-m", "vibe.cli.main", "dashboard", "--web", "--control", "--output", "json")
 START_SECONDS: Final = 15.0
 """The longest time, in seconds, that the page's server may take to start."""
 
@@ -95,7 +93,7 @@ class PageServer:
     async def _start(self) -> None:
         env = self._env
         self._url = ""
-        process = await open_process(SERVE_COMMAND, stdin=DEVNULL, stderr=DEVNULL, cwd=env.cwd, env=env.for_another)
+        process = await open_process(PAGE, stdin=DEVNULL, stderr=DEVNULL, cwd=env.cwd, env=env.for_another)
         self._process = process
         printed = b""
         with move_on_after(START_SECONDS), suppress(EndOfStream):

@@ -280,7 +280,5 @@ class RunsScreen(Screen[str]):
         if self._desk.query is not None:
             cursor = ("▏" if self._finding else "", "accent")
             return spread([(" / ", "bold accent"), (self._desk.query, ""), cursor], [("Esc all ", "muted")], cols)
-        pieces: Line = [(" ", "")]
-        for key, word in KEYS:
-            pieces += [(key, "bold accent"), (f" {word}  ", "muted")]
-        return fit(pieces, cols)
+        pieces = (piece for key, word in KEYS for piece in ((key, "bold accent"), (f" {word}  ", "muted")))
+        return fit([(" ", ""), *pieces], cols)
