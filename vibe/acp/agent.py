@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from acp import Agent, Client, RequestError, run_agent, schema
@@ -28,7 +29,9 @@ logger = logging.getLogger(__name__)
 
 NO_KEY = "no provider has a key yet: run `vibe setup` in a terminal, or set the variable of a provider's key"
 """The answer to an editor that wants to authenticate before a provider has a key."""
-AUTH_REQUIRED, INVALID_PARAMS, INTERNAL = -32000, -32602, -32603
+AUTH_REQUIRED, INTERNAL = -32000, -32603
+CODES = MappingProxyType({MissingKeyError: AUTH_REQUIRED, UsageError: -32602})
+"""The protocol's codes for our errors. All others are internal ones."""
 
 
 async def serve_requests(transport: LineTransport, host: Host) -> None:
@@ -214,12 +217,9 @@ def _refusals() -> Generator[None]:
         yield
     except RequestError:
         raise
-    except MissingKeyError as error:
-        raise RequestError(AUTH_REQUIRED, str(error)) from error
-    except UsageError as error:
-        raise RequestError(INVALID_PARAMS, str(error)) from error
     except (VibeError, IpcError) as error:
-        raise RequestError(INTERNAL, str(error)) from error
+        code = next((code for kind, code in CODES.items() if isinstance(error, kind)), INTERNAL)
+        raise RequestError(code, str(error)) from error
     except Exception as error:
         logger.exception("a request of an editor failed")
         raise RequestError(INTERNAL, unexpected(error)) from error

@@ -12,13 +12,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Annotated, Any, Protocol, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+from pydantic import Field, ValidationError
 
 from ipc.events import WarningEvent
 from ipc.sink import EventSink
+from vibe.core.config.layers import wording
+from vibe.core.config.models import Section
 from vibe.core.config.patterns import REGEX_PREFIX, NamePatterns, our_tool_name
 from vibe.core.config.toml_source import RawPath, TomlSource, read_toml
 from vibe.core.schemas import table_of
@@ -114,9 +117,6 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
 
 
 HOOKS_FILE = "hooks.toml"
-KEYS = frozenset({
-    "name", "description", "event", "type", "matcher", "match", "command", "timeout", "retries", "strict",
-})  # fmt: skip
 MAX_RETRIES = 3
 
 
@@ -136,12 +136,8 @@ def load_hooks(files: Iterable[HookFile]) -> tuple[Hook, ...]:
     Raises:
         ConfigError: a file is not valid; the error names file, line and key.
     """
-    hooks: list[Hook] = []
-    for file in files:
-        source = read_toml(file.path, file.label)
-        if source is not None:
-            hooks.extend(_hooks(source, file))
-    return tuple(hooks)
+    sources = ((read_toml(file.path, file.label), file) for file in files)
+    return tuple(hook for source, file in sources if source is not None for hook in _hooks(source, file))
 
 
 def _hooks(source: TomlSource, file: HookFile) -> Iterator[Hook]:
@@ -162,84 +158,61 @@ def _entries(source: TomlSource, file: HookFile, tables: Any, path: RawPath, eve
     if not isinstance(tables, list):
         raise ConfigError(source.where(path), ".".join(map(str, path)), "must be a list of tables, such as [[hooks]]")
     for index, table in enumerate(cast("list[Any]", tables)):
-        place = (*path, index)
-        if not isinstance(table, dict):
-            raise ConfigError(source.where(place), f"hooks[{index}]", "must be a table")
-        yield _hook(_Table(source, place, cast("dict[str, Any]", table)), file, event, index)
+        yield _hook(source, (*path, index), table, file, event)
 
 
-class _Table:
-    """One table of a file, with access to its values by type."""
+class _Entry(Section):
+    """One table of a file."""
 
-    def __init__(self, source: TomlSource, path: RawPath, data: dict[str, Any]) -> None:
-        self.source = source
-        self.path = path
-        self.data = data
-        for key in data:
-            if key not in KEYS:
-                raise self.wrong(key, f"is unknown, a hook has: {', '.join(sorted(KEYS))}")
-
-    def wrong(self, key: str, problem: str) -> ConfigError:
-        """Return the error about one key."""
-        return ConfigError(self.source.where((*self.path, key)), f"hooks.{key}", problem)
-
-    def text(self, key: str, default: str = "") -> str:
-        """Return a string."""
-        value = self.data.get(key, default)
-        if not isinstance(value, str) or "\0" in value:
-            raise self.wrong(key, f"must be a string, not {value!r}")
-        return value
-
-    def truth(self, key: str, *, default: bool) -> bool:
-        """Return a boolean."""
-        value = self.data.get(key, default)
-        if not isinstance(value, bool):
-            raise self.wrong(key, f"must be true or false, not {value!r}")
-        return value
-
-    def number(self, key: str, default: float, most: float) -> float:
-        """Return a number from 0 to ``most``."""
-        value = self.data.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-            raise self.wrong(key, f"must be a number from 0 to {most:g}, not {value!r}")
-        return value
+    name: str = ""
+    description: str = ""
+    event: str = ""
+    type: str = ""
+    matcher: str = ""
+    match: str = ""
+    command: str = ""
+    timeout: Annotated[float, Field(gt=0, le=MAX_TIMEOUT_SECONDS)] = DEFAULT_TIMEOUT_SECONDS
+    retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = DEFAULT_RETRIES
+    strict: bool = True
 
 
-def _hook(table: _Table, file: HookFile, event: HookEvent | None, index: int) -> Hook:
-    key = "event" if "event" in table.data else "type"
+def _hook(source: TomlSource, place: RawPath, table: Any, file: HookFile, event: HookEvent | None) -> Hook:
+    def wrong(key: str, problem: str) -> ConfigError:
+        return ConfigError(source.where((*place, key)), f"hooks.{key}" if key else f"hooks[{place[-1]}]", problem)
+
+    try:
+        entry = _Entry.model_validate(table, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        known = ", ".join(sorted(_Entry.model_fields))
+        problem = f"is unknown, a hook has: {known}" if first["type"] == "extra_forbidden" else wording(first)
+        raise wrong(str(*first["loc"]), problem) from error
     if event is None:
-        event = _event(table.source, (*table.path, key), table.text(key))
-    command = table.text("command").strip()
-    if not command:
-        raise table.wrong("command", "is missing, give the shell command to run")
-    timeout = table.number("timeout", DEFAULT_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS)
-    if not timeout:
-        raise table.wrong("timeout", "must be more than 0 seconds")
+        event = _event(source, (*place, "event" if entry.event else "type"), entry.event or entry.type)
+    command = entry.command.strip()
+    if not command or "\0" in command:
+        raise wrong("command", "is missing, give the shell command to run")
+    if entry.match and entry.matcher:
+        raise wrong("match", "means the same as matcher: give one of the two")
+    key = "match" if entry.match else "matcher"
     return Hook(
-        name=table.text("name").strip() or f"{event.value} {index + 1} of {file.label}",
+        name=entry.name.strip() or f"{event.value} {int(place[-1]) + 1} of {file.label}",
         event=event,
         command=command,
-        matcher=_matcher(table),
-        timeout_seconds=timeout,
-        retries=int(table.number("retries", DEFAULT_RETRIES, MAX_RETRIES)),
+        matcher=tool_matcher(entry.match or entry.matcher, where=source.where((*place, key))),
+        timeout_seconds=entry.timeout,
+        retries=entry.retries,
         project_dir=file.project_dir,
-        strict=table.truth("strict", default=True),
+        strict=entry.strict,
     )
-
-
-def _matcher(table: _Table) -> NamePatterns | None:
-    key = "match" if "match" in table.data else "matcher"
-    if key == "match" and "matcher" in table.data:
-        raise table.wrong("match", "means the same as matcher: give one of the two")
-    return tool_matcher(table.text(key), where=table.source.where((*table.path, key)))
 
 
 def _event(source: TomlSource, path: RawPath, word: str) -> HookEvent:
     event = event_named(word)
     if event is None:
         known = ", ".join(event.value for event in HookEvent)
-        problem = f"must be one of {known} (or what other tools call them), not {word!r}" if word else "is missing"
-        raise ConfigError(source.where(path), "hooks.event", problem if word else f"is missing, give one of {known}")
+        wrong = f"must be one of {known} (or what other tools call them), not {word!r}"
+        raise ConfigError(source.where(path), "hooks.event", wrong if word else f"is missing, give one of {known}")
     return event
 
 

@@ -336,7 +336,7 @@ async def test_what_fails_after_the_finish_reason_harms_nothing() -> None:
         assert (done.message.content, done.finish_reason) == ("half", FinishReason.LENGTH)
 
 
-@pytest.mark.parametrize("kind", ["text/plain; charset=utf-8", "application/octet-stream"])
+@pytest.mark.parametrize("kind", ["text/plain; charset=utf-8", "application/octet-stream", "text/html"])
 async def test_events_under_another_type_are_read_and_other_words_are_told(kind: str) -> None:
     async def answered(data: bytes) -> Completion:
         answer, response = AnswerBuilder(MemoryObserver()), cast("Any", CutBody([data]))
@@ -352,9 +352,15 @@ async def test_events_under_another_type_are_read_and_other_words_are_told(kind:
             await answered(words)
 
 
-@pytest.mark.parametrize("body", [b"{}", b'{"id": "x"}', b'{"choices": []}', b"{oops", b'{"choices": [{"message"'])
+@pytest.mark.parametrize("body", [b"{}", b'{"id": "x"}', b'{"choices": []}'])
 async def test_json_that_is_no_answer_is_told(body: bytes) -> None:
     with pytest.raises(ModelProtocolError, match="instead of an event stream"):
+        await read(body)
+
+
+@pytest.mark.parametrize("body", [b"{oops", b'{"choices": [{"message"', b'data: {"choices": [{"del', b"data: [D"])
+async def test_a_body_that_ends_in_the_middle_of_an_event_is_told(body: bytes) -> None:
+    with pytest.raises(ModelProtocolError, match="broke off in the middle of its answer"):
         await read(body)
 
 

@@ -57,6 +57,22 @@ async def read(pieces: list[bytes]) -> Completion:
     return answer.build(request(), ERRORS)
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+async def test_an_answer_that_is_cut_anywhere_is_whole_or_an_error(line_end: str) -> None:
+    data = body("openai", line_end)
+    whole = (await read([data])).message
+    told = set[str]()
+    for end in range(len(data)):
+        try:
+            assert (await read([data[:end]])).message == whole
+        except ModelProtocolError as error:
+            told.add(str(error).partition(" (")[0].partition(";")[0])
+    assert told == {
+        "provider 'p' broke off in the middle of its answer",
+        "provider 'p' ended its answer without a finish_reason",
+    }
+
+
 @given(
     st.sampled_from(["openai", "mistral"]),
     st.sampled_from(["\n", "\r\n", "\r"]),

@@ -378,7 +378,7 @@ class _MessageTaker:
             for index in self._without_arguments:
                 self._answer.add_call(CallFragment(index=index, arguments={}))
             self._finish(_Event(stop_reason=self._early_reason))
-        self._answer.end()
+        self._answer.is_done = True
 
     def _take_whole(self, whole: _Event) -> None:
         for number, block in enumerate(whole.content or []):
@@ -462,7 +462,7 @@ class _MessageTaker:
         self._close_all_blocks()
         self._answer.finish(end.stop_reason)
         if end.stop_reason == PAUSE and not self._ids:
-            self._answer.note(PAUSED)
+            self._answer.oddity = PAUSED
 
     def _count(self, counts: object) -> None:
         """Update the usage. Counts are totals of the answer so far; a server may omit or null what it sent before."""

@@ -237,7 +237,8 @@ def _joined(first: str, second: str) -> str:
 class AnswerBuilder:
     """Collects the pieces of an answer, passes them to the observer as they come, and builds the completion at the end.
 
-    With a ``reasoning_tag``, text that begins with this tag is reasoning until the tag closes.
+    With a ``reasoning_tag``, text that begins with this tag is reasoning until the tag closes. ``is_done`` is set once
+    the provider has sent everything, and ``oddity`` to a sentence on what was odd about the delivery.
     """
 
     def __init__(self, observer: ModelObserver, reasoning_tag: str = "") -> None:
@@ -250,16 +251,16 @@ class AnswerBuilder:
         self._records: list[dict[str, Any]] = []
         self._extra: dict[str, Any] = {}
         self._finish = ""
-        self._done = False
+        self.is_done = False
         self._usage: Usage | None = None
         self._cost: float | None = None
-        self._oddity = ""
+        self.oddity = ""
         self._text_halves, self._reasoning_halves = _Halves(), _Halves()
 
     @property
     def finished(self) -> bool:
         """True once the provider has said why it stopped, or that it has sent everything."""
-        return bool(self._finish) or self._done
+        return bool(self._finish) or self.is_done
 
     @property
     def finished_well(self) -> bool:
@@ -370,14 +371,6 @@ class AnswerBuilder:
         if self._finish.lower() not in _BAD_REASONS or _filters(reason) or reason.lower() in FAILURE_REASONS:
             self._finish = reason
 
-    def end(self) -> None:
-        """Note that the provider has sent everything."""
-        self._done = True
-
-    def note(self, oddity: str) -> None:
-        """Set a sentence on what was odd about the delivery of the answer."""
-        self._oddity = oddity
-
     def build(self, request: ModelRequest, errors: ErrorMapper) -> Completion:
         """Return the complete answer.
 
@@ -419,7 +412,7 @@ class AnswerBuilder:
             finish_reason=finish_reason(self._finish, has_calls=bool(message.tool_calls)),
             usage=estimate_usage(request, message) if self._usage is None else self._usage,
             cost_usd=self._cost,
-            oddity=self._oddity or ("" if self._finish else NO_REASON),
+            oddity=self.oddity or ("" if self._finish else NO_REASON),
         )
 
     def _tool_calls(self, request: ModelRequest, *, is_cut: bool) -> Iterator[ToolCall]:
@@ -444,7 +437,7 @@ class AnswerBuilder:
         It is if the stream ended properly, the answer says something, and every call has complete arguments.
         """
         says_something = any(text.strip() for text in self._text) or bool(self._calls)
-        return self._done and says_something and all(call.name and is_json_object(call.text) for call in self._calls)
+        return self.is_done and says_something and all(call.name and is_json_object(call.text) for call in self._calls)
 
 
 def _is_another(call: _OpenCall, text: str) -> bool:

@@ -25,7 +25,7 @@ from vibe.core.llm.backend.assembly import (
 from vibe.core.llm.backend.http import HttpBackend, StreamReader, address, decoded, versioned
 from vibe.core.llm.error_table import WORD_FIELDS, ErrorMapper
 from vibe.core.llm.port import ModelRequest, ToolSchema
-from vibe.core.messages import AssistantMessage, Image, Message, ToolCall, ToolMessage, UserMessage
+from vibe.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from vibe.core.schemas import table_of, text_in, whole_number
 
 MALFORMED_KEY: Final = "malformed_arguments"
@@ -58,12 +58,9 @@ def message_fields(message: Message, reasoning_field: str = "") -> dict[str, Any
         return {"role": role, "tool_call_id": wire_id(message.tool_call_id), "content": message.content}
     if isinstance(message, UserMessage) and message.images:
         text = [{"type": "text", "text": message.content}] if message.content.strip() else []
-        return {"role": role, "content": [*text, *map(_image_part, message.images)]}
+        images = ({"url": f"data:{image.media_type};base64,{image.data}"} for image in message.images)
+        return {"role": role, "content": [*text, *({"type": "image_url", "image_url": image} for image in images)]}
     return {"role": role, "content": message.content}
-
-
-def _image_part(image: Image) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.data}"}}
 
 
 def tool_fields(tool: ToolSchema) -> dict[str, Any]:

@@ -40,7 +40,8 @@ class SseParser:
 
     Lines may end in LF, CRLF or CR, and the stream may be cut between any two bytes. At most ``max_event_bytes``
     are held. An event that the server names an error is returned as ``{"error": …}``; a bare line of JSON counts as
-    data. A body of plain JSON is not a stream (``is_plain``): all of it is one event, returned at the end.
+    data. A body of plain JSON is not a stream: all of it is one event, returned at the end. ``is_plain`` says whether
+    it is one, None that nothing was read yet.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -51,12 +52,7 @@ class SseParser:
         self._after_cr = False
         self._started = False
         self._is_error = False
-        self._is_plain: bool | None = None
-
-    @property
-    def is_plain(self) -> bool:
-        """True if the body is plain JSON instead of a stream, as far as it was read."""
-        return self._is_plain is True
+        self.is_plain: bool | None = None
 
     def feed(self, chunk: bytes) -> list[str]:
         """Return the data of every event that ``chunk`` completes.
@@ -94,12 +90,12 @@ class SseParser:
             line = line.removeprefix(_BOM)
             self._started = True
         if not line:
-            if not self._is_plain:
+            if not self.is_plain:
                 self._dispatch(events)
             return
-        if self._is_plain is None:
-            self._is_plain = line.lstrip().startswith((b"{", b"["))
-        if self._is_plain or line.startswith(b"{"):
+        if self.is_plain is None:
+            self.is_plain = line.lstrip().startswith((b"{", b"["))
+        if self.is_plain or line.startswith(b"{"):
             self._add(line)
         else:
             self._take_field(line)
@@ -152,8 +148,6 @@ AFTER_DONE_SECONDS: Final = 1.0
 
 _Event = TypeVar("_Event")
 JSON: Final = "application/json"
-_TYPES: Final = ("event-stream", "json", "text/plain", "octet-stream")
-"""Parts of the content types that are accepted: some servers label their events with nothing better."""
 DONE: Final = "[DONE]"
 """The last event of a chat completion."""
 _SAYS_NOTHING: Final = frozenset({"", "null", "ping", "heartbeat", "keepalive", "keep-alive"})
@@ -172,18 +166,14 @@ class StreamReader:
         self._make_taker = make_taker
 
     async def check(self, response: httpx.Response) -> None:
-        """Accept an event stream, or JSON: some servers send the whole answer at once, although a stream was asked for.
+        """Accept a success of any type: some servers label their events as a page, or send the whole answer at once.
 
         Raises:
-            ModelError: the response is an error, or has another type of content.
+            ModelError: the response is an error.
         """
-        kind = _type_of(response)
-        if response.is_success and any(known in kind.lower() for known in _TYPES):
-            return
         if not response.is_success:
             body = await self._error_body(response)
             raise self.errors.from_response(response.status_code, body, response.headers, str(response.url))
-        raise self._no_stream(kind, response)
 
     def _no_stream(self, kind: str, response: httpx.Response, words: str = "") -> ModelProtocolError:
         return self.errors.protocol(
@@ -207,7 +197,7 @@ class StreamReader:
         """
         parser, taker = SseParser(), self._make_taker(answer)
         take = partial(self._take, taker, answer)
-        done, size, rest = False, 0, list[str]()
+        done, size = False, 0
         with anyio.CancelScope() as scope:
             async for chunk in response.aiter_bytes():
                 size += len(chunk)
@@ -220,31 +210,21 @@ class StreamReader:
                 if done or answer.finished:
                     grace = AFTER_DONE_SECONDS if done else AFTER_FINISH_SECONDS
                     scope.deadline = min(scope.deadline, anyio.current_time() + grace)
-            rest = parser.close()
-            if parser.is_plain:
-                self._take_plain(taker, rest, response)
-            elif not done:
-                any(map(take, rest))
+        rest = [] if done else parser.close()
+        any(map(partial(take, is_rest=True), rest))
         kind = JSON if parser.is_plain else _type_of(response)
         if "event-stream" not in kind.lower() and not (answer.finished or answer.says_anything):
             raise self._no_stream(kind, response, " ".join(rest))
         if parser.is_plain:
-            answer.end()
+            answer.is_done = True
 
-    def _take_plain(self, take: Callable[[str], bool], bodies: list[str], response: httpx.Response) -> None:
-        """Add a body of plain JSON to the answer."""
-        try:
-            any(map(take, bodies))
-        except INVALID_JSON as error:
-            raise self._no_stream(JSON, response) from error
-
-    def _take(self, take: Callable[[str], bool], answer: AnswerBuilder, data: str) -> bool:
-        """Add one event to the answer; return True if it was the last.
+    def _take(self, take: Callable[[str], bool], answer: AnswerBuilder, data: str, *, is_rest: bool = False) -> bool:
+        """Add one event to the answer; return True if it was the last. ``is_rest``: the body ended with it.
 
         An error after the finish reason is ignored: the answer is complete.
         """
         if data.strip().upper() == DONE:
-            answer.end()
+            answer.is_done = True
             return True
         try:
             return data.strip().lower() not in _SAYS_NOTHING and take(data)
@@ -253,7 +233,10 @@ class StreamReader:
                 return False
             if isinstance(error, ModelError):
                 raise
-            raise self.errors.protocol(f"sent an event that is not a completion chunk ({error})") from error
+            problem = (
+                "broke off in the middle of its answer" if is_rest else "sent an event that is not a completion chunk"
+            )
+            raise self.errors.protocol(f"{problem} ({error})") from error
 
 
 def _type_of(response: httpx.Response) -> str:

@@ -31,11 +31,12 @@ NO_KEY: Final = "none"
 
 
 class _Exchange(Struct):
-    """One call: the body and headers to send, and the response once it has arrived."""
+    """One call: the body and headers to send, and the response once it has arrived, with its own type of content."""
 
     body: bytes
     headers: dict[str, str]
     response: Any = None
+    content_type: str = ""
 
 
 _exchange: ContextVar[_Exchange] = ContextVar("mistral_exchange")
@@ -104,6 +105,7 @@ class _SdkClient:
         try:
             chat = self._sdk.chat
             stream = await chat.stream_async(model=NO_KEY, messages=[{"role": "user", "content": ""}])
+            stream.response.headers["content-type"] = exchange.content_type
             yield stream.response
         except MistralError as error:
             raise self._errors.from_response(error.status_code, error.body, error.headers) from error
@@ -128,6 +130,7 @@ class _SdkClient:
         request.headers.update(exchange.headers)  # only here, since the SDK sets a user agent of its own
         exchange.response = response = await self._inner.send(request, **options)
         await self._check(response)
+        exchange.content_type = response.headers.get("content-type", "")
         response.headers["content-type"] = "text/event-stream"  # the only type the SDK accepts; we read any
         return response
 
