@@ -2,8 +2,9 @@
 
 FAULT: ``none``, ``silent`` (never answers), ``rubbish`` (prints lines that are no messages, then works), ``noise``
 (nothing else), ``exit`` (ends at once), ``dies`` (ends in each call), ``dies-once`` (in the first; FOLDER remembers),
-``flood`` (stderr), ``bad-result``, ``not-json``, ``bad-list``, ``odd-tools``, ``long-line``, ``stubborn`` (ignores the
-end of its input and SIGTERM), ``hang`` (never answers a call), ``pages``, ``slow`` (takes a second to start), ``slow-restart``
+``last-words`` (in each, but says why in the first only), ``flood`` (stderr), ``bad-result``, ``writes`` (FOLDER is its
+answer to a call, with ID for the id), ``bad-list``, ``odd-tools``, ``long-line``, ``stubborn`` (ignores the end of its
+input and SIGTERM), ``hang`` (never answers a call), ``pages``, ``slow`` (takes a second to start), ``slow-restart``
 (``dies-once``, then ``slow``), ``lame-restart`` (``dies-once``, then ends at once, then works), ``many`` (2 000 tools),
 ``says`` (FOLDER is JSON: the answer by method, in place of its own).
 """
@@ -59,8 +60,8 @@ def called(request: dict[str, Any]) -> None:
     text = request["params"].get("arguments", {}).get("text", "")
     if FAULT == "hang":
         return
-    if FAULT == "not-json":
-        sys.stdout.write('{"jsonrpc": "2.0", "id": ' + str(request["id"]) + ', "result": {oops\n')
+    if FAULT == "writes":
+        sys.stdout.write(sys.argv[2].replace("ID", str(request["id"])) + "\n")
         sys.stdout.flush()
         return
     if FAULT == "long-line":
@@ -71,6 +72,10 @@ def called(request: dict[str, Any]) -> None:
         say({"id": request["id"], "result": {"content": 3}})
         return
     first = FOLDER / "died"
+    if FAULT == "last-words":
+        sys.stderr.write("" if first.exists() else "the disk is full\n")
+        first.touch()
+        os._exit(9)
     if FAULT == "dies" or (FAULT in {"dies-once", "slow-restart", "lame-restart"} and not first.exists()):
         first.touch()
         os._exit(9)

@@ -226,7 +226,9 @@ async def _bring_in_form(response: Any) -> None:
         given = response.stream
         data = [part async for part in given]
         await given.aclose()
-        response.stream = httpx2.ByteStream(in_form(b"".join(data), asked))
+        body = httpx2.Response(200, headers=response.headers, content=b"".join(data)).content  # decompressed
+        response.headers.pop("content-encoding", None)
+        response.stream = httpx2.ByteStream(in_form(body, asked, is_whole=True))
 
 
 async def _events_in_form(parts: AsyncIterator[str], asked: int | str | None) -> AsyncGenerator[str]:

@@ -71,6 +71,8 @@ RESTARTS = 1
 
 A restart that fails is also retried at most this often.
 """
+REST_SECONDS = 30.0
+"""Seconds after which a call has a server started once more that was given up."""
 BACKOFF_SECONDS = 0.5
 """Seconds to wait before a restart."""
 RELIST_SECONDS = 2.0
@@ -186,6 +188,7 @@ class ServerConnection:
         self._stale = False
         self._relisted: Event | None = None
         self._unanswered_losses = 0
+        self._rests_until = math.inf
         self._refused: list[str] = []
         self._exchange = Exchange()
         self._wants_sign_in = False
@@ -212,10 +215,10 @@ class ServerConnection:
         while not self._closing:
             was_ready = False
             try:
-                async with self._session(mode):
+                async with self._session(mode) as is_changed:
                     was_ready = True
-                    await self._serve(is_new=not worked)
-                    problem = "closed the connection"
+                    await self._serve(is_new=is_changed or not worked)
+                    problem = self._end_reason()
             except TimeoutError:
                 problem = self._too_slow()
             except ServerSettingError as error:
@@ -236,8 +239,12 @@ class ServerConnection:
                 failed_restarts += 1
             elif not was_ready or self._unanswered_losses >= RESTARTS:
                 logged = f"; its output is in {self.log.path}" if self.log.last_line else ""
+                self._wake_up, self._rests_until = Event(), current_time() + REST_SECONDS
                 self._set_status(ServerStatus.FAILED, f"{problem}{logged}")
-                return
+                if not worked:
+                    return
+                await self._notify_change()
+                await self._wake_up.wait()
             else:
                 self._unanswered_losses, failed_restarts = self._unanswered_losses + 1, 0
             self._set_starting()
@@ -256,8 +263,8 @@ class ServerConnection:
             await self._ready.wait()
 
     @asynccontextmanager
-    async def _session(self, mode: str) -> AsyncGenerator[None]:
-        """Open a session and list its tools.
+    async def _session(self, mode: str) -> AsyncGenerator[bool]:
+        """Open a session, list its tools, and yield whether they are others than before.
 
         Raises:
             TimeoutError: it took longer than the configuration allows.
@@ -278,13 +285,14 @@ class ServerConnection:
                 if self._place.is_attended:
                     handlers["elicitation_callback"] = self._elicit
                 async with Client(usable, mode=mode, client_info=info, **handlers) as client:
+                    before = self.tools
                     self.tools, self.state.resources = await self._list_offers(client)
                     self.instructions = client.instructions or ""
                     self.prompts = await self._list_extra("prompts", list_prompts, client)
                     start_scope.deadline, started = math.inf, True
                     self._client = client
                     self._set_status(ServerStatus.READY)
-                    yield
+                    yield before != self.tools
         if start_scope.cancelled_caught and not started:
             raise TimeoutError
 
@@ -312,7 +320,7 @@ class ServerConnection:
     async def _serve(self, *, is_new: bool) -> None:
         """Follow the server's announcements until the session is lost or closed.
 
-        A session that was restarted has the same tools, so only a new one announces them.
+        A session that was restarted with the same tools does not announce them again.
         """
         if is_new:
             await self._notify_change()
@@ -427,6 +435,9 @@ class ServerConnection:
         return await self._sent(what, send, ask)
 
     async def _sent(self, what: str, send: Send[T], ask: UserInput | None) -> T:
+        if self.state.status is ServerStatus.FAILED and current_time() >= self._rests_until:
+            self._set_starting()
+            self._wake_up.set()
         await self.wait_ready()
         client, limit = self._client, self.config.tool_timeout_sec
         if client is None:
@@ -478,16 +489,15 @@ class ServerConnection:
         self._ready.set()
 
     def _end_reason(self) -> str:
-        code = self._process.exit_code if self._process else None
-        if code is None:
+        if self._process is not None and self._process.flaw:
+            return f"is broken: {self._process.flaw}"
+        if self._process is None or (code := self._process.process.returncode) is None:
             return "closed the connection"
         last_words = f": {self.log.last_line}" if self.log.last_line else ""
         return f"died ({f'exit code {code}' if code >= 0 else f'signal {-code}'}){last_words}"
 
     def _describe(self, error: BaseException) -> str:
-        if self._process is not None and self._process.flaw:
-            return f"is broken: {self._process.flaw}"
-        if str(error) == CLOSED and self._process is not None:
+        if self._process is not None and (self._process.flaw or str(error) == CLOSED):
             return self._end_reason()
         status = self._exchange.refused if str(error) in STATUS_MESSAGES else None
         if status == UNAUTHORIZED and self._wants_sign_in:

@@ -345,9 +345,8 @@ async def _ask_form(server: str, heading: str, params: ElicitRequestFormParams, 
     wrong = {field.name: "" for field in fields}
     for _ in range(MOST_ROUNDS if fields else 0):
         asked = [field for field in fields if field.name in wrong]
-        before = {asked[0].name: heading}
-        texts = ("\n".join(filter(None, (before.get(field.name), wrong[field.name]))) for field in asked)
-        answers = await ask([field.question(server, text) for field, text in zip(asked, texts, strict=True)])
+        wrong[asked[0].name] = "\n".join(filter(None, (heading, wrong[asked[0].name])))
+        answers = await ask([field.question(server, wrong[field.name]) for field in asked])
         if answers is None:
             raise DeclinedError
         wrong = {}

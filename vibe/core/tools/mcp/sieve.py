@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from vibe.core.schemas import table_of
+from vibe.core.schemas import table_of, whole_number
+from vibe.system.plain_text import shortened
 
 if TYPE_CHECKING:
-    from mcp.types import JSONRPCError, JSONRPCResponse
+    from mcp.types import JSONRPCMessage
 
 
 @asynccontextmanager
@@ -25,12 +27,17 @@ async def sieved(transport: Any, refuse: Callable[[str], None]) -> AsyncGenerato
     asked: dict[str, str] = {}
 
     def sent(item: Any) -> Any:
-        if hasattr(item.message, "method") and hasattr(item.message, "id"):
-            asked[str(item.message.id)] = item.message.method
+        method = getattr(item.message, "method", "")
+        if method == "notifications/cancelled":
+            asked.pop(str(item.message.params["requestId"]), None)
+        elif method and hasattr(item.message, "id"):
+            asked[str(item.message.id)] = method
         return item
 
     def received(item: Any) -> Any:
         message: Any = getattr(item, "message", None)
+        if hasattr(message, "error") and message.id is None and len(asked) == 1:
+            message.id = next(iter(asked))  # A server that could not read a request does not know its id either.
         method = "" if hasattr(message, "method") else asked.pop(str(getattr(message, "id", "")), "")
         if method in PARTS and hasattr(message, "result"):
             _repair_result(method, message.result, refuse)
@@ -91,6 +98,14 @@ SHOWN = 2_000
 """The most characters shown of a part that can't be read, or of an error."""
 INTERNAL_ERROR = -32603
 """The JSON-RPC code for an error without a code of its own."""
+DATA_SHOWN = 200
+"""The most characters shown of an answer that can't be read at all."""
+_OPENING = re.compile(r"""\{\s*["'](?:jsonrpc|id|method|result|error)["']\s*:""")
+"""The beginning of a message."""
+_TORN = re.compile(r"""\{\s*(?:["']jsonrpc["'][^,]*,\s*)?["']id["']\s*:\s*(\d{1,18})\s*,\s*["'](?:result|error)["']""")
+"""The beginning of an answer, up to what it says."""
+_LENIENT = json.JSONDecoder(strict=False)
+"""Accepts control characters in a string."""
 MOST_REPAIRS = 100
 """The most repairs to one entry."""
 
@@ -213,40 +228,68 @@ def _messages(entries: list[Any]) -> Iterator[dict[str, Any]]:
             yield {"role": role, "content": _readable("tools/call", "content", part)}
 
 
-def answer_to(line: bytes, asked: int | str | None = None) -> JSONRPCError | JSONRPCResponse | None:
-    """Return the answer that a malformed line is meant to be, or None if it is not meant as an answer.
+def messages_in(text: str, asked: int | str | None = None) -> Iterator[JSONRPCMessage]:
+    """Yield the messages that a malformed text is meant to be: there may be several, with other text around them.
 
-    ``asked`` is the id of the request, if it is known.
+    An answer that can't be read becomes an error. ``asked`` is the id of the request, if it is known.
     """
-    from mcp.types import ErrorData, JSONRPCError, JSONRPCResponse
+    end = 0
+    while opening := _OPENING.search(text, end):
+        try:
+            parsed, end = _LENIENT.raw_decode(text, opening.start())
+            message = _in_form(table_of(parsed), asked)
+        except (ValueError, RecursionError):
+            if torn := _TORN.match(text, opening.start()):
+                yield unreadable(text, int(torn[1]) if asked is None else asked)
+            return
+        if message is not None:
+            yield message
 
-    try:
-        parsed = json.loads(line)
-    except (ValueError, RecursionError):
+
+def unreadable(text: str, identity: int | str) -> JSONRPCMessage:
+    """Return the error that stands for an answer that can't be read."""
+    from mcp.types import ErrorData, JSONRPCError
+
+    problem = f"its answer can't be read: {shortened(text, DATA_SHOWN)}" if text.strip() else "its answer is empty"
+    return JSONRPCError(jsonrpc="2.0", id=identity, error=ErrorData(code=INTERNAL_ERROR, message=problem))
+
+
+def _in_form(message: dict[str, Any], asked: int | str | None) -> JSONRPCMessage | None:
+    """Return a message in a form that the protocol allows, or None if it is not meant as one.
+
+    Raises:
+        ValueError: it can't be brought in form, since it is nested too deeply.
+    """
+    with suppress(ValueError):
+        valid = _validated(message)
+        if asked is None or hasattr(valid, "method") or getattr(valid, "id", None) == asked:
+            return valid
+    if not {"error", "result"} & message.keys():
         return None
-    answer = table_of(cast("Any", parsed[0] if isinstance(parsed, list) and parsed else parsed))
-    identity = answer.get("id") if asked is None else asked
-    if not isinstance(identity, int | str) or not {"error", "result"} & answer.keys():
-        return None
-    if not (error := answer.get("error")):
-        result = table_of(answer.get("result")) or {"result": answer.get("result")}
-        return JSONRPCResponse(jsonrpc="2.0", id=identity, result=result)
+    identity = message.get("id") if asked is None else asked
+    answer = {"jsonrpc": "2.0", "id": whole_number(identity) if isinstance(identity, float) else identity}
+    if not (error := message.get("error")):
+        result = message.get("result")
+        return _validated(answer | {"result": result if isinstance(result, dict) else {"result": result}})
     table = table_of(error) or {"message": str(error)}
     words = ": ".join(str(table[key]) for key in ("code", "message") if table.get(key) not in (None, ""))
-    data = ErrorData(code=INTERNAL_ERROR, message=words[:SHOWN], data=table.get("data"))
-    return JSONRPCError(jsonrpc="2.0", id=identity, error=data)
+    told = {"code": INTERNAL_ERROR, "message": words[:SHOWN], "data": table.get("data")}
+    return _validated(answer | {"error": told})
 
 
-def in_form(data: bytes, asked: int | str | None) -> bytes:
-    """Return the answer to the request with the id ``asked`` in a form the protocol allows.
-
-    Anything else is returned unchanged.
-    """
+def _validated(message: dict[str, Any]) -> JSONRPCMessage:
     from mcp.types import jsonrpc_message_adapter
 
-    with suppress(ValueError):
-        message = jsonrpc_message_adapter.validate_json(data, by_name=False)
-        if hasattr(message, "method") or getattr(message, "id", None) == asked:
-            return data
-    answer = answer_to(data, asked)
-    return data if answer is None else answer.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    text = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace")
+    return jsonrpc_message_adapter.validate_json(text, by_name=False)
+
+
+def in_form(data: bytes, asked: int | str | None, *, is_whole: bool = False) -> bytes:
+    """Return the answer to the request with the id ``asked``, or another message, in a form the protocol allows.
+
+    What is not meant as a message is returned unchanged, or if it is all there is, as an error.
+    """
+    text = data.decode("utf-8", "replace")
+    otherwise = unreadable(text, asked or 0) if is_whole else None
+    message = max(messages_in(text, asked), key=lambda one: not hasattr(one, "method"), default=otherwise)
+    return data if message is None else message.model_dump_json(by_alias=True, exclude_unset=True).encode()

@@ -24,7 +24,7 @@ from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vibe.core.tools.mcp.client import Launch, load_library
-from vibe.core.tools.mcp.sieve import answer_to
+from vibe.core.tools.mcp.sieve import messages_in
 from vibe.system.files import append_rotating
 from vibe.system.line_wire import LONGEST_MESSAGE, read_ready, write_whole
 from vibe.system.process import end_session
@@ -111,12 +111,12 @@ _GUARDED = (
 class ServerProcess:
     """A running server.
 
-    ``flaw`` says what was wrong with its output, and ``rubbish`` counts the lines that were not messages. ``on_end`` is
-    called when it will send nothing more.
+    ``flaw`` says what was wrong with the output of ``process``, and ``rubbish`` counts the lines that were no messages.
+    ``on_end`` is called when it will send nothing more.
     """
 
     def __init__(self, process: Process, pipes: tuple[int, int, int, int], log: ServerLog) -> None:
-        self._process = process
+        self.process = process
         self._lifeline, self._stdin, self._stdout, self._stderr = pipes
         self._log = log
         self.rubbish = 0
@@ -124,11 +124,6 @@ class ServerProcess:
         self.on_end: Callable[[], None] | None = None
         self._sending = CancelScope()
         self._sent = Event()
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code, negative for a signal, or None while it runs."""
-        return self._process.returncode
 
     async def receive(self, into: MemoryObjectSendStream[Inbound]) -> None:
         """Pass on its messages until it closes its output. Keep reading after the receiver is closed."""
@@ -148,7 +143,7 @@ class ServerProcess:
             else:
                 # A process that ends closes its output first, and has an exit code a moment later.
                 with move_on_after(EXIT_CODE_SECONDS):
-                    await self._process.wait()
+                    await self.process.wait()
         if self.on_end is not None:
             self.on_end()
         while await read_ready(self._stdout):
@@ -160,19 +155,17 @@ class ServerProcess:
 
         if not line.strip():
             return
-        if not line.lstrip().startswith((b"{", b"[")):  # Something printed without a line end may be before it.
-            line = line[max(line.find(b'{"jsonrpc"'), 0) :]
-        line = line.decode("utf-8", "replace").encode()  # An invalid byte costs a letter, not the whole message.
+        text = line.decode("utf-8", "replace")  # An invalid byte costs a letter, not the whole message.
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            messages = [jsonrpc_message_adapter.validate_json(text, by_name=False)]
         except ValueError:
-            message = answer_to(line)
-            if message is None:
-                self.rubbish += 1
-                await self._log.write(b"[stdout, no MCP message] " + line[:RUBBISH_SHOWN] + b"\n")
-                return
+            messages = list(messages_in(text))
+        if not messages:
+            self.rubbish += 1
+            await self._log.write(b"[stdout, no MCP message] " + line[:RUBBISH_SHOWN] + b"\n")
         with suppress(ClosedResourceError, BrokenResourceError):
-            await into.send(SessionMessage(message))
+            for message in messages:
+                await into.send(SessionMessage(message))
 
     async def send(self, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
         """Write the session's messages until it closes. Then close the server's input, too."""
@@ -199,18 +192,18 @@ class ServerProcess:
                 await self._sent.wait()
             self._sending.cancel()
             with move_on_after(GOODBYE_SECONDS):
-                await self._process.wait()
-            await end_session(self._process.pid)
+                await self.process.wait()
+            await end_session(self.process.pid)
             with move_on_after(LAST_EXIT_SECONDS):
-                await self._process.wait()
+                await self.process.wait()
 
     async def release(self) -> None:
         """Close the remaining pipes."""
         for descriptor in (self._lifeline, self._stdout, self._stderr):
             os.close(descriptor)
-        if self._process.returncode is not None:
+        if self.process.returncode is not None:
             with CancelScope(shield=True):
-                await self._process.aclose()
+                await self.process.aclose()
 
 
 @asynccontextmanager
@@ -240,6 +233,7 @@ async def server_process(launch: Launch, log: ServerLog) -> AsyncGenerator[tuple
 
 
 async def _start(launch: Launch, log: ServerLog) -> ServerProcess:
+    log.last_line = ""  # what an earlier process said explains nothing about this one
     alive, lifeline = os.pipe()
     child_in, stdin = os.pipe()
     stdout, child_out = os.pipe()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import time
@@ -17,6 +18,7 @@ from tests.fakes.mcp_peers import FAULTY, PEN, http_server, left_over, over_http
 from tests.fakes.mcp_rig import running
 from tests.fakes.ports import free_port
 from vibe.core.config.models import McpServerConfig
+from vibe.core.tools.mcp import connection
 from vibe.system.errors import EnvironmentFailure
 
 
@@ -95,16 +97,24 @@ async def test_a_server_that_dies_again_is_given_up_by_name(tmp_path: Path) -> N
 
     assert [answer.status for answer in answers] == ["error"] * 3
     assert all("MCP server 'dies'" in answer.content for answer in answers)
+    assert "died (exit code 9)" in answers[-1].content
     assert "go on without it" in answers[-1].content
     assert status == "failed"
+
+
+async def test_the_last_words_of_an_earlier_process_are_not_those_of_the_next(tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("last-words", str(tmp_path))) as rig:
+        first, second = await rig.call("last-words_echo"), await rig.call("last-words_echo")
+
+    assert "died (exit code 9): the disk is full while echo ran" in first.content
+    assert "died (exit code 9) while echo ran" in second.content
 
 
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
         ("hang", "did not answer echo within 0.5 s"),
-        ("not-json", "did not answer echo within 0.5 s"),
-        ("long-line", "while echo ran"),
+        ("long-line", "is broken: it sent a message of more than 33554432 bytes while echo ran"),
     ],
 )
 async def test_an_answer_that_is_none_becomes_an_error_that_names_the_server(
@@ -140,6 +150,46 @@ async def test_an_answer_in_an_odd_form_is_kept(answer: dict[str, Any], tmp_path
         said = await rig.call("says_echo", text="hi")
 
     assert (said.status, "KEEP" in said.content) == ("ok", True), said.content
+
+
+ANSWER = '"jsonrpc": "2.0", "result": {"content": [{"type": "text", "text": "KEEP"}]}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": ID.0, ANSWER}',
+        'debug: {"id": ID, ANSWER}',
+        'listening {ANSWER, "id": ID} [done]',
+        '{"method": "notifications/message", "jsonrpc": "2.0"}{"id": ID, ANSWER}',
+        '[{"jsonrpc": "2.0", "method": "notifications/message", "params": 5}, {"id": ID, ANSWER}]',
+        '\0{"id": ID, ANSWER}\0',
+        '{"id": ID, "tabs": "\t\x01", ANSWER}',
+    ],
+)
+async def test_an_answer_is_found_wherever_it_stands_in_its_line(line: str, tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("writes", line.replace("ANSWER", ANSWER).replace("\0", "\x7f"))) as rig:
+        assert (await rig.call("writes_echo")).content == "KEEP"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"jsonrpc": "2.0", "id": ID, "result": {oops', 'its answer can\'t be read: {"jsonrpc": "2.0", "id": '),
+        ("{'id': ID, 'result': {}}", "its answer can't be read: {'id': "),
+        ('{"id": ID, "result": ' + '{"a":' * 300 + "1" + "}" * 301, 'its answer can\'t be read: {"id": '),
+        ('{"id": ID, "result": ' + '{"a":' * 3000 + "1" + "}" * 3001, 'its answer can\'t be read: {"id": '),
+        ('{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "oops"}}', "failed: oops"),
+        ('{"error": {"code": -32700, "message": "oops"}}', "oops"),
+    ],
+    ids=lambda given: given[:40],
+)
+async def test_an_answer_that_can_not_be_read_is_not_waited_for(line: str, words: str, tmp_path: Path) -> None:
+    async with running(tmp_path, faulty("writes", line)) as rig:
+        first, second = await rig.call("writes_echo"), await rig.call("writes_echo")
+
+    assert words in first.content
+    assert words in second.content
 
 
 @pytest.mark.parametrize(
@@ -240,8 +290,8 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served(handler: type[BaseHTTPRequestHandler]) -> Generator[int]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+def served(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Generator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server.server_port
@@ -269,6 +319,8 @@ class Forgetful(QuietHandler):
     status = 404
     body = b""
     before = after = b""
+    is_compressed = False
+    tools = ("pay",)
     answer: ClassVar[dict[str, Any]] = {}
     taken: ClassVar[list[str]]
 
@@ -294,7 +346,7 @@ class Forgetful(QuietHandler):
             self.taken.append(params["name"])
             return {"content": [{"type": "text", "text": "done"}]}
         if method == "tools/list":
-            return {"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]}
+            return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]}
         known: Any = {"capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
         return {"protocolVersion": params["protocolVersion"], **known}
 
@@ -306,6 +358,9 @@ class Forgetful(QuietHandler):
 
     def reply(self, status: int, data: bytes) -> None:
         self.send_response(status)
+        if self.is_compressed:
+            data = gzip.compress(data)
+            self.send_header("Content-Encoding", "gzip")
         if self.kind:
             self.send_header("Content-Type", self.kind)
         self.send_header("Mcp-Session-Id", f"s{self.forgets}")
@@ -315,11 +370,11 @@ class Forgetful(QuietHandler):
 
 
 @contextmanager
-def forgetful(**fields: Any) -> Generator[tuple[str, list[str]]]:
+def forgetful(port: int = 0, **fields: Any) -> Generator[tuple[str, list[str]]]:
     """Run such a server, and yield its address and the calls it receives."""
     taken: list[str] = []
-    with served(type("Server", (Forgetful,), {**fields, "taken": taken})) as port:
-        yield f"http://127.0.0.1:{port}/mcp", taken
+    with served(type("Server", (Forgetful,), {**fields, "taken": taken}), port) as given:
+        yield f"http://127.0.0.1:{given}/mcp", taken
 
 
 UNKNOWN = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}'
@@ -392,6 +447,29 @@ async def test_an_answer_over_http_in_no_form_of_the_protocol_is_kept(
     assert (said.status, words in said.content) == (status, True), said.content
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "its answer is empty"),
+        (b"all good", "its answer can't be read: all good"),
+        (b'{"jsonrpc": "2.0", "id": 3, "result": {"cont', 'its answer can\'t be read: {"jsonrpc"'),
+    ],
+)
+async def test_a_body_that_is_no_answer_is_told_in_words(body: bytes, words: str, tmp_path: Path) -> None:
+    with forgetful(forgets=1, status=200, body=body) as (url, _):
+        async with running(tmp_path, over_http("web", url)) as rig:
+            first, second = await rig.call("web_pay"), await rig.call("web_pay")
+
+    assert first.content.startswith(f"MCP server 'web' failed: {words}")
+    assert second.content == "done"
+
+
+async def test_a_compressed_answer_is_read(tmp_path: Path) -> None:
+    with forgetful(is_compressed=True) as (url, _):
+        async with running(tmp_path, over_http("web", url)) as rig:
+            assert (await rig.call("web_pay")).content == "done"
+
+
 @pytest.mark.parametrize("kind", ["", "text/plain", "text/plain; charset=utf-8", "text/json", "Application/JSON"])
 async def test_an_answer_is_read_whatever_type_it_says_it_is(kind: str, tmp_path: Path) -> None:
     with forgetful(kind=kind) as (url, _):
@@ -431,6 +509,30 @@ async def test_an_http_server_that_was_restarted_is_found_again(tmp_path: Path) 
 
     assert "Echo: one" in first.content or "MCP server 'pen'" in first.content
     assert second.content == "Echo: two"
+
+
+async def test_a_server_that_was_given_up_is_asked_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REST_SECONDS", 0.0)
+    port, told = free_port(), list[str]()
+
+    async def note() -> None:
+        told.append("changed")
+
+    with forgetful(port=port) as (url, _):
+        connected = running(tmp_path, over_http("web", url), on_change=note)
+        rig = await connected.__aenter__()
+    try:
+        gone = await rig.call("web_pay")
+        with forgetful(port=port, tools=("pay", "refund")):
+            back = await rig.call("web_pay")
+            await rig.hire()
+            new = await rig.call("web_refund")
+    finally:
+        await connected.__aexit__(None, None, None)
+
+    assert "MCP server 'web'" in gone.content
+    assert (back.content, new.content) == ("done", "done")
+    assert told == ["changed", "changed"]
 
 
 async def test_servers_are_closed_side_by_side_and_nothing_is_left(tmp_path: Path) -> None:
