@@ -489,9 +489,10 @@ class ServerConnection:
         self._ready.set()
 
     def _end_reason(self) -> str:
-        if self._process is not None and self._process.flaw:
-            return f"is broken: {self._process.flaw}"
-        if self._process is None or (code := self._process.process.returncode) is None:
+        server = self._process
+        if server is not None and server.flaw:
+            return f"is broken: {server.flaw}"
+        if server is None or (code := server.process.returncode) is None:
             return "closed the connection"
         last_words = f": {self.log.last_line}" if self.log.last_line else ""
         return f"died ({f'exit code {code}' if code >= 0 else f'signal {-code}'}){last_words}"
