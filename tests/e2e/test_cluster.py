@@ -53,6 +53,24 @@ def test_what_is_wrong_with_a_cluster_is_said_before_anything_is_written(
     assert not (vibe.home / "plans").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("worker", "local:2"), "local:2 has workers of its own: each run starts them"),
+        (("status", "local:2"), "local:2 has workers of its own: each run starts them"),
+        (("status",), "no cluster given: name its ADDRESS"),
+        (("scheduler", "local:2"), "local:2 needs no scheduler: each run starts its own workers"),
+        (("certs", ""), "argument DIR: is blank"),
+    ],
+)
+def test_what_is_no_cluster_that_lasts_is_refused(words: tuple[str, ...], says: str, vibe: VibeCommand) -> None:
+    ended = vibe("cluster", *words)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert says in ended.err
+    assert not list(vibe.workdir.iterdir())
+
+
 def test_a_scheduler_that_is_not_there_is_said_and_a_resume_may_name_another(vibe: VibeCommand) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"

@@ -348,7 +348,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         type=_loopback,
     ),
     # a cluster
-    "dir:certificates": _word("DIR", "a new folder for them"),
+    "dir:certificates": _word("DIR", "a new folder for them", type=_named),
     "address:listen": _word(
         "ADDRESS", "tls://HOST:PORT or tcp://127.0.0.1:PORT (default: that of [cluster], on all networks)", nargs="?"
     ),

@@ -23,7 +23,7 @@ from vibe.app.plan.preflight import check_model, check_needs, with_ladders
 from vibe.app.plan.prepare import engine_of_new
 from vibe.app.plan.replanning import check_replans
 from vibe.app.plan.reuse import ReuseStart, starting_point
-from vibe.app.plan.step_executor import CLUSTER_EXECUTOR, executor_of
+from vibe.app.plan.step_executor import cluster_of, executor_of
 from vibe.app.plan.worktrees import check_worktrees
 from vibe.core.modes import ExecutionMode
 from vibe.core.tools.manager import ToolManager, profile_view
@@ -124,8 +124,8 @@ def dry_run(loaded: LoadedPlan, options: PlanRunOptions, host: Host) -> DryRun:
         steps = tuple(needs.needs_of(step) for step in plan.steps)
         needs.check(partial(check_replans, plan, engine))
         runs = [step for step in plan.steps if step.id in start.selection.runs]
-        cluster = options.cluster or engine.config.cluster.address
-        needs.check(partial(check_needs, runs, cluster if executor_of(options) == CLUSTER_EXECUTOR else ""))
+        executor, given = executor_of(options), options.cluster or ""
+        needs.check(lambda: check_needs(runs, cluster_of(executor, given, engine.config.cluster)))
         dirty, where = options.allow_dirty, loaded.where
         needs.check(partial(check_worktrees, plan, start.workspace, host, engine, allow_dirty=dirty, where=where))
     finally:

@@ -55,15 +55,13 @@ def run_scheduler(args: Arguments, env: CliEnvironment) -> int:
 def run_worker(args: Arguments, env: CliEnvironment) -> int:
     """Run a worker until a signal arrives."""
     config = _config(args, env)
-    address = parse_address(args.address or config.address or _no_address())
-    if not address.host:
-        raise CommandLineError(f"{address.text} has workers of its own: each run starts them")
-    certificates = check_cluster(address.text, config.certificates)
+    address = _lasting_cluster(args, config)
+    certificates = check_cluster(address, config.certificates)
     cache = Path(env.environ.get(CACHE_VARIABLE) or user_home_of(env.environ) / ".cache") / "vibe" / "workers"
     folder, hold = worker_folder(_folder(args.folder, env) if args.folder else cache)
     with hold:
         node = Node(
-            address=address.text,
+            address=address,
             certificates=certificates,
             environ=env.environ,
             folder=folder / "dask",
@@ -84,7 +82,7 @@ def run_status(args: Arguments, env: CliEnvironment) -> None:
     from vibe.app.inspect.cluster import cluster_workers, worker_line  # noqa: PLC0415  imports Dask
 
     config = _config(args, env)
-    address = args.address or config.address or _no_address()
+    address = _lasting_cluster(args, config)
     workers = cluster_workers(address, check_cluster(address, config.certificates))
     none = ["no workers: start some with `vibe cluster worker`"]
     env.answer(args, {"workers": to_builtins(workers)}, map(worker_line, workers) if workers else none)
@@ -113,5 +111,10 @@ def _folder(given: str, env: CliEnvironment) -> Path:
     return Path(absolute(given, env.cwd, user_home_of(env.environ)))
 
 
-def _no_address() -> str:
-    raise CommandLineError("no cluster given: name its ADDRESS, or set `address` in [cluster] of your settings")
+def _lasting_cluster(args: Arguments, config: ClusterConfig) -> str:
+    """Return the address of a cluster that is there without a run."""
+    if not (text := args.address or config.address):
+        raise CommandLineError("no cluster given: name its ADDRESS, or set `address` in [cluster] of your settings")
+    if not parse_address(text).host:
+        raise CommandLineError(f"{text} has workers of its own: each run starts them")
+    return text
