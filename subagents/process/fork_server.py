@@ -23,7 +23,6 @@ from vibe.system.process import die_with
 MOST_BYTES = 256 * 1024
 """Bytes of a request, beyond what the system lets through."""
 MOST_DESCRIPTORS = 8
-PID_BYTES = 32
 
 
 class ForkedProcess(Struct, frozen=True):
@@ -62,7 +61,7 @@ async def ask_for_fork(
             request = b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
             socket.send_fds(server, [request], [theirs.fileno(), output, *descriptors])
         await wait_readable(alive)
-        if pid := alive.recv(PID_BYTES):
+        if pid := alive.recv(MOST_BYTES):
             stack.pop_all()
             return ForkedProcess(int(pid), alive)
     return None
@@ -102,7 +101,6 @@ def _serve(module: str, requests: socket.socket) -> None:
 
 def _run(main: Callable[[Sequence[str]], int], environ: bytes, alive: int, output: int, *arguments: int) -> None:
     """Be a new process, in a session of its own, until ``main`` ends."""
-    code = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
@@ -112,8 +110,8 @@ def _run(main: Callable[[Sequence[str]], int], environ: bytes, alive: int, outpu
         os.environ.clear()
         os.environ.update(dict(line.split("=", 1) for line in os.fsdecode(environ).split("\0")))
         os.write(alive, str(os.getpid()).encode())
-        code = main([str(argument) for argument in arguments])
+        os._exit(main([str(argument) for argument in arguments]))
     except BaseException:  # noqa: BLE001  the last frame of a process
         traceback.print_exc()
     finally:
-        os._exit(code)
+        os._exit(1)
