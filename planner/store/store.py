@@ -256,7 +256,7 @@ class PlanStore(AbstractContextManager["PlanStore"]):  # noqa: PLR0904  the one 
         known = {step_id for step_id, step in state.steps.items() if step.begun or step.reused_from}
         known |= {gone.id for gone in state.removed} | state.unfolded.keys()
         names = [entry.name for entry in entries_of(self._steps) if entry.name not in known]
-        lost = sorted(name for name in names if os.path.exists(f"{self._steps}/{name}/{files.RESULT_FILE}"))  # noqa: PTH110  as below
+        lost = sorted(name for name in names if os.path.exists(f"{self._steps}/{name}/{files.RESULT_FILE}"))
         if lost:
             self._refuse_side_effects(lost)
             journal = self.folder.path / files.JOURNAL_FILE

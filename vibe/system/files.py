@@ -304,10 +304,10 @@ def put_file(path: Path | str, data: bytes, *, sync: bool = False, mode: int | N
         OSError: the file can't be written, or the folder is missing; the old content stays.
     """
     target = Path(os.path.realpath(path))
-    if Path(path).exists() and not target.is_file():
+    if os.path.exists(path) and not os.path.isfile(target):
         Path(path).write_bytes(data)
         return
-    if not target.exists():
+    if not os.path.exists(target):
         replace_file(target, data, sync=sync, mode=mode)
         return
     with _opened_folder(target) as (folder, name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from vibe.system.files import text_of
+from vibe.system.files import entries_of, text_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -88,7 +89,7 @@ class Walk(Struct, frozen=True, kw_only=True):
             return self
         found = [rules for kind, name in enumerate(PER_FOLDER) for rules in _read_rules(folder, folder / name, kind)]
         above = self.rules
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):
             above = tuple(rules for rules in above if rules.kind not in GIT_KINDS)
         return replace(self, rules=tuple(sorted((*found, *above), key=lambda rules: rules.kind)))
 
@@ -108,7 +109,7 @@ def walk_files(
     ``start`` itself is never ignored, whatever the rules say about it or the folders above it. Files with patterns are
     obeyed as git and ripgrep do it, including those in folders above ``root``. ``own`` places are left out. Blocks.
     """
-    if start.is_file():
+    if os.path.isfile(start):
         yield start
         return
     yield from _walk(start, start_walk(root, start, ignores, own, use_ignores=use_ignores))
@@ -117,13 +118,10 @@ def walk_files(
 def list_entries(root: Path, folder: Path, *, use_ignores: bool, own: Iterable[Path] = ()) -> list[Path]:
     """Return the entries of a folder, sorted by name, links and folders included, by the rules of ``walk_files``.
 
-    Blocks.
-
-    Raises:
-        OSError: the folder can't be read.
+    Empty if the folder can't be read. Blocks.
     """
     walk = start_walk(root, folder, None, own, use_ignores=use_ignores).entering(folder)
-    return [entry for entry, _ in _entries(folder, walk)]
+    return [Path(entry.path) for entry in _entries(folder, walk)]
 
 
 def start_walk(root: Path, start: Path, ignores: Ignores | None, own: Iterable[Path], *, use_ignores: bool) -> Walk:
@@ -151,25 +149,20 @@ def _names(ignores: Ignores) -> re.Pattern[str]:
     return re.compile("|".join(translate(name) for name in ignores.globs if "/" not in name))
 
 
-def _entries(folder: Path, walk: Walk) -> Iterator[tuple[Path, bool]]:
-    """Yield the entries that the rules leave, and whether each is a folder rather than a link to one."""
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name.encode(errors="surrogateescape")):
-        is_folder = entry.is_dir() and not entry.is_symlink()
-        if not walk.leaves_out(entry, is_folder=is_folder):
-            yield entry, is_folder
+def _entries(folder: Path, walk: Walk) -> Iterator[os.DirEntry[str]]:
+    """Yield the entries that the rules leave."""
+    for entry in sorted(entries_of(folder), key=lambda entry: entry.name.encode(errors="surrogateescape")):
+        if not walk.leaves_out(Path(entry.path), is_folder=entry.is_dir(follow_symlinks=False)):
+            yield entry
 
 
 def _walk(folder: Path, above: Walk) -> Iterator[Path]:
     walk = above.entering(folder)
-    try:
-        entries = list(_entries(folder, walk))
-    except OSError:
-        return
-    for entry, is_folder in entries:
-        if is_folder:
-            yield from _walk(entry, walk)
-        elif entry.is_file() and not entry.is_symlink():
-            yield entry
+    for entry in _entries(folder, walk):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path), walk)
+        elif entry.is_file(follow_symlinks=False):
+            yield Path(entry.path)
 
 
 def _read_rules(base: Path, file: Path, kind: int) -> list[_Rules]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from anyio import sleep, to_thread
 
-LISTS_PROCESSES = os.path.isdir("/proc/self/task")  # noqa: PTH112  as below
+LISTS_PROCESSES = os.path.isdir("/proc/self/task")
 PR_SET_PDEATHSIG = 1
 """The option of Linux's ``prctl`` that sets the signal a process gets when its parent ends."""
 ORPHANED = 1

@@ -146,7 +146,7 @@ def vibe_home(environ: Mapping[str, str], cwd: Path) -> Path:
         raise EnvironmentFailure(f"no home directory: set {HOME_VARIABLE} to a folder for vibe")
     home = Path(absolute(chosen, cwd, user_home)) if chosen else user_home / HOME_DIRECTORY
     # Path.exists would raise for a path inside a folder that we may not enter.
-    existing = next(place for place in (home, *home.parents) if os.path.exists(place))  # noqa: PTH110  see above
+    existing = next(place for place in (home, *home.parents) if os.path.exists(place))
     if not existing.is_dir():
         raise EnvironmentFailure(f"{in_utf8(existing)!r} is a file: set {HOME_VARIABLE} to a folder for vibe")
     if in_utf8(home) != str(home):

@@ -98,7 +98,7 @@ def _ok(subject: str, detail: str) -> Finding:
 
 def _home(home: Path) -> Finding:
     # Path.exists would raise for a path inside a folder that we may not enter.
-    existing = next(folder for folder in (home, *home.parents) if os.path.exists(folder))  # noqa: PTH110  see above
+    existing = next(folder for folder in (home, *home.parents) if os.path.exists(folder))
     probe = existing / ".vibe-probe"
     try:
         probe.touch()

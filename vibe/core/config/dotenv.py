@@ -95,7 +95,7 @@ def remove_variable(path: Path, label: str, name: str) -> bool:
     Raises:
         ConfigError, EnvironmentFailure: as ``write_variable``.
     """
-    if not path.exists():
+    if not os.path.exists(path):
         return False
     with changing_alone(path, label):
         lines = (read_text(path, label) or "").splitlines(keepends=True)

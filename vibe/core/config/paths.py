@@ -97,7 +97,7 @@ def find_project_dir(workdir: Path, *, home: Path, user_home: Path) -> Path | No
     start, own = workdir.resolve(), home.resolve()
     for folder in project_lineage(start, user_home):
         candidate = folder / PROJECT_DIRECTORY
-        if candidate.is_dir() and candidate.resolve() != own and not is_empty(candidate):
+        if os.path.isdir(candidate) and candidate.resolve() != own and not is_empty(candidate):
             _check_open(candidate)
             return candidate
     return None
@@ -135,7 +135,7 @@ def project_lineage(workdir: Path, user_home: Path) -> list[Path]:
     for depth, folder in enumerate(lineage):
         if folder == home:
             return lineage[:depth]
-        if (folder / ".git").exists():
+        if os.path.exists(folder / ".git"):
             return lineage[: depth + 1]
     return [start]
 
@@ -146,7 +146,7 @@ def _check_open(folder: Path) -> None:
     Raises:
         ConfigError: it can't.
     """
-    if folder.is_dir() and not os.access(folder, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+    if os.path.isdir(folder) and not os.access(folder, os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise ConfigError(str(folder), "", "can't be entered, correct its permissions")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -181,10 +182,10 @@ def trusting(home: Path, workdir: Path, user_home: Path, *, trust_workdir: bool)
 
 
 def _has_content(path: Path) -> bool:
-    return path.exists() and not (path.is_dir() and is_empty(path))
+    return os.path.exists(path) and not (os.path.isdir(path) and is_empty(path))
 
 
 def _kinds_in(path: Path) -> str:
     """Return the names in a ``.vibe`` folder that are read, in brackets; empty for any other path."""
-    found = [kind for kind in KINDS if (path / kind).exists()] if path.name == PROJECT_DIRECTORY else []
+    found = [kind for kind in KINDS if os.path.exists(path / kind)] if path.name == PROJECT_DIRECTORY else []
     return f" ({', '.join(found)})" if found else ""

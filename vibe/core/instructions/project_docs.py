@@ -104,7 +104,7 @@ class NestedDocs(Struct, kw_only=True):
         inner = path.relative_to(self.root).parts
         if FOREIGN_FOLDERS.intersection(inner):
             return []
-        depth = len(inner) if path.is_dir() else len(inner) - 1
+        depth = len(inner) if os.path.isdir(path) else len(inner) - 1
         folders = [self.root.joinpath(*inner[:length]) for length in range(1, depth + 1)]
         return [folder for folder in folders if folder not in self._searched and self._trusts(folder)]
 
@@ -126,7 +126,7 @@ def _file_in(folder: Path, trusts: Trusts, warnings: list[str]) -> Path | None:
     for name in DOCS:
         path = folder / name
         try:
-            usable = path.is_file() and path.stat().st_size > 0
+            usable = os.path.isfile(path) and path.stat().st_size > 0
         except OSError:
             continue
         if not usable:

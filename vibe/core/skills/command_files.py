@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -96,9 +97,7 @@ class CommandFiles:
         path = next((path for known, path in self._files() if known == name), None)
         if path is not None:
             return _with_arguments(_template(path), (call["rest"] or "").strip())
-        if name.casefold() in set(besides):
-            return prompt
-        if Path(f"/{name}").exists():  # the prompt begins with a path, such as /tmp
+        if name.casefold() in set(besides) or os.path.exists(f"/{name}"):  # the prompt begins with a path, as /tmp
             return prompt
         raise NoSuchCommandError(name, [*(known for known, _ in self._files()), *besides])
 
@@ -120,7 +119,7 @@ class CommandFiles:
     def _files(self) -> Iterator[tuple[str, Path]]:
         """Yield all files, each with its command's name: ``git/commit.md`` is ``git:commit``."""
         for folder in self._folders:
-            files = sorted(islice(folder.rglob("*.md"), MOST_FILES)) if folder.is_dir() else []
+            files = sorted(islice(folder.rglob("*.md"), MOST_FILES)) if os.path.isdir(folder) else []
             for path in files:
                 yield ":".join(path.relative_to(folder).with_suffix("").parts), path
 

@@ -181,7 +181,7 @@ def _discover(sources: SkillSources, warnings: list[str]) -> dict[str, SkillInfo
     """Return all usable skills by name, with warnings about the others and about duplicates."""
     found: dict[str, SkillInfo] = {}
     for folder in sources.configured:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             warnings.append(f"skill_paths: {str(folder)!r} is not a folder, correct it")
     for path in _files((*sources.configured, *sources.project, *sources.user)):
         try:
@@ -210,7 +210,7 @@ def _files(folders: Iterable[Path]) -> Iterator[Path]:
 def _skill_files(folder: Path, deep: int) -> Iterator[Path]:
     """Yield the skill files of a folder's subfolders, and search a subfolder without one up to ``deep`` levels down."""
     for entry in _entries(folder):
-        if (path := entry / SKILL_FILE).is_file():
+        if os.path.isfile(path := entry / SKILL_FILE):
             yield path
         elif deep:
             yield from _skill_files(entry, deep - 1)
@@ -429,7 +429,7 @@ def _instructions(parsed: ParsedSkill) -> str:
 def _companions(path: Path) -> list[str]:
     """Return the names of the files beside a skill's file; those of folders end with a slash."""
     beside = sorted((entry for entry in entries_of(path.parent) if entry.name != path.name), key=attrgetter("name"))
-    return [f"{entry.name}/" if entry.is_dir() else entry.name for entry in beside[:MAX_COMPANIONS]]
+    return [f"{entry.name}/" if os.path.isdir(entry) else entry.name for entry in beside[:MAX_COMPANIONS]]
 
 
 def permits(allowed: tuple[str, ...], tool: str, arguments: Mapping[str, Any]) -> bool:

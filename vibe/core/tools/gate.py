@@ -403,18 +403,17 @@ class Gate:
     ) -> CallRefusal | None:
         """Ask, once, whether to write where others write. Return the refusal if the user says no."""
         approvals = self.approvals
-        others = approvals.neighbours()
-        if not others or decision.ruling is Ruling.DENY or approvals.mode is ApprovalMode.ALL:
+        others, approver = approvals.neighbours(), approvals.tree.approver
+        # Without an approver they take turns instead.
+        if approver is None or not others or decision.ruling is Ruling.DENY or approvals.mode is ApprovalMode.ALL:
             return None
-        if approvals.tree.approver is None:
-            return None  # They take turns instead.
         reason = f"{' and '.join(others)} is writing in this folder too"
         async with approvals.tree.queue:
             asked = PermissionDecision(Ruling.ASK, "workspace", reason)
             keys = [BESIDE + name for name in approvals.neighbours()]
             request = _approval_request(subject, draft, asked, self._bare_outlook())
             request = structs.replace(request, covers=tuple(keys), edits=False)
-            refusal = await self._ask(approvals.tree.approver, request) if keys else None
+            refusal = await self._ask(approver, request) if keys else None
         if refusal is None:
             approvals.remember(keys)
         return refusal

@@ -247,12 +247,12 @@ def _import(path: Path) -> ModuleType:
 def _files(sources: ToolSources, tool_paths: Iterable[str], found: Discovery) -> Iterator[Path]:
     for text in tool_paths:
         path = Path(os.path.realpath(typed_path(sources.root, text)))
-        if path.is_file() or path.is_dir():
+        if os.path.isfile(path) or os.path.isdir(path):
             yield from _sources_below(path)
         else:
             found.warnings.append(f"tool_paths: {text!r} is neither a file nor a folder")
     for folder in (sources.project_tools, sources.user_tools):
-        if folder is not None and folder.is_dir():
+        if folder is not None and os.path.isdir(folder):
             yield from _sources_below(Path(os.path.realpath(folder)))
 
 
@@ -261,11 +261,11 @@ def _sources_below(path: Path) -> Iterator[Path]:
 
     Files and folders whose names start with ``_`` or ``.`` are skipped.
     """
-    if path.is_file():
+    if os.path.isfile(path):
         yield path
         return
     for file in sorted(path.rglob("*.py")):
-        if file.is_file() and not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts):
+        if os.path.isfile(file) and not any(part.startswith(("_", ".")) for part in file.relative_to(path).parts):
             yield Path(os.path.realpath(file))
 
 

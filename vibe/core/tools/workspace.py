@@ -7,14 +7,16 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from stat import S_ISDIR
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from vibe.core.tools.errors import CONFIGURES_CHECKS, HELD, SEALED, PathError
-from vibe.core.tools.files.text_files import DISK, FileAccessError, find_hard_links, relink
+from vibe.core.tools.files.text_files import DISK, FileAccessError, find_hard_links, relink, status_of
 from vibe.core.tools.ports import Files
 from vibe.shell.sandbox.confinement import Confinement
 from vibe.shell.sandbox.control import control_paths
@@ -22,6 +24,7 @@ from vibe.shell.sandbox.secrets import CONTROL_FOLDERS, is_control, is_sensitive
 from vibe.system.files import text_of
 from vibe.system.globs import expand_braces, matches_any, relative_glob
 from vibe.system.own_places import NO_OWN_PLACES, OwnPlaces, user_home_of
+from vibe.system.plain_text import shortened
 
 KEYS_FILE = ".env"
 """The file in vibe's own folder that holds the API keys of model providers."""
@@ -121,7 +124,7 @@ def _linked_control(root: Path) -> Iterator[Path]:
     """Yield where a workspace's control folders really are, if not in it under their own names."""
     for name in CONTROL_FOLDERS:
         place = root / name
-        if place.is_symlink():
+        if os.path.islink(place):
             yield Path(os.path.realpath(place))
         elif name == ".git" and (text := text_of(place)).startswith("gitdir:"):
             yield Path(os.path.realpath(root / text.removeprefix("gitdir:").strip()))
@@ -150,8 +153,8 @@ def _is_same(path: Path, other: Path) -> bool:
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|[nrt])")
 _CONTROLS = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
-MAX_PATH_BYTES = 4_095
-"""The most bytes of a path that the system accepts."""
+SHOWN_CHARACTERS = 200
+"""The most characters of a path that can't be followed which its error shows."""
 
 
 class Workspace(Struct, frozen=True, kw_only=True):
@@ -202,11 +205,12 @@ class Workspace(Struct, frozen=True, kw_only=True):
         joined = os.path.join(self.root, os.path.expanduser(path))  # noqa: PTH111, PTH118  text: Path() drops '//' and './'
         try:
             resolved = os.path.realpath(_as_on_disk(joined))
-            circular = any(os.path.islink(part) for part in (resolved, *map(str, Path(resolved).parents)))  # noqa: PTH114
+            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                Path(resolved).lstat()
+            circular = any(os.path.islink(part) for part in (resolved, *map(str, Path(resolved).parents)))
         except (OSError, UnicodeError) as error:  # It is too long, changed meanwhile, or no name in this locale.
-            raise PathError(path, f"can't be followed ({getattr(error, 'strerror', error)})") from error
-        if len(os.fsencode(resolved)) > MAX_PATH_BYTES:
-            raise PathError(f"{path[:40]}…", "is too long")
+            problem = f"can't be followed ({getattr(error, 'strerror', error)})"
+            raise PathError(shortened(path, SHOWN_CHARACTERS), problem) from error
         if circular:
             raise PathError(path, "goes round in a circle of symbolic links")
         return Path(resolved)
@@ -293,12 +297,11 @@ class Workspace(Struct, frozen=True, kw_only=True):
 
         Raises:
             PathError: it is outside the workspace, or can't be resolved.
-            FileAccessError: it is missing, or is not a folder.
+            FileAccessError: it is missing, not readable, or not a folder.
         """
         folder = self.readable(path)
-        if not folder.is_dir():
-            problem = "is not a folder" if folder.exists() else "does not exist"
-            raise FileAccessError(self.relative(folder), problem, "give a folder, such as '.'")
+        if not S_ISDIR(status_of(folder, self.relative(folder)).st_mode):
+            raise FileAccessError(self.relative(folder), "is not a folder", "give a folder, such as '.'")
         return folder
 
     def replace(self, path: Path, name: str, data: bytes, *, previous: bytes) -> str:

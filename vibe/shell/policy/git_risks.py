@@ -87,7 +87,7 @@ def _git_dir_doubt(located: Located) -> str:
                 return f"the repository has a {hook} hook, which git would run"
     modules = located.common_dir / "modules"
     configs = [folder / name for folder in folders for name in ("config", "config.worktree")]
-    if modules.is_dir():
+    if os.path.isdir(modules):
         configs += islice(modules.glob("**/config"), MAX_CONFIGS)
     return next((doubt for config in configs if (doubt := _config_doubt(config))), "")
 

@@ -180,9 +180,9 @@ def _doubt(candidate: str, path: NamedPath, workspace: Roots) -> Doubt | None:
         return Doubt(f"{path.text!r} holds credentials for git", closed=True)
     if path.written and is_control(PurePosixPath(shown)):
         return Doubt(f"{path.text!r} decides what runs later", closed=True)
-    if path.fed and resolved.is_dir():
+    if path.fed and os.path.isdir(resolved):
         return Doubt(f"{path.text!r} is a folder, from which a program may turn to another one")
-    below = _secret_below(resolved, path) if path.whole and resolved.is_dir() else ""
+    below = _secret_below(resolved, path) if path.whole and os.path.isdir(resolved) else ""
     return Doubt(below) if below else None
 
 

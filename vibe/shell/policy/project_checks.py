@@ -126,9 +126,7 @@ def only_chooses(words: Sequence[str], check: Check) -> bool:
 
 def _allowed(words: Sequence[str], row: str, operands: str | None) -> bool:
     parsed = parse_options(words, Reader(row))
-    if isinstance(parsed, str):
-        return False
-    if operands is not None and not set(parsed.operands) <= set(operands.split()):
+    if isinstance(parsed, str) or (operands is not None and not set(parsed.operands) <= set(operands.split())):
         return False
     return all(map(PLAIN.fullmatch, parsed.operands)) and not any(
         map(_leads_elsewhere, (*parsed.operands, *parsed.values))

@@ -228,7 +228,7 @@ def _folder(place: Place, workspace: Roots) -> Path | None:
         folder = Path(os.path.normpath(folder / step))
         if os.path.realpath(folder) != str(folder) or not workspace.contains(folder):
             return None
-        if not folder.is_dir() or not os.access(folder, os.X_OK):
+        if not os.path.isdir(folder) or not os.access(folder, os.X_OK):
             return None  # ``cd`` would fail, and the line would go on in the folder it was in
     return folder
 
@@ -366,14 +366,11 @@ def _is_off_limits(word: Word, folder: Path, workspace: Roots, patience: Patienc
         return False
     for part in path_parts(word.text):
         patience.check()
-        if part.startswith("~") and (word.pattern or part != word.text):
-            return True
-        if is_sensitive(PurePosixPath(part)) or is_sensitive(PurePosixPath(part.rpartition(":")[2])):
+        is_in_a_home = part.startswith("~") and (word.pattern or part != word.text)
+        if is_in_a_home or is_sensitive(PurePosixPath(part)) or is_sensitive(PurePosixPath(part.rpartition(":")[2])):
             return True
         path = Path(os.path.realpath(folder / part)) if "\0" not in part and len(part) < MAX_PATH else None
-        if path is None or (path.exists() and not workspace.contains(path)):
-            return True
-        if is_sensitive(path):
+        if path is None or is_sensitive(path) or (os.path.exists(path) and not workspace.contains(path)):
             return True
     return word.pattern and re.search(r"\.\.|(?:^|/)\.[^/]*[*?\[]|^/", word.text) is not None
 

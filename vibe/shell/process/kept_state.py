@@ -117,7 +117,7 @@ def next_state(
 def folder_problem(folder: str, workspace: Roots) -> str:
     """Return why no line may begin in a folder, or "". Reads the file system."""
     path = workspace.root / folder
-    if os.path.realpath(path) != str(path) or not path.is_dir():
+    if os.path.realpath(path) != str(path) or not os.path.isdir(path):
         return f"{folder} is gone"
     if not workspace.contains(path, write=True):
         return f"{folder} is outside the workspace"
@@ -157,8 +157,7 @@ def _reported_variables(entries: list[bytes]) -> Iterator[tuple[str, str]]:
 
 def _may_be_kept(name: str, value: str | None, around: Surroundings) -> bool:
     """Return whether a command would be given the variable. It is not given those the sandbox sets or removes."""
-    if not NAME.fullmatch(name) or NEVER_KEPT.fullmatch(name) or name in AGENT_SOCKETS:
-        return False
-    if name in around.had and around.had[name] != around.wanted.get(name):
+    is_the_sandboxs = name in around.had and around.had[name] != around.wanted.get(name)
+    if is_the_sandboxs or not NAME.fullmatch(name) or NEVER_KEPT.fullmatch(name) or name in AGENT_SOCKETS:
         return False
     return around.passing({name: value or ""}).get(name) == (value or "")

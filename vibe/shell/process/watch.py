@@ -18,7 +18,7 @@ AT_ONCE = b"k"
 WITH_DAEMONS = b"d"
 """Sent on a command's line to end processes that left its session too, if they have been seen below it."""
 PR_SET_CHILD_SUBREAPER = 36
-LISTS_PROCESSES = os.path.isdir("/proc/self/task")  # noqa: PTH112  nothing but os is loaded here
+LISTS_PROCESSES = os.path.isdir("/proc/self/task")
 """True if the system lists processes in ``/proc``. Otherwise a command is known only by its process group."""
 FIRST_POLL_SECONDS = 0.002
 LAST_POLL_SECONDS = 0.05
@@ -282,7 +282,7 @@ def _children(parent: int) -> Iterator[int]:
             with open(f"/proc/{parent}/task/{thread}/children", "rb") as file:  # noqa: PTH123  as above
                 yield from map(int, file.read().split())
     except OSError as error:
-        if error.errno == errno.ENOENT and os.path.isdir(f"/proc/{parent}"):  # noqa: PTH112  as above
+        if error.errno == errno.ENOENT and os.path.isdir(f"/proc/{parent}"):
             yield from _children_by_walk(parent)
 
 

@@ -183,7 +183,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     except OSError:
         return
     try:
-        rights &= -1 if os.path.isdir(path) else FILE_RIGHTS  # noqa: PTH112  nothing but os is loaded here
+        rights &= -1 if os.path.isdir(path) else FILE_RIGHTS
         attributes = struct.pack("=Qi", rights, descriptor)
         _checked(_libc.syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, attributes, 0), f"landlock rule for {path}")
     finally:

@@ -492,7 +492,7 @@ class Confinement:
         """Return the control files of a place, after creating the folder for hooks where there is none."""
         found: dict[Path, Sequence[Path]] = {}
         for root in place.roots:
-            if (root / ".git").is_dir():
+            if os.path.isdir(root / ".git"):
                 (root / ".git" / "hooks").mkdir(exist_ok=True)
             found[root] = [*control_paths(root, self._inner_of(root), self._settings)]
             found |= {folder: [*of_repository(folder)] for folder in _repository_of_worktree(root)}
@@ -551,7 +551,7 @@ def remove_abandoned_placeholders(root: Path) -> None:
 
 def _placeholders_at(root: Path) -> list[Path]:
     """Return the paths for placeholders in a workspace and in its repository, also if it is a worktree of that."""
-    repositories = (root / ".git",) if (root / ".git").is_dir() else _repository_of_worktree(root)
+    repositories = (root / ".git",) if os.path.isdir(root / ".git") else _repository_of_worktree(root)
     return [
         *(root / name for name in FOLDERS),
         *(path for folder in repositories for path in placeholder_paths_in_repository(folder)),

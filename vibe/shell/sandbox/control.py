@@ -71,10 +71,10 @@ def control_paths(root: Path, inner: Iterable[Path] = (), settings: Iterable[Pat
         yield Path(os.path.realpath(file))
         yield from _named_paths(file, [root])
     for link in (root / ".git", *inner):
-        if link.is_file():
+        if os.path.isfile(link):
             yield link
             yield from _named_paths(_repository_of_link(link) / "config", [link.parent])
-        elif link.is_dir():
+        elif os.path.isdir(link):
             yield from of_repository(link)
 
 
@@ -104,7 +104,7 @@ def _named_paths(settings: Path, tops: Sequence[Path]) -> Iterator[Path]:
             elif section not in SECTIONS_WITHOUT_PROGRAMS:
                 words = [word for word in BETWEEN_WORDS.split(value) if word]
                 found = [Path(os.path.normpath(top / word)) for top in tops for word in words]
-                yield from (path for path in found if path.is_file())
+                yield from (path for path in found if os.path.isfile(path))
 
 
 def _settings(file: Path) -> Iterator[GitSetting]:
@@ -123,7 +123,7 @@ def _worktrees_and_modules(folder: Path) -> Iterator[Path]:
         for part in (folder / "worktrees").iterdir():
             # A worktree that git is just making lacks these files. What appears in it during a command isn't the
             # command's doing.
-            if all((part / name).exists() for name in WORKTREE_FILES):
+            if all(os.path.exists(part / name) for name in WORKTREE_FILES):
                 yield part
     for config in (folder / "modules").glob("**/config"):
         yield config.parent

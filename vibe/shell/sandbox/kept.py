@@ -30,13 +30,13 @@ class Kept:
     def __init__(self, root: Path, paths: Iterable[Path], contents: Iterable[Path] = ()) -> None:
         self._root = root
         self._absent = _absent(paths)
-        self._links = {path: str(path.readlink()) for path in paths if path.is_symlink()}
+        self._links = {path: str(path.readlink()) for path in paths if os.path.islink(path)}
         self._files: dict[Path, tuple[int, bytes]] = {}
         """The mode and the contents of each file."""
         self._folders: dict[Path, tuple[int, int]] = {}
         self._closed: list[Path] = []
         for path in contents:
-            if os.path.lexists(path) and not path.is_symlink():
+            if os.path.lexists(path) and not os.path.islink(path):
                 self._keep(path)
 
     def is_as_it_was(self) -> bool:
@@ -82,20 +82,20 @@ class Kept:
         return kept
 
     def _is_other(self, link: Path) -> bool:
-        return not link.is_symlink() or str(link.readlink()) != self._links[link]
+        return not os.path.islink(link) or str(link.readlink()) != self._links[link]
 
     def _keep(self, path: Path) -> None:
         for parent in path.parents:
             if parent == self._root or not parent.is_relative_to(self._root):
                 break
             self._note_folder(parent)
-        if path.is_dir():
+        if os.path.isdir(path):
             self._note_folder(path)
             self._closed.append(path)
             for entry in _entries(path):
                 if not entry.is_symlink() and len(self._files) < MOST_FILES:
                     self._keep(entry)
-        elif path.is_file() and path.stat().st_size <= MOST_BYTES:
+        elif os.path.isfile(path) and path.stat().st_size <= MOST_BYTES:
             with suppress(OSError):
                 self._files[path] = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
 
@@ -120,9 +120,8 @@ class Kept:
 
     def _restore_files(self) -> Iterator[str]:
         for path, (mode, data) in self._files.items():
-            if path.parent != self._root and not self._is_same_folder(path.parent):
-                continue
-            if _is_unchanged(path, mode, data):
+            is_elsewhere = path.parent != self._root and not self._is_same_folder(path.parent)
+            if is_elsewhere or _is_unchanged(path, mode, data):
                 continue
             if os.path.lexists(path):
                 yield self._move_aside(path, "change")

@@ -66,9 +66,9 @@ def _only_reading(policy: SandboxPolicy, view: View) -> Iterator[str]:
     seen = [*readable]
     for name in SYSTEM:
         path = Path("/", name)
-        if path.is_symlink():
+        if os.path.islink(path):
             _put(view, "--symlink", path, path.readlink())
-        elif path.is_dir():
+        elif os.path.isdir(path):
             _put(view, "--ro-bind", path)
             seen.append(path)
     _put_memory(view, Path(PRIVATE_TEMP), PRIVATE_TEMP_BYTES)
@@ -95,7 +95,7 @@ def _working(policy: SandboxPolicy, view: View) -> Iterator[str]:
     for shared in shared_with_others:
         closed += _replace_shared(view, shared, granted, policy.temp)
     resolver = Path(os.path.realpath(RESOLVER))  # needed to resolve host names
-    if policy.network is Network.ON and resolver.is_file() and holds(RUN, resolver):
+    if policy.network is Network.ON and os.path.isfile(resolver) and holds(RUN, resolver):
         _put(view, "--ro-bind", resolver)
     for path in shown:
         _put(view, "--ro-bind", path)
@@ -133,7 +133,7 @@ def _freeze(view: View, frozen: Iterable[Path], writable: Sequence[Path]) -> Non
 def shared_folders() -> list[Path]:
     """Return the folders, resolved, in which other programs keep their sockets and files."""
     found = dict.fromkeys(Path(os.path.realpath(path)) for path in (RUN, MEMORY, *SHARED_TEMP))
-    return [path for path in found if path.is_dir()]
+    return [path for path in found if os.path.isdir(path)]
 
 
 def shown_in_shared(policy: SandboxPolicy, shared: Sequence[Path]) -> list[Path]:
@@ -194,7 +194,7 @@ def _below(paths: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
 
 def _hide(view: View, path: Path, instead: str) -> None:
     """Mount an empty folder over a folder, or the file ``instead`` over a file. Do nothing if neither is there."""
-    if path.is_dir():
+    if os.path.isdir(path):
         _put_memory(view, path)
-    elif path.exists():
+    elif os.path.exists(path):
         _put(view, "--ro-bind", path, instead)

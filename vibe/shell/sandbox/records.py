@@ -127,7 +127,7 @@ def _put_back(path: Path) -> list[str]:
 
     notes: list[str] = []
     with suppress(OSError), opened(path, os.O_NOFOLLOW) as record:
-        if wait_for_lock(record, GLANCE_SECONDS) and path.exists():
+        if wait_for_lock(record, GLANCE_SECONDS) and os.path.exists(path):
             with suppress(ValueError):  # the machine went down before the record was written
                 notes = [Kept.read(written).put_back() for written in json.loads(path.read_bytes())]
             path.unlink()

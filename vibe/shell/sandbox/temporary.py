@@ -64,7 +64,7 @@ def prepare_temp(temp: Path, box: Path) -> None:
 def kept_in(box: Path, data: bytes) -> str:
     """Return the path of a file in ``box`` with ``data``. It stays for later commands with the same data."""
     path = box / hashlib.blake2b(data, digest_size=16).hexdigest()
-    if not path.exists():
+    if not os.path.exists(path):
         new = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
         new.write_bytes(data)
         new.rename(path)

@@ -114,19 +114,19 @@ def _common_dir(git_dir: Path) -> Path:
     if not os.path.lexists(link):
         return git_dir
     common = Path(os.path.realpath(git_dir / small_text(link).rstrip("\r\n")))
-    if git_dir.parent != common / "worktrees" or not (git_dir / "gitdir").is_file():
+    if git_dir.parent != common / "worktrees" or not os.path.isfile(git_dir / "gitdir"):
         raise OddRepositoryError(link, "names a folder git would not use")
     return common
 
 
 def _check(git_dir: Path, common_dir: Path) -> None:
     head = git_dir / "HEAD"
-    if head.is_symlink() or not head.is_file() or not _HEAD.fullmatch(small_text(head)):
+    if os.path.islink(head) or not os.path.isfile(head) or not _HEAD.fullmatch(small_text(head)):
         raise OddRepositoryError(head, "is not a valid HEAD")
     for name in ("objects", "refs"):
-        if not (common_dir / name).is_dir():
+        if not os.path.isdir(common_dir / name):
             raise OddRepositoryError(common_dir, f"has no folder {name!r} but should be a repository")
-    if not (common_dir / "config").is_file():
+    if not os.path.isfile(common_dir / "config"):
         raise OddRepositoryError(common_dir, "has no config but should be a repository")
 
 

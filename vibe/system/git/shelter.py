@@ -82,7 +82,7 @@ def take_shelter(located: Located, environ: Mapping[str, str], keep: Path, *, pr
     text = _config_text([setting for setting in settings if _may_stay(setting, programs=programs)])
     digest = hashlib.sha256(b"\0".join((os.fsencode(located.common_dir), text.encode("utf-8", "surrogateescape"))))
     folder = keep / digest.hexdigest()[:32]
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         _make(folder, located.common_dir, text)
     left_out = [s for s in settings if _RUNS.fullmatch(s.name) and not _may_stay(s, programs=programs)]
     return Shelter(
@@ -147,5 +147,5 @@ def _make(folder: Path, common_dir: Path, text: str) -> None:
         draft.rename(folder)
     except OSError:
         shutil.rmtree(draft, ignore_errors=True)
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise

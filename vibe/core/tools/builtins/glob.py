@@ -94,7 +94,7 @@ def _split_glob(workspace: Workspace, path: str, glob: str) -> tuple[str, str]:
     rest = [name for name in text.split("/") if name not in {"", "."}]
     while rest:
         inside = rest[0] if folder == "." else os.path.join(folder, rest[0])  # noqa: PTH118  the workspace follows '..'
-        if (is_wild(rest[0]) or len(rest) == 1) and not (workspace.root / inside).is_dir():
+        if (is_wild(rest[0]) or len(rest) == 1) and not os.path.isdir(workspace.root / inside):
             break
         folder = inside
         rest.pop(0)
@@ -106,7 +106,7 @@ def _find(workspace: Workspace, args: GlobArgs, most: int) -> tuple[list[str], b
     deadline = time.monotonic() + LONGEST_WALK_SECONDS
     folder, pattern = _split_glob(workspace, args.path, args.pattern)
     start = workspace.readable(folder)
-    if not start.exists() and folder != args.path:
+    if not os.path.exists(start) and folder != args.path:
         workspace.folder(args.path)
         return [], True
     workspace.folder(folder)
@@ -127,7 +127,7 @@ def _is_meant(file: Path, pattern: str) -> bool:
 def _why_none(workspace: Workspace, args: GlobArgs) -> str:
     """Explain at the end of a sentence why nothing matches. Empty if the reason is not known."""
     folder, _ = _split_glob(workspace, args.path, args.pattern)
-    if not workspace.readable(folder).is_dir():
+    if not os.path.isdir(workspace.readable(folder)):
         return f": there is no folder {folder!r}"
     if args.use_default_ignore and _find(workspace, args.model_copy(update={"use_default_ignore": False}), 1)[0]:
         return " but ignored ones: set use_default_ignore to false to see them, or name their folder"

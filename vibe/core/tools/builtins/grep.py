@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
+from stat import S_ISDIR
 from typing import Annotated, ClassVar
 
 from anyio import fail_after, to_thread
@@ -11,7 +14,7 @@ from pydantic import BaseModel, Field
 from ipc.events import FilesDisplay
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, ToolError, UnaskedConfig
 from vibe.core.tools.files.search import Found, Match, Query, printable, search_in_python, search_with_ripgrep
-from vibe.core.tools.files.text_files import FileAccessError
+from vibe.core.tools.files.text_files import FileAccessError, require_regular, status_of
 from vibe.core.tools.workspace import Workspace
 from vibe.system.globs import is_wild
 from vibe.system.ignore import DEFAULT_IGNORES, IGNORE_FILE, Ignores
@@ -64,12 +67,7 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
         Raises:
             ToolError: the pattern is not a regular expression, the path is missing, or it took too long.
         """
-        start = ctx.workspace.readable(args.path)
-        if not start.exists():
-            advice = "name a file or a folder, not a pattern" if is_wild(args.path) else "search '.' or check the path"
-            raise FileAccessError(ctx.workspace.relative(start), "does not exist", advice)
-        if not start.is_file() and not start.is_dir():
-            raise FileAccessError(ctx.workspace.relative(start), "is neither a file nor a folder", "search its folder")
+        start = await to_thread.run_sync(_start, ctx.workspace, args.path)
         most = args.max_matches or self.config.default_max_matches
         query = Query(
             pattern=args.pattern,
@@ -108,6 +106,17 @@ class Grep(BaseTool[GrepArgs, GrepResult, GrepConfig, BaseToolState]):
         if not result.was_truncated:
             return result.matches
         return f"{result.matches}\n[first {result.match_count} matches; narrow pattern or path, or raise max_matches]"
+
+
+def _start(workspace: Workspace, path: str) -> Path:
+    start = workspace.readable(path)
+    name = workspace.relative(start)
+    if is_wild(path) and not os.path.lexists(start):
+        raise FileAccessError(name, "does not exist", "name a file or a folder, not a pattern")
+    found = status_of(start, name)
+    if not S_ISDIR(found.st_mode):
+        require_regular(found, name)
+    return start
 
 
 def _readable(matches: Sequence[Match], workspace: Workspace, *, secrets: bool) -> list[Match]:

@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field
 
 from vibe.core.tools.base import BaseTool, BaseToolState, InvokeContext, ToolArgs, UnaskedConfig
 from vibe.core.tools.files.search import printable, shown_lines
-from vibe.core.tools.files.text_files import FileAccessError
 from vibe.core.tools.workspace import Workspace
 from vibe.system.ignore import list_entries
 from vibe.system.own_places import is_placeholder
@@ -63,11 +62,8 @@ class ListDir(BaseTool[ListDirArgs, ListDirResult, ListDirConfig, BaseToolState]
 
 def _lines(workspace: Workspace, args: ListDirArgs) -> list[str]:
     folder = workspace.folder(args.path)
-    try:
-        own = workspace.own_places.below(workspace.root)
-        found = list_entries(workspace.root, folder, use_ignores=args.use_default_ignore, own=own)
-    except OSError as error:
-        raise FileAccessError(workspace.relative(folder), f"can't be read ({error.strerror})") from error
+    own = workspace.own_places.below(workspace.root)
+    found = list_entries(workspace.root, folder, use_ignores=args.use_default_ignore, own=own)
     return [*filter(None, map(_line, found))]
 
 

@@ -21,6 +21,7 @@ from msgspec import Struct, field
 
 from vibe.core.config.patterns import compile_linear
 from vibe.core.tools.errors import ToolError
+from vibe.core.tools.files.text_files import BOMS
 from vibe.system.ignore import PER_FOLDER, Ignores, walk_files
 from vibe.system.racing import bare_task_group, shielded
 
@@ -58,10 +59,8 @@ SEARCHED_HERE = (
 
 It reports them all, and each is searched here.
 """
-UTF_8_MARK = b"\xef\xbb\xbf"
-"""The byte order mark of UTF-8."""
-UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-"""The byte order marks of UTF-16, with their encodings."""
+(UTF_8_MARK, _), *UTF_16 = BOMS
+"""The byte order mark of UTF-8, and those of UTF-16 with their encodings."""
 GLOB_SIGN = re.compile(r"[*?\[\]{}\\!]")
 """Characters that have a meaning in ripgrep's globs."""
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -171,7 +170,7 @@ async def search_with_ripgrep(ripgrep: str, query: Query) -> Found:
     ignoring = ["--no-ignore"]
     if query.use_ignores:
         ignoring = [f"--glob=!{pattern}" for pattern in query.ignores.globs]
-        if (query.root / query.ignores.file).is_file():
+        if await to_thread.run_sync(os.path.isfile, query.root / query.ignores.file):
             ignoring.append(f"--ignore-file={query.ignores.file}")
     own = (place.relative_to(query.root).as_posix() for place in query.own if place.is_relative_to(query.root))
     ignoring += ["--glob=!/" + GLOB_SIGN.sub(r"\\\g<0>", name) for name in own]

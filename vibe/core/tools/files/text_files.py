@@ -179,6 +179,21 @@ def _single_byte_encoding(data: bytes) -> str:
     return "cp1252"
 
 
+def status_of(path: Path, name: str) -> os.stat_result:
+    """Return the status of a file or folder that is to be listed or searched. Blocks.
+
+    Raises:
+        FileAccessError: it is missing (the message offers similar names), or not readable.
+    """
+    try:
+        found = path.stat()
+        if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise PermissionError
+    except OSError as error:
+        raise _access_error(error, path, name) from error
+    return found
+
+
 @contextmanager
 def open_file(path: Path, name: str) -> Generator[BinaryIO, None, None]:
     """Open the regular file at a resolved path for reading. Errors call it ``name``. Blocks.
@@ -187,10 +202,10 @@ def open_file(path: Path, name: str) -> Generator[BinaryIO, None, None]:
         FileAccessError: it is missing (the message offers similar names), not a file, or not readable.
     """
     with _folder(path, name) as folder:
-        _require_regular(os.stat(path.name, dir_fd=folder, follow_symlinks=False), name)
+        require_regular(os.stat(path.name, dir_fd=folder, follow_symlinks=False), name)
         descriptor = os.open(path.name, _READ, dir_fd=folder)
     with os.fdopen(descriptor, "rb") as file:
-        _require_regular(os.fstat(descriptor), name)
+        require_regular(os.fstat(descriptor), name)
         yield file
 
 
@@ -215,7 +230,7 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
     """
 
     def look(descriptor: int) -> None:
-        _require_regular(os.fstat(descriptor), name)
+        require_regular(os.fstat(descriptor), name)
         with os.fdopen(os.dup(descriptor), "rb") as file:
             if file.read(len(previous) + 1) != previous:
                 raise FileAccessError(name, "has changed meanwhile", "read it again")
@@ -225,7 +240,7 @@ def replace_file(path: Path, name: str, data: bytes, *, previous: bytes) -> None
     with _folder(path, name) as folder:
         found = _stat(path.name, folder)
         if found is not None:
-            _require_regular(found, name)
+            require_regular(found, name)
         overwrite(folder, path.name, data, sync=True, look=look)
 
 
@@ -246,7 +261,7 @@ def find_hard_links(path: Path, root: Path) -> SharedFile | None:
 
     The search stops after LINK_SEARCH_SECONDS. Blocks.
     """
-    file = path.lstat() if path.exists() else None
+    file = path.lstat() if os.path.exists(path) else None
     if file is None or file.st_nlink < 2:
         return None
     found: set[Path] = set()
@@ -289,11 +304,7 @@ class DiskFiles:
     read = staticmethod(open_file)
     create = staticmethod(create_file)
     replace = staticmethod(replace_file)
-
-    @staticmethod
-    def exists(path: Path) -> bool:
-        """Return whether anything exists at a path."""
-        return os.path.exists(path)  # noqa: PTH110  Path.exists raises for a name that is too long
+    exists = staticmethod(os.path.exists)
 
 
 DISK = DiskFiles()
@@ -346,7 +357,12 @@ def _stat(name: str, folder: int) -> os.stat_result | None:
         return None
 
 
-def _require_regular(found: os.stat_result, name: str) -> None:
+def require_regular(found: os.stat_result, name: str) -> None:
+    """Refuse anything that is not a regular file.
+
+    Raises:
+        FileAccessError: the message says what it is.
+    """
     if stat.S_ISREG(found.st_mode):
         return
     if stat.S_ISLNK(found.st_mode):
@@ -369,7 +385,7 @@ def _access_error(error: OSError, path: Path, name: str) -> FileAccessError:
 def _closest(path: Path) -> str:
     """Advise with names like the missing one, or like the first folder of its path that is missing."""
     missing = path
-    while not missing.parent.is_dir() and missing.parent != missing:
+    while not os.path.isdir(missing.parent) and missing.parent != missing:
         missing = missing.parent
     lowered = {entry.name.lower(): entry.name for entry in entries_of(missing.parent)}
     close = [lowered[match] for match in closest(missing.name.lower(), lowered, most=3, cutoff=0.5)]

@@ -143,7 +143,7 @@ def _program(name: str, search_path: str | None, cwd: Path) -> str | None:
     if os.sep not in name:
         return find_program(name, {"PATH": search_path or os.defpath}) if name else None
     path = Path(os.path.normpath(typed_path(cwd, name)))
-    return str(path) if path.is_file() and os.access(path, os.X_OK) else None
+    return str(path) if os.path.isfile(path) and os.access(path, os.X_OK) else None
 
 
 def _expanded(server: str, key: str, text: str, environ: Mapping[str, str]) -> str:

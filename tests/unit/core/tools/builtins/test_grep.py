@@ -220,7 +220,7 @@ async def test_a_named_pipe_where_patterns_should_be_keeps_nobody(
 
 async def test_a_named_pipe_is_not_searched(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileAccessError, match="neither a file nor a folder"):
+    with pytest.raises(FileAccessError, match="is a named pipe"):
         await Caller(root=tmp_path).call(make(Grep), pattern="x", path="pipe")
 
 
