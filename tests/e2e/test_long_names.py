@@ -1,4 +1,7 @@
-"""Names too long for the disk, in the calls of a model: each tool says so, and the run goes on."""
+"""Names too long for the disk, in the calls of a model: each tool says so, and the run goes on.
+
+Covers ``vibe.core.tools``.
+"""
 
 from __future__ import annotations
 

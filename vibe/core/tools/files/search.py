@@ -6,10 +6,10 @@ import os
 import re
 import signal
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from itertools import islice
+from io import BytesIO
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, BinaryIO, NamedTuple
@@ -326,17 +326,29 @@ def _last_line(problem: str) -> str:
 
 
 def _whole_line(file: Path, line: _Line) -> bytes:
-    """Return the whole bytes of a line, re-encoded as UTF-8 if the file is UTF-16.
-
-    If the file is gone, return what ripgrep reported.
-    """
-    with suppress(OSError), file.open("rb") as opened:
-        head = opened.read(3)
-        if any(head.startswith(mark) for mark, _ in UTF_16):
-            return next(islice(_lines(file), line.number - 1, None), "").encode(errors="replace")
-        opened.seek(line.place + (3 if head == UTF_8_MARK else 0))  # Ripgrep does not count the mark.
-        return opened.readline(LONGEST_LINE).removesuffix(b"\n")
+    """Return the whole bytes of a line, or what ripgrep reported if the file is gone."""
+    with suppress(OSError), _opened(file) as text:
+        text.seek(line.place, os.SEEK_CUR)
+        return text.readline(LONGEST_LINE).removesuffix(b"\n")
     return line.data
+
+
+@contextmanager
+def _opened(file: Path) -> Generator[BinaryIO]:
+    """Open a file as ripgrep searches it: after its byte order mark, and as UTF-8 if it is UTF-16.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    with file.open("rb") as opened:
+        head = opened.read(3)
+        encoding = next((name for mark, name in UTF_16 if head.startswith(mark)), None)
+        if encoding is None:
+            opened.seek(3 if head == UTF_8_MARK else 0)
+            yield opened
+        else:
+            text = (head + opened.read(LONGEST_LINE)).decode(encoding, errors="replace").removeprefix("\ufeff")
+            yield BytesIO(text.encode())
 
 
 def text_of(line: bytes) -> str:
@@ -405,15 +417,8 @@ def scan(query: Query) -> Found:
 
 def _lines(file: Path) -> Iterator[str]:
     """Yield the lines of a file as they are searched, or none if it can't be read."""
-    with suppress(OSError), file.open("rb") as opened:
-        head = opened.read(3)
-        encoding = next((name for mark, name in UTF_16 if head.startswith(mark)), None)
-        if encoding is None:
-            opened.seek(3 if head == UTF_8_MARK else 0)
-            yield from (text_of(line.removesuffix(b"\n").removesuffix(b"\r")) for line in _bounded_lines(opened))
-            return
-        text = (head + opened.read(LONGEST_LINE)).decode(encoding, errors="replace").removeprefix("\ufeff")
-        yield from (line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
+    with suppress(OSError), _opened(file) as text:
+        yield from (text_of(line.removesuffix(b"\n").removesuffix(b"\r")) for line in _bounded_lines(text))
 
 
 def _bounded_lines(file: BinaryIO) -> Iterator[bytes]:

@@ -126,6 +126,8 @@ FILES = {
     "crcr/a.txt": b"y\r\r\n\ny\r\r\n",
     "crcr/b.txt": b"z\n\n",
     "long.mac.txt": b"a" * 9_000 + b"\rthe hay\r",
+    "wide/long.txt": ("a" * 9_000 + "\rthe oats\r").encode("utf-16"),
+    "wide/mac.txt": "a\roat\u00e9s\rthe oats\r".encode("utf-16"),
 }
 ONCE_DIFFERENT: tuple[tuple[str, str, list[str]], ...] = (
     ("needle$", "", ["[odd]/x.py:1", "crlf.txt:2", "latin.txt:1"]),
@@ -139,7 +141,9 @@ ONCE_DIFFERENT: tuple[tuple[str, str, list[str]], ...] = (
     ("needle", "state", ["state/s.txt:1"]),
     ("hay$", "", ["long.mac.txt:2", "mac.txt:2", "mac.txt:3"]),
     ("^$", "", ["crcr/a.txt:2", "crcr/b.txt:2"]),
-    ("^th.", "", ["long.mac.txt:2", "mac.txt:3"]),
+    ("^th.", "", ["long.mac.txt:2", "mac.txt:3", "wide/long.txt:2", "wide/mac.txt:3"]),
+    ("oats$", "", ["wide/long.txt:2", "wide/mac.txt:3"]),
+    ("oat", "wide/mac.txt", ["wide/mac.txt:2", "wide/mac.txt:3"]),
 )
 
 
