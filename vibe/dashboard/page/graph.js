@@ -83,7 +83,6 @@ export function fit() {
   const scale = Math.min(MOST, Math.max(LEAST, Math.min((sheet.clientWidth - 26) / width,
     (sheet.clientHeight - 44) / height)));
   $("#dag").setAttribute("width", Math.round(width * scale));
-  $("#dag").setAttribute("height", Math.round(height * scale));
 }
 
 const isDim = (id, row) => !`${id} ${row.title} ${WORD[row.status]}`.toLowerCase().includes(ui.find);

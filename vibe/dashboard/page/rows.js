@@ -181,8 +181,8 @@ function before(id, row) {
 export const byAge = by((row) => row.asked_at);
 /** The requests that were open at the viewed time. */
 export function requests() {
-  const then = !isPast() ? [] : rowsOf("answered:").filter(([, row]) => ui.at < row.answered_at);
-  return [...rowsOf("request:"), ...then].filter(([, row]) => !isPast() || row.asked_at <= ui.at);
+  const at = ui.at ?? Infinity;
+  return asked().filter(([, row]) => row.asked_at <= at && !(row.answered_at <= at));
 }
 
 export function counts(list = isPast() && steps()) {

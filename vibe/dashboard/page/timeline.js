@@ -41,11 +41,7 @@ export function scale() {
   return known.map;
 }
 
-const placed = (element, left, width) => {
-  element.style.left = left * 100 + "%";
-  if (width != null) element.style.width = Math.max(0.3, width * 100) + "%";
-  return element;
-};
+const percent = (part) => part * 100 + "%";
 
 export function showTimeline() {
   const box = $("#timeline"), map = scale(), first = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
@@ -53,24 +49,22 @@ export function showTimeline() {
   box.onscroll = () => changed("timeline");
   const all = asked().map(([, row]) => row);
   const lines = rows.slice(first, first + Math.ceil(box.clientHeight / ROW) + 2 * SPARE).map(([id, row], at) => {
-    const line = h("div.tl." + (id === ui.step ? "selected" : ""), { "data-key": id },
+    const style = { top: (first + at) * ROW + "px" };
+    return h("div.tl." + (id === ui.step ? "selected" : ""), { "data-key": id, style },
       h("button.name", { title: row.title, "data-open": id }, id),
-      h("span.track", map.gaps.map(([a, b]) => placed(h("u", { title: `${seconds(b - a)} in which nothing ran` }),
-        map.place(a), FOLDED / 2)),
+      h("span.track", map.gaps.map(([a, b]) => h("u", { title: `${seconds(b - a)} in which nothing ran`,
+        style: { left: percent(map.place(a)), width: percent(FOLDED / 2) } })),
         bars(row, map, all.filter((one) => one.step === id))));
-    line.style.top = (first + at) * ROW + "px";
-    return line;
   });
-  const sheet = h("div.tlrows", lines);
-  sheet.style.height = rows.length * ROW + "px";
+  const sheet = h("div.tlrows", { style: { height: rows.length * ROW + "px" } }, lines);
   const marks = [0, 0.25, 0.5, 0.75, 1].map((x) => h("span", seconds(map.time(x) - map.from)));
   draw(box, rows.length ? [h("div.axis", marks), sheet] : h("p.empty", "Nothing has begun."));
 }
 
 function bars(row, map, requests) {
   const until = ui.at ?? map.to, { history } = row, last = history.at(-1)[0];
-  const part = (kind, start, stop, title) => placed(h("i." + kind, { title: `${title}, ${seconds(stop - start)}` }),
-    map.place(start), map.place(stop) - map.place(start));
+  const part = (kind, start, stop, title) => h("i." + kind, { title: `${title}, ${seconds(stop - start)}`,
+    style: { left: percent(map.place(start)), width: percent(Math.max(0.003, map.place(stop) - map.place(start))) } });
   const ready = Math.max(map.from, ...(row.depends_on ?? []).map((id) => step(id)?.history?.at(-1)?.[0] ?? 0));
   const start = history.find(([, status]) => status === "in_progress")?.[0] ?? (row.waits && until);
   return [start - ready > 0.5 && part("slot", ready, start, "waited for a slot or files"),
@@ -83,8 +77,8 @@ function bars(row, map, requests) {
     Math.min(until, one.answered_at ?? until), "waited for you")),
   (row.checks ?? []).flatMap(([name, status, , , , at, , red]) => [...red.map((one) => [one, "failed"]),
     ...(status === "failed" ? [] : [[at, status]])].map(([time, how]) => time != null && time <= until
-      && placed(h("b." + how, { title: `${name}: ${how}` }), map.place(time)))),
-  row.duration_s != null && placed(h("em", seconds(row.duration_s)), map.place(last))];
+      && h("b." + how, { title: `${name}: ${how}`, style: { left: percent(map.place(time)) } }))),
+  row.duration_s != null && h("em", { style: { left: percent(map.place(last)) } }, seconds(row.duration_s))];
 }
 
 export function showLog() {

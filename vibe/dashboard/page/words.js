@@ -18,6 +18,7 @@ const make = (create) => (name, ...parts) => {
   if (tag === "button") element.type = "button";
   for (const [key, value] of parts[0]?.constructor === Object ? Object.entries(parts.shift()) : []) {
     if (key.startsWith("on")) element[key] = value;
+    else if (key === "style") Object.assign(element.style, value);
     else if (value != null && (value !== false || key.startsWith("aria-"))) {
       element.setAttribute(key, value === true && !key.startsWith("aria-") ? "" : plain(value));
     }
@@ -25,7 +26,7 @@ const make = (create) => (name, ...parts) => {
   element.append(...nodes(parts));
   return element;
 };
-/** Make an element of `tag.class`, attributes and handlers, and contents; `s`: in SVG. */
+/** Make an element of `tag.class`, attributes, handlers and style, and contents; `s`: in SVG. */
 export const h = make((tag) => document.createElement(tag));
 export const s = make((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
 
@@ -102,11 +103,8 @@ export const tick = (status) => h("span.tick." + tone(status), { role: "img",
   "aria-label": WORD[status] ?? status }, mark(status));
 export const pill = (tone, text) => h("span.pill." + tone, text);
 export function bar(kind, counts, total) {
-  return h("div." + kind, { role: "img", "aria-label": inList(counts) }, inWords(counts).map(([one, text]) => {
-    const part = h("i.s-" + one, { title: text, "data-key": one });
-    part.style.flexGrow = counts[one] / total;
-    return part;
-  }));
+  return h("div." + kind, { role: "img", "aria-label": inList(counts) }, inWords(counts).map(([one, title]) =>
+    h("i.s-" + one, { title, "data-key": one, style: { flexGrow: counts[one] / total } })));
 }
 
 /** Tabs by name and label, one of them chosen. */
