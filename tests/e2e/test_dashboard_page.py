@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -1055,6 +1056,48 @@ async def test_a_comment_that_is_being_written_stays_while_the_changes_go_on(
         await to_thread.run_sync(is_kept)
 
 
+async def test_a_comment_that_another_tab_sent_is_not_sent_again_and_has_the_servers_time(
+    vibe: VibeCommand, browser: Browser
+) -> None:
+    async with running(vibe.home) as run:
+        run.begins()
+        run.moves("a", "in_progress")
+        run.agent_says("a", *edited("1", "a.py"))
+        url = (await to_thread.run_sync(served, vibe, "--control"))["url"]
+        send = "document.querySelector('#step .sends button')"
+        sent = "document.querySelector('#step .said small')?.textContent"
+
+        def shows_changes() -> Page:
+            page = browser.page()
+            page.look(1200, 860)
+            hour_behind = "Date.now = ((real) => () => real() - 3_600_000)(Date.now)"
+            page.call("Page.addScriptToEvaluateOnNewDocument", source=hour_behind)
+            page.open(url)
+            page.click("#dag [data-step=a]")
+            page.click("#step .tabs button:nth-child(2)")
+            page.wait("document.querySelector('#step .df .add button')")
+            return page
+
+        def is_sent_once() -> None:
+            first = shows_changes()
+            first.click("#step .df .add button")
+            first.type("Say it once")
+            first.press("Enter")
+            first.wait(send)
+            second = shows_changes()
+            second.wait(send)
+            before = time.time()
+            first.run(f"{send}.click()")
+            first.wait(sent)
+            times = {time.strftime("sent %H:%M", time.localtime(at)) for at in (before, time.time())}
+            assert first.run(sent)[:10] in times
+            second.run(f"{send}.click()")
+            second.wait(sent)
+
+        await to_thread.run_sync(is_sent_once)
+        assert [type(command) for command in run.taken] == [Steer]
+
+
 async def test_changes_that_could_not_be_read_are_asked_for_again(vibe: VibeCommand, browser: Browser) -> None:
     async with running(vibe.home) as run:
         run.begins()
@@ -1296,6 +1339,9 @@ def test_back_leads_to_the_view_before(
         assert (
             vibe("plan", "run", write_plan(command_step("a", "true"), command_step("b", "true"), goal=goal)).code == 0
         )
+    token = {"Authorization": f"Bearer {links['token']}"}
+    with httpx.Client(base_url=links["url"].partition("#")[0], headers=token) as client:
+        until(lambda: len(client.get("api/runs").json()["runs"]) == 2)  # ended ones are looked for every 5 s
     page = browser.page(links["url"])
     page.look(1200, 860)
 

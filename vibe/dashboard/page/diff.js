@@ -1,6 +1,6 @@
 // Diffs, and comments on their lines, which are kept here until they are sent.
 import { $, $$, act, clockTime, count, cut, h, list, onEnter } from "./words.js";
-import { ask, changed, entries, isLive, newId, step, stepPath, ui } from "./rows.js";
+import { ask, changed, clock, entries, isLive, newId, step, stepPath, ui } from "./rows.js";
 
 const KIND = { "+": "add", "-": "del", " ": "ctx" }, loaded = new Map();
 let anchor = null;
@@ -65,14 +65,16 @@ export async function showDiff(box, { files, added, removed, status, attempt, wo
 }
 
 function paint(box, version, reply) {
-  const again = () => paint(box, version, reply), open = comments().filter((one) => !one.sent),
-    isOver = step(ui.step)?.status !== "in_progress", of = place(), number = count(open.length, "comment");
+  const again = () => paint(box, version, reply), of = place(), unsent = () => comments(of).filter((one) => !one.sent),
+    isOver = step(ui.step)?.status !== "in_progress", number = count(unsent().length, "comment");
   box.dataset.diff = version;
   const send = async ({ target }) => {
+    const open = unsent();
+    if (!open.length) return again();  // sent from another tab
     target.disabled = !target.classList.remove("act");
     const result = await ask(stepPath("comments"), { comments: open.map(({ id, ...one }) => one), retry: isOver });
     if (result.ok) save(comments(of).map((one) => (open.some(({ id }) => id === one.id) ? { ...one,
-      sent: Date.now() / 1000 } : one)), of);
+      sent: clock() } : one)), of);
     if (of !== place()) return;
     again();
     $(".told", box).textContent = result.ok ? "" : result.message;
@@ -85,7 +87,7 @@ function paint(box, version, reply) {
   }
   if (reply.ok && !reply.files?.length) box.append(h("p.empty", step(ui.step)?.started_at
     ? "It changed no file." : "It has not begun."));
-  if (open.length) box.append(h("div.sends", isOver && h("p.note", isLive()
+  if (unsent().length) box.append(h("div.sends", isOver && h("p.note", isLive()
     ? "The step has ended: with them it begins again, and what depends on it runs again."
     : "The run has ended: nobody hears them."), isLive() && act(isOver
     ? `Run it again with ${number}` : `Send ${number} to its agent`, send, "go")));

@@ -4,7 +4,7 @@ import { ask, byAge, changed, clock, isPast, mayAct, requests, tables, ui } from
 import { small } from "./diff.js";
 
 const GUARD_MS = 500, SETTLED_MS = 2000, KIND = { approval: "Permission", question: "Question", decision: "Decision" };
-const away = new Set(), settled = new Set();
+const away = new Set(), settled = new Set(), focused = () => document.activeElement?.closest(".card");
 
 /** All open requests: of the open run at the viewed time, and of the other runs as they are now. */
 export function waiting() {
@@ -16,7 +16,7 @@ export function showInbox() {
   for (const id of away) if (!tables.run.has("request:" + id) && !ui.others.has(id)) away.delete(id);
   const box = $("#inbox"), old = new Map($$(".card", box).map((card) => [card.dataset.key, card]));
   const cards = waiting().map(([id, row]) => old.get(id) ?? cardOf(id, row)), before = [...old.values()],
-    at = before.indexOf(document.activeElement?.closest(".card"));
+    at = before.indexOf(focused());
   const next = at >= 0 && [...before.slice(at), ...before].find((card) => cards.includes(card));
   for (const card of before) if (!cards.includes(card)) settle(card);
   const chosen = cards.filter((card) => $(".pick:checked", card));
@@ -141,6 +141,6 @@ export function showClocks() {
 
 /** Focus the next card, so that keys answer it from now on. */
 export function focusNext() {
-  const cards = $$("#inbox .card"), at = cards.indexOf(document.activeElement?.closest(".card"));
+  const cards = $$("#inbox .card"), at = cards.indexOf(focused());
   cards[(at + 1) % cards.length]?.focus();
 }

@@ -205,9 +205,8 @@ function remember() {
 function visit() {
   const { run = "", step = "", tab } = Object.fromEntries(new URLSearchParams(location.search));
   isBack = true;
-  ui.tab = Object.hasOwn(LABELS, tab) ? tab : "graph";
   openStep(step, run);
-  openTab(ui.tab);
+  openTab(Object.hasOwn(LABELS, tab) ? tab : "graph");
   isBack = false;
 }
 
@@ -330,7 +329,7 @@ function begin() {
   $("#bell").onclick = ring;
   $("#sound").onclick = ({ currentTarget }) => (currentTarget.ariaPressed = ui.sound = !ui.sound);
   addEventListener("popstate", visit);
-  addEventListener("pagehide", disconnect);  // the browser may keep the page for its "back"
+  addEventListener("pagehide", disconnect);  // kept for "back"
   addEventListener("click", follow);
   addEventListener("keydown", key);
   addEventListener("beforeprint", () => (showGraph(new Set(["all"])), showChanges()));

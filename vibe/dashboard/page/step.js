@@ -152,12 +152,12 @@ function showDetails(box, row) {
 
 /** Show the transcript of a run without a plan. */
 export function showTalk(keys) {
-  const box = $("#talk"), row = head(), isNew = box.dataset.run !== ui.run, isBusy = row.status === "active";
+  const box = $("#talk"), row = head(), isNew = box.dataset.run !== ui.run;
   if (isNew) box.replaceChildren(h("div.body", { role: "log", "aria-live": "off", tabindex: 0 }),
     h("div.acts", act("Interrupt", () => command("interrupt"))),
     sayForm((text) => command(head()?.status === "active" ? "steer" : "prompt", { text })));
   box.dataset.run = ui.run;
-  $(".acts", box).hidden = !isLive() || !isBusy;
+  $(".acts", box).hidden = !isLive() || row.status !== "active";
   $(".say-form", box).hidden = !isLive();
   showTranscript($(".body", box), keys, isNew, "Nothing was said yet.");
 }

@@ -56,13 +56,13 @@ export function showTimeline() {
         style: { left: percent(map.place(a)), width: percent(FOLDED / 2) } })),
         bars(row, map, all.filter((one) => one.step === id))));
   });
-  const sheet = h("div.tlrows", { style: { height: rows.length * ROW + "px" } }, lines);
   const marks = [0, 0.25, 0.5, 0.75, 1].map((x) => h("span", seconds(map.time(x) - map.from)));
-  draw(box, rows.length ? [h("div.axis", marks), sheet] : h("p.empty", "Nothing has begun."));
+  draw(box, rows.length ? [h("div.axis", marks),
+    h("div.tlrows", { style: { height: rows.length * ROW + "px" } }, lines)] : h("p.empty", "Nothing has begun."));
 }
 
 function bars(row, map, requests) {
-  const until = ui.at ?? map.to, { history } = row, last = history.at(-1)[0];
+  const until = ui.at ?? map.to, { history } = row;
   const part = (kind, start, stop, title) => h("i." + kind, { title: `${title}, ${seconds(stop - start)}`,
     style: { left: percent(map.place(start)), width: percent(Math.max(0.003, map.place(stop) - map.place(start))) } });
   const ready = Math.max(map.from, ...(row.depends_on ?? []).map((id) => step(id)?.history?.at(-1)?.[0] ?? 0));
@@ -78,7 +78,8 @@ function bars(row, map, requests) {
   (row.checks ?? []).flatMap(([name, status, , , , at, , red]) => [...red.map((one) => [one, "failed"]),
     ...(status === "failed" ? [] : [[at, status]])].map(([time, how]) => time != null && time <= until
       && h("b." + how, { title: `${name}: ${how}`, style: { left: percent(map.place(time)) } }))),
-  row.duration_s != null && h("em", { style: { left: percent(map.place(last)) } }, seconds(row.duration_s))];
+  row.duration_s != null && h("em", { style: { left: percent(map.place(history.at(-1)[0])) } },
+    seconds(row.duration_s))];
 }
 
 export function showLog() {
