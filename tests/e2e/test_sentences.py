@@ -111,7 +111,26 @@ def test_it_is_one_sentence_and_nothing_was_done(vibe: VibeCommand, case: Case) 
     assert snapshot(vibe.home) == before or case.code != 2
 
 
-@pytest.mark.parametrize("words", ["plan run plan.json --only", "plan run plan.json --reuse", "-p hi --output-dir"])
+BLANK = (
+    *(
+        "plan run plan.json --only",
+        "plan run plan.json --reuse",
+        "-p hi --output-dir",
+        "-p hi --workdir",
+        "-p hi --agent",
+    ),
+    *("-p hi --model", "-p hi --add-dir", "-p hi --enabled-tools", "-p hi --disabled-tools", "-p hi --instructions"),
+    *(
+        "plan run plan.json --executor",
+        "plan run plan.json --bus",
+        "plan run plan.json --model",
+        "plan new g --workdir",
+    ),
+)
+"""Options whose blank value would mean another folder, more rights, or a dearer model than was meant."""
+
+
+@pytest.mark.parametrize("words", BLANK)
 def test_a_blank_name_is_neither_all_of_them_nor_none(vibe: VibeCommand, words: str) -> None:
     ended = vibe(*words.split(), "")
 

@@ -104,7 +104,7 @@ def _given(metavar: str, flag: str, about: str) -> Mapping[str, Any]:
     """Describe a repeatable option that is a setting for this run only; see ``vibe.cli.given``."""
 
     def tagged(word: str) -> tuple[str, str]:
-        return flag, word
+        return flag, _named(word)
 
     return _words(metavar, about, dest="given", type=tagged)
 
@@ -121,9 +121,9 @@ def _flag(about: str, **more: Any) -> Mapping[str, Any]:
 
 ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     # shared by several commands
-    "--add-dir": _words("DIR", "another folder to work in", dest="extra_roots"),
+    "--add-dir": _words("DIR", "another folder to work in", dest="extra_roots", type=_named),
     "--auto-approve/--yolo": _flag("run everything no rule denies, without asking"),
-    "--bus": _word("ADDRESS", "publish events here, e.g. tcp://127.0.0.1:5555", dest="bus_address"),
+    "--bus": _word("ADDRESS", "publish events here, e.g. tcp://127.0.0.1:5555", dest="bus_address", type=_named),
     "--max-price": _word("USD", "stop before more is spent", type=_positive_number),
     "--max-tokens": _word("N", "stop before more tokens are used", type=_positive_int),
     "--network": _flag("let sandboxed commands use the network, not only localhost"),
@@ -144,12 +144,12 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         const=math.inf,
         type=_positive_number,
     ),
-    "--workdir": _word("DIR", "work here instead of in the current directory"),
+    "--workdir": _word("DIR", "work here instead of in the current directory", type=_named),
     # a prompt
     "words": _word("PROMPT", "what to do; '-': wait for stdin", nargs="*"),
     "-p/--prompt": _word("PROMPT", "answer and exit; '-': from stdin", nargs="?", const=""),
     "--plain": _flag("chat at the terminal, line by line"),
-    "--attach": _word("SOURCE", "watch, answer and steer a run of another process"),
+    "--attach": _word("SOURCE", "watch, answer and steer a run of another process", type=_named),
     "--setup": _flag("set up provider, key, model and theme first"),
     "--prompt-file": _word("FILE", "read the prompt from this file; answer and exit"),
     "--output-dir": _word(
@@ -157,11 +157,11 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     ),
     "--output-schema": _word("FILE", "answer with a value that fits this JSON Schema"),
     "--image": _words("FILE", "an image for the prompt; repeatable"),
-    "--agent": _word("NAME", "agent profile (default: default_agent)"),
-    "--model": _word("ALIAS", "model to use"),
+    "--agent": _word("NAME", "agent profile (default: default_agent)", type=_named),
+    "--model": _word("ALIAS", "model to use", type=_named),
     "--max-turns": _word("N", "stop after N model calls", type=_positive_int),
     "--time-limit": _word("SECONDS", "stop after SECONDS", type=_positive_number),
-    "--enabled-tools": _word("PATTERN", "only these tools (name, glob or re:...); repeatable", action="append"),
+    "--enabled-tools": _word("PATTERN", "only these: name, glob or re:...; repeatable", action="append", type=_named),
     "-c/--continue": _word(None, "continue the last session here", action="store_const", const="latest", dest="resume"),
     "--resume": _word("ID", "continue the session with this id, or the last", nargs="?", const="latest"),
     "--version/-V": _word(None, "print the version", action=ShowVersion, nargs=0),
@@ -170,8 +170,8 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "goal": _word("GOAL", "what the plan must achieve; '-': from stdin", nargs="+"),
     "--from": _word("PLAN", "change this plan file instead, as GOAL says", dest="base"),
     "-o": _word("FILE", "write the plan here; default: to stdout", dest="to"),
-    "--workdir:plan": _word("DIR", "plan for this folder instead of the current directory"),
-    "--model:plan": _word("ALIAS", "model that plans"),
+    "--workdir:plan": _word("DIR", "plan for this folder instead of the current directory", type=_named),
+    "--model:plan": _word("ALIAS", "model that plans", type=_named),
     "file": _word("FILE|NAME", "the plan: a file, '-' for stdin, or a name of `vibe plan library`", nargs="?"),
     "--demo": _flag("run the built-in demonstration instead of a FILE"),
     "--dry-run": _flag("print order, longest chain and budget; run nothing"),
@@ -193,15 +193,15 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--fail-fast": _flag("start no more steps once one has failed"),
     "--executor": _word(
         "NAME",
-        "where steps are done: 'local', in this process, 'process', each agent in its own, or 'dask', on a cluster "
-        "(default: local; resume: as before)",
+        "'local': in this process, 'process': one per agent, 'dask': a cluster (default: local; resume: as before)",
+        type=_named,
     ),
     "--cluster": _word(
         "ADDRESS",
         "the cluster that does steps in worktrees: tls://HOST:PORT, tcp://127.0.0.1:PORT, or local:N[xM] for N workers "
         "of this machine with M slots each; implies --executor dask",
     ),
-    "--model:steps": _word("ALIAS", "model for steps that name none"),
+    "--model:steps": _word("ALIAS", "model for steps that name none", type=_named),
     "--show-output": _flag("print the output of commands and checks live; lines, no tree"),
     "--report": _words(
         "FILE",
@@ -264,9 +264,9 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--reason:edit": _word("TEXT", "the reason, for the plan's history", default=""),
     "--trust:plan": _flag("let steps use the workspace's .vibe"),
     # settings
-    "--provider": _word("NAME", "the provider; at a terminal you are asked for what is missing"),
+    "--provider": _word("NAME", "the provider; at a terminal you are asked for what is missing", type=_named),
     "--key-from": _word("VARIABLE", "store the key from this variable; '-': from stdin; default: the one found"),
-    "--model:setup": _word("NAME", "a configured model, or a name at the provider"),
+    "--model:setup": _word("NAME", "a configured model, or a name at the provider", type=_named),
     "--key-store": _choice("where to store the key; default: ask at a terminal, .env in a script", "keyring", "file"),
     "--forget-key": _flag("remove the key of --provider from the keyring and from .env"),
     "--no-test": _flag("don't test the model"),
@@ -276,7 +276,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "value": _word("VALUE", "text, number, true or false; lists as JSON or TOML"),
     "--online:models": _flag("ask the providers which models they offer"),
     "--provider:models": _word("NAME", "ask only this one, configured or a preset", default=""),
-    "--agent:tools": _word("NAME", "tools of this agent"),
+    "--agent:tools": _word("NAME", "tools of this agent", type=_named),
     "dir": _word("DIR", "default: the project around the current directory", nargs="?"),
     "tool": _word("TOOL", "the tool's name, such as bash"),
     "arguments": _word(
@@ -325,7 +325,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--by:usage": _choice("a row for each (default: model)", "model", "project", "day", "plan", default="model"),
     "message": _word("MESSAGE", "its number, as in `vibe session show`", type=_message_number),
     "--files": _flag("also restore the workspace's files"),
-    "--workdir:notes": _word("DIR", "the project, instead of the current directory's"),
+    "--workdir:notes": _word("DIR", "the project, instead of the current directory's", type=_named),
     "text:note": _word("TEXT", "the fact, in a sentence", nargs="+"),
     "--global": _flag("about everything, not this project", dest="everywhere"),
     "id": _word("ID", "its id, from the list"),
@@ -353,7 +353,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "ADDRESS", "tls://HOST:PORT or tcp://127.0.0.1:PORT (default: that of [cluster], on all networks)", nargs="?"
     ),
     "address:scheduler": _word("ADDRESS", "the scheduler's (default: that of [cluster])", nargs="?"),
-    "--certificates": _word("DIR", "the folder with the certificates (default: that of [cluster])"),
+    "--certificates": _word("DIR", "the folder with the certificates (default: that of [cluster])", type=_named),
     "--slots": _word("N", "do N steps at once (default: 1)", type=_positive_int, default=1),
     "--label": _words(
         "NAME=TEXT",
@@ -365,7 +365,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
         "what there is so much of, such as gpu=1; repeatable",
         type=_pair(float, r"\d{1,9}(?:\.\d{1,3})?", "gpu=1"),
     ),
-    "--folder": _word("DIR", "keep projects and checkouts here (default: in your cache)"),
+    "--folder": _word("DIR", "keep projects and checkouts here (default: in your cache)", type=_named),
     "--json:status": _flag("JSON instead of lines", action="store_const", const="json", default="text", dest="output"),
     # vibe itself
     "--online": _flag("also test the model and its tool calls"),
@@ -374,7 +374,7 @@ ARGUMENTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "--names": _word("KIND", f"print the names there are, as the scripts ask for: {', '.join(NAMES)}", choices=NAMES),
     "words:help": _word("COMMAND", "such as plan, or plan run; default: all commands", nargs="*"),
     "--dry-run:migrate": _flag("show what would be done; change nothing"),
-    "--workdir:migrate": _word("DIR", "also clean this project's settings, if it is trusted"),
+    "--workdir:migrate": _word("DIR", "also clean this project's settings, if it is trusted", type=_named),
 })
 """The argparse settings of every argument, keyed by its spellings.
 
