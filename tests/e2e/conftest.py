@@ -32,6 +32,7 @@ from vibe.core.llm.retry import RetryPolicy
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "plans-examples"
 VIBE = Path(sysconfig.get_path("scripts")) / "vibe"
+RETRIES = RetryPolicy(initial_seconds=0.05, unreached_seconds=0.5)
 SERVED = """active_model = "first"
 [[providers]]
 name = "served"
@@ -77,6 +78,7 @@ class VibeCommand:
     workdir: Path
     environ: dict[str, str] = field(default_factory=dict[str, str])
     running: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
+    retries: RetryPolicy = RETRIES
 
     def __call__(self, *words: str, stdin: str = "") -> Finished:
         """Run to the end inside this process."""
@@ -89,7 +91,7 @@ class VibeCommand:
             stdin=TextIOWrapper(BytesIO(stdin.encode()), "utf-8"),
             stdout=out,
             stderr=err,
-            retries=RetryPolicy(initial_seconds=0.05, unreached_seconds=0.5),
+            retries=self.retries,
         )
         code = run_command_line(words, env)
         sys.stdout.write(

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vibe.core.llm.retry import RetryPolicy
+
 Instruction = dict[str, Any]
 
 ANSWER = "one two three four"
@@ -20,8 +22,8 @@ SERVER = "http://SERVER"
 """Stands for the server's address in ``says``. There, ``…`` stands for words of the server's own."""
 TRIED = " (tried 2 times)"
 
-QUICK = 0.07
-"""A retry limit in seconds into which the first repetition fits, but not the second."""
+ONCE = RetryPolicy(initial_seconds=0.05, factor=10_000, unreached_seconds=20)
+"""The first repetition comes at once. The second fits into no limit, however slow the machine is."""
 ALWAYS = 9
 
 
@@ -41,7 +43,7 @@ class Fault:
     reason: str | None = None
     says: str = ""
     retries: int = 0
-    retry_max_seconds: float = QUICK
+    retry_max_seconds: float = 20
     timeout_seconds: float = 30.0
     llmock: Sequence[Instruction] | None = None
     aimock: Sequence[Instruction] | None = None
@@ -95,7 +97,6 @@ FAULTS = (
         title="429 twice, with Retry-After",
         says=f"{REFUSED} (HTTP 429): slow down; {WAIT}",
         retries=2,
-        retry_max_seconds=20,
         llmock=[_status(429, "slow down", 2, retry_after=1)],
         aimock=[_error(429, "slow down", retryAfter=1), _error(429, "slow down", retryAfter=1), FINE],
     ),
@@ -131,7 +132,6 @@ FAULTS = (
         title="503 once",
         says=f"{REFUSED} (HTTP 503): busy; {WAIT}",
         retries=1,
-        retry_max_seconds=20,
         llmock=[_status(503, "busy", 1, retry_after=0)],
     ),
     Fault(
@@ -188,7 +188,6 @@ FAULTS = (
         reason="model",
         says=NO_CHUNK,
         retries=1,
-        retry_max_seconds=20,
         llmock=[_stream("malformed", 2, ALWAYS)],
     ),
     Fault(
@@ -206,7 +205,6 @@ FAULTS = (
         reason="model",
         says=NO_STREAM,
         retries=1,
-        retry_max_seconds=20,
         aimock=[{**FINE, "chaos": {"malformedRate": 1}}],
     ),
     Fault(
@@ -233,7 +231,6 @@ FAULTS = (
         reason="model",
         says=NO_END,
         retries=1,
-        retry_max_seconds=20,
         llmock=[_stream("truncate", 3, ALWAYS)],
     ),
     Fault(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.conftest import VibeCommand
-from tests.e2e.fault_matrix import ANSWER, FAULTS, KEY_VARIABLE, PROVIDER, SERVER, Fault, Instruction
+from tests.e2e.fault_matrix import ANSWER, FAULTS, KEY_VARIABLE, ONCE, PROVIDER, SERVER, Fault, Instruction
 from tests.fakes.model_mocks import aimock, call, llmock
 from tests.fakes.npm_peers import install_peers
 from tests.fakes.ports import free_port
@@ -66,6 +66,8 @@ def configure(vibe: VibeCommand, fault: Fault, backend: str, api_base: str) -> N
 
 def check(vibe: VibeCommand, fault: Fault, backend: str) -> None:
     """Run the prompt, and compare the result with the row."""
+    if fault.retries < 2:
+        vibe.retries = ONCE
     ended = vibe("--output", "json", "-p", prompt(fault, backend))
 
     said = re.sub(r"http://127\.0\.0\.1:\d+", SERVER, ended.err)
