@@ -84,7 +84,7 @@ NO_CHUNK = (
     f"provider '{PROVIDER}' sent an event that is not a completion chunk (…); try again, or check api_base ({SERVER})"
 )
 NO_STREAM = (
-    f"provider '{PROVIDER}' answered with 'application/json' instead of an event stream (HTTP 200); "
+    f"provider '{PROVIDER}' broke off in the middle of its answer (JSON is malformed: …); "
     f"try again, or check api_base ({SERVER})"
 )
 NO_END = f"provider '{PROVIDER}' ended its answer without a finish_reason; try again, or check api_base ({SERVER})"
@@ -192,14 +192,14 @@ FAULTS = (
     ),
     Fault(
         name="no-stream",
-        title="200 without an event stream, once",
+        title="200 with malformed JSON, once",
         says=NO_STREAM,
         retries=1,
         aimock=[{**FINE, "chaos": {"malformedRate": 1}}, FINE],
     ),
     Fault(
         name="no-stream-always",
-        title="200 without an event stream, twice",
+        title="200 with malformed JSON, twice",
         outcome="failed",
         exit_code=1,
         reason="model",
